@@ -1,0 +1,1 @@
+//! Arrow columns into record batches.

@@ -1,0 +1,1 @@
+//! Values copied into one contiguous buffer.

@@ -1,0 +1,3 @@
+//! How values lie in memory.
+pub mod binary;
+pub mod view;

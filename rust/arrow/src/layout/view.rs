@@ -1,0 +1,1 @@
+//! Values as views into the fetched bytes.

@@ -1,0 +1,1 @@
+//! The one schema of decoded batches.

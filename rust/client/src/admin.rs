@@ -1,0 +1,1 @@
+//! Topics: create, delete, list.

@@ -1,0 +1,1 @@
+//! Which version of each API a broker speaks.

@@ -1,0 +1,1 @@
+//! Brokers, connections and metadata behind one handle.

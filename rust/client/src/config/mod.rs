@@ -1,0 +1,1 @@
+//! Options: one table, typed.

@@ -1,0 +1,1 @@
+//! One socket to one broker.

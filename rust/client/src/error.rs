@@ -1,0 +1,1 @@
+//! What can go wrong, and what to do about it.

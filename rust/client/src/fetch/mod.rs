@@ -1,0 +1,1 @@
+//! Fetched bytes to record batches.

@@ -1,0 +1,1 @@
+//! Finding and keeping a group's coordinator.

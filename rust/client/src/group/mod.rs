@@ -1,0 +1,2 @@
+//! Consumer groups.
+pub mod coordinator;

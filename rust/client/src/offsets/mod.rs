@@ -1,0 +1,1 @@
+//! Offsets: listed, committed, fetched, reset.

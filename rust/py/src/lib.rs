@@ -1,0 +1,1 @@
+//! `samsarrow._core`: conversions between Python and the Rust core, nothing else.

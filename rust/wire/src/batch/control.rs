@@ -1,0 +1,1 @@
+//! Transaction markers and aborted transactions.

@@ -1,0 +1,1 @@
+//! The 61-byte header of a record batch.

@@ -1,0 +1,1 @@
+//! One walk over the records of a batch.

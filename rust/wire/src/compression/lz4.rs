@@ -1,0 +1,1 @@
+//! The lz4 codec.

@@ -1,0 +1,1 @@
+//! Kafka's error codes and what a client does about each.

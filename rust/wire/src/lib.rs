@@ -1,0 +1,11 @@
+//! Kafka wire protocol: bytes to structs and back, without I/O.
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod compression;
+pub mod crc;
+pub mod error_code;
+pub mod frame;
+pub mod messages;
+pub mod murmur2;
+pub mod varint;

@@ -1,0 +1,1 @@
+//! Every request and response, one file an API.

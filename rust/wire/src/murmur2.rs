@@ -1,0 +1,1 @@
+//! The hash of Kafka's default partitioner.

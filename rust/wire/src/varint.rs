@@ -1,0 +1,1 @@
+//! Zig-zag and unsigned varints.
