@@ -1,0 +1,41 @@
+//! What a broker is started with.
+
+/// How an embedded broker is started; `..Default::default()` fills the rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrokerOptions {
+    /// The address to bind and to advertise; loopback by default.
+    pub host: String,
+    /// The port of the first node; node `i` takes `port + i`. 0 takes any free port for each node.
+    pub port: u16,
+    /// How many virtual brokers share the data; leaders are spread over them.
+    pub brokers: usize,
+    /// Topics to create at the start: name and number of partitions.
+    pub topics: Vec<(String, i32)>,
+    /// Whether a topic that a client asks for is created, as Kafka's `auto.create.topics.enable`.
+    pub auto_create_topics: bool,
+    /// Partitions of a topic created without a number, as Kafka's `num.partitions`.
+    pub default_partitions: i32,
+    /// The largest record batch taken, as Kafka's `message.max.bytes`; a topic's `max.message.bytes` goes before it.
+    pub message_max_bytes: usize,
+    /// The longest metadata of a committed offset, as Kafka's `offset.metadata.max.bytes`.
+    pub offset_metadata_max_bytes: usize,
+    /// The largest request frame taken, as Kafka's `socket.request.max.bytes`.
+    pub request_max_bytes: usize,
+}
+
+impl Default for BrokerOptions {
+    fn default() -> Self {
+        BrokerOptions {
+            host: "127.0.0.1".to_owned(),
+            port: 0,
+            brokers: 1,
+            topics: Vec::new(),
+            auto_create_topics: true,
+            default_partitions: 1,
+            // Kafka: one MiB of records and the overhead of a log entry.
+            message_max_bytes: 1_048_588,
+            offset_metadata_max_bytes: 4096,
+            request_max_bytes: 100 * 1024 * 1024,
+        }
+    }
+}
