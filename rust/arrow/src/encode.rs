@@ -1,1 +1,361 @@
 //! Arrow columns into record batches.
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowTimestampType, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Int32Array, Int64Array, RecordBatch};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
+use samsarrow_wire::batch::{self, Append, BatchBuilder, BatchOptions};
+use samsarrow_wire::compression::{Codec, Compressor};
+
+use crate::rows::{BytesColumn, HeaderRow, HeadersReader};
+
+/// Which columns of the data hold what. For `key`, `value` and `headers`, `None` means the column of that name if
+/// there is one; `partition` and `timestamp` are used only when named, as consumed data carries those of its source.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// Binary or string of any kind, or a dictionary of those.
+    pub key: Option<String>,
+    /// As the key; without it there is nothing to send.
+    pub value: Option<String>,
+    /// A list of structs (key, value), or a map.
+    pub headers: Option<String>,
+    /// Integers; null leaves the choice to the partitioner.
+    pub partition: Option<String>,
+    /// Timestamps of any unit, or integers in milliseconds; null takes the default.
+    pub timestamp: Option<String>,
+}
+
+/// Data that cannot be encoded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// A named column does not exist.
+    #[error("there is no column {name:?} for the {role}; the data has {available}")]
+    NoSuchColumn {
+        /// What the column was to hold.
+        role: &'static str,
+        /// Its name.
+        name: String,
+        /// The columns that exist.
+        available: String,
+    },
+    /// A column has a type that cannot hold what it is to hold.
+    #[error("column {name:?} is {data_type}, but the {role} must be {expected}; cast it first")]
+    WrongType {
+        /// What the column is to hold.
+        role: &'static str,
+        /// Its name.
+        name: String,
+        /// Its type.
+        data_type: DataType,
+        /// What would do.
+        expected: &'static str,
+    },
+    /// One row has a value that Kafka cannot take.
+    #[error("row {row}: {what}")]
+    Row {
+        /// Which row, from 0.
+        row: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Only format v2 can be written.
+    #[error("magic {magic} cannot be written; this version writes magic 2 only")]
+    Magic {
+        /// The magic asked for.
+        magic: i8,
+    },
+    /// A batch cannot be built.
+    #[error(transparent)]
+    Batch(#[from] batch::EncodeError),
+    /// Arrow refuses the columns.
+    #[error("Arrow: {0}")]
+    Arrow(#[from] ArrowError),
+}
+
+/// Rows of Arrow data as the parts of Kafka records, without copies.
+#[derive(Debug)]
+pub struct RowReader {
+    rows: usize,
+    key: BytesColumn,
+    value: BytesColumn,
+    headers: Option<HeadersReader>,
+    partition: Option<Int32Array>,
+    timestamp: Option<Int64Array>,
+}
+
+impl RowReader {
+    /// Finds the columns and checks their types and values.
+    pub fn new(data: &RecordBatch, columns: &Columns) -> Result<RowReader, EncodeError> {
+        let key = find(data, "key", columns.key.as_deref(), true)?;
+        let value = find(data, "value", columns.value.as_deref().or(Some("value")), false)?;
+        let headers = find(data, "headers", columns.headers.as_deref(), true)?;
+        let partition = find(data, "partition", columns.partition.as_deref(), false)?;
+        let timestamp = find(data, "timestamp", columns.timestamp.as_deref(), false)?;
+        Ok(RowReader {
+            rows: data.num_rows(),
+            key: key.map_or(Ok(BytesColumn::Null), |(name, array)| BytesColumn::new("key", name, array))?,
+            value: value.map_or(Ok(BytesColumn::Null), |(name, array)| BytesColumn::new("value", name, array))?,
+            headers: headers.map(|(name, array)| HeadersReader::new(name, array)).transpose()?,
+            partition: partition.map(|(name, array)| partitions(name, array)).transpose()?,
+            timestamp: timestamp.map(|(name, array)| timestamps(name, array)).transpose()?,
+        })
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The key of a row.
+    #[inline]
+    pub fn key(&self, row: usize) -> Option<&[u8]> {
+        self.key.get(row)
+    }
+
+    /// The value of a row.
+    #[inline]
+    pub fn value(&self, row: usize) -> Option<&[u8]> {
+        self.value.get(row)
+    }
+
+    /// The headers of a row, in their order.
+    #[inline]
+    pub fn headers(&self, row: usize) -> HeaderRow<'_> {
+        self.headers.as_ref().map_or_else(HeaderRow::default, |headers| headers.get(row))
+    }
+
+    /// The partition of a row, if it names one.
+    #[inline]
+    pub fn partition(&self, row: usize) -> Option<i32> {
+        self.partition.as_ref().filter(|p| row < p.len() && p.is_valid(row)).map(|p| p.value(row))
+    }
+
+    /// Whether rows may name their partition.
+    pub fn has_partition(&self) -> bool {
+        self.partition.is_some()
+    }
+
+    /// Whether any row may have a key.
+    pub fn has_key(&self) -> bool {
+        !matches!(self.key, BytesColumn::Null)
+    }
+
+    /// The timestamp of a row in milliseconds, if it has one.
+    #[inline]
+    pub fn timestamp(&self, row: usize) -> Option<i64> {
+        self.timestamp.as_ref().filter(|t| row < t.len() && t.is_valid(row)).map(|t| t.value(row))
+    }
+
+    /// Appends a row to `builder`, with `default_timestamp` if it has none of its own.
+    #[inline]
+    pub fn append_to(
+        &self,
+        builder: &mut BatchBuilder,
+        row: usize,
+        default_timestamp: i64,
+    ) -> Result<Append, batch::EncodeError> {
+        let timestamp = self.timestamp(row).unwrap_or(default_timestamp);
+        match &self.headers {
+            None => builder.append(timestamp, self.key(row), self.value(row), std::iter::empty()),
+            Some(headers) => builder.append(timestamp, self.key(row), self.value(row), headers.get(row)),
+        }
+    }
+}
+
+/// How [`encode_batches`] writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EncodeOptions {
+    /// The codec of the batches.
+    pub codec: Codec,
+    /// Its level, `None` for its default.
+    pub level: Option<i32>,
+    /// The format; 2 is the only one so far.
+    pub magic: i8,
+    /// Offset of the first record.
+    pub base_offset: i64,
+    /// The most bytes of a batch, uncompressed; a larger record gets a batch of its own.
+    pub batch_size: usize,
+    /// Milliseconds since 1970 for rows without a timestamp, -1 for none.
+    pub default_timestamp: i64,
+    /// -1 for none.
+    pub partition_leader_epoch: i32,
+    /// -1 without idempotence.
+    pub producer_id: i64,
+    /// -1 without idempotence.
+    pub producer_epoch: i16,
+    /// -1 without idempotence; counts on from batch to batch.
+    pub base_sequence: i32,
+    /// Marks the batches as part of a transaction.
+    pub transactional: bool,
+}
+
+impl Default for EncodeOptions {
+    fn default() -> Self {
+        EncodeOptions {
+            codec: Codec::None,
+            level: None,
+            magic: 2,
+            base_offset: 0,
+            batch_size: 1024 * 1024,
+            default_timestamp: -1,
+            partition_leader_epoch: -1,
+            producer_id: -1,
+            producer_epoch: -1,
+            base_sequence: -1,
+            transactional: false,
+        }
+    }
+}
+
+/// Encodes all rows as batches one after the other, as a partition holds them. A partition column is ignored.
+pub fn encode_batches(data: &RecordBatch, columns: &Columns, options: &EncodeOptions) -> Result<Vec<u8>, EncodeError> {
+    if options.magic != 2 {
+        return Err(EncodeError::Magic { magic: options.magic });
+    }
+    let rows = RowReader::new(data, columns)?;
+    let mut compressor = Compressor::new(options.codec, options.level).map_err(batch::EncodeError::from)?;
+    let mut builder = BatchBuilder::new(BatchOptions {
+        base_offset: options.base_offset,
+        partition_leader_epoch: options.partition_leader_epoch,
+        producer_id: options.producer_id,
+        producer_epoch: options.producer_epoch,
+        base_sequence: options.base_sequence,
+        transactional: options.transactional,
+        control: false,
+        max_bytes: options.batch_size,
+    });
+    let mut out = Vec::new();
+    for row in 0..rows.rows() {
+        if rows.append_to(&mut builder, row, options.default_timestamp)? == Append::Full {
+            flush(&mut builder, &mut compressor, &mut out)?;
+            rows.append_to(&mut builder, row, options.default_timestamp)?;
+        }
+    }
+    if !builder.is_empty() {
+        flush(&mut builder, &mut compressor, &mut out)?;
+    }
+    Ok(out)
+}
+
+fn flush(builder: &mut BatchBuilder, compressor: &mut Compressor, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    let count = builder.count();
+    let batch = builder.finish(compressor)?;
+    if out.is_empty() {
+        *out = batch;
+    } else {
+        out.extend_from_slice(&batch);
+    }
+    let options = builder.options_mut();
+    options.base_offset += i64::from(count);
+    if options.base_sequence >= 0 {
+        // Sequences go on at 0 after the largest.
+        options.base_sequence = options.base_sequence.wrapping_add(count) & i32::MAX;
+    }
+    Ok(())
+}
+
+/// The column for `role`: the one named, or if `implied` the one called like the role.
+fn find<'a>(
+    data: &'a RecordBatch,
+    role: &'static str,
+    name: Option<&'a str>,
+    implied: bool,
+) -> Result<Option<(&'a str, &'a ArrayRef)>, EncodeError> {
+    let Some(name) = name else {
+        return Ok(if implied { data.column_by_name(role).map(|array| (role, array)) } else { None });
+    };
+    match data.column_by_name(name) {
+        Some(array) => Ok(Some((name, array))),
+        None => Err(EncodeError::NoSuchColumn {
+            role,
+            name: name.to_owned(),
+            available: data.schema().fields().iter().map(|f| format!("{:?}", f.name())).collect::<Vec<_>>().join(", "),
+        }),
+    }
+}
+
+pub(crate) fn wrong_type(role: &'static str, name: &str, array: &dyn Array, expected: &'static str) -> EncodeError {
+    EncodeError::WrongType { role, name: name.to_owned(), data_type: array.data_type().clone(), expected }
+}
+
+fn partitions(name: &str, array: &ArrayRef) -> Result<Int32Array, EncodeError> {
+    let numbers = match array.data_type() {
+        DataType::Null => return Ok(Int32Array::new_null(array.len())),
+        DataType::Int8 => integers::<Int8Type>(array),
+        DataType::Int16 => integers::<Int16Type>(array),
+        DataType::Int32 => integers::<Int32Type>(array),
+        DataType::Int64 => integers::<Int64Type>(array),
+        DataType::UInt8 => integers::<UInt8Type>(array),
+        DataType::UInt16 => integers::<UInt16Type>(array),
+        DataType::UInt32 => integers::<UInt32Type>(array),
+        DataType::UInt64 => integers::<UInt64Type>(array),
+        _ => return Err(wrong_type("partition", name, array, "an integer")),
+    };
+    numbers
+        .enumerate()
+        .map(|(row, number)| {
+            number
+                .map(|n| {
+                    i32::try_from(n).ok().filter(|&n| n >= 0).ok_or_else(|| EncodeError::Row {
+                        row,
+                        what: format!("partition {n} is out of range (0 to {})", i32::MAX),
+                    })
+                })
+                .transpose()
+        })
+        .collect()
+}
+
+type Integers<'a> = Box<dyn Iterator<Item = Option<i128>> + 'a>;
+
+fn integers<T: ArrowPrimitiveType>(array: &ArrayRef) -> Integers<'_>
+where
+    T::Native: Into<i128>,
+{
+    Box::new(array.as_primitive::<T>().iter().map(|n| n.map(Into::into)))
+}
+
+fn timestamps(name: &str, array: &ArrayRef) -> Result<Int64Array, EncodeError> {
+    let millis = match array.data_type() {
+        DataType::Null => Int64Array::new_null(array.len()),
+        DataType::Int64 => array.as_primitive::<Int64Type>().clone(),
+        DataType::Timestamp(TimeUnit::Second, _) => scaled::<TimestampSecondType>(array, |t| t.checked_mul(1000))?,
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            let array = array.as_primitive::<TimestampMillisecondType>();
+            Int64Array::try_new(array.values().clone(), array.nulls().cloned())?
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            scaled::<TimestampMicrosecondType>(array, |t| Some(t.div_euclid(1000)))?
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            scaled::<TimestampNanosecondType>(array, |t| Some(t.div_euclid(1_000_000)))?
+        }
+        _ => return Err(wrong_type("timestamp", name, array, "a timestamp, or int64 in milliseconds")),
+    };
+    if let Some(row) = millis.iter().position(|t| t.is_some_and(|t| t < 0)) {
+        let what = format!("timestamp {} ms is before 1970, which Kafka cannot store", millis.value(row));
+        return Err(EncodeError::Row { row, what });
+    }
+    Ok(millis)
+}
+
+fn scaled<T: ArrowTimestampType>(
+    array: &ArrayRef,
+    to_millis: fn(i64) -> Option<i64>,
+) -> Result<Int64Array, EncodeError> {
+    array
+        .as_primitive::<T>()
+        .iter()
+        .enumerate()
+        .map(|(row, t)| {
+            t.map(|t| {
+                to_millis(t)
+                    .ok_or_else(|| EncodeError::Row { row, what: format!("timestamp {t} does not fit milliseconds") })
+            })
+            .transpose()
+        })
+        .collect()
+}

@@ -1,1 +1,56 @@
 //! The one schema of decoded batches.
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+
+use crate::layout::Layout;
+
+/// What decides the schema: it is constant for a consumer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SchemaOptions {
+    /// How keys and values lie in memory.
+    pub layout: Layout,
+    /// Adds the column `headers`.
+    pub include_headers: bool,
+    /// Adds the column `leader_epoch`.
+    pub include_leader_epoch: bool,
+}
+
+/// The schema of decoded batches. Every column is nullable; those that come from the caller or the batch header
+/// (topic to offset) only hold nulls in what `decode_batches` returns.
+pub fn batch_schema(options: &SchemaOptions) -> SchemaRef {
+    let bytes = match options.layout {
+        Layout::Binary => DataType::Binary,
+        Layout::View => DataType::BinaryView,
+    };
+    let mut fields = vec![
+        Field::new("key", bytes.clone(), true),
+        Field::new("value", bytes, true),
+        Field::new("topic", topic_type(), true),
+        Field::new("partition", DataType::Int32, true),
+        Field::new("offset", DataType::Int64, true),
+        Field::new("timestamp", DataType::Timestamp(TimeUnit::Millisecond, Some(Arc::from("UTC"))), true),
+        Field::new("timestamp_type", DataType::Int8, true),
+    ];
+    if options.include_headers {
+        fields.push(Field::new("headers", DataType::List(header_item()), true));
+    }
+    if options.include_leader_epoch {
+        fields.push(Field::new("leader_epoch", DataType::Int32, true));
+    }
+    Arc::new(Schema::new(fields))
+}
+
+pub(crate) fn topic_type() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}
+
+/// The struct of one header.
+pub(crate) fn header_fields() -> Fields {
+    Fields::from(vec![Field::new("key", DataType::Utf8, true), Field::new("value", DataType::Binary, true)])
+}
+
+/// What the list of headers is of.
+pub(crate) fn header_item() -> Arc<Field> {
+    Arc::new(Field::new("item", DataType::Struct(header_fields()), true))
+}

@@ -1,1 +1,7 @@
 //! CRC-32C.
+
+/// The CRC-32C (Castagnoli) of `data`.
+#[inline]
+pub fn crc32c(data: &[u8]) -> u32 {
+    crc32c::crc32c(data)
+}

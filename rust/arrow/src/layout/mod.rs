@@ -1,3 +1,79 @@
-//! How values lie in memory.
-pub mod binary;
-pub mod view;
+//! How keys and values lie in memory.
+pub(crate) mod binary;
+pub(crate) mod headers;
+pub(crate) mod view;
+
+use arrow_array::ArrayRef;
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};
+use arrow_schema::ArrowError;
+
+/// How keys and values lie in memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// `binary`: copied into one contiguous buffer per column; every Arrow kernel takes it.
+    #[default]
+    Binary,
+    /// `binary_view`: pointing into the fetched or decompressed bytes, which stay in memory as long as the batch.
+    View,
+}
+
+/// Where the bytes that are walked lie: which buffer, and where in it they start. Only views care.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Origin {
+    pub(crate) buffer: u32,
+    pub(crate) start: u32,
+}
+
+/// A column of keys or values in the making.
+pub(crate) trait ValueColumn: Default + std::fmt::Debug + Send {
+    /// The layout that this column has.
+    const LAYOUT: Layout;
+
+    /// Makes room for so many rows with so many bytes in all; a hint.
+    fn reserve(&mut self, rows: usize, bytes: usize);
+
+    /// Appends `len` bytes of `data` from `start` on, which must lie within it; -1 is null.
+    fn push(&mut self, data: &[u8], origin: Origin, start: usize, len: i32);
+
+    /// Forgets the rows from number `rows` on.
+    fn truncate(&mut self, rows: usize);
+
+    /// Hands the column over and starts anew. `buffers` are what views point into.
+    fn finish(&mut self, buffers: &[Buffer]) -> Result<ArrayRef, ArrowError>;
+}
+
+/// A validity bitmap that exists only from the first null on.
+#[derive(Debug, Default)]
+pub(crate) struct Nulls {
+    bits: Option<BooleanBufferBuilder>,
+}
+
+impl Nulls {
+    #[inline(always)]
+    pub(crate) fn push_valid(&mut self) {
+        if let Some(bits) = &mut self.bits {
+            bits.append(true);
+        }
+    }
+
+    /// `before`: how many rows there are already.
+    pub(crate) fn push_nulls(&mut self, before: usize, count: usize) {
+        let bits = self.bits.get_or_insert_with(|| {
+            let mut bits = BooleanBufferBuilder::new(before + count);
+            bits.append_n(before, true);
+            bits
+        });
+        bits.append_n(count, false);
+    }
+
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        if let Some(bits) = &mut self.bits {
+            bits.truncate(rows);
+        }
+    }
+
+    pub(crate) fn finish(&mut self) -> Option<NullBuffer> {
+        let nulls = NullBuffer::new(self.bits.take()?.build());
+        (nulls.null_count() > 0).then_some(nulls)
+    }
+}

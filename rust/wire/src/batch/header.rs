@@ -1,1 +1,194 @@
 //! The 61-byte header of a record batch.
+use super::error::BatchErrorKind;
+use crate::crc::crc32c;
+
+/// Bytes of a batch before its first record.
+pub const HEADER_LEN: usize = 61;
+/// Bytes up to and including the length field, which counts what follows it.
+pub(crate) const LENGTH_END: usize = 12;
+pub(crate) const MAGIC_AT: usize = 16;
+/// The smallest length field of a v2 batch.
+pub(crate) const MIN_LENGTH: i32 = (HEADER_LEN - LENGTH_END) as i32;
+/// The smallest length field of a message of any format.
+pub(crate) const MIN_LEGACY_LENGTH: i32 = 14;
+pub(crate) const CRC_AT: usize = 17;
+/// The checksum covers everything from here on.
+pub(crate) const ATTRIBUTES_AT: usize = 21;
+
+const TIMESTAMP_TYPE_BIT: i16 = 0x08;
+const TRANSACTIONAL_BIT: i16 = 0x10;
+const CONTROL_BIT: i16 = 0x20;
+const DELETE_HORIZON_BIT: i16 = 0x40;
+const CODEC_BITS: i16 = 0x07;
+
+/// What the timestamps of a batch mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimestampType {
+    /// Set by the producer.
+    CreateTime,
+    /// Set by the broker when it appended the batch.
+    LogAppendTime,
+}
+
+impl TimestampType {
+    /// Kafka's number for it.
+    pub fn id(self) -> i8 {
+        match self {
+            TimestampType::CreateTime => 0,
+            TimestampType::LogAppendTime => 1,
+        }
+    }
+}
+
+/// The header of a v2 batch; names are Kafka's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchHeader {
+    /// Offset of the first record when the batch was written.
+    pub base_offset: i64,
+    /// Bytes that follow the length field.
+    pub batch_length: i32,
+    /// Epoch of the leader that appended the batch, -1 before that.
+    pub partition_leader_epoch: i32,
+    /// 2.
+    pub magic: i8,
+    /// CRC-32C of everything from the attributes on.
+    pub crc: u32,
+    /// Codec, timestamp type and flags.
+    pub attributes: i16,
+    /// Offset of the last record when the batch was written, less the base offset.
+    pub last_offset_delta: i32,
+    /// What the records' timestamp deltas count from.
+    pub base_timestamp: i64,
+    /// The largest timestamp, or the append time.
+    pub max_timestamp: i64,
+    /// -1 without idempotence.
+    pub producer_id: i64,
+    /// -1 without idempotence.
+    pub producer_epoch: i16,
+    /// Sequence number of the first record, -1 without idempotence.
+    pub base_sequence: i32,
+    /// Number of records left in the batch.
+    pub record_count: i32,
+}
+
+impl BatchHeader {
+    /// Reads the header at the start of `bytes`; magic and length are taken as they are.
+    pub fn parse(bytes: &[u8]) -> Result<BatchHeader, BatchErrorKind> {
+        let Some(head) = bytes.first_chunk::<HEADER_LEN>() else {
+            return Err(BatchErrorKind::Length { length: bytes.len() as i32 - LENGTH_END as i32 });
+        };
+        let header = BatchHeader {
+            base_offset: i64::from_be_bytes(field(head, 0)),
+            batch_length: i32::from_be_bytes(field(head, 8)),
+            partition_leader_epoch: i32::from_be_bytes(field(head, 12)),
+            magic: i8::from_be_bytes(field(head, MAGIC_AT)),
+            crc: u32::from_be_bytes(field(head, CRC_AT)),
+            attributes: i16::from_be_bytes(field(head, ATTRIBUTES_AT)),
+            last_offset_delta: i32::from_be_bytes(field(head, 23)),
+            base_timestamp: i64::from_be_bytes(field(head, 27)),
+            max_timestamp: i64::from_be_bytes(field(head, 35)),
+            producer_id: i64::from_be_bytes(field(head, 43)),
+            producer_epoch: i16::from_be_bytes(field(head, 51)),
+            base_sequence: i32::from_be_bytes(field(head, 53)),
+            record_count: i32::from_be_bytes(field(head, 57)),
+        };
+        let last = header.last_offset_delta;
+        if last < 0 || header.base_offset.checked_add(i64::from(last) + 1).is_none() {
+            return Err(BatchErrorKind::Offsets { last_offset_delta: last });
+        }
+        Ok(header)
+    }
+
+    /// Writes the header over the first [`HEADER_LEN`] bytes of `out`.
+    pub(crate) fn write(&self, out: &mut [u8; HEADER_LEN]) {
+        put(out, 0, self.base_offset.to_be_bytes());
+        put(out, 8, self.batch_length.to_be_bytes());
+        put(out, 12, self.partition_leader_epoch.to_be_bytes());
+        put(out, MAGIC_AT, self.magic.to_be_bytes());
+        put(out, CRC_AT, self.crc.to_be_bytes());
+        put(out, ATTRIBUTES_AT, self.attributes.to_be_bytes());
+        put(out, 23, self.last_offset_delta.to_be_bytes());
+        put(out, 27, self.base_timestamp.to_be_bytes());
+        put(out, 35, self.max_timestamp.to_be_bytes());
+        put(out, 43, self.producer_id.to_be_bytes());
+        put(out, 51, self.producer_epoch.to_be_bytes());
+        put(out, 53, self.base_sequence.to_be_bytes());
+        put(out, 57, self.record_count.to_be_bytes());
+    }
+
+    /// The offset after this batch. From the header, not from the last record: compaction and transactions leave
+    /// holes, and a client that went by records would fetch the same batch for ever.
+    pub fn next_offset(&self) -> i64 {
+        self.last_offset().saturating_add(1)
+    }
+
+    /// The offset of the last record when the batch was written.
+    pub fn last_offset(&self) -> i64 {
+        self.base_offset.saturating_add(i64::from(self.last_offset_delta))
+    }
+
+    /// The codec bits of the attributes.
+    pub fn codec_id(&self) -> i16 {
+        self.attributes & CODEC_BITS
+    }
+
+    /// What the timestamps mean.
+    pub fn timestamp_type(&self) -> TimestampType {
+        if self.attributes & TIMESTAMP_TYPE_BIT == 0 { TimestampType::CreateTime } else { TimestampType::LogAppendTime }
+    }
+
+    /// Whether the batch is part of a transaction.
+    pub fn is_transactional(&self) -> bool {
+        self.attributes & TRANSACTIONAL_BIT != 0
+    }
+
+    /// Whether the batch holds markers for the brokers and not records for users.
+    pub fn is_control(&self) -> bool {
+        self.attributes & CONTROL_BIT != 0
+    }
+
+    /// Whether the base timestamp holds the time at which compaction may drop tombstones and markers.
+    pub fn has_delete_horizon(&self) -> bool {
+        self.attributes & DELETE_HORIZON_BIT != 0
+    }
+}
+
+/// Attribute bits for a batch to be built.
+pub(crate) fn attributes(codec_id: i16, timestamp_type: TimestampType, transactional: bool, control: bool) -> i16 {
+    let mut bits = codec_id & CODEC_BITS;
+    if timestamp_type == TimestampType::LogAppendTime {
+        bits |= TIMESTAMP_TYPE_BIT;
+    }
+    if transactional {
+        bits |= TRANSACTIONAL_BIT;
+    }
+    if control {
+        bits |= CONTROL_BIT;
+    }
+    bits
+}
+
+pub(crate) fn offset_and_length(prefix: &[u8; LENGTH_END]) -> (i64, i32) {
+    let [o0, o1, o2, o3, o4, o5, o6, o7, l0, l1, l2, l3] = *prefix;
+    (i64::from_be_bytes([o0, o1, o2, o3, o4, o5, o6, o7]), i32::from_be_bytes([l0, l1, l2, l3]))
+}
+
+/// The checksum that belongs into the header of `batch`; 0 for fewer bytes than a header.
+pub(crate) fn compute_crc(batch: &[u8]) -> u32 {
+    batch.get(ATTRIBUTES_AT..).map_or(0, crc32c)
+}
+
+fn field<const N: usize>(head: &[u8; HEADER_LEN], at: usize) -> [u8; N] {
+    let mut out = [0; N];
+    // Constant offsets within a fixed array: the copy below can never fall short.
+    if let Some(bytes) = head.get(at..at + N) {
+        out.copy_from_slice(bytes);
+    }
+    out
+}
+
+fn put<const N: usize>(head: &mut [u8; HEADER_LEN], at: usize, bytes: [u8; N]) {
+    if let Some(out) = head.get_mut(at..at + N) {
+        out.copy_from_slice(&bytes);
+    }
+}

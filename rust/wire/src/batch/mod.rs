@@ -1,5 +1,132 @@
-//! Record batches, format v2.
+//! Record batches, format v2 (magic 2), in both directions.
+//!
+//! [`batches`] cuts the bytes of one partition into [`Batch`]es; [`records::walk`] visits the records of one of them
+//! in a single pass; [`encode::BatchBuilder`] goes the other way.
 pub mod control;
 pub mod encode;
+mod error;
 pub mod header;
 pub mod records;
+
+use bytes::Bytes;
+
+pub use control::{AbortedTransaction, AbortedTransactions, ControlType};
+pub use encode::{Append, BatchBuilder, BatchOptions, EncodeError};
+pub use error::{BatchError, BatchErrorKind};
+pub use header::{BatchHeader, HEADER_LEN, TimestampType};
+pub use records::{Headers, RawRecord, RecordError, RecordVisitor, walk};
+
+use header::{LENGTH_END, MAGIC_AT, MIN_LEGACY_LENGTH, MIN_LENGTH};
+
+/// One complete batch of the wire: its header and all of its bytes.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// The parsed header.
+    pub header: BatchHeader,
+    /// Where the batch starts in the bytes given to [`batches`].
+    pub position: usize,
+    bytes: Bytes,
+}
+
+impl Batch {
+    /// The whole batch, header included.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The records as they lie on the wire: compressed if the header says so.
+    pub fn payload(&self) -> Bytes {
+        self.bytes.slice(HEADER_LEN..)
+    }
+
+    /// Compares the CRC-32C of the batch with the one in its header.
+    pub fn check_crc(&self) -> Result<(), BatchError> {
+        let actual = header::compute_crc(&self.bytes);
+        if actual == self.header.crc {
+            return Ok(());
+        }
+        Err(self.error(BatchErrorKind::Crc { expected: self.header.crc, actual }))
+    }
+
+    /// An error that names this batch.
+    pub fn error(&self, kind: BatchErrorKind) -> BatchError {
+        BatchError { base_offset: self.header.base_offset, position: self.position, kind }
+    }
+}
+
+/// The batches in `data`, the bytes of one partition.
+///
+/// An incomplete batch at the end is left out, as a broker cuts a response at its size limit: see
+/// [`Batches::truncated_tail`]. After an error the iterator is at its end.
+pub fn batches(data: Bytes) -> Batches {
+    Batches { data, position: 0, truncated_tail: false, done: false }
+}
+
+/// See [`batches`].
+#[derive(Debug)]
+pub struct Batches {
+    data: Bytes,
+    position: usize,
+    truncated_tail: bool,
+    done: bool,
+}
+
+impl Batches {
+    /// Bytes of the complete batches handed out so far.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Whether the bytes end within a batch; known once the iterator is at its end.
+    pub fn truncated_tail(&self) -> bool {
+        self.truncated_tail
+    }
+
+    fn read(&mut self) -> Result<Option<Batch>, BatchError> {
+        let position = self.position;
+        let rest = self.data.get(position..).unwrap_or_default();
+        let Some(&prefix) = rest.first_chunk::<LENGTH_END>() else {
+            self.truncated_tail = !rest.is_empty();
+            return Ok(None);
+        };
+        let (base_offset, length) = header::offset_and_length(&prefix);
+        let fail = |kind| Err(BatchError { base_offset, position, kind });
+        if length < MIN_LEGACY_LENGTH {
+            return fail(BatchErrorKind::Length { length });
+        }
+        let size = LENGTH_END + length as usize;
+        let magic = rest.get(MAGIC_AT).map(|&b| b as i8);
+        match magic {
+            None => {}
+            Some(0..=2) if size > rest.len() => {}
+            // The formats before 0.11 take their turn here, by magic byte.
+            Some(magic @ (0 | 1)) => return fail(BatchErrorKind::OldMagic { magic }),
+            Some(2) if length < MIN_LENGTH => return fail(BatchErrorKind::Length { length }),
+            Some(2) => {
+                let bytes = self.data.slice(position..position + size);
+                let header = match BatchHeader::parse(&bytes) {
+                    Ok(header) => header,
+                    Err(kind) => return fail(kind),
+                };
+                self.position += size;
+                return Ok(Some(Batch { header, position, bytes }));
+            }
+            Some(magic) => return fail(BatchErrorKind::UnknownMagic { magic }),
+        }
+        self.truncated_tail = true;
+        Ok(None)
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<Batch, BatchError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let read = self.read();
+        self.done = !matches!(read, Ok(Some(_)));
+        read.transpose()
+    }
+}

@@ -1,0 +1,269 @@
+//! The columns of a batch in the making, and the visitor that fills them.
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    ArrayRef, DictionaryArray, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray,
+};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, SchemaRef};
+use samsarrow_wire::batch::{BatchHeader, RawRecord, RecordError, RecordVisitor, TimestampType, walk};
+
+use crate::layout::headers::HeadersColumn;
+use crate::layout::{Origin, ValueColumn};
+
+/// Which records of a batch are wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cut {
+    pub(crate) from_offset: i64,
+    pub(crate) until_offset: i64,
+    pub(crate) max_rows: usize,
+}
+
+/// Which topic and partition the next rows are of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// Index into the dictionary of topics.
+    pub(crate) topic: i32,
+    pub(crate) partition: i32,
+}
+
+#[derive(Debug)]
+pub(crate) struct BatchColumns<C> {
+    key: C,
+    value: C,
+    offsets: Vec<i64>,
+    /// -1 where there is none: turned into nulls at the end.
+    timestamps: Vec<i64>,
+    any_timestamp_missing: bool,
+    timestamp_types: Vec<i8>,
+    /// Empty if the rows are of no named place.
+    topics: Vec<i32>,
+    partitions: Vec<i32>,
+    topic_names: Vec<Arc<str>>,
+    topic_index: HashMap<Arc<str>, i32>,
+    headers: Option<HeadersColumn>,
+    leader_epochs: Option<Vec<i32>>,
+    replaced_header_keys: usize,
+    buffers: Vec<Buffer>,
+}
+
+impl<C: ValueColumn> BatchColumns<C> {
+    pub(crate) fn new(include_headers: bool, include_leader_epoch: bool) -> Self {
+        BatchColumns {
+            key: C::default(),
+            value: C::default(),
+            offsets: Vec::new(),
+            timestamps: Vec::new(),
+            any_timestamp_missing: false,
+            timestamp_types: Vec::new(),
+            topics: Vec::new(),
+            partitions: Vec::new(),
+            topic_names: Vec::new(),
+            topic_index: HashMap::new(),
+            headers: include_headers.then(HeadersColumn::default),
+            leader_epochs: include_leader_epoch.then(Vec::new),
+            replaced_header_keys: 0,
+            buffers: Vec::new(),
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// Header keys so far that were not UTF-8.
+    pub(crate) fn replaced_header_keys(&self) -> usize {
+        self.replaced_header_keys
+    }
+
+    pub(crate) fn reserve(&mut self, rows: usize, bytes: usize) {
+        self.key.reserve(rows, 0);
+        self.value.reserve(rows, bytes);
+        self.offsets.reserve(rows);
+        self.timestamps.reserve(rows);
+    }
+
+    /// The number of `topic` in the dictionary.
+    pub(crate) fn topic(&mut self, topic: &Arc<str>) -> i32 {
+        if let Some(&index) = self.topic_index.get(topic) {
+            return index;
+        }
+        let index = self.topic_names.len() as i32;
+        self.topic_names.push(Arc::clone(topic));
+        self.topic_index.insert(Arc::clone(topic), index);
+        index
+    }
+
+    /// Registers bytes that views may point into.
+    pub(crate) fn add_buffer(&mut self, buffer: Buffer) -> u32 {
+        self.buffers.push(buffer);
+        self.buffers.len() as u32 - 1
+    }
+
+    /// Appends the wanted records of one batch, whose decompressed records `data` are. Returns the offset of the
+    /// first record that `max_rows` kept out. On an error no record of the batch remains.
+    pub(crate) fn append(
+        &mut self,
+        data: &[u8],
+        origin: Origin,
+        header: &BatchHeader,
+        place: Option<Place>,
+        cut: Cut,
+    ) -> Result<Option<i64>, RecordError> {
+        let before = self.rows();
+        let whole = cut.from_offset <= header.base_offset
+            && cut.until_offset > header.last_offset()
+            && usize::try_from(header.record_count).is_ok_and(|count| count <= cut.max_rows);
+        let visited = if whole {
+            self.visit::<true>(data, origin, header, cut)
+        } else {
+            self.visit::<false>(data, origin, header, cut)
+        };
+        let stopped = match visited {
+            Ok(stopped) => stopped,
+            Err(error) => {
+                self.truncate(before);
+                return Err(error);
+            }
+        };
+        let rows = self.rows();
+        self.timestamp_types.resize(rows, header.timestamp_type().id());
+        if let Some(place) = place {
+            self.topics.resize(rows, place.topic);
+            self.partitions.resize(rows, place.partition);
+        }
+        if let Some(epochs) = &mut self.leader_epochs {
+            epochs.resize(rows, header.partition_leader_epoch);
+        }
+        Ok(stopped)
+    }
+
+    fn visit<const WHOLE: bool>(
+        &mut self,
+        data: &[u8],
+        origin: Origin,
+        header: &BatchHeader,
+        cut: Cut,
+    ) -> Result<Option<i64>, RecordError> {
+        let append_time = match header.timestamp_type() {
+            TimestampType::CreateTime => None,
+            TimestampType::LogAppendTime => Some(header.max_timestamp),
+        };
+        let mut filler = Filler::<C, WHOLE> {
+            columns: self,
+            origin,
+            cut,
+            base_offset: header.base_offset,
+            last_offset_delta: header.last_offset_delta,
+            base_timestamp: header.base_timestamp,
+            append_time,
+            index: 0,
+            stopped: None,
+            bad_offset: false,
+        };
+        walk(data, header.record_count, &mut filler)?;
+        if filler.bad_offset {
+            return Err(RecordError::Field { index: filler.index, what: "offset delta" });
+        }
+        Ok(filler.stopped)
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.key.truncate(rows);
+        self.value.truncate(rows);
+        self.offsets.truncate(rows);
+        self.timestamps.truncate(rows);
+        if let Some(headers) = &mut self.headers {
+            headers.truncate(rows);
+        }
+    }
+
+    /// Hands the columns over and starts anew.
+    pub(crate) fn finish(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+        let rows = self.rows();
+        let fresh = Self::new(self.headers.is_some(), self.leader_epochs.is_some());
+        let mut done = std::mem::replace(self, fresh);
+        let key = done.key.finish(&done.buffers)?;
+        let value = done.value.finish(&done.buffers)?;
+        let timestamp_nulls = done
+            .any_timestamp_missing
+            .then(|| NullBuffer::new(BooleanBuffer::from_iter(done.timestamps.iter().map(|&t| t != -1))))
+            .filter(|nulls| nulls.null_count() > 0);
+        let timestamps = TimestampMillisecondArray::try_new(ScalarBuffer::from(done.timestamps), timestamp_nulls)?
+            .with_timezone("UTC");
+        let (topics, partitions) = if done.topics.len() == rows {
+            (Int32Array::from(done.topics), Int32Array::from(done.partitions))
+        } else {
+            (Int32Array::new_null(rows), Int32Array::new_null(rows))
+        };
+        let names = StringArray::from_iter_values(done.topic_names.iter().map(|name| &**name));
+        let mut arrays: Vec<ArrayRef> = vec![
+            key,
+            value,
+            Arc::new(DictionaryArray::<Int32Type>::try_new(topics, Arc::new(names))?),
+            Arc::new(partitions),
+            Arc::new(Int64Array::from(done.offsets)),
+            Arc::new(timestamps),
+            Arc::new(Int8Array::from(done.timestamp_types)),
+        ];
+        if let Some(mut headers) = done.headers {
+            arrays.push(headers.finish()?);
+        }
+        if let Some(epochs) = done.leader_epochs {
+            arrays.push(Arc::new(Int32Array::from(epochs)));
+        }
+        RecordBatch::try_new(Arc::clone(schema), arrays)
+    }
+}
+
+/// Puts the records of one batch into the columns; `WHOLE` if every one of them is wanted.
+struct Filler<'a, C, const WHOLE: bool> {
+    columns: &'a mut BatchColumns<C>,
+    origin: Origin,
+    cut: Cut,
+    base_offset: i64,
+    last_offset_delta: i32,
+    base_timestamp: i64,
+    append_time: Option<i64>,
+    index: usize,
+    stopped: Option<i64>,
+    bad_offset: bool,
+}
+
+impl<C: ValueColumn, const WHOLE: bool> RecordVisitor for Filler<'_, C, WHOLE> {
+    #[inline(always)]
+    fn record(&mut self, data: &[u8], record: &RawRecord) -> ControlFlow<()> {
+        // A negative delta is a huge one here. An offset outside of its batch would make positions go wrong.
+        if record.offset_delta as u32 > self.last_offset_delta as u32 {
+            self.bad_offset = true;
+            return ControlFlow::Break(());
+        }
+        let offset = self.base_offset + i64::from(record.offset_delta);
+        if !WHOLE {
+            if offset < self.cut.from_offset || offset >= self.cut.until_offset {
+                self.index += 1;
+                return ControlFlow::Continue(());
+            }
+            if self.cut.max_rows == 0 {
+                self.stopped = Some(offset);
+                return ControlFlow::Break(());
+            }
+            self.cut.max_rows -= 1;
+        }
+        self.index += 1;
+        let columns = &mut *self.columns;
+        let timestamp = self.append_time.unwrap_or(self.base_timestamp.wrapping_add(record.timestamp_delta));
+        columns.any_timestamp_missing |= timestamp == -1;
+        columns.offsets.push(offset);
+        columns.timestamps.push(timestamp);
+        columns.key.push(data, self.origin, record.key_start, record.key_len);
+        columns.value.push(data, self.origin, record.value_start, record.value_len);
+        if let Some(headers) = &mut columns.headers {
+            columns.replaced_header_keys += headers.push(record.headers(data));
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,69 @@
+//! What can be wrong with a batch.
+use super::records::RecordError;
+use crate::compression::CompressionError;
+
+/// A batch that cannot be decoded: which one, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("record batch with base offset {base_offset} (at byte {position}): {kind}")]
+pub struct BatchError {
+    /// The base offset that the batch claims.
+    pub base_offset: i64,
+    /// Where the batch starts in the bytes that were given.
+    pub position: usize,
+    /// What is wrong.
+    #[source]
+    pub kind: BatchErrorKind,
+}
+
+/// The ways in which a batch can be wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BatchErrorKind {
+    /// The length field is below the size of a header.
+    #[error("length {length} is below that of a header; the data is corrupt")]
+    Length {
+        /// The length field.
+        length: i32,
+    },
+    /// A message of a format before Kafka 0.11.
+    #[error(
+        "message format with magic {magic} (from before Kafka 0.11) is not supported; let the broker convert it by \
+         fetching with an older api version, or rewrite the topic with message.format.version=0.11.0 or later"
+    )]
+    OldMagic {
+        /// The magic byte, 0 or 1.
+        magic: i8,
+    },
+    /// A magic byte that no Kafka version has.
+    #[error("magic {magic} is unknown (Kafka has 0, 1 and 2); the data is corrupt or newer than this library")]
+    UnknownMagic {
+        /// The magic byte.
+        magic: i8,
+    },
+    /// The checksum differs.
+    #[error("CRC-32C is {actual:#010x}, the header says {expected:#010x}; the data is corrupt")]
+    Crc {
+        /// The checksum in the header.
+        expected: u32,
+        /// The checksum of the bytes.
+        actual: u32,
+    },
+    /// The attributes name a codec that does not exist.
+    #[error("compression codec {id} is unknown (Kafka has 0 to 4)")]
+    Codec {
+        /// The codec bits.
+        id: i16,
+    },
+    /// The records cannot be decompressed, or would be larger than allowed.
+    #[error("cannot decompress: {0}")]
+    Decompress(#[source] CompressionError),
+    /// The header's last offset delta is negative or leads past the largest offset.
+    #[error("last offset delta {last_offset_delta} is out of range; the data is corrupt")]
+    Offsets {
+        /// The last offset delta.
+        last_offset_delta: i32,
+    },
+    /// A record is malformed, or their number is not what the header says.
+    #[error("{0}; the data is corrupt")]
+    Record(#[from] RecordError),
+}
