@@ -1,1 +1,283 @@
 //! Kafka's error codes and what a client does about each.
+
+/// What follows from an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Remedy {
+    /// Nothing: the request failed.
+    Fail,
+    /// The client as it is configured will never succeed.
+    Fatal,
+    /// The same request may succeed later.
+    Retry,
+    /// The same request may succeed later, at a broker that fresh metadata names.
+    Refresh,
+}
+
+/// An error code as it stands in a response; codes that are not in the table are kept as they are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ErrorCode(i16);
+
+struct Entry {
+    code: i16,
+    name: &'static str,
+    remedy: Remedy,
+    description: &'static str,
+}
+
+macro_rules! error_codes {
+    ($($name:ident = $code:literal, $remedy:ident, $description:literal;)*) => {
+        #[allow(missing_docs, reason = "the table has a description of each")]
+        impl ErrorCode {
+            $(pub const $name: ErrorCode = ErrorCode($code);)*
+
+            /// Every code of the table, in order.
+            pub const ALL: &'static [ErrorCode] = &[$(ErrorCode::$name,)*];
+        }
+
+        const TABLE: &[Entry] = &[
+            $(Entry { code: $code, name: stringify!($name), remedy: Remedy::$remedy, description: $description },)*
+        ];
+    };
+}
+
+error_codes! {
+    UNKNOWN_SERVER_ERROR = -1, Fail, "the broker hit an error it did not expect; its log says more";
+    NONE = 0, Fail, "no error";
+    OFFSET_OUT_OF_RANGE = 1, Fail, "the offset is outside the partition's log";
+    CORRUPT_MESSAGE = 2, Retry, "the broker found a record batch whose checksum or size is wrong";
+    UNKNOWN_TOPIC_OR_PARTITION = 3, Refresh, "the broker does not have this topic or partition";
+    INVALID_FETCH_SIZE = 4, Fail, "the fetch size is not valid";
+    LEADER_NOT_AVAILABLE = 5, Refresh, "the partition has no leader at the moment";
+    NOT_LEADER_OR_FOLLOWER = 6, Refresh, "this broker is not the leader or a replica of the partition";
+    REQUEST_TIMED_OUT = 7, Retry, "the request was not finished in its time";
+    BROKER_NOT_AVAILABLE = 8, Fail, "the broker is not available";
+    REPLICA_NOT_AVAILABLE = 9, Refresh, "the replica is not available";
+    MESSAGE_TOO_LARGE = 10, Fail, "the record batch is larger than the topic allows";
+    STALE_CONTROLLER_EPOCH = 11, Fail, "the controller moved";
+    OFFSET_METADATA_TOO_LARGE = 12, Fail, "the metadata of the committed offset is too long";
+    NETWORK_EXCEPTION = 13, Refresh, "the broker was disconnected before it answered";
+    COORDINATOR_LOAD_IN_PROGRESS = 14, Retry, "the coordinator is still loading its state";
+    COORDINATOR_NOT_AVAILABLE = 15, Retry, "the group or transaction has no coordinator at the moment";
+    NOT_COORDINATOR = 16, Retry, "this broker is not the coordinator";
+    INVALID_TOPIC_EXCEPTION = 17, Fail, "the topic name is not valid or the topic is internal";
+    RECORD_LIST_TOO_LARGE = 18, Fail, "the request holds more records than a segment can";
+    NOT_ENOUGH_REPLICAS = 19, Retry, "fewer replicas are in sync than min.insync.replicas asks for";
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, Retry, "records were written, but to fewer in-sync replicas than asked for";
+    INVALID_REQUIRED_ACKS = 21, Fail, "acks must be 0, 1 or -1";
+    ILLEGAL_GENERATION = 22, Fail, "the group is in another generation";
+    INCONSISTENT_GROUP_PROTOCOL = 23, Fail, "the member's protocols have nothing in common with the group's";
+    INVALID_GROUP_ID = 24, Fail, "the group id is not valid";
+    UNKNOWN_MEMBER_ID = 25, Fail, "the group does not know this member";
+    INVALID_SESSION_TIMEOUT = 26, Fail, "the session timeout is outside what the broker allows";
+    REBALANCE_IN_PROGRESS = 27, Fail, "the group is rebalancing; join again";
+    INVALID_COMMIT_OFFSET_SIZE = 28, Fail, "the offsets to commit are too large";
+    TOPIC_AUTHORIZATION_FAILED = 29, Fatal, "not authorized for the topic";
+    GROUP_AUTHORIZATION_FAILED = 30, Fatal, "not authorized for the group";
+    CLUSTER_AUTHORIZATION_FAILED = 31, Fatal, "not authorized for the cluster";
+    INVALID_TIMESTAMP = 32, Fail, "the timestamp is outside what the topic allows";
+    UNSUPPORTED_SASL_MECHANISM = 33, Fatal, "the broker does not support this SASL mechanism";
+    ILLEGAL_SASL_STATE = 34, Fail, "SASL is not in the state for this request";
+    UNSUPPORTED_VERSION = 35, Fatal, "the broker does not support this version of the request";
+    TOPIC_ALREADY_EXISTS = 36, Fail, "the topic exists already";
+    INVALID_PARTITIONS = 37, Fail, "the number of partitions is not valid";
+    INVALID_REPLICATION_FACTOR = 38, Fail, "the replication factor is below 1 or above the number of brokers";
+    INVALID_REPLICA_ASSIGNMENT = 39, Fail, "the replica assignment is not valid";
+    INVALID_CONFIG = 40, Fail, "the configuration is not valid";
+    NOT_CONTROLLER = 41, Retry, "this broker is not the controller";
+    INVALID_REQUEST = 42, Fail, "the request contradicts itself or the protocol";
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, Fail, "the message format on the broker does not support the request";
+    POLICY_VIOLATION = 44, Fail, "a policy of the cluster refuses the request";
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45, Fail, "the broker received a sequence number out of order";
+    DUPLICATE_SEQUENCE_NUMBER = 46, Fail, "the broker has this sequence number already";
+    INVALID_PRODUCER_EPOCH = 47, Fatal, "the producer's epoch is older than the one the broker knows";
+    INVALID_TXN_STATE = 48, Fail, "the transaction is not in a state for this request";
+    INVALID_PRODUCER_ID_MAPPING = 49, Fatal, "the producer id does not belong to this transactional id";
+    INVALID_TRANSACTION_TIMEOUT = 50, Fail, "the transaction timeout is above what the broker allows";
+    CONCURRENT_TRANSACTIONS = 51, Retry, "another operation on this transaction is in progress";
+    TRANSACTION_COORDINATOR_FENCED = 52, Fatal, "the transaction coordinator is no longer the current one";
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, Fatal, "not authorized for the transactional id";
+    SECURITY_DISABLED = 54, Fatal, "security is not enabled on the broker";
+    OPERATION_NOT_ATTEMPTED = 55, Fail, "the operation was not attempted, as another of the same request failed";
+    KAFKA_STORAGE_ERROR = 56, Refresh, "the broker cannot read or write its disk";
+    LOG_DIR_NOT_FOUND = 57, Fail, "the log directory does not exist on the broker";
+    SASL_AUTHENTICATION_FAILED = 58, Fatal, "SASL authentication failed";
+    UNKNOWN_PRODUCER_ID = 59, Fail, "the broker has no state of this producer any more";
+    REASSIGNMENT_IN_PROGRESS = 60, Fail, "a partition reassignment is in progress";
+    DELEGATION_TOKEN_AUTH_DISABLED = 61, Fail, "delegation token auth disabled";
+    DELEGATION_TOKEN_NOT_FOUND = 62, Fail, "delegation token not found";
+    DELEGATION_TOKEN_OWNER_MISMATCH = 63, Fail, "delegation token owner mismatch";
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64, Fail, "delegation token request not allowed";
+    DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65, Fail, "delegation token authorization failed";
+    DELEGATION_TOKEN_EXPIRED = 66, Fail, "delegation token expired";
+    INVALID_PRINCIPAL_TYPE = 67, Fail, "invalid principal type";
+    NON_EMPTY_GROUP = 68, Fail, "the group has members";
+    GROUP_ID_NOT_FOUND = 69, Fail, "the broker does not know this group";
+    FETCH_SESSION_ID_NOT_FOUND = 70, Retry, "the broker has forgotten the fetch session";
+    INVALID_FETCH_SESSION_EPOCH = 71, Retry, "the fetch session is at another epoch";
+    LISTENER_NOT_FOUND = 72, Refresh, "listener not found";
+    TOPIC_DELETION_DISABLED = 73, Fail, "topic deletion disabled";
+    FENCED_LEADER_EPOCH = 74, Refresh, "the leader epoch of the request is older than the broker's";
+    UNKNOWN_LEADER_EPOCH = 75, Refresh, "the leader epoch of the request is newer than the broker's";
+    UNSUPPORTED_COMPRESSION_TYPE = 76, Fatal, "the broker does not support this compression";
+    STALE_BROKER_EPOCH = 77, Fail, "stale broker epoch";
+    OFFSET_NOT_AVAILABLE = 78, Refresh, "the offset is not known yet to the new leader";
+    MEMBER_ID_REQUIRED = 79, Fail, "join again with the member id that the broker gave";
+    PREFERRED_LEADER_NOT_AVAILABLE = 80, Refresh, "preferred leader not available";
+    GROUP_MAX_SIZE_REACHED = 81, Fail, "the group is full";
+    FENCED_INSTANCE_ID = 82, Fail, "another member took over this group.instance.id";
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, Refresh, "eligible leaders not available";
+    ELECTION_NOT_NEEDED = 84, Refresh, "election not needed";
+    NO_REASSIGNMENT_IN_PROGRESS = 85, Fail, "no reassignment in progress";
+    GROUP_SUBSCRIBED_TO_TOPIC = 86, Fail, "group subscribed to topic";
+    INVALID_RECORD = 87, Fail, "a record was refused by the broker's validation";
+    UNSTABLE_OFFSET_COMMIT = 88, Retry, "transactions with offsets of this group are still open";
+    THROTTLING_QUOTA_EXCEEDED = 89, Retry, "a quota was exceeded";
+    PRODUCER_FENCED = 90, Fatal, "a newer producer with the same transactional id took over";
+    RESOURCE_NOT_FOUND = 91, Fail, "resource not found";
+    DUPLICATE_RESOURCE = 92, Fail, "duplicate resource";
+    UNACCEPTABLE_CREDENTIAL = 93, Fail, "unacceptable credential";
+    INCONSISTENT_VOTER_SET = 94, Fail, "inconsistent voter set";
+    INVALID_UPDATE_VERSION = 95, Fail, "invalid update version";
+    FEATURE_UPDATE_FAILED = 96, Fail, "feature update failed";
+    PRINCIPAL_DESERIALIZATION_FAILURE = 97, Fail, "principal deserialization failure";
+    SNAPSHOT_NOT_FOUND = 98, Fail, "snapshot not found";
+    POSITION_OUT_OF_RANGE = 99, Fail, "position out of range";
+    UNKNOWN_TOPIC_ID = 100, Refresh, "the broker does not have a topic of this id";
+    DUPLICATE_BROKER_REGISTRATION = 101, Fail, "duplicate broker registration";
+    BROKER_ID_NOT_REGISTERED = 102, Fail, "broker id not registered";
+    INCONSISTENT_TOPIC_ID = 103, Refresh, "the topic id does not belong to this topic name";
+    INCONSISTENT_CLUSTER_ID = 104, Fail, "inconsistent cluster id";
+    TRANSACTIONAL_ID_NOT_FOUND = 105, Fail, "transactional id not found";
+    FETCH_SESSION_TOPIC_ID_ERROR = 106, Retry, "fetch session topic id error";
+    INELIGIBLE_REPLICA = 107, Fail, "ineligible replica";
+    NEW_LEADER_ELECTED = 108, Fail, "new leader elected";
+    OFFSET_MOVED_TO_TIERED_STORAGE = 109, Fail, "offset moved to tiered storage";
+    FENCED_MEMBER_EPOCH = 110, Fail, "the member's epoch is older than the group's";
+    UNRELEASED_INSTANCE_ID = 111, Fail, "the instance id is still held by another member";
+    UNSUPPORTED_ASSIGNOR = 112, Fail, "the broker has no such assignor";
+    STALE_MEMBER_EPOCH = 113, Fail, "the member's epoch is not the current one";
+    MISMATCHED_ENDPOINT_TYPE = 114, Fail, "mismatched endpoint type";
+    UNSUPPORTED_ENDPOINT_TYPE = 115, Fail, "unsupported endpoint type";
+    UNKNOWN_CONTROLLER_ID = 116, Fail, "unknown controller id";
+    UNKNOWN_SUBSCRIPTION_ID = 117, Fail, "unknown subscription id";
+    TELEMETRY_TOO_LARGE = 118, Fail, "telemetry too large";
+    INVALID_REGISTRATION = 119, Fail, "invalid registration";
+    TRANSACTION_ABORTABLE = 120, Fail, "the transaction must be aborted";
+    INVALID_RECORD_STATE = 121, Fail, "invalid record state";
+    SHARE_SESSION_NOT_FOUND = 122, Retry, "share session not found";
+    INVALID_SHARE_SESSION_EPOCH = 123, Retry, "invalid share session epoch";
+    FENCED_STATE_EPOCH = 124, Fail, "fenced state epoch";
+    INVALID_VOTER_KEY = 125, Fail, "invalid voter key";
+    DUPLICATE_VOTER = 126, Fail, "duplicate voter";
+    VOTER_NOT_FOUND = 127, Fail, "voter not found";
+    INVALID_REGULAR_EXPRESSION = 128, Fail, "the regular expression is not valid";
+    REBOOTSTRAP_REQUIRED = 129, Fail, "all known brokers are gone; start again from the bootstrap servers";
+    STREAMS_INVALID_TOPOLOGY = 130, Fail, "streams invalid topology";
+    STREAMS_INVALID_TOPOLOGY_EPOCH = 131, Fail, "streams invalid topology epoch";
+    STREAMS_TOPOLOGY_FENCED = 132, Fail, "streams topology fenced";
+    SHARE_SESSION_LIMIT_REACHED = 133, Retry, "share session limit reached";
+}
+
+impl ErrorCode {
+    /// The error of a code in a response.
+    pub const fn from_i16(code: i16) -> Self {
+        Self(code)
+    }
+
+    /// The number in the protocol.
+    pub const fn code(self) -> i16 {
+        self.0
+    }
+
+    /// Whether it is no error at all.
+    pub fn is_none(self) -> bool {
+        self == Self::NONE
+    }
+
+    /// `Err(self)` unless it is `NONE`.
+    pub fn ok(self) -> Result<(), ErrorCode> {
+        if self.is_none() { Ok(()) } else { Err(self) }
+    }
+
+    fn entry(self) -> Option<&'static Entry> {
+        // Codes are contiguous from -1; the check keeps that from being an assumption.
+        TABLE.get(usize::try_from(i32::from(self.0) + 1).ok()?).filter(|e| e.code == self.0)
+    }
+
+    /// Kafka's name, `UNKNOWN_ERROR_CODE` for a code that is not in the table.
+    pub fn name(self) -> &'static str {
+        self.entry().map_or("UNKNOWN_ERROR_CODE", |e| e.name)
+    }
+
+    /// What it means, in one sentence without a full stop.
+    pub fn description(self) -> &'static str {
+        self.entry().map_or("an error that this version of the client does not know", |e| e.description)
+    }
+
+    fn remedy(self) -> Remedy {
+        self.entry().map_or(Remedy::Fail, |e| e.remedy)
+    }
+
+    /// Whether the same request may succeed later.
+    pub fn retriable(self) -> bool {
+        matches!(self.remedy(), Remedy::Retry | Remedy::Refresh)
+    }
+
+    /// Whether metadata should be asked for again before the next try.
+    pub fn refresh_metadata(self) -> bool {
+        self.remedy() == Remedy::Refresh
+    }
+
+    /// Whether the client as it is configured will never succeed.
+    pub fn fatal(self) -> bool {
+        self.remedy() == Remedy::Fatal
+    }
+}
+
+impl std::fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({}): {}", self.name(), self.0, self.description())
+    }
+}
+
+impl std::fmt::Debug for ErrorCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}({})", self.name(), self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_finds_its_entry() {
+        for (i, code) in ErrorCode::ALL.iter().enumerate() {
+            assert_eq!(code.code(), i as i16 - 1);
+            assert_eq!(code.name(), TABLE[i].name);
+            assert!(!code.description().is_empty());
+        }
+        assert_eq!(ErrorCode::ALL.last().map(|c| c.name()), Some("SHARE_SESSION_LIMIT_REACHED"));
+    }
+
+    #[test]
+    fn unknown_codes_are_kept() {
+        for code in [i16::MIN, -2, 134, i16::MAX] {
+            let error = ErrorCode::from_i16(code);
+            assert_eq!((error.code(), error.name(), error.retriable()), (code, "UNKNOWN_ERROR_CODE", false));
+        }
+    }
+
+    #[test]
+    fn remedies_follow_the_table() {
+        let moved = ErrorCode::NOT_LEADER_OR_FOLLOWER;
+        assert!(moved.retriable() && moved.refresh_metadata() && !moved.fatal());
+        let loading = ErrorCode::COORDINATOR_LOAD_IN_PROGRESS;
+        assert!(loading.retriable() && !loading.refresh_metadata());
+        assert!(ErrorCode::TOPIC_AUTHORIZATION_FAILED.fatal());
+        assert_eq!(
+            moved.to_string(),
+            "NOT_LEADER_OR_FOLLOWER (6): this broker is not the leader or a replica of the partition"
+        );
+    }
+}

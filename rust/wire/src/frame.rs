@@ -1,1 +1,163 @@
 //! Request and response frames: length, header, body.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::messages::types::{Cx, Wire, read_tagged};
+use crate::messages::{
+    ApiKey, ApiVersionsResponse, DecodeError, DecodeErrorKind, EncodeError, Message, Reader, Request,
+};
+
+/// The header of a request, as a broker reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestHeader {
+    /// Kafka's number of the API, known here or not.
+    pub api_key: i16,
+    /// The version of the request.
+    pub api_version: i16,
+    /// What the response must repeat.
+    pub correlation_id: i32,
+    /// What the client calls itself.
+    pub client_id: Option<String>,
+}
+
+/// A whole request frame, its four bytes of length included.
+pub fn encode_request<R: Request>(
+    request: &R,
+    version: i16,
+    correlation_id: i32,
+    client_id: Option<&str>,
+) -> Result<Bytes, EncodeError> {
+    let mut out = BytesMut::new();
+    out.put_i32(0);
+    out.put_i16(R::KEY.code());
+    out.put_i16(version);
+    out.put_i32(correlation_id);
+    // The client id is never compact, not even in the flexible header (KIP-482).
+    client_id.map(str::to_owned).write(Cx::PLAIN, &mut out)?;
+    if version >= R::FLEXIBLE {
+        out.put_u8(0);
+    }
+    request.encode(version, &mut out)?;
+    finish(out)
+}
+
+/// A whole response frame, its four bytes of length included.
+pub fn encode_response<R: Request>(
+    response: &R::Response,
+    version: i16,
+    correlation_id: i32,
+) -> Result<Bytes, EncodeError> {
+    let mut out = BytesMut::new();
+    out.put_i32(0);
+    out.put_i32(correlation_id);
+    if response_header_is_flexible::<R>(version) {
+        out.put_u8(0);
+    }
+    response.encode(version, &mut out)?;
+    finish(out)
+}
+
+fn finish(mut out: BytesMut) -> Result<Bytes, EncodeError> {
+    let length = out.len() - 4;
+    let length = i32::try_from(length).map_err(|_| EncodeError::TooLong { what: "frame", length })?;
+    if let Some(place) = out.first_chunk_mut::<4>() {
+        *place = length.to_be_bytes();
+    }
+    Ok(out.freeze())
+}
+
+/// A client must be able to read the answer to ApiVersions before it knows what the broker speaks: its header stays v0.
+fn response_header_is_flexible<R: Request>(version: i16) -> bool {
+    version >= R::FLEXIBLE && R::KEY != ApiKey::ApiVersions
+}
+
+/// The correlation id of a response frame (without its length).
+pub fn correlation_id(frame: &[u8]) -> Option<i32> {
+    frame.first_chunk::<4>().map(|bytes| i32::from_be_bytes(*bytes))
+}
+
+/// The correlation id and the body of a response frame (without its length). Nothing may be left over.
+pub fn decode_response<R: Request>(version: i16, frame: Bytes) -> Result<(i32, R::Response), DecodeError> {
+    let (correlation_id, mut input) = response_header::<R>(version, frame)?;
+    let response = R::Response::decode(version, &mut input)?;
+    match input.remaining() {
+        0 => Ok((correlation_id, response)),
+        left => Err(input.error(DecodeErrorKind::Trailing { left }).within(R::KEY.name())),
+    }
+}
+
+fn response_header<R: Request>(version: i16, frame: Bytes) -> Result<(i32, Reader), DecodeError> {
+    let mut input = Reader::new(frame);
+    let correlation_id = i32::read(Cx::PLAIN, &mut input).map_err(|e| e.within("ResponseHeader.correlation_id"))?;
+    if response_header_is_flexible::<R>(version) {
+        read_tagged(&mut input).map_err(|e| e.within("ResponseHeader"))?;
+    }
+    Ok((correlation_id, input))
+}
+
+/// The answer to an ApiVersions request of `version`. A broker that does not know that version answers
+/// UNSUPPORTED_VERSION in the form of version 0 (KIP-511); the version that was read is returned too.
+pub fn decode_api_versions(version: i16, frame: Bytes) -> Result<(i32, i16, ApiVersionsResponse), DecodeError> {
+    use crate::error_code::ErrorCode;
+    use crate::messages::ApiVersionsRequest;
+    match decode_response::<ApiVersionsRequest>(0, frame.clone()) {
+        Ok((id, response)) if response.error_code == ErrorCode::UNSUPPORTED_VERSION.code() => Ok((id, 0, response)),
+        _ => decode_response::<ApiVersionsRequest>(version, frame).map(|(id, response)| (id, version, response)),
+    }
+}
+
+/// The header of a request frame (without its length), and what follows it. The header's own form depends on the API
+/// and version; those that are not known here are read in the oldest form.
+pub fn decode_request_header(frame: Bytes) -> Result<(RequestHeader, Bytes), DecodeError> {
+    let mut input = Reader::new(frame);
+    let within = |e: DecodeError| e.within("RequestHeader");
+    let api_key = i16::read(Cx::PLAIN, &mut input).map_err(within)?;
+    let api_version = i16::read(Cx::PLAIN, &mut input).map_err(within)?;
+    let correlation_id = i32::read(Cx::PLAIN, &mut input).map_err(within)?;
+    let client_id = Option::<String>::read(Cx::PLAIN, &mut input).map_err(within)?;
+    if ApiKey::from_i16(api_key).is_some_and(|key| key.is_flexible(api_version)) {
+        read_tagged(&mut input).map_err(within)?;
+    }
+    Ok((RequestHeader { api_key, api_version, correlation_id, client_id }, input.rest()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::{ApiVersionsRequest, HeartbeatRequest, HeartbeatResponse};
+
+    #[test]
+    fn a_request_comes_back() {
+        for version in 0..=4 {
+            let request = HeartbeatRequest { group_id: "g".into(), generation_id: 3, ..Default::default() };
+            let frame = encode_request(&request, version, 7, Some("me")).unwrap();
+            assert_eq!(frame.len() - 4, i32::from_be_bytes(frame[..4].try_into().unwrap()) as usize);
+            let (header, body) = decode_request_header(frame.slice(4..)).unwrap();
+            let wanted =
+                RequestHeader { api_key: 12, api_version: version, correlation_id: 7, client_id: Some("me".into()) };
+            assert_eq!(header, wanted);
+            assert_eq!(HeartbeatRequest::decode(version, &mut Reader::new(body)).unwrap(), request);
+        }
+    }
+
+    #[test]
+    fn a_response_comes_back_and_nothing_may_follow() {
+        let response = HeartbeatResponse { error_code: 27, ..Default::default() };
+        let frame = encode_response::<HeartbeatRequest>(&response, 4, 9).unwrap().slice(4..);
+        assert_eq!(correlation_id(&frame), Some(9));
+        assert_eq!(decode_response::<HeartbeatRequest>(4, frame.clone()).unwrap(), (9, response));
+        let longer = Bytes::from([&frame[..], b"x"].concat());
+        let error = decode_response::<HeartbeatRequest>(4, longer).unwrap_err();
+        assert_eq!(error.to_string(), "Heartbeat at byte 12: 1 bytes are left over after the message");
+    }
+
+    #[test]
+    fn an_old_broker_answers_api_versions_in_its_own_form() {
+        let old = ApiVersionsResponse { error_code: 35, ..Default::default() };
+        let frame = encode_response::<ApiVersionsRequest>(&old, 0, 1).unwrap().slice(4..);
+        assert_eq!(decode_api_versions(4, frame).unwrap(), (1, 0, old));
+        let new = ApiVersionsResponse { throttle_time_ms: 5, ..Default::default() };
+        let frame = encode_response::<ApiVersionsRequest>(&new, 4, 1).unwrap().slice(4..);
+        assert_eq!(decode_api_versions(4, frame).unwrap(), (1, 4, new));
+    }
+}

@@ -1,1 +1,148 @@
-//! Every request and response, one file an API.
+//! Every request and response that Kafka 3.9 and 4.3 speak between them, one file an API.
+
+#[macro_use]
+mod macros;
+pub(crate) mod types;
+
+pub mod api_versions;
+pub mod create_topics;
+pub mod delete_topics;
+pub mod fetch;
+pub mod find_coordinator;
+pub mod heartbeat;
+pub mod init_producer_id;
+pub mod join_group;
+pub mod leave_group;
+pub mod list_offsets;
+pub mod metadata;
+pub mod offset_commit;
+pub mod offset_fetch;
+pub mod produce;
+pub mod sync_group;
+
+#[cfg(test)]
+mod tests;
+
+use bytes::BytesMut;
+
+pub use types::{DecodeError, DecodeErrorKind, EncodeError, Reader, Uuid};
+
+pub use api_versions::{ApiVersionsRequest, ApiVersionsResponse};
+pub use create_topics::{CreateTopicsRequest, CreateTopicsResponse};
+pub use delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
+pub use fetch::{FetchRequest, FetchResponse};
+pub use find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
+pub use heartbeat::{HeartbeatRequest, HeartbeatResponse};
+pub use init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+pub use join_group::{JoinGroupRequest, JoinGroupResponse};
+pub use leave_group::{LeaveGroupRequest, LeaveGroupResponse};
+pub use list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
+pub use metadata::{MetadataRequest, MetadataResponse};
+pub use offset_commit::{OffsetCommitRequest, OffsetCommitResponse};
+pub use offset_fetch::{OffsetFetchRequest, OffsetFetchResponse};
+pub use produce::{ProduceRequest, ProduceResponse};
+pub use sync_group::{SyncGroupRequest, SyncGroupResponse};
+
+/// A request or a response.
+pub trait Message: Sized + Default {
+    /// Appends the message to `out` as `version` has it.
+    fn encode(&self, version: i16, out: &mut BytesMut) -> Result<(), EncodeError>;
+    /// Reads a message of `version`; bytes after it are left in `input`.
+    fn decode(version: i16, input: &mut Reader) -> Result<Self, DecodeError>;
+}
+
+/// A request, which knows its API and its response.
+pub trait Request: Message {
+    /// The API.
+    const KEY: ApiKey;
+    /// The lowest version that is defined here.
+    const MIN_VERSION: i16;
+    /// The highest version that is defined here.
+    const MAX_VERSION: i16;
+    /// The first version with compact lengths and tagged fields (KIP-482).
+    const FLEXIBLE: i16;
+    /// What a broker answers.
+    type Response: Message;
+}
+
+macro_rules! api_keys {
+    ($($name:ident = $key:literal,)*) => {
+        /// The APIs that are defined here, by Kafka's numbers.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(i16)]
+        #[allow(missing_docs, reason = "the protocol's own names")]
+        pub enum ApiKey {
+            $($name = $key,)*
+        }
+
+        impl ApiKey {
+            /// All of them.
+            pub const ALL: &'static [ApiKey] = &[$(ApiKey::$name,)*];
+
+            /// The API of a number, if it is defined here.
+            pub fn from_i16(key: i16) -> Option<Self> {
+                match key {
+                    $($key => Some(ApiKey::$name),)*
+                    _ => None,
+                }
+            }
+
+            /// Kafka's name of the API.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(ApiKey::$name => stringify!($name),)*
+                }
+            }
+        }
+    };
+}
+
+api_keys! {
+    Produce = 0,
+    Fetch = 1,
+    ListOffsets = 2,
+    Metadata = 3,
+    OffsetCommit = 8,
+    OffsetFetch = 9,
+    FindCoordinator = 10,
+    JoinGroup = 11,
+    Heartbeat = 12,
+    LeaveGroup = 13,
+    SyncGroup = 14,
+    ApiVersions = 18,
+    CreateTopics = 19,
+    DeleteTopics = 20,
+    InitProducerId = 22,
+}
+
+impl ApiKey {
+    /// Kafka's number of the API.
+    pub fn code(self) -> i16 {
+        self as i16
+    }
+
+    /// Whether requests of this version have compact lengths and tagged fields (KIP-482).
+    pub fn is_flexible(self, version: i16) -> bool {
+        version >= self.first_flexible()
+    }
+
+    fn first_flexible(self) -> i16 {
+        match self {
+            ApiKey::Produce => ProduceRequest::FLEXIBLE,
+            ApiKey::Fetch => FetchRequest::FLEXIBLE,
+            ApiKey::ListOffsets => ListOffsetsRequest::FLEXIBLE,
+            ApiKey::Metadata => MetadataRequest::FLEXIBLE,
+            ApiKey::OffsetCommit => OffsetCommitRequest::FLEXIBLE,
+            ApiKey::OffsetFetch => OffsetFetchRequest::FLEXIBLE,
+            ApiKey::FindCoordinator => FindCoordinatorRequest::FLEXIBLE,
+            ApiKey::JoinGroup => JoinGroupRequest::FLEXIBLE,
+            ApiKey::SyncGroup => SyncGroupRequest::FLEXIBLE,
+            ApiKey::Heartbeat => HeartbeatRequest::FLEXIBLE,
+            ApiKey::LeaveGroup => LeaveGroupRequest::FLEXIBLE,
+            ApiKey::InitProducerId => InitProducerIdRequest::FLEXIBLE,
+            ApiKey::CreateTopics => CreateTopicsRequest::FLEXIBLE,
+            ApiKey::DeleteTopics => DeleteTopicsRequest::FLEXIBLE,
+            ApiKey::ApiVersions => ApiVersionsRequest::FLEXIBLE,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! ApiVersions.
+
+request! { ApiVersions = 18, versions 0..=4, flexible 3, ApiVersionsRequest => ApiVersionsResponse }
+
+messages! {
+    /// The request as a whole.
+    struct ApiVersionsRequest {
+        client_software_name: String => 3.., [ignorable];
+        client_software_version: String => 3.., [ignorable];
+    }
+
+    /// The response as a whole.
+    struct ApiVersionsResponse {
+        error_code: i16 => 0..;
+        api_keys: Vec<ApiVersion> => 0..;
+        throttle_time_ms: i32 => 1.., [ignorable];
+        supported_features: Vec<SupportedFeatureKey> => 3.., tag 0, [ignorable];
+        finalized_features_epoch: i64 = -1 => 3.., tag 1, [ignorable];
+        finalized_features: Vec<FinalizedFeatureKey> => 3.., tag 2, [ignorable];
+        zk_migration_ready: bool => 3.., tag 3, [ignorable];
+    }
+
+    /// An api version.
+    struct ApiVersion {
+        api_key: i16 => 0..;
+        min_version: i16 => 0..;
+        max_version: i16 => 0..;
+    }
+
+    /// A supported feature key.
+    struct SupportedFeatureKey {
+        name: String => 3..;
+        min_version: i16 => 3..;
+        max_version: i16 => 3..;
+    }
+
+    /// A finalized feature key.
+    struct FinalizedFeatureKey {
+        name: String => 3..;
+        max_version_level: i16 => 3..;
+        min_version_level: i16 => 3..;
+    }
+}

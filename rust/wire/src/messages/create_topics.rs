@@ -1,0 +1,62 @@
+//! CreateTopics.
+
+use super::types::Uuid;
+
+request! { CreateTopics = 19, versions 0..=7, flexible 5, CreateTopicsRequest => CreateTopicsResponse }
+
+messages! {
+    /// The request as a whole.
+    struct CreateTopicsRequest {
+        topics: Vec<CreatableTopic> => 0..;
+        timeout_ms: i32 = 60000 => 0..;
+        validate_only: bool => 1..;
+    }
+
+    /// A creatable topic.
+    struct CreatableTopic {
+        name: String => 0..;
+        num_partitions: i32 => 0..;
+        replication_factor: i16 => 0..;
+        assignments: Vec<CreatableReplicaAssignment> => 0..;
+        configs: Vec<CreatableTopicConfig> => 0..;
+    }
+
+    /// A creatable replica assignment.
+    struct CreatableReplicaAssignment {
+        partition_index: i32 => 0..;
+        broker_ids: Vec<i32> => 0..;
+    }
+
+    /// A creatable topic config.
+    struct CreatableTopicConfig {
+        name: String => 0..;
+        value: Option<String> => 0..;
+    }
+
+    /// The response as a whole.
+    struct CreateTopicsResponse {
+        throttle_time_ms: i32 => 2.., [ignorable];
+        topics: Vec<CreatableTopicResult> => 0..;
+    }
+
+    /// A creatable topic result.
+    struct CreatableTopicResult {
+        name: String => 0..;
+        topic_id: Uuid => 7.., [ignorable];
+        error_code: i16 => 0..;
+        error_message: Option<String> => 1.., [ignorable];
+        topic_config_error_code: i16 => 5.., tag 0, [ignorable];
+        num_partitions: i32 = -1 => 5.., [ignorable];
+        replication_factor: i16 = -1 => 5.., [ignorable];
+        configs: Option<Vec<CreatableTopicConfigs>> => 5.., [ignorable];
+    }
+
+    /// A creatable topic configs.
+    struct CreatableTopicConfigs {
+        name: String => 5..;
+        value: Option<String> => 5..;
+        read_only: bool => 5..;
+        config_source: i8 = -1 => 5.., [ignorable];
+        is_sensitive: bool => 5..;
+    }
+}

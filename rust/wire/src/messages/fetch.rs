@@ -1,0 +1,120 @@
+//! Fetch.
+
+use bytes::Bytes;
+
+use super::types::Uuid;
+
+request! { Fetch = 1, versions 0..=18, flexible 12, FetchRequest => FetchResponse }
+
+messages! {
+    /// The request as a whole.
+    struct FetchRequest {
+        cluster_id: Option<String> => 12.., tag 0, [ignorable];
+        replica_id: i32 = -1 => 0..=14;
+        replica_state: ReplicaState => 15.., tag 1;
+        max_wait_ms: i32 => 0..;
+        min_bytes: i32 => 0..;
+        max_bytes: i32 = i32::MAX => 3.., [ignorable];
+        isolation_level: i8 => 4.., [ignorable];
+        session_id: i32 => 7.., [ignorable];
+        session_epoch: i32 = -1 => 7.., [ignorable];
+        topics: Vec<FetchTopic> => 0..;
+        forgotten_topics_data: Vec<ForgottenTopic> => 7..;
+        rack_id: String => 11.., [ignorable];
+    }
+
+    /// A replica state.
+    struct ReplicaState {
+        replica_id: i32 = -1 => 15..;
+        replica_epoch: i64 = -1 => 15..;
+    }
+
+    /// A fetch topic.
+    struct FetchTopic {
+        topic: String => 0..=12, [ignorable];
+        topic_id: Uuid => 13.., [ignorable];
+        partitions: Vec<FetchPartition> => 0..;
+    }
+
+    /// A fetch partition.
+    struct FetchPartition {
+        partition: i32 => 0..;
+        current_leader_epoch: i32 = -1 => 9.., [ignorable];
+        fetch_offset: i64 => 0..;
+        last_fetched_epoch: i32 = -1 => 12..;
+        log_start_offset: i64 = -1 => 5.., [ignorable];
+        partition_max_bytes: i32 => 0..;
+        replica_directory_id: Uuid => 17.., tag 0, [ignorable];
+        high_watermark: i64 = i64::MAX => 18.., tag 1, [ignorable];
+    }
+
+    /// A forgotten topic.
+    struct ForgottenTopic {
+        topic: String => 7..=12, [ignorable];
+        topic_id: Uuid => 13.., [ignorable];
+        partitions: Vec<i32> => 7..;
+    }
+
+    /// The response as a whole.
+    struct FetchResponse {
+        throttle_time_ms: i32 => 1.., [ignorable];
+        error_code: i16 => 7.., [ignorable];
+        session_id: i32 => 7..;
+        responses: Vec<FetchableTopicResponse> => 0..;
+        node_endpoints: Vec<NodeEndpoint> => 16.., tag 0;
+    }
+
+    /// A fetchable topic response.
+    struct FetchableTopicResponse {
+        topic: String => 0..=12, [ignorable];
+        topic_id: Uuid => 13.., [ignorable];
+        partitions: Vec<PartitionData> => 0..;
+    }
+
+    /// A partition data.
+    struct PartitionData {
+        partition_index: i32 => 0..;
+        error_code: i16 => 0..;
+        high_watermark: i64 => 0..;
+        last_stable_offset: i64 = -1 => 4.., [ignorable];
+        log_start_offset: i64 = -1 => 5.., [ignorable];
+        diverging_epoch: EpochEndOffset => 12.., tag 0;
+        current_leader: LeaderIdAndEpoch => 12.., tag 1;
+        snapshot_id: SnapshotId => 12.., tag 2;
+        aborted_transactions: Option<Vec<AbortedTransaction>> => 4.., [ignorable];
+        preferred_read_replica: i32 = -1 => 11..;
+        records: Option<Bytes> => 0..;
+    }
+
+    /// An epoch end offset.
+    struct EpochEndOffset {
+        epoch: i32 = -1 => 12..;
+        end_offset: i64 = -1 => 12..;
+    }
+
+    /// A leader id and epoch.
+    struct LeaderIdAndEpoch {
+        leader_id: i32 = -1 => 12..;
+        leader_epoch: i32 = -1 => 12..;
+    }
+
+    /// A snapshot id.
+    struct SnapshotId {
+        end_offset: i64 = -1 => 0..;
+        epoch: i32 = -1 => 0..;
+    }
+
+    /// An aborted transaction.
+    struct AbortedTransaction {
+        producer_id: i64 => 4..;
+        first_offset: i64 => 4..;
+    }
+
+    /// A node endpoint.
+    struct NodeEndpoint {
+        node_id: i32 => 16..;
+        host: String => 16..;
+        port: i32 => 16..;
+        rack: Option<String> => 16..;
+    }
+}

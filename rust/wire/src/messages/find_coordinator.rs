@@ -1,0 +1,33 @@
+//! FindCoordinator.
+
+request! { FindCoordinator = 10, versions 0..=6, flexible 3, FindCoordinatorRequest => FindCoordinatorResponse }
+
+messages! {
+    /// The request as a whole.
+    struct FindCoordinatorRequest {
+        key: String => 0..=3;
+        key_type: i8 => 1..;
+        coordinator_keys: Vec<String> => 4..;
+    }
+
+    /// The response as a whole.
+    struct FindCoordinatorResponse {
+        throttle_time_ms: i32 => 1.., [ignorable];
+        error_code: i16 => 0..=3;
+        error_message: Option<String> => 1..=3, [ignorable];
+        node_id: i32 => 0..=3;
+        host: String => 0..=3;
+        port: i32 => 0..=3;
+        coordinators: Vec<Coordinator> => 4..;
+    }
+
+    /// A coordinator.
+    struct Coordinator {
+        key: String => 4..;
+        node_id: i32 => 4..;
+        host: String => 4..;
+        port: i32 => 4..;
+        error_code: i16 => 4..;
+        error_message: Option<String> => 4.., [ignorable];
+    }
+}

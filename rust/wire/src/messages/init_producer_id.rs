@@ -1,0 +1,25 @@
+//! InitProducerId.
+
+request! { InitProducerId = 22, versions 0..=6, flexible 2, InitProducerIdRequest => InitProducerIdResponse }
+
+messages! {
+    /// The request as a whole.
+    struct InitProducerIdRequest {
+        transactional_id: Option<String> => 0..;
+        transaction_timeout_ms: i32 => 0..;
+        producer_id: i64 = -1 => 3..;
+        producer_epoch: i16 = -1 => 3..;
+        enable2_pc: bool => 6..;
+        keep_prepared_txn: bool => 6..;
+    }
+
+    /// The response as a whole.
+    struct InitProducerIdResponse {
+        throttle_time_ms: i32 => 0.., [ignorable];
+        error_code: i16 => 0..;
+        producer_id: i64 = -1 => 0..;
+        producer_epoch: i16 => 0..;
+        ongoing_txn_producer_id: i64 = -1 => 6..;
+        ongoing_txn_producer_epoch: i16 = -1 => 6..;
+    }
+}

@@ -1,0 +1,235 @@
+//! The two macros that make messages out of their definitions.
+//!
+//! ```text
+//! request! { Heartbeat = 12, versions 0..=4, flexible 4, HeartbeatRequest => HeartbeatResponse }
+//!
+//! messages! {
+//!     /// The request as a whole.
+//!     struct HeartbeatRequest {
+//!         group_id: String => 0..;
+//!         group_instance_id: Option<String> => 3.., ignorable;
+//!     }
+//! }
+//! ```
+//!
+//! A field is `name: Type [= default] => versions [, nullable versions] [, tag number] [, [ignorable]];`. An `Option` may be
+//! null in all its versions unless `nullable` says from when. A tagged field is sent only when it differs from its
+//! default (KIP-482). A field that a version lacks is left out if it has its default or is `[ignorable]`, and is an
+//! encode error otherwise.
+
+/// Gives a request its key, versions and response.
+macro_rules! request {
+    ($api:ident = $key:literal, versions $min:literal..=$max:literal, flexible $flexible:literal, $request:ident => $response:ident) => {
+        impl $crate::messages::Request for $request {
+            const KEY: $crate::messages::ApiKey = $crate::messages::ApiKey::$api;
+            const MIN_VERSION: i16 = $min;
+            const MAX_VERSION: i16 = $max;
+            const FLEXIBLE: i16 = $flexible;
+            type Response = $response;
+        }
+        $crate::messages::macros::message_of_api!($api, $request, $min, $max, $flexible);
+        $crate::messages::macros::message_of_api!($api, $response, $min, $max, $flexible);
+    };
+}
+
+/// Makes a struct a message: versions are checked, the flexible flag is derived from them.
+macro_rules! message_of_api {
+    ($api:ident, $message:ident, $min:literal, $max:literal, $flexible:literal) => {
+        impl $crate::messages::Message for $message {
+            fn encode(&self, version: i16, out: &mut bytes::BytesMut) -> Result<(), $crate::messages::EncodeError> {
+                if !($min..=$max).contains(&version) {
+                    let api = stringify!($api);
+                    return Err($crate::messages::EncodeError::Version { api, version, min: $min, max: $max });
+                }
+                let cx = $crate::messages::types::Cx { version, flexible: version >= $flexible };
+                $crate::messages::types::Wire::write(self, cx, out)
+            }
+
+            fn decode(
+                version: i16,
+                input: &mut $crate::messages::Reader,
+            ) -> Result<Self, $crate::messages::DecodeError> {
+                if !($min..=$max).contains(&version) {
+                    let kind = $crate::messages::DecodeErrorKind::Version { version, min: $min, max: $max };
+                    return Err(input.error(kind).within(stringify!($api)));
+                }
+                let cx = $crate::messages::types::Cx { version, flexible: version >= $flexible };
+                $crate::messages::types::Wire::read(cx, input)
+            }
+        }
+    };
+}
+
+/// Makes structs of field lists; the syntax is at the head of this file.
+macro_rules! messages {
+    ($(
+        $(#[$doc:meta])*
+        struct $name:ident {
+            $($field:ident: $type:ty $(= $default:expr)? => $versions:expr
+                $(, nullable $nullable:expr)? $(, tag $tag:literal)? $(, [$ignorable:ident])?;)*
+        }
+    )*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct $name {
+            $(#[allow(missing_docs, reason = "the protocol's own names")] pub $field: $type,)*
+            /// Tagged fields that this version of the definitions does not know (KIP-482).
+            pub unknown_tagged_fields: Vec<(u32, bytes::Bytes)>,
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self {
+                    $($field: $crate::messages::macros::value_or_default!($type $(, $default)?),)*
+                    unknown_tagged_fields: Vec::new(),
+                }
+            }
+        }
+
+        #[allow(
+            unused_variables, unused_mut, unused_assignments, unreachable_patterns,
+            clippy::match_single_binding, clippy::manual_range_contains,
+            reason = "one body serves messages with and without tags, defaults and fields"
+        )]
+        impl $crate::messages::types::Wire for $name {
+            fn write(
+                &self,
+                cx: $crate::messages::types::Cx,
+                out: &mut bytes::BytesMut,
+            ) -> Result<(), $crate::messages::EncodeError> {
+                use $crate::messages::EncodeError;
+                let mut tagged: Vec<(u32, bytes::Bytes)> = Vec::new();
+                $({
+                    const FIELD: &str = concat!(stringify!($name), ".", stringify!($field));
+                    let tag: Option<u32> = $crate::messages::macros::option!($($tag)?);
+                    if !($versions).contains(&cx.version) {
+                        let ignorable: bool = $crate::messages::macros::given!($($ignorable)?);
+                        if !ignorable && self.$field != $crate::messages::macros::value_or_default!($type $(, $default)?) {
+                            return Err(EncodeError::FieldAbsent { field: FIELD, version: cx.version });
+                        }
+                    } else {
+                        $(if self.$field.is_null() && !($nullable).contains(&cx.version) {
+                            return Err(EncodeError::Null { field: FIELD, version: cx.version });
+                        })?
+                        match tag {
+                            None => self.$field.write(cx, out)?,
+                            Some(tag) => {
+                                if self.$field != $crate::messages::macros::value_or_default!($type $(, $default)?) {
+                                    let mut bytes = bytes::BytesMut::new();
+                                    self.$field.write(cx, &mut bytes)?;
+                                    tagged.push((tag, bytes.freeze()));
+                                }
+                            }
+                        }
+                    }
+                })*
+                if cx.flexible {
+                    $crate::messages::types::write_tagged(tagged, &self.unknown_tagged_fields, out);
+                }
+                Ok(())
+            }
+
+            fn read(
+                cx: $crate::messages::types::Cx,
+                input: &mut $crate::messages::Reader,
+            ) -> Result<Self, $crate::messages::DecodeError> {
+                let mut message = Self::default();
+                $({
+                    const FIELD: &str = concat!(stringify!($name), ".", stringify!($field));
+                    let tag: Option<u32> = $crate::messages::macros::option!($($tag)?);
+                    if tag.is_none() && ($versions).contains(&cx.version) {
+                        message.$field = $crate::messages::types::Wire::read(cx, input).map_err(|e| e.within(FIELD))?;
+                        $(if message.$field.is_null() && !($nullable).contains(&cx.version) {
+                            return Err(input.error($crate::messages::DecodeErrorKind::Null).within(FIELD));
+                        })?
+                    }
+                })*
+                if cx.flexible {
+                    for (tag, bytes) in $crate::messages::types::read_tagged(input).map_err(|e| e.within(stringify!($name)))? {
+                        match tag {
+                            $($(tag if tag == $tag && ($versions).contains(&cx.version) => {
+                                const FIELD: &str = concat!(stringify!($name), ".", stringify!($field));
+                                let mut input = $crate::messages::Reader::new(bytes);
+                                message.$field =
+                                    $crate::messages::types::Wire::read(cx, &mut input).map_err(|e| e.within(FIELD))?;
+                                input.finish(FIELD)?;
+                            })?)*
+                            _ => message.unknown_tagged_fields.push((tag, bytes)),
+                        }
+                    }
+                }
+                Ok(message)
+            }
+
+            #[cfg(test)]
+            fn to_json(&self, cx: $crate::messages::types::Cx) -> serde_json::Value {
+                let mut object = serde_json::Map::new();
+                $(if ($versions).contains(&cx.version) {
+                    let tag: Option<u32> = $crate::messages::macros::option!($($tag)?);
+                    if tag.is_none() || self.$field != $crate::messages::macros::value_or_default!($type $(, $default)?) {
+                        object.insert($crate::messages::tests::camel(stringify!($field)), self.$field.to_json(cx));
+                    }
+                })*
+                object.into()
+            }
+
+            #[cfg(test)]
+            fn from_json(cx: $crate::messages::types::Cx, json: &serde_json::Value) -> Self {
+                let mut message = Self::default();
+                $(if let Some(value) = json.get($crate::messages::tests::camel(stringify!($field))) {
+                    message.$field = $crate::messages::types::Wire::from_json(cx, value);
+                })*
+                message
+            }
+
+            #[cfg(test)]
+            fn arbitrary(
+                cx: $crate::messages::types::Cx,
+                _: bool,
+                random: &mut $crate::messages::tests::Random,
+            ) -> Self {
+                let mut message = Self::default();
+                $(if ($versions).contains(&cx.version) {
+                    let nullable = true $(&& ($nullable).contains(&cx.version))?;
+                    message.$field = $crate::messages::types::Wire::arbitrary(cx, nullable, random);
+                })*
+                if cx.flexible && random.below(4) == 0 {
+                    message.unknown_tagged_fields.push((90, bytes::Bytes::from_static(b"later")));
+                }
+                message
+            }
+        }
+    )*};
+}
+
+/// The default given, or the type's.
+macro_rules! value_or_default {
+    ($type:ty) => {
+        <$type>::default()
+    };
+    ($type:ty, $default:expr) => {
+        $default
+    };
+}
+
+/// `Some` of what is there, or `None`.
+macro_rules! option {
+    () => {
+        None
+    };
+    ($value:expr) => {
+        Some($value)
+    };
+}
+
+/// Whether there is anything.
+macro_rules! given {
+    () => {
+        false
+    };
+    ($value:ident) => {
+        true
+    };
+}
+
+pub(crate) use {given, message_of_api, option, value_or_default};

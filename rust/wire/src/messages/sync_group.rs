@@ -1,0 +1,33 @@
+//! SyncGroup.
+
+use bytes::Bytes;
+
+request! { SyncGroup = 14, versions 0..=5, flexible 4, SyncGroupRequest => SyncGroupResponse }
+
+messages! {
+    /// The request as a whole.
+    struct SyncGroupRequest {
+        group_id: String => 0..;
+        generation_id: i32 => 0..;
+        member_id: String => 0..;
+        group_instance_id: Option<String> => 3..;
+        protocol_type: Option<String> => 5.., [ignorable];
+        protocol_name: Option<String> => 5.., [ignorable];
+        assignments: Vec<SyncGroupRequestAssignment> => 0..;
+    }
+
+    /// A sync group request assignment.
+    struct SyncGroupRequestAssignment {
+        member_id: String => 0..;
+        assignment: Bytes => 0..;
+    }
+
+    /// The response as a whole.
+    struct SyncGroupResponse {
+        throttle_time_ms: i32 => 1.., [ignorable];
+        error_code: i16 => 0..;
+        protocol_type: Option<String> => 5.., [ignorable];
+        protocol_name: Option<String> => 5.., [ignorable];
+        assignment: Bytes => 0..;
+    }
+}

@@ -1,0 +1,508 @@
+//! How each of Kafka's types lies on the wire, and the bounds that keep a hostile peer from hurting us.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// A message cannot be written at the version asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// The field has a value, and this version has no place for it.
+    #[error("{field} cannot be sent with version {version}: the field does not exist there")]
+    FieldAbsent { field: &'static str, version: i16 },
+    /// The field is null, and this version does not allow that.
+    #[error("{field} cannot be null in version {version}")]
+    Null { field: &'static str, version: i16 },
+    /// A length that the wire cannot express.
+    #[error("a {what} of {length} bytes or elements is too long for the wire")]
+    TooLong { what: &'static str, length: usize },
+    /// Not a version of this API.
+    #[error("{api} has versions {min} to {max}, not {version}")]
+    Version { api: &'static str, version: i16, min: i16, max: i16 },
+}
+
+/// What is wrong with bytes that should be a message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeErrorKind {
+    #[error("{needed} bytes are needed, {left} are left")]
+    Truncated { needed: usize, left: usize },
+    #[error("a count of {count} does not fit into the {left} bytes that are left")]
+    Count { count: i64, left: usize },
+    #[error("a length of {0} is impossible")]
+    Length(i64),
+    #[error("null is not allowed here")]
+    Null,
+    #[error("the text is not UTF-8")]
+    Utf8,
+    #[error("a varint has more than five bytes")]
+    Varint,
+    #[error("{left} bytes are left over after the message")]
+    Trailing { left: usize },
+    #[error("version {version} is unknown, {min} to {max} are known")]
+    Version { version: i16, min: i16, max: i16 },
+}
+
+/// Bytes that are not the message they should be: which field, where, why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field} at byte {at}: {kind}")]
+pub struct DecodeError {
+    /// `Struct.field`, or the API where no field is at fault.
+    pub field: &'static str,
+    /// Position in the bytes given.
+    pub at: usize,
+    /// The cause.
+    pub kind: DecodeErrorKind,
+}
+
+impl DecodeError {
+    pub(crate) fn within(mut self, field: &'static str) -> Self {
+        if self.field.is_empty() {
+            self.field = field;
+        }
+        self
+    }
+}
+
+/// A UUID as Kafka sends it, 16 bytes; all zeroes mean none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
+pub struct Uuid(pub [u8; 16]);
+
+impl Uuid {
+    /// No id.
+    pub const ZERO: Uuid = Uuid([0; 16]);
+
+    /// Whether this is no id.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::ZERO
+    }
+}
+
+impl std::fmt::Debug for Uuid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+/// Reads from a frame; byte fields are slices of it, not copies.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    bytes: Bytes,
+    total: usize,
+}
+
+impl Reader {
+    /// A reader at the first byte.
+    pub fn new(bytes: Bytes) -> Self {
+        let total = bytes.len();
+        Self { bytes, total }
+    }
+
+    /// Bytes not read yet.
+    pub fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Takes all that is left.
+    pub fn rest(&mut self) -> Bytes {
+        std::mem::take(&mut self.bytes)
+    }
+
+    pub(crate) fn error(&self, kind: DecodeErrorKind) -> DecodeError {
+        DecodeError { field: "", at: self.total - self.bytes.len(), kind }
+    }
+
+    fn need(&self, needed: usize) -> Result<(), DecodeError> {
+        let left = self.bytes.len();
+        if left < needed { Err(self.error(DecodeErrorKind::Truncated { needed, left })) } else { Ok(()) }
+    }
+
+    pub(crate) fn take(&mut self, length: usize) -> Result<Bytes, DecodeError> {
+        self.need(length)?;
+        Ok(self.bytes.split_to(length))
+    }
+
+    /// Nothing may be left when a message has been read.
+    pub(crate) fn finish(&self, field: &'static str) -> Result<(), DecodeError> {
+        match self.remaining() {
+            0 => Ok(()),
+            left => Err(self.error(DecodeErrorKind::Trailing { left }).within(field)),
+        }
+    }
+
+    /// An unsigned varint of at most five bytes (KIP-482).
+    pub(crate) fn unsigned_varint(&mut self) -> Result<u32, DecodeError> {
+        let mut value = 0u32;
+        for shift in (0..35).step_by(7) {
+            self.need(1)?;
+            let byte = self.bytes.get_u8();
+            value |= u32::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(self.error(DecodeErrorKind::Varint))
+    }
+
+    /// A length, or None for null: compact lengths are one more than what they say.
+    fn length(&mut self, compact: bool, short: bool) -> Result<Option<usize>, DecodeError> {
+        let length = match (compact, short) {
+            (true, _) => i64::from(self.unsigned_varint()?) - 1,
+            (false, true) => i64::from(i16::read(Cx::PLAIN, self)?),
+            (false, false) => i64::from(i32::read(Cx::PLAIN, self)?),
+        };
+        match usize::try_from(length) {
+            Ok(length) => Ok(Some(length)),
+            Err(_) if length == -1 => Ok(None),
+            Err(_) => Err(self.error(DecodeErrorKind::Length(length))),
+        }
+    }
+}
+
+/// What a field has to know of the message around it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cx {
+    pub(crate) version: i16,
+    pub(crate) flexible: bool,
+}
+
+impl Cx {
+    pub(crate) const PLAIN: Cx = Cx { version: 0, flexible: false };
+}
+
+/// A type on the wire.
+pub(crate) trait Wire: Sized {
+    fn write(&self, cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError>;
+    fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError>;
+    fn is_null(&self) -> bool {
+        false
+    }
+    #[cfg(test)]
+    fn to_json(&self, cx: Cx) -> serde_json::Value;
+    #[cfg(test)]
+    fn from_json(cx: Cx, json: &serde_json::Value) -> Self;
+    #[cfg(test)]
+    fn arbitrary(cx: Cx, nullable: bool, random: &mut super::tests::Random) -> Self;
+}
+
+pub(crate) fn put_unsigned_varint(mut value: u32, out: &mut BytesMut) {
+    while value >= 0x80 {
+        out.put_u8((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.put_u8(value as u8);
+}
+
+/// Writes a length, or null.
+fn put_length(
+    length: Option<usize>,
+    what: &'static str,
+    compact: bool,
+    short: bool,
+    out: &mut BytesMut,
+) -> Result<(), EncodeError> {
+    let too_long = |length| EncodeError::TooLong { what, length };
+    let signed = match length {
+        None => -1,
+        Some(length) => i32::try_from(length).map_err(|_| too_long(length))?,
+    };
+    match (compact, short) {
+        (true, _) => put_unsigned_varint(signed.wrapping_add(1).cast_unsigned(), out),
+        (false, true) => out.put_i16(i16::try_from(signed).map_err(|_| too_long(length.unwrap_or(0)))?),
+        (false, false) => out.put_i32(signed),
+    }
+    Ok(())
+}
+
+macro_rules! numbers {
+    ($($type:ty, $get:ident, $put:ident, $size:literal;)*) => {$(
+        impl Wire for $type {
+            fn write(&self, _: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+                out.$put(*self);
+                Ok(())
+            }
+            fn read(_: Cx, input: &mut Reader) -> Result<Self, DecodeError> {
+                input.need($size)?;
+                Ok(input.bytes.$get())
+            }
+            #[cfg(test)]
+            fn to_json(&self, _: Cx) -> serde_json::Value {
+                (*self).into()
+            }
+            #[cfg(test)]
+            fn from_json(_: Cx, json: &serde_json::Value) -> Self {
+                Self::try_from(json.as_i64().unwrap()).unwrap()
+            }
+            #[cfg(test)]
+            fn arbitrary(_: Cx, _: bool, random: &mut super::tests::Random) -> Self {
+                random.number() as $type
+            }
+        }
+    )*};
+}
+
+numbers! {
+    i8, get_i8, put_i8, 1;
+    i16, get_i16, put_i16, 2;
+    u16, get_u16, put_u16, 2;
+    i32, get_i32, put_i32, 4;
+    i64, get_i64, put_i64, 8;
+}
+
+impl Wire for bool {
+    fn write(&self, _: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+        out.put_u8(u8::from(*self));
+        Ok(())
+    }
+    fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError> {
+        Ok(i8::read(cx, input)? != 0)
+    }
+    #[cfg(test)]
+    fn to_json(&self, _: Cx) -> serde_json::Value {
+        (*self).into()
+    }
+    #[cfg(test)]
+    fn from_json(_: Cx, json: &serde_json::Value) -> Self {
+        json.as_bool().unwrap()
+    }
+    #[cfg(test)]
+    fn arbitrary(_: Cx, _: bool, random: &mut super::tests::Random) -> Self {
+        random.below(2) == 1
+    }
+}
+
+impl Wire for Uuid {
+    fn write(&self, _: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+        out.put_slice(&self.0);
+        Ok(())
+    }
+    fn read(_: Cx, input: &mut Reader) -> Result<Self, DecodeError> {
+        input.need(16)?;
+        let mut id = [0; 16];
+        input.bytes.copy_to_slice(&mut id);
+        Ok(Uuid(id))
+    }
+    #[cfg(test)]
+    fn to_json(&self, _: Cx) -> serde_json::Value {
+        super::tests::base64_url(&self.0).into()
+    }
+    #[cfg(test)]
+    fn from_json(_: Cx, json: &serde_json::Value) -> Self {
+        Uuid(super::tests::from_base64(json.as_str().unwrap()).try_into().unwrap())
+    }
+    #[cfg(test)]
+    fn arbitrary(_: Cx, _: bool, random: &mut super::tests::Random) -> Self {
+        Uuid((random.next() as u128 * 0x1_0000_0001).to_be_bytes())
+    }
+}
+
+impl Wire for Option<String> {
+    fn write(&self, cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+        put_length(self.as_ref().map(String::len), "text", cx.flexible, true, out)?;
+        out.put_slice(self.as_deref().unwrap_or_default().as_bytes());
+        Ok(())
+    }
+    fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError> {
+        let Some(length) = input.length(cx.flexible, true)? else { return Ok(None) };
+        let bytes = input.take(length)?;
+        match std::str::from_utf8(&bytes) {
+            Ok(text) => Ok(Some(text.to_owned())),
+            Err(_) => Err(input.error(DecodeErrorKind::Utf8)),
+        }
+    }
+    fn is_null(&self) -> bool {
+        self.is_none()
+    }
+    #[cfg(test)]
+    fn to_json(&self, _: Cx) -> serde_json::Value {
+        self.clone().into()
+    }
+    #[cfg(test)]
+    fn from_json(_: Cx, json: &serde_json::Value) -> Self {
+        json.as_str().map(str::to_owned)
+    }
+    #[cfg(test)]
+    fn arbitrary(_: Cx, nullable: bool, random: &mut super::tests::Random) -> Self {
+        if nullable && random.below(4) == 0 {
+            return None;
+        }
+        Some(["", "a", "größe", "topic-7", &"x".repeat(200)][random.below(5) as usize].to_owned())
+    }
+}
+
+impl Wire for Option<Bytes> {
+    fn write(&self, cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+        put_length(self.as_ref().map(Bytes::len), "byte field", cx.flexible, false, out)?;
+        out.put_slice(self.as_deref().unwrap_or_default());
+        Ok(())
+    }
+    fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError> {
+        match input.length(cx.flexible, false)? {
+            None => Ok(None),
+            Some(length) => Ok(Some(input.take(length)?)),
+        }
+    }
+    fn is_null(&self) -> bool {
+        self.is_none()
+    }
+    #[cfg(test)]
+    fn to_json(&self, _: Cx) -> serde_json::Value {
+        self.as_ref().map(|b| super::tests::base64(b)).into()
+    }
+    #[cfg(test)]
+    fn from_json(_: Cx, json: &serde_json::Value) -> Self {
+        json.as_str().map(|text| super::tests::from_base64(text).into())
+    }
+    #[cfg(test)]
+    fn arbitrary(_: Cx, nullable: bool, random: &mut super::tests::Random) -> Self {
+        if nullable && random.below(4) == 0 {
+            return None;
+        }
+        Some(random.next().to_be_bytes()[..random.below(9) as usize].to_vec().into())
+    }
+}
+
+/// The elements of an array; `None` is null.
+fn read_array<T: Wire>(cx: Cx, input: &mut Reader) -> Result<Option<Vec<T>>, DecodeError> {
+    let Some(count) = input.length(cx.flexible, false)? else { return Ok(None) };
+    let left = input.remaining();
+    // Every element takes a byte at least; what it takes in memory is reserved only as far as the bytes could pay for.
+    if count > left {
+        return Err(input.error(DecodeErrorKind::Count { count: count as i64, left }));
+    }
+    let mut elements = Vec::with_capacity(count.min(left / size_of::<T>().max(1) + 1));
+    for _ in 0..count {
+        elements.push(T::read(cx, input)?);
+    }
+    Ok(Some(elements))
+}
+
+fn write_array<T: Wire>(elements: Option<&Vec<T>>, cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+    put_length(elements.map(Vec::len), "array", cx.flexible, false, out)?;
+    elements.into_iter().flatten().try_for_each(|e| e.write(cx, out))
+}
+
+impl<T: Wire> Wire for Option<Vec<T>> {
+    fn write(&self, cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+        write_array(self.as_ref(), cx, out)
+    }
+    fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError> {
+        read_array(cx, input)
+    }
+    fn is_null(&self) -> bool {
+        self.is_none()
+    }
+    #[cfg(test)]
+    fn to_json(&self, cx: Cx) -> serde_json::Value {
+        self.as_ref().map(|v| v.iter().map(|e| e.to_json(cx)).collect::<Vec<_>>()).into()
+    }
+    #[cfg(test)]
+    fn from_json(cx: Cx, json: &serde_json::Value) -> Self {
+        json.as_array().map(|v| v.iter().map(|e| T::from_json(cx, e)).collect())
+    }
+    #[cfg(test)]
+    fn arbitrary(cx: Cx, nullable: bool, random: &mut super::tests::Random) -> Self {
+        if nullable && random.below(4) == 0 {
+            return None;
+        }
+        Some((0..random.below(4)).map(|_| T::arbitrary(cx, false, random)).collect())
+    }
+}
+
+/// A type that can be null has a twin that cannot: the same on the wire, but null is an error.
+macro_rules! never_null {
+    ($([$($generic:tt)*] $type:ty, |$value:ident, $cx:ident, $out:ident| $write:expr;)*) => {$(
+        impl<$($generic)*> Wire for $type {
+            fn write(&self, $cx: Cx, $out: &mut BytesMut) -> Result<(), EncodeError> {
+                let $value = self;
+                $write
+            }
+            fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError> {
+                Option::<$type>::read(cx, input)?.ok_or_else(|| input.error(DecodeErrorKind::Null))
+            }
+            #[cfg(test)]
+            fn to_json(&self, cx: Cx) -> serde_json::Value {
+                let $value = self;
+                $value.json(cx)
+            }
+            #[cfg(test)]
+            fn from_json(cx: Cx, json: &serde_json::Value) -> Self {
+                Option::<$type>::from_json(cx, json).unwrap()
+            }
+            #[cfg(test)]
+            fn arbitrary(cx: Cx, _: bool, random: &mut super::tests::Random) -> Self {
+                Option::<$type>::arbitrary(cx, false, random).unwrap()
+            }
+        }
+    )*};
+}
+
+fn write_text(text: &str, cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+    put_length(Some(text.len()), "text", cx.flexible, true, out)?;
+    out.put_slice(text.as_bytes());
+    Ok(())
+}
+
+fn write_bytes(bytes: &[u8], cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+    put_length(Some(bytes.len()), "byte field", cx.flexible, false, out)?;
+    out.put_slice(bytes);
+    Ok(())
+}
+
+never_null! {
+    [] String, |text, cx, out| write_text(text, cx, out);
+    [] Bytes, |bytes, cx, out| write_bytes(bytes, cx, out);
+    [T: Wire] Vec<T>, |elements, cx, out| write_array(Some(elements), cx, out);
+}
+
+/// JSON of the types that are never null.
+#[cfg(test)]
+trait Json {
+    fn json(&self, cx: Cx) -> serde_json::Value;
+}
+
+#[cfg(test)]
+impl Json for String {
+    fn json(&self, _: Cx) -> serde_json::Value {
+        self.clone().into()
+    }
+}
+
+#[cfg(test)]
+impl Json for Bytes {
+    fn json(&self, _: Cx) -> serde_json::Value {
+        super::tests::base64(self).into()
+    }
+}
+
+#[cfg(test)]
+impl<T: Wire> Json for Vec<T> {
+    fn json(&self, cx: Cx) -> serde_json::Value {
+        self.iter().map(|e| e.to_json(cx)).collect()
+    }
+}
+
+/// The tagged fields that end a flexible struct, in the order of their tags (KIP-482).
+pub(crate) fn write_tagged(mut tagged: Vec<(u32, Bytes)>, unknown: &[(u32, Bytes)], out: &mut BytesMut) {
+    tagged.extend_from_slice(unknown);
+    tagged.sort_by_key(|(tag, _)| *tag);
+    put_unsigned_varint(tagged.len() as u32, out);
+    for (tag, bytes) in tagged {
+        put_unsigned_varint(tag, out);
+        put_unsigned_varint(bytes.len() as u32, out);
+        out.put_slice(&bytes);
+    }
+}
+
+/// The tagged fields at the end of a flexible struct, as slices.
+pub(crate) fn read_tagged(input: &mut Reader) -> Result<Vec<(u32, Bytes)>, DecodeError> {
+    let count = input.unsigned_varint()? as usize;
+    let left = input.remaining();
+    if count > left {
+        return Err(input.error(DecodeErrorKind::Count { count: count as i64, left }));
+    }
+    let mut tagged = Vec::new();
+    for _ in 0..count {
+        let tag = input.unsigned_varint()?;
+        let length = input.unsigned_varint()? as usize;
+        tagged.push((tag, input.take(length)?));
+    }
+    Ok(tagged)
+}
