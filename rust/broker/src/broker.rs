@@ -1,50 +1,208 @@
 //! The handle that starts, steers and stops an embedded broker.
 
 use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ApiKey;
+use tokio::net::TcpSocket;
+use tokio::sync::Mutex;
+
+use crate::fault::{Fault, RequestInfo};
+use crate::node::{Running, bind};
 use crate::options::BrokerOptions;
+use crate::state::State;
+use crate::state::create::NewTopic;
+
+/// A node's life: a stopped one keeps its port bound, so that nobody else takes it.
+#[derive(Debug)]
+enum Slot {
+    Up(Running),
+    Down(TcpSocket),
+    /// Shut down, or the port was lost.
+    Gone,
+}
 
 /// An embedded Kafka broker; dropped or shut down, it frees its ports.
 #[derive(Debug)]
 pub struct Broker {
-    bootstrap: String,
+    state: Arc<State>,
+    nodes: Vec<(SocketAddr, Mutex<Slot>)>,
 }
 
-fn not_yet() -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, "the embedded broker does not serve yet")
+fn invalid(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why.into())
 }
 
 impl Broker {
     /// Binds the ports and serves on the current tokio runtime.
-    pub async fn start(_options: BrokerOptions) -> io::Result<Broker> {
-        Err(not_yet())
+    pub async fn start(options: BrokerOptions) -> io::Result<Broker> {
+        if options.brokers == 0 || options.brokers > 1000 {
+            return Err(invalid(format!("{} brokers: must be 1 to 1000", options.brokers)));
+        }
+        let (sockets, addresses) = bind_all(&options).await?;
+        let ports: Vec<u16> = addresses.iter().map(SocketAddr::port).collect();
+        let unspecified = addresses.iter().any(|address| address.ip().is_unspecified());
+        // Nobody can connect to 0.0.0.0; who binds it is on this machine at least.
+        let host = if unspecified { "localhost".to_owned() } else { options.host.clone() };
+        let state = Arc::new(State::new(options, &host, &ports));
+        for (name, partitions) in &state.options.topics {
+            create(&state, name, *partitions)?;
+        }
+        let mut nodes = Vec::with_capacity(sockets.len());
+        for ((id, socket), address) in (0..).zip(sockets).zip(addresses) {
+            nodes.push((address, Mutex::new(Slot::Up(Running::start(id, socket, state.clone())?))));
+        }
+        Ok(Broker { state, nodes })
     }
 
     /// `host:port` of every node, comma separated, as `bootstrap.servers` takes it.
     pub fn bootstrap_servers(&self) -> String {
-        self.bootstrap.clone()
+        let address = |(node, _)| self.state.node(node).map(|node| host_port(&node.host, node.port));
+        (0..).zip(&self.nodes).filter_map(address).collect::<Vec<_>>().join(",")
     }
 
     /// Creates a topic; an existing one or a bad name or number is an error.
-    pub fn create_topic(&self, _name: &str, _partitions: i32) -> io::Result<()> {
-        Err(not_yet())
+    pub fn create_topic(&self, name: &str, partitions: i32) -> io::Result<()> {
+        create(&self.state, name, partitions)
     }
 
-    /// Closes a node's port and connections; its data stay and its leaderships move to nodes that are up.
-    pub async fn stop_node(&self, _node: i32) -> io::Result<()> {
-        Err(not_yet())
+    /// Closes a node's port and connections; its data stay, and its leaderships move to replicas on nodes that are up.
+    /// Partitions that have no such replica are without a leader until the node is started again.
+    pub async fn stop_node(&self, node: i32) -> io::Result<()> {
+        let (address, slot) = self.slot(node)?;
+        let mut slot = slot.lock().await;
+        match std::mem::replace(&mut *slot, Slot::Gone) {
+            Slot::Up(running) => {
+                self.state.set_up(node, false);
+                running.stop().await;
+                *slot = bind(*address).map_or(Slot::Gone, Slot::Down);
+            }
+            other => *slot = other,
+        }
+        Ok(())
     }
 
     /// Opens a stopped node again on its old port.
-    pub async fn start_node(&self, _node: i32) -> io::Result<()> {
-        Err(not_yet())
+    pub async fn start_node(&self, node: i32) -> io::Result<()> {
+        let (address, slot) = self.slot(node)?;
+        let mut slot = slot.lock().await;
+        let socket = match std::mem::replace(&mut *slot, Slot::Gone) {
+            Slot::Down(socket) => socket,
+            Slot::Gone => bind(*address)?,
+            Slot::Up(running) => {
+                *slot = Slot::Up(running);
+                return Ok(());
+            }
+        };
+        *slot = Slot::Up(Running::start(node, socket, self.state.clone())?);
+        self.state.set_up(node, true);
+        Ok(())
     }
 
-    /// Makes `node` the leader of a partition and raises the leader epoch.
-    pub fn move_leader(&self, _topic: &str, _partition: i32, _node: i32) -> io::Result<()> {
-        Err(not_yet())
+    /// Makes `node` the leader of a partition and raises the leader epoch, though the node led it before.
+    pub fn move_leader(&self, topic: &str, partition: i32, node: i32) -> io::Result<()> {
+        if self.state.node(node).is_none() {
+            return Err(invalid(format!("there is no node {node}")));
+        }
+        let found = self.state.topic(topic).and_then(|topic| topic.partition(partition).cloned());
+        let found = found.ok_or_else(|| invalid(format!("there is no partition {topic}-{partition}")))?;
+        {
+            let mut state = found.state();
+            state.leader = node;
+            state.leader_epoch += 1;
+            if !state.replicas.contains(&node) {
+                state.replicas.push(node);
+            }
+        }
+        found.wake();
+        Ok(())
+    }
+
+    /// The node that leads a partition; `None` where there is no such partition or no leader.
+    pub fn leader(&self, topic: &str, partition: i32) -> Option<i32> {
+        let leader = self.state.topic(topic)?.partition(partition)?.state().leader;
+        (leader >= 0).then_some(leader)
+    }
+
+    /// The offset after the last record of a partition.
+    pub fn end_offset(&self, topic: &str, partition: i32) -> Option<i64> {
+        Some(self.state.topic(topic)?.partition(partition)?.state().log.next_offset())
+    }
+
+    /// The node that keeps a group's offsets.
+    pub fn coordinator(&self, group: &str) -> Option<i32> {
+        self.state.coordinator(group).map(|(id, _)| id)
+    }
+
+    /// Asks `hook` about each request of this API on every node; the first hook that names a fault has its way.
+    /// A hook runs while its request waits: it must be quick.
+    pub fn on_request(&self, api: ApiKey, hook: impl FnMut(&RequestInfo) -> Option<Fault> + Send + 'static) {
+        self.state.faults.add(api, hook);
+    }
+
+    /// Lets the next `times` requests of this API fail in the same way.
+    pub fn fail_next(&self, api: ApiKey, fault: Fault, times: usize) {
+        let mut left = times;
+        self.on_request(api, move |_| {
+            left = left.checked_sub(1)?;
+            Some(fault.clone())
+        });
+    }
+
+    /// Forgets all that [`Broker::on_request`] and [`Broker::fail_next`] were told.
+    pub fn clear_faults(&self) {
+        self.state.faults.clear();
     }
 
     /// Stops every node and waits until all of its tasks have ended.
-    pub async fn shutdown(&self) {}
+    pub async fn shutdown(&self) {
+        for (_, slot) in &self.nodes {
+            let slot = std::mem::replace(&mut *slot.lock().await, Slot::Gone);
+            if let Slot::Up(running) = slot {
+                running.stop().await;
+            }
+        }
+    }
+
+    fn slot(&self, node: i32) -> io::Result<&(SocketAddr, Mutex<Slot>)> {
+        let slot = usize::try_from(node).ok().and_then(|node| self.nodes.get(node));
+        slot.ok_or_else(|| invalid(format!("there is no node {node}")))
+    }
+}
+
+fn host_port(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+fn create(state: &State, name: &str, partitions: i32) -> io::Result<()> {
+    let new = NewTopic { name, partitions, replication_factor: -1, ..NewTopic::default() };
+    match state.create_topic(&new) {
+        Ok(_) => Ok(()),
+        Err((ErrorCode::TOPIC_ALREADY_EXISTS, message)) => Err(io::Error::new(io::ErrorKind::AlreadyExists, message)),
+        Err((_, message)) => Err(invalid(message)),
+    }
+}
+
+/// Binds one socket for each node and tells the addresses that they got.
+async fn bind_all(options: &BrokerOptions) -> io::Result<(Vec<TcpSocket>, Vec<SocketAddr>)> {
+    let mut sockets = Vec::with_capacity(options.brokers);
+    let mut addresses = Vec::with_capacity(options.brokers);
+    for node in 0..options.brokers {
+        let port = match options.port {
+            0 => 0,
+            port => u16::try_from(usize::from(port) + node).map_err(|_| {
+                invalid(format!("port {port} and {} brokers: there is no port above 65535", options.brokers))
+            })?,
+        };
+        let address = tokio::net::lookup_host((options.host.as_str(), port)).await?.next();
+        let address = address.ok_or_else(|| invalid(format!("host '{}' has no address", options.host)))?;
+        let socket = bind(address).map_err(|error| {
+            io::Error::new(error.kind(), format!("could not bind {}: {error}", host_port(&options.host, port)))
+        })?;
+        addresses.push(socket.local_addr()?);
+        sockets.push(socket);
+    }
+    Ok((sockets, addresses))
 }

@@ -1,0 +1,47 @@
+//! ApiVersions, v0–v4.
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::api_versions::{ApiVersion, ApiVersionsResponse};
+use samsarrow_wire::messages::{ApiKey, ApiVersionsRequest};
+
+use super::{Call, Outcome, SERVED, Serve};
+
+fn served() -> Vec<ApiVersion> {
+    let range = |(key, first, last): &(ApiKey, i16, i16)| ApiVersion {
+        api_key: key.code(),
+        min_version: *first,
+        max_version: *last,
+        ..ApiVersion::default()
+    };
+    SERVED.iter().map(range).collect()
+}
+
+/// Kafka's rule for a client's name and version: letters, digits, '.' and '-', a letter or digit at both ends.
+fn is_legal(name: &str) -> bool {
+    let ends = [name.bytes().next(), name.bytes().last()];
+    ends.iter().all(|end| end.is_some_and(|byte| byte.is_ascii_alphanumeric()))
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
+}
+
+/// The answer to a version that is not served: in version 0, which every client reads (KIP-511).
+pub(crate) fn unsupported(call: &Call<'_>) -> Outcome {
+    let response = ApiVersionsResponse {
+        error_code: ErrorCode::UNSUPPORTED_VERSION.code(),
+        api_keys: served(),
+        ..ApiVersionsResponse::default()
+    };
+    Call { version: 0, ..*call }.reply::<ApiVersionsRequest>(&response)
+}
+
+impl Serve for ApiVersionsRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        if call.version >= 3 && !(is_legal(&self.client_software_name) && is_legal(&self.client_software_version)) {
+            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::INVALID_REQUEST));
+        }
+        call.reply::<Self>(&ApiVersionsResponse { api_keys: served(), ..ApiVersionsResponse::default() })
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> ApiVersionsResponse {
+        ApiVersionsResponse { error_code: code.code(), ..ApiVersionsResponse::default() }
+    }
+}

@@ -1,0 +1,57 @@
+//! DeleteTopics, v0–v6.
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::DeleteTopicsRequest;
+use samsarrow_wire::messages::delete_topics::{DeletableTopicResult, DeleteTopicState, DeleteTopicsResponse};
+
+use super::{Call, Outcome, Serve};
+
+const FIRST_WITH_IDS: i16 = 6;
+
+/// The topics to delete; versions before 6 name them in another field.
+fn asked(request: &DeleteTopicsRequest, version: i16) -> Vec<DeleteTopicState> {
+    if version >= FIRST_WITH_IDS {
+        return request.topics.clone();
+    }
+    let by_name = |name: &String| DeleteTopicState { name: Some(name.clone()), ..DeleteTopicState::default() };
+    request.topic_names.iter().map(by_name).collect()
+}
+
+fn answer(asked: &DeleteTopicState, code: ErrorCode) -> DeletableTopicResult {
+    DeletableTopicResult {
+        name: asked.name.clone(),
+        topic_id: asked.topic_id,
+        error_code: code.code(),
+        ..DeletableTopicResult::default()
+    }
+}
+
+fn delete(call: &Call<'_>, asked: &DeleteTopicState) -> DeletableTopicResult {
+    let topic = match &asked.name {
+        Some(name) => call.state.topic(name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        None => call.state.topic_by_id(&asked.topic_id).ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
+    };
+    match topic {
+        Ok(topic) => {
+            call.state.delete_topic(&topic);
+            DeletableTopicResult {
+                name: Some(topic.name.to_string()),
+                topic_id: topic.id,
+                ..DeletableTopicResult::default()
+            }
+        }
+        Err(code) => answer(asked, code),
+    }
+}
+
+impl Serve for DeleteTopicsRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        let responses = asked(&self, call.version).iter().map(|topic| delete(call, topic)).collect();
+        call.reply::<Self>(&DeleteTopicsResponse { responses, ..DeleteTopicsResponse::default() })
+    }
+
+    fn refuse(&self, version: i16, code: ErrorCode) -> DeleteTopicsResponse {
+        let responses = asked(self, version).iter().map(|topic| answer(topic, code)).collect();
+        DeleteTopicsResponse { responses, ..DeleteTopicsResponse::default() }
+    }
+}

@@ -1,0 +1,201 @@
+//! Fetch, v4–v18: long polls, KIP-74's limits, no fetch sessions (every answer carries session id 0).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::FetchRequest;
+use samsarrow_wire::messages::fetch::{FetchPartition, FetchResponse, FetchableTopicResponse, PartitionData};
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use super::fetch_frame::{Fetched, FetchedTopic, Leader, write};
+use super::{Call, Outcome, Serve};
+use crate::log::Slices;
+use crate::state::topic::Partition;
+
+/// As Kafka's `fetch.max.bytes` on the broker.
+const MOST_BYTES: usize = 55 * 1024 * 1024;
+const READ_COMMITTED: i8 = 1;
+const NO_OFFSET: i64 = -1;
+
+/// One partition that a request asks for, found or not.
+struct Wanted<'a> {
+    asked: &'a FetchPartition,
+    found: Result<Arc<Partition>, ErrorCode>,
+    missing: ErrorCode,
+}
+
+impl Wanted<'_> {
+    /// The partition, if this node may answer for the offset asked.
+    fn check(&self, node: i32) -> Result<&Partition, ErrorCode> {
+        let partition = self.found.as_ref().map_err(|code| *code)?;
+        if partition.is_deleted() {
+            return Err(self.missing);
+        }
+        let state = partition.state();
+        state.check_leader(node, self.asked.current_leader_epoch)?;
+        if self.asked.fetch_offset < state.log.start_offset() || self.asked.fetch_offset > state.log.next_offset() {
+            return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
+        }
+        Ok(partition)
+    }
+
+    /// Bytes that are there to be fetched.
+    fn available(&self, node: i32) -> Result<usize, ErrorCode> {
+        let partition = self.check(node)?;
+        let bytes = partition.state().log.bytes_from(self.asked.fetch_offset);
+        Ok(bytes.min(size(self.asked.partition_max_bytes)))
+    }
+
+    fn read(&self, node: i32, max_bytes: usize, at_least_one: bool) -> Fetched {
+        let mut fetched = Fetched {
+            partition: self.asked.partition,
+            code: ErrorCode::NONE,
+            high_watermark: NO_OFFSET,
+            log_start: NO_OFFSET,
+            leader: None,
+            records: Slices::default(),
+        };
+        match self.check(node) {
+            Ok(partition) => {
+                let state = partition.state();
+                let max_bytes = max_bytes.min(size(self.asked.partition_max_bytes));
+                fetched.high_watermark = state.log.next_offset();
+                fetched.log_start = state.log.start_offset();
+                fetched.records = state.log.read(self.asked.fetch_offset, max_bytes, at_least_one);
+            }
+            Err(code) => {
+                fetched.code = code;
+                if let (ErrorCode::NOT_LEADER_OR_FOLLOWER | ErrorCode::FENCED_LEADER_EPOCH, Ok(partition)) =
+                    (code, &self.found)
+                {
+                    let state = partition.state();
+                    fetched.leader = Some(Leader { id: state.leader, epoch: state.leader_epoch });
+                }
+            }
+        }
+        fetched
+    }
+}
+
+/// A limit off the wire; a negative one allows nothing.
+fn size(limit: i32) -> usize {
+    usize::try_from(limit).unwrap_or_default()
+}
+
+/// The partitions that a request asks for, by topic.
+fn find<'a>(call: &Call<'_>, request: &'a FetchRequest) -> Vec<Vec<Wanted<'a>>> {
+    let by_id = call.version >= 13;
+    let mut all = Vec::with_capacity(request.topics.len());
+    for asked in &request.topics {
+        let topic = if by_id { call.state.topic_by_id(&asked.topic_id) } else { call.state.topic(&asked.topic) };
+        let missing = if by_id { ErrorCode::UNKNOWN_TOPIC_ID } else { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION };
+        let wanted = |asked: &'a FetchPartition| {
+            let found = match &topic {
+                Some(topic) => topic.partition(asked.partition).cloned().ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+                None => Err(missing),
+            };
+            Wanted { asked, found, missing }
+        };
+        all.push(asked.partitions.iter().map(wanted).collect());
+    }
+    all
+}
+
+/// Whether there is something to answer: enough bytes, or an error.
+fn is_ready(node: i32, wanted: &[Vec<Wanted<'_>>], min_bytes: usize) -> bool {
+    let mut bytes = 0_usize;
+    for wanted in wanted.iter().flatten() {
+        match wanted.available(node) {
+            Ok(available) => bytes = bytes.saturating_add(available),
+            Err(_) => return true,
+        }
+    }
+    bytes >= min_bytes
+}
+
+/// Waits until there is something to answer, or the client's patience ends.
+async fn wait(node: i32, wanted: &[Vec<Wanted<'_>>], min_bytes: usize, max_wait: Duration) {
+    let deadline = Instant::now() + max_wait;
+    let waiter = Arc::new(Notify::new());
+    let partitions = || wanted.iter().flatten().filter_map(|wanted| wanted.found.as_ref().ok());
+    let _registered = Registered { waiter: &waiter, partitions: partitions().collect() };
+    loop {
+        // In this order: what comes after the look wakes the waiter.
+        partitions().for_each(|partition| partition.wait(&waiter));
+        if is_ready(node, wanted, min_bytes) || timeout_at(deadline, waiter.notified()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Takes the waiter back, also where the connection ends in the middle of a wait.
+struct Registered<'a> {
+    waiter: &'a Arc<Notify>,
+    partitions: Vec<&'a Arc<Partition>>,
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        for partition in &self.partitions {
+            partition.forget(self.waiter);
+        }
+    }
+}
+
+impl Serve for FetchRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        if self.session_id != 0 {
+            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
+        }
+        let wanted = find(call, &self);
+        let most = size(self.max_bytes).min(MOST_BYTES);
+        let min_bytes = size(self.min_bytes).min(most);
+        let max_wait = Duration::from_millis(u64::try_from(self.max_wait_ms).unwrap_or_default());
+        if !max_wait.is_zero() && !is_ready(call.node, &wanted, min_bytes) {
+            wait(call.node, &wanted, min_bytes, max_wait).await;
+        }
+        let mut left = most;
+        let mut at_least_one = true;
+        let mut topics = Vec::with_capacity(wanted.len());
+        for (asked, wanted) in self.topics.iter().zip(&wanted) {
+            let mut partitions = Vec::with_capacity(wanted.len());
+            for wanted in wanted {
+                let fetched = wanted.read(call.node, left, at_least_one);
+                left = left.saturating_sub(fetched.records.bytes);
+                at_least_one &= fetched.records.bytes == 0;
+                partitions.push(fetched);
+            }
+            topics.push(FetchedTopic { name: &asked.topic, id: asked.topic_id, partitions });
+        }
+        let leaders: BTreeSet<i32> = topics
+            .iter()
+            .flat_map(|topic| &topic.partitions)
+            .filter_map(|fetched| fetched.leader.as_ref().map(|leader| leader.id))
+            .collect();
+        let endpoints: Vec<_> = call.state.live_nodes().filter(|(id, _)| leaders.contains(id)).collect();
+        write(call, self.isolation_level == READ_COMMITTED, topics, &endpoints)
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> FetchResponse {
+        if matches!(code, ErrorCode::FETCH_SESSION_ID_NOT_FOUND | ErrorCode::INVALID_FETCH_SESSION_EPOCH) {
+            return FetchResponse { error_code: code.code(), ..FetchResponse::default() };
+        }
+        let partition = |asked: &FetchPartition| PartitionData {
+            partition_index: asked.partition,
+            error_code: code.code(),
+            high_watermark: NO_OFFSET,
+            records: Some(bytes::Bytes::new()),
+            ..PartitionData::default()
+        };
+        let responses = self.topics.iter().map(|asked| FetchableTopicResponse {
+            topic: asked.topic.clone(),
+            topic_id: asked.topic_id,
+            partitions: asked.partitions.iter().map(partition).collect(),
+            ..FetchableTopicResponse::default()
+        });
+        FetchResponse { responses: responses.collect(), ..FetchResponse::default() }
+    }
+}

@@ -1,0 +1,214 @@
+//! The frame of a Fetch answer, in pieces: fields are written here, records go out as the slices of the log that they
+//! are. The general encoder would copy every record into one buffer.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::Uuid;
+
+use super::{Call, Outcome};
+use crate::log::Slices;
+use crate::state::Node;
+
+/// Records shorter than this are copied between the fields: a slice of its own costs more.
+const COPIED_BELOW: usize = 2048;
+const FIRST_FLEXIBLE: i16 = 12;
+const FIRST_WITH_IDS: i16 = 13;
+const FIRST_WITH_ENDPOINTS: i16 = 16;
+
+/// Who leads a partition that was asked of the wrong node.
+pub(crate) struct Leader {
+    pub(crate) id: i32,
+    pub(crate) epoch: i32,
+}
+
+/// What is answered for one partition.
+pub(crate) struct Fetched {
+    pub(crate) partition: i32,
+    pub(crate) code: ErrorCode,
+    /// The last stable offset too: there are no transactions.
+    pub(crate) high_watermark: i64,
+    pub(crate) log_start: i64,
+    pub(crate) leader: Option<Leader>,
+    pub(crate) records: Slices,
+}
+
+/// What is answered for one topic.
+pub(crate) struct FetchedTopic<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) id: Uuid,
+    pub(crate) partitions: Vec<Fetched>,
+}
+
+struct Writer {
+    flexible: bool,
+    done: Vec<Bytes>,
+    fields: BytesMut,
+    bytes: usize,
+}
+
+/// No answer is near 2^32 entries or bytes: the limits of a fetch are far below.
+fn narrow(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+fn put_unsigned_varint(out: &mut BytesMut, mut value: u32) {
+    while value >= 0x80 {
+        out.put_u8(value.to_le_bytes()[0] | 0x80);
+        value >>= 7;
+    }
+    out.put_u8(value.to_le_bytes()[0]);
+}
+
+fn put_compact_string(out: &mut BytesMut, text: &str) {
+    put_unsigned_varint(out, narrow(text.len() + 1));
+    out.put_slice(text.as_bytes());
+}
+
+impl Writer {
+    /// The length of an array or of bytes.
+    fn length(&mut self, length: usize) {
+        if self.flexible {
+            put_unsigned_varint(&mut self.fields, narrow(length + 1));
+        } else {
+            self.fields.put_u32(narrow(length));
+        }
+    }
+
+    fn null_array(&mut self) {
+        if self.flexible {
+            self.fields.put_u8(0);
+        } else {
+            self.fields.put_i32(-1);
+        }
+    }
+
+    fn string(&mut self, text: &str) {
+        if self.flexible {
+            put_compact_string(&mut self.fields, text);
+        } else {
+            self.fields.put_u16(u16::try_from(text.len()).unwrap_or(u16::MAX));
+            self.fields.put_slice(text.as_bytes());
+        }
+    }
+
+    fn no_tags(&mut self) {
+        if self.flexible {
+            self.fields.put_u8(0);
+        }
+    }
+
+    /// One tagged field and no other.
+    fn tag(&mut self, tag: u8, value: &[u8]) {
+        self.fields.put_u8(1);
+        self.fields.put_u8(tag);
+        put_unsigned_varint(&mut self.fields, narrow(value.len()));
+        self.fields.put_slice(value);
+    }
+
+    fn flush(&mut self) {
+        let fields = self.fields.split().freeze();
+        self.bytes += fields.len();
+        self.done.push(fields);
+    }
+
+    fn records(&mut self, records: Slices) {
+        self.length(records.bytes);
+        for chunk in records.chunks {
+            if chunk.len() < COPIED_BELOW {
+                self.fields.put_slice(&chunk);
+            } else {
+                self.flush();
+                self.bytes += chunk.len();
+                self.done.push(chunk);
+            }
+        }
+    }
+
+    fn partition(&mut self, fetched: Fetched, version: i16, read_committed: bool) {
+        self.fields.put_i32(fetched.partition);
+        self.fields.put_i16(fetched.code.code());
+        self.fields.put_i64(fetched.high_watermark);
+        self.fields.put_i64(fetched.high_watermark);
+        if version >= 5 {
+            self.fields.put_i64(fetched.log_start);
+        }
+        // Aborted transactions: none, or null where nobody asked.
+        if read_committed {
+            self.length(0);
+        } else {
+            self.null_array();
+        }
+        if version >= 11 {
+            self.fields.put_i32(-1);
+        }
+        self.records(fetched.records);
+        match fetched.leader {
+            Some(leader) if self.flexible => {
+                let mut value = BytesMut::with_capacity(9);
+                value.put_i32(leader.id);
+                value.put_i32(leader.epoch);
+                value.put_u8(0);
+                self.tag(1, &value);
+            }
+            _ => self.no_tags(),
+        }
+    }
+
+    fn endpoints(&mut self, endpoints: &[(i32, &Node)]) {
+        let mut value = BytesMut::new();
+        put_unsigned_varint(&mut value, narrow(endpoints.len() + 1));
+        for (id, node) in endpoints {
+            value.put_i32(*id);
+            put_compact_string(&mut value, &node.host);
+            value.put_i32(node.port.into());
+            // A null rack, no tags.
+            value.put_slice(&[0, 0]);
+        }
+        self.tag(0, &value);
+    }
+}
+
+/// Writes the whole answer.
+pub(crate) fn write(
+    call: &Call<'_>,
+    read_committed: bool,
+    topics: Vec<FetchedTopic<'_>>,
+    endpoints: &[(i32, &Node)],
+) -> Outcome {
+    let version = call.version;
+    let flexible = version >= FIRST_FLEXIBLE;
+    let mut out = Writer { flexible, done: Vec::new(), fields: BytesMut::with_capacity(512), bytes: 0 };
+    out.fields.put_i32(call.correlation_id);
+    out.no_tags();
+    out.fields.put_i32(0);
+    if version >= 7 {
+        out.fields.put_i16(ErrorCode::NONE.code());
+        out.fields.put_i32(0);
+    }
+    out.length(topics.len());
+    for topic in topics {
+        if version >= FIRST_WITH_IDS {
+            out.fields.put_slice(&topic.id.0);
+        } else {
+            out.string(topic.name);
+        }
+        out.length(topic.partitions.len());
+        for fetched in topic.partitions {
+            out.partition(fetched, version, read_committed);
+        }
+        out.no_tags();
+    }
+    if version >= FIRST_WITH_ENDPOINTS && !endpoints.is_empty() {
+        out.endpoints(endpoints);
+    } else {
+        out.no_tags();
+    }
+    out.flush();
+    let Ok(length) = i32::try_from(out.bytes) else {
+        return Outcome::Close(format!("an answer of {} bytes fits no frame", out.bytes));
+    };
+    let mut chunks = Vec::with_capacity(out.done.len() + 1);
+    chunks.push(Bytes::copy_from_slice(&length.to_be_bytes()));
+    chunks.append(&mut out.done);
+    Outcome::Reply(chunks)
+}

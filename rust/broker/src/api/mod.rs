@@ -1,0 +1,179 @@
+//! One file per API: what the broker answers.
+
+mod api_versions;
+mod create_topics;
+mod delete_topics;
+mod fetch;
+mod fetch_frame;
+mod find_coordinator;
+mod init_producer_id;
+mod list_offsets;
+mod metadata;
+mod offset_commit;
+mod offset_fetch;
+mod produce;
+
+use std::future::Future;
+
+use bytes::{Bytes, BytesMut};
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::frame::{self, RequestHeader};
+use samsarrow_wire::messages::{
+    ApiKey, ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, FetchRequest, FindCoordinatorRequest,
+    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
+    ProduceRequest, Reader, Request,
+};
+
+use crate::fault::{Fault, RequestInfo};
+use crate::state::State;
+
+/// The APIs that are served, with the first and the last version of each. Kafka's own brokers name Produce from 0 on
+/// too: librdkafka concludes from it what it may compress. Versions 0 to 2 are answered with an error.
+pub(crate) const SERVED: [(ApiKey, i16, i16); 11] = [
+    (ApiKey::Produce, 0, 13),
+    (ApiKey::Fetch, 4, 18),
+    (ApiKey::ListOffsets, 0, 11),
+    (ApiKey::Metadata, 0, 13),
+    (ApiKey::OffsetCommit, 0, 10),
+    (ApiKey::OffsetFetch, 0, 10),
+    (ApiKey::FindCoordinator, 0, 6),
+    (ApiKey::ApiVersions, 0, 4),
+    (ApiKey::CreateTopics, 0, 7),
+    (ApiKey::DeleteTopics, 0, 6),
+    (ApiKey::InitProducerId, 0, 6),
+];
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// A frame to write, in pieces.
+    Reply(Vec<Bytes>),
+    /// Produce with acks=0 is not answered.
+    Silent,
+    /// The connection ends, for this reason.
+    Close(String),
+}
+
+/// A request's way in: who asked whom, and how.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) node: i32,
+    pub(crate) version: i16,
+    pub(crate) correlation_id: i32,
+}
+
+impl Call<'_> {
+    /// Encodes an answer.
+    pub(crate) fn reply<R: Request>(&self, response: &R::Response) -> Outcome {
+        match frame::encode_response::<R>(response, self.version, self.correlation_id) {
+            Ok(frame) => Outcome::Reply(vec![frame]),
+            Err(error) => Outcome::Close(format!("could not encode the answer: {error}")),
+        }
+    }
+}
+
+/// A request that the broker serves.
+pub(crate) trait Serve: Request + Send {
+    /// Does what is asked.
+    fn serve(self, call: &Call<'_>) -> impl Future<Output = Outcome> + Send;
+
+    /// The answer that puts `code` wherever it can carry an error.
+    fn refuse(&self, version: i16, code: ErrorCode) -> Self::Response;
+
+    /// Whether the client waits for an answer.
+    fn wants_answer(&self) -> bool {
+        true
+    }
+}
+
+/// Handles one frame.
+pub(crate) async fn dispatch(node: i32, frame: Bytes, state: &State) -> Outcome {
+    let (header, body) = match frame::decode_request_header(frame.clone()) {
+        Ok(read) => read,
+        // A version that this build has never heard of may have another header; its first fields stay where they are.
+        Err(error) => match first_fields(&frame) {
+            Some(header) => (header, Bytes::new()),
+            None => return Outcome::Close(format!("could not read a request header: {error}")),
+        },
+    };
+    let version = header.api_version;
+    let call = Call { state, node, version, correlation_id: header.correlation_id };
+    let served = SERVED.iter().find(|(key, ..)| key.code() == header.api_key);
+    let Some((key, first, last)) = served else {
+        return Outcome::Close(format!("API {} is not served", header.api_key));
+    };
+    if version < *first || version > *last {
+        if *key == ApiKey::ApiVersions {
+            return api_versions::unsupported(&call);
+        }
+        return Outcome::Close(format!("{} v{version} is not served", key.name()));
+    }
+    match key {
+        ApiKey::Produce => handle::<ProduceRequest>(&call, &header, *key, body).await,
+        ApiKey::Fetch => handle::<FetchRequest>(&call, &header, *key, body).await,
+        ApiKey::ListOffsets => handle::<ListOffsetsRequest>(&call, &header, *key, body).await,
+        ApiKey::Metadata => handle::<MetadataRequest>(&call, &header, *key, body).await,
+        ApiKey::OffsetCommit => handle::<OffsetCommitRequest>(&call, &header, *key, body).await,
+        ApiKey::OffsetFetch => handle::<OffsetFetchRequest>(&call, &header, *key, body).await,
+        ApiKey::FindCoordinator => handle::<FindCoordinatorRequest>(&call, &header, *key, body).await,
+        ApiKey::ApiVersions => handle::<ApiVersionsRequest>(&call, &header, *key, body).await,
+        ApiKey::CreateTopics => handle::<CreateTopicsRequest>(&call, &header, *key, body).await,
+        ApiKey::DeleteTopics => handle::<DeleteTopicsRequest>(&call, &header, *key, body).await,
+        ApiKey::InitProducerId => handle::<InitProducerIdRequest>(&call, &header, *key, body).await,
+        other => Outcome::Close(format!("{} is not served", other.name())),
+    }
+}
+
+fn first_fields(frame: &[u8]) -> Option<RequestHeader> {
+    let api_key = i16::from_be_bytes(frame.get(..2)?.try_into().ok()?);
+    let api_version = i16::from_be_bytes(frame.get(2..4)?.try_into().ok()?);
+    let correlation_id = i32::from_be_bytes(frame.get(4..8)?.try_into().ok()?);
+    Some(RequestHeader { api_key, api_version, correlation_id, client_id: None })
+}
+
+/// Decodes, lets a fault have its way, serves.
+async fn handle<R: Serve>(call: &Call<'_>, header: &RequestHeader, key: ApiKey, body: Bytes) -> Outcome {
+    let fault = call.state.faults.ask(key, || RequestInfo {
+        node: call.node,
+        api_key: key,
+        api_version: call.version,
+        correlation_id: call.correlation_id,
+        client_id: header.client_id.clone(),
+        body: body.clone(),
+    });
+    let request = match R::decode(call.version, &mut Reader::new(body)) {
+        Ok(request) => request,
+        Err(error) => return Outcome::Close(format!("could not read {} v{}: {error}", key.name(), call.version)),
+    };
+    match fault {
+        None => request.serve(call).await,
+        Some(Fault::Error(code)) if !request.wants_answer() => {
+            Outcome::Close(format!("a fault asked for {}", code.name()))
+        }
+        Some(Fault::Error(code)) => call.reply::<R>(&request.refuse(call.version, code)),
+        Some(Fault::Delay(time)) => {
+            tokio::time::sleep(time).await;
+            request.serve(call).await
+        }
+        Some(Fault::DropBefore) => Outcome::Close("a fault asked for it, before the request".to_owned()),
+        Some(Fault::DropAfter) => {
+            request.serve(call).await;
+            Outcome::Close("a fault asked for it, after the request".to_owned())
+        }
+        Some(Fault::Garbage) => match request.serve(call).await {
+            Outcome::Reply(_) => Outcome::Reply(vec![garbage(call.correlation_id)]),
+            other => other,
+        },
+    }
+}
+
+/// A well-framed answer whose body no client can read: every length in it is absurd.
+fn garbage(correlation_id: i32) -> Bytes {
+    const BODY: [u8; 32] = [0x7f; 32];
+    let mut frame = BytesMut::with_capacity(40);
+    frame.extend_from_slice(&36_i32.to_be_bytes());
+    frame.extend_from_slice(&correlation_id.to_be_bytes());
+    frame.extend_from_slice(&BODY);
+    frame.freeze()
+}

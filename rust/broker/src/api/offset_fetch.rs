@@ -1,0 +1,163 @@
+//! OffsetFetch, v0–v10: what groups committed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::offset_fetch::{
+    OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse, OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+};
+use samsarrow_wire::messages::{OffsetFetchRequest, Uuid};
+
+use super::{Call, Outcome, Serve};
+use crate::state::groups::Committed;
+use crate::sync::lock;
+
+const FIRST_WITH_GROUPS: i16 = 8;
+const FIRST_WITH_IDS: i16 = 10;
+
+fn partition(index: i32, committed: Option<Committed>, missing: ErrorCode) -> OffsetFetchResponsePartitions {
+    let code = if committed.is_some() { ErrorCode::NONE } else { missing };
+    let committed = committed.unwrap_or(Committed { offset: -1, leader_epoch: -1, metadata: String::new() });
+    OffsetFetchResponsePartitions {
+        partition_index: index,
+        committed_offset: committed.offset,
+        committed_leader_epoch: committed.leader_epoch,
+        metadata: Some(committed.metadata),
+        error_code: code.code(),
+        ..OffsetFetchResponsePartitions::default()
+    }
+}
+
+fn topic(call: &Call<'_>, group: &str, asked: &OffsetFetchRequestTopics) -> OffsetFetchResponseTopics {
+    let by_id = call.version >= FIRST_WITH_IDS;
+    let topic = if by_id { call.state.topic_by_id(&asked.topic_id) } else { call.state.topic(&asked.name) };
+    let missing = match &topic {
+        None if by_id => ErrorCode::UNKNOWN_TOPIC_ID,
+        // Version 0 read ZooKeeper, and took no offset for no partition.
+        _ if call.version == 0 => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+        _ => ErrorCode::NONE,
+    };
+    let groups = lock(&call.state.groups);
+    let committed = |index: &i32| {
+        let topic = topic.as_ref()?;
+        groups.committed(group, &topic.name, topic.id.0, *index)
+    };
+    OffsetFetchResponseTopics {
+        name: asked.name.clone(),
+        topic_id: asked.topic_id,
+        partitions: asked.partition_indexes.iter().map(|index| partition(*index, committed(index), missing)).collect(),
+        ..OffsetFetchResponseTopics::default()
+    }
+}
+
+/// Everything that the group has committed.
+fn all(call: &Call<'_>, group: &str) -> Vec<OffsetFetchResponseTopics> {
+    let mut topics: BTreeMap<Arc<str>, Vec<OffsetFetchResponsePartitions>> = BTreeMap::new();
+    for (topic, index, committed) in lock(&call.state.groups).all(group) {
+        topics.entry(topic).or_default().push(partition(index, Some(committed), ErrorCode::NONE));
+    }
+    let named = |(name, partitions): (Arc<str>, _)| OffsetFetchResponseTopics {
+        topic_id: call.state.topic(&name).map_or(Uuid::ZERO, |topic| topic.id),
+        name: name.to_string(),
+        partitions,
+        ..OffsetFetchResponseTopics::default()
+    };
+    topics.into_iter().map(named).collect()
+}
+
+fn group(call: &Call<'_>, asked: &OffsetFetchRequestGroup) -> OffsetFetchResponseGroup {
+    if call.version >= 1 && !call.state.is_coordinator(call.node, &asked.group_id) {
+        return failed(asked, ErrorCode::NOT_COORDINATOR);
+    }
+    let topics = match &asked.topics {
+        Some(topics) => topics.iter().map(|asked_topic| topic(call, &asked.group_id, asked_topic)).collect(),
+        None => all(call, &asked.group_id),
+    };
+    OffsetFetchResponseGroup { group_id: asked.group_id.clone(), topics, ..OffsetFetchResponseGroup::default() }
+}
+
+fn failed(asked: &OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup {
+    OffsetFetchResponseGroup {
+        group_id: asked.group_id.clone(),
+        error_code: code.code(),
+        ..OffsetFetchResponseGroup::default()
+    }
+}
+
+/// The groups asked for; versions before 8 ask for one, in other fields.
+fn groups(request: &OffsetFetchRequest, version: i16) -> Vec<OffsetFetchRequestGroup> {
+    if version >= FIRST_WITH_GROUPS {
+        return request.groups.clone();
+    }
+    let topics = request.topics.as_ref().map(|topics| {
+        let topic =
+            |topic: &samsarrow_wire::messages::offset_fetch::OffsetFetchRequestTopic| OffsetFetchRequestTopics {
+                name: topic.name.clone(),
+                partition_indexes: topic.partition_indexes.clone(),
+                ..OffsetFetchRequestTopics::default()
+            };
+        topics.iter().map(topic).collect()
+    });
+    let group = OffsetFetchRequestGroup { group_id: request.group_id.clone(), topics, ..Default::default() };
+    vec![group]
+}
+
+fn response(version: i16, groups: Vec<OffsetFetchResponseGroup>, asked: &OffsetFetchRequest) -> OffsetFetchResponse {
+    if version >= FIRST_WITH_GROUPS {
+        return OffsetFetchResponse { groups, ..OffsetFetchResponse::default() };
+    }
+    let only = groups.into_iter().next().unwrap_or_default();
+    let old = |partition: OffsetFetchResponsePartitions| OffsetFetchResponsePartition {
+        partition_index: partition.partition_index,
+        committed_offset: partition.committed_offset,
+        committed_leader_epoch: partition.committed_leader_epoch,
+        metadata: partition.metadata,
+        error_code: partition.error_code,
+        ..OffsetFetchResponsePartition::default()
+    };
+    let mut topics: Vec<_> = only
+        .topics
+        .into_iter()
+        .map(|topic| OffsetFetchResponseTopic {
+            name: topic.name,
+            partitions: topic.partitions.into_iter().map(old).collect(),
+            ..OffsetFetchResponseTopic::default()
+        })
+        .collect();
+    // Versions 0 and 1 have no place for the group's error but its partitions.
+    if version < 2 && only.error_code != 0 {
+        let partition = |index: &i32| OffsetFetchResponsePartition {
+            partition_index: *index,
+            committed_offset: -1,
+            metadata: Some(String::new()),
+            error_code: only.error_code,
+            ..OffsetFetchResponsePartition::default()
+        };
+        topics = asked
+            .topics
+            .iter()
+            .flatten()
+            .map(|topic| OffsetFetchResponseTopic {
+                name: topic.name.clone(),
+                partitions: topic.partition_indexes.iter().map(partition).collect(),
+                ..OffsetFetchResponseTopic::default()
+            })
+            .collect();
+    }
+    let error_code = if version >= 2 { only.error_code } else { 0 };
+    OffsetFetchResponse { topics, error_code, ..OffsetFetchResponse::default() }
+}
+
+impl Serve for OffsetFetchRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        let answered = groups(&self, call.version).iter().map(|asked| group(call, asked)).collect();
+        call.reply::<Self>(&response(call.version, answered, &self))
+    }
+
+    fn refuse(&self, version: i16, code: ErrorCode) -> OffsetFetchResponse {
+        let refused = groups(self, version).iter().map(|asked| failed(asked, code)).collect();
+        response(version, refused, self)
+    }
+}

@@ -1,0 +1,161 @@
+//! Produce, v0–v13; versions 0 to 2 carry formats older than record batches and are refused.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use samsarrow_wire::batch::encode::{set_base_offset, set_log_append_time};
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ProduceRequest;
+use samsarrow_wire::messages::produce::{
+    LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceResponse, TopicProduceData,
+    TopicProduceResponse,
+};
+
+use super::{Call, Outcome, Serve};
+use crate::log::producers::Verdict;
+use crate::log::validate::{self, Refusal};
+use crate::state::topic::{Partition, Topic};
+use crate::sync::now_ms;
+
+const NO_TIMESTAMP: i64 = -1;
+
+/// Where a batch came to lie.
+struct Appended {
+    base_offset: i64,
+    append_time: i64,
+    log_start: i64,
+}
+
+fn append(call: &Call<'_>, topic: &Topic, partition: &Partition, records: &Bytes) -> Result<Appended, Refusal> {
+    let cap = topic.config.max_message_bytes.unwrap_or(call.state.options.message_max_bytes);
+    // The checksum is the costly part: check it before the lock.
+    let checked = validate::produced(records, call.version, cap);
+    let mut state = partition.state();
+    let bare = |code| Refusal { code, message: String::new() };
+    state.check_leader(call.node, -1).map_err(bare)?;
+    let header = checked?;
+    let idempotent = header.producer_id >= 0;
+    if idempotent
+        && let Verdict::Duplicate { base_offset, append_time } = state.producers.check(&header).map_err(bare)?
+    {
+        return Ok(Appended { base_offset, append_time, log_start: state.log.start_offset() });
+    }
+    let append_time = if topic.config.log_append_time { now_ms() } else { NO_TIMESTAMP };
+    let max_timestamp = if topic.config.log_append_time { append_time } else { header.max_timestamp };
+    let epoch = state.leader_epoch;
+    let offsets = header.record_count.into();
+    let base_offset = state.log.append(records, offsets, max_timestamp, |copy, base_offset| {
+        let mut placed = set_base_offset(copy, base_offset, epoch);
+        if append_time != NO_TIMESTAMP {
+            placed = placed.and_then(|()| set_log_append_time(copy, append_time));
+        }
+        if let Err(error) = placed {
+            tracing::error!(%error, "a batch that was checked could not be placed");
+        }
+    });
+    if idempotent {
+        state.producers.appended(&header, base_offset, append_time);
+    }
+    let log_start = state.log.start_offset();
+    drop(state);
+    partition.wake();
+    Ok(Appended { base_offset, append_time, log_start })
+}
+
+fn failed(index: i32, code: ErrorCode, message: Option<String>) -> PartitionProduceResponse {
+    PartitionProduceResponse {
+        index,
+        error_code: code.code(),
+        base_offset: -1,
+        error_message: message,
+        ..PartitionProduceResponse::default()
+    }
+}
+
+fn one(call: &Call<'_>, topic: Option<&Arc<Topic>>, data: &PartitionProduceData) -> PartitionProduceResponse {
+    let found = topic.and_then(|topic| Some((topic, topic.partition(data.index)?)));
+    let Some((topic, partition)) = found else {
+        let by_id = call.version >= 13 && topic.is_none();
+        let code = if by_id { ErrorCode::UNKNOWN_TOPIC_ID } else { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION };
+        return failed(data.index, code, None);
+    };
+    match append(call, topic, partition, data.records.as_ref().unwrap_or(&Bytes::new())) {
+        Ok(appended) => PartitionProduceResponse {
+            index: data.index,
+            base_offset: appended.base_offset,
+            log_append_time_ms: appended.append_time,
+            log_start_offset: appended.log_start,
+            ..PartitionProduceResponse::default()
+        },
+        Err(refusal) => {
+            let message = (!refusal.message.is_empty()).then_some(refusal.message);
+            let mut response = failed(data.index, refusal.code, message);
+            if refusal.code == ErrorCode::NOT_LEADER_OR_FOLLOWER && call.version >= 10 {
+                let state = partition.state();
+                response.current_leader = LeaderIdAndEpoch {
+                    leader_id: state.leader,
+                    leader_epoch: state.leader_epoch,
+                    ..LeaderIdAndEpoch::default()
+                };
+            }
+            response
+        }
+    }
+}
+
+fn topic_response(topic: &TopicProduceData, partitions: Vec<PartitionProduceResponse>) -> TopicProduceResponse {
+    TopicProduceResponse {
+        name: topic.name.clone(),
+        topic_id: topic.topic_id,
+        partition_responses: partitions,
+        ..TopicProduceResponse::default()
+    }
+}
+
+/// The addresses of the leaders that the answer names (KIP-951).
+fn endpoints(call: &Call<'_>, responses: &[TopicProduceResponse]) -> Vec<NodeEndpoint> {
+    let partitions = || responses.iter().flat_map(|topic| &topic.partition_responses);
+    let named = |id: i32| partitions().any(|partition| partition.current_leader.leader_id == id);
+    let endpoint = |(id, node): (i32, &crate::state::Node)| NodeEndpoint {
+        node_id: id,
+        host: node.host.clone(),
+        port: node.port.into(),
+        ..NodeEndpoint::default()
+    };
+    call.state.live_nodes().filter(|(id, _)| named(*id)).map(endpoint).collect()
+}
+
+impl Serve for ProduceRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        if !matches!(self.acks, -1..=1) {
+            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::INVALID_REQUIRED_ACKS));
+        }
+        let mut responses = Vec::with_capacity(self.topic_data.len());
+        for data in &self.topic_data {
+            let state = call.state;
+            let topic = if call.version >= 13 { state.topic_by_id(&data.topic_id) } else { state.topic(&data.name) };
+            let partitions = data.partition_data.iter().map(|data| one(call, topic.as_ref(), data)).collect();
+            responses.push(topic_response(data, partitions));
+        }
+        if self.acks == 0 {
+            // As Kafka: there is no answer that could carry the error.
+            let failed = responses.iter().flat_map(|topic| &topic.partition_responses).find(|one| one.error_code != 0);
+            return match failed {
+                Some(failed) => Outcome::Close(format!("Produce with acks=0 failed with code {}", failed.error_code)),
+                None => Outcome::Silent,
+            };
+        }
+        let node_endpoints = if call.version >= 10 { endpoints(call, &responses) } else { Vec::new() };
+        call.reply::<Self>(&ProduceResponse { responses, node_endpoints, ..ProduceResponse::default() })
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> ProduceResponse {
+        let one = |data: &PartitionProduceData| failed(data.index, code, None);
+        let topic = |topic: &TopicProduceData| topic_response(topic, topic.partition_data.iter().map(one).collect());
+        ProduceResponse { responses: self.topic_data.iter().map(topic).collect(), ..ProduceResponse::default() }
+    }
+
+    fn wants_answer(&self) -> bool {
+        self.acks != 0
+    }
+}

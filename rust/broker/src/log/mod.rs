@@ -1,0 +1,272 @@
+//! One partition's records in memory: segments of whole batches and an index of them.
+//!
+//! The last segment grows in place; the ones before it are frozen, so that a fetch hands out slices of them without a copy.
+
+pub(crate) mod batch;
+pub(crate) mod producers;
+pub(crate) mod search;
+pub(crate) mod validate;
+
+use bytes::{Bytes, BytesMut};
+use samsarrow_wire::batch::{BatchHeader, HEADER_LEN};
+
+/// A segment is frozen before it grows past this.
+const SEGMENT_BYTES: usize = 1 << 20;
+const FIRST_ALLOCATION: usize = 16 << 10;
+
+/// Where a batch lies in its segment.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    base_offset: i64,
+    max_timestamp: i64,
+    position: usize,
+}
+
+#[derive(Debug)]
+enum Data {
+    Growing(BytesMut),
+    Frozen(Bytes),
+}
+
+impl Data {
+    fn len(&self) -> usize {
+        match self {
+            Data::Growing(data) => data.len(),
+            Data::Frozen(data) => data.len(),
+        }
+    }
+
+    /// Frozen bytes are shared, growing ones copied: a consumer at the tail copies each byte once.
+    fn slice(&self, from: usize, to: usize) -> Bytes {
+        match self {
+            Data::Growing(data) => data.get(from..to).map(Bytes::copy_from_slice).unwrap_or_default(),
+            Data::Frozen(data) if from <= to && to <= data.len() => data.slice(from..to),
+            Data::Frozen(_) => Bytes::new(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Segment {
+    base_offset: i64,
+    max_timestamp: i64,
+    index: Vec<Entry>,
+    data: Data,
+}
+
+impl Segment {
+    fn new(base_offset: i64, bytes: usize) -> Self {
+        Segment {
+            base_offset,
+            max_timestamp: i64::MIN,
+            index: Vec::new(),
+            data: Data::Growing(BytesMut::with_capacity(bytes)),
+        }
+    }
+
+    /// The place in the index of the batch that holds `offset`.
+    fn entry(&self, offset: i64) -> usize {
+        self.index.partition_point(|entry| entry.base_offset <= offset).saturating_sub(1)
+    }
+
+    fn position(&self, entry: usize) -> usize {
+        self.index.get(entry).map_or_else(|| self.data.len(), |entry| entry.position)
+    }
+
+    /// The end of the last whole batch that ends at or before `limit`.
+    fn whole_end(&self, limit: usize) -> usize {
+        if self.data.len() <= limit {
+            return self.data.len();
+        }
+        self.position(self.index.partition_point(|entry| entry.position <= limit).saturating_sub(1))
+    }
+
+    fn batch(&self, entry: usize) -> Bytes {
+        self.data.slice(self.position(entry), self.position(entry + 1))
+    }
+
+    fn freeze(&mut self) {
+        if let Data::Growing(data) = &mut self.data {
+            self.data = Data::Frozen(std::mem::take(data).freeze());
+            self.index.shrink_to_fit();
+        }
+    }
+}
+
+/// Whole batches cut out of a log, in offset order.
+#[derive(Debug, Default)]
+pub(crate) struct Slices {
+    pub(crate) chunks: Vec<Bytes>,
+    pub(crate) bytes: usize,
+}
+
+/// The batches of one partition; offsets are given out here.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    start_offset: i64,
+    next_offset: i64,
+    segments: Vec<Segment>,
+}
+
+impl Log {
+    pub(crate) fn start_offset(&self) -> i64 {
+        self.start_offset
+    }
+
+    /// The offset that the next record gets: log end and high watermark in one, for nothing here waits for replicas.
+    pub(crate) fn next_offset(&self) -> i64 {
+        self.next_offset
+    }
+
+    /// Appends one batch; `place` writes offset and time into the copy. Returns the first offset.
+    pub(crate) fn append(
+        &mut self,
+        batch: &[u8],
+        offsets: i64,
+        max_timestamp: i64,
+        place: impl FnOnce(&mut [u8], i64),
+    ) -> i64 {
+        let base_offset = self.next_offset;
+        let full = match self.segments.last() {
+            None => true,
+            Some(last) => last.data.len() > 0 && last.data.len() + batch.len() > SEGMENT_BYTES,
+        };
+        if full {
+            // A busy partition gets whole segments at once, a quiet one grows from a small one.
+            let bytes = if self.segments.is_empty() { FIRST_ALLOCATION } else { SEGMENT_BYTES };
+            if let Some(last) = self.segments.last_mut() {
+                last.freeze();
+            }
+            self.segments.push(Segment::new(base_offset, bytes.max(batch.len())));
+        }
+        if let Some(Segment { data: Data::Growing(data), index, max_timestamp: latest, .. }) = self.segments.last_mut()
+        {
+            let position = data.len();
+            data.extend_from_slice(batch);
+            if let Some(copy) = data.get_mut(position..) {
+                place(copy, base_offset);
+            }
+            index.push(Entry { base_offset, max_timestamp, position });
+            *latest = (*latest).max(max_timestamp);
+        }
+        self.next_offset = base_offset.saturating_add(offsets);
+        base_offset
+    }
+
+    /// The segment that holds `offset` and the place of its batch there.
+    fn find(&self, offset: i64) -> Option<(usize, usize)> {
+        if offset < self.start_offset || offset >= self.next_offset {
+            return None;
+        }
+        let segment = self.segments.partition_point(|segment| segment.base_offset <= offset).checked_sub(1)?;
+        Some((segment, self.segments.get(segment)?.entry(offset)))
+    }
+
+    /// Bytes from the batch that holds `offset` to the end of the log.
+    pub(crate) fn bytes_from(&self, offset: i64) -> usize {
+        let Some((first, entry)) = self.find(offset) else { return 0 };
+        let whole: usize = self.segments.iter().skip(first).map(|segment| segment.data.len()).sum();
+        whole - self.segments.get(first).map_or(0, |segment| segment.position(entry))
+    }
+
+    /// Whole batches from the one that holds `offset`, at most `max_bytes` of them; `at_least_one` lets a first batch
+    /// pass that is larger (KIP-74), so that a consumer never stands still.
+    pub(crate) fn read(&self, offset: i64, max_bytes: usize, at_least_one: bool) -> Slices {
+        let mut slices = Slices::default();
+        let Some((first, entry)) = self.find(offset) else { return slices };
+        let mut entry = entry;
+        for segment in self.segments.iter().skip(first) {
+            let from = segment.position(entry);
+            let mut to = segment.whole_end(from.saturating_add(max_bytes - slices.bytes));
+            if to <= from && slices.bytes == 0 && at_least_one {
+                to = segment.position(entry + 1);
+            }
+            if to <= from {
+                break;
+            }
+            slices.chunks.push(segment.data.slice(from, to));
+            slices.bytes += to - from;
+            if to < segment.data.len() || slices.bytes >= max_bytes {
+                break;
+            }
+            entry = 0;
+        }
+        slices
+    }
+
+    /// The first batch that holds a record at or after `timestamp`.
+    pub(crate) fn batch_at_time(&self, timestamp: i64) -> Option<Bytes> {
+        let segment = self.segments.iter().find(|segment| segment.max_timestamp >= timestamp)?;
+        let entry = segment.index.iter().position(|entry| entry.max_timestamp >= timestamp)?;
+        Some(segment.batch(entry))
+    }
+
+    /// The first batch that holds the latest timestamp of the log.
+    pub(crate) fn batch_at_max_time(&self) -> Option<Bytes> {
+        let latest = self.segments.iter().map(|segment| segment.max_timestamp).max()?;
+        self.batch_at_time(latest)
+    }
+
+    /// The leader epoch under which the record at `offset` was appended.
+    pub(crate) fn epoch_of(&self, offset: i64) -> Option<i32> {
+        let (segment, entry) = self.find(offset)?;
+        let segment = self.segments.get(segment)?;
+        let at = segment.position(entry);
+        let head = segment.data.slice(at, at + HEADER_LEN);
+        BatchHeader::parse(&head).ok().map(|header| header.partition_leader_epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(sizes: &[usize]) -> Log {
+        let mut log = Log::default();
+        for (number, size) in sizes.iter().enumerate() {
+            let byte = u8::try_from(number % 251).unwrap();
+            log.append(&vec![byte; *size], 2, i64::try_from(number).unwrap() * 10, |_, _| ());
+        }
+        log
+    }
+
+    #[test]
+    fn reads_whole_batches_across_segments() {
+        let log = filled(&[600_000, 500_000, 100, 700_000]);
+        assert_eq!(log.next_offset(), 8);
+        assert_eq!(log.segments.len(), 3);
+        let all = log.read(0, usize::MAX, true);
+        assert_eq!(all.bytes, 1_800_100);
+        assert_eq!(log.bytes_from(0), 1_800_100);
+        assert_eq!(log.bytes_from(3), 1_200_100);
+        // An offset inside a batch begins at that batch.
+        let middle = log.read(5, usize::MAX, true);
+        assert_eq!(middle.bytes, 700_100);
+        assert_eq!(middle.chunks[0][0], 2);
+        // The limit cuts at a batch, never inside.
+        assert_eq!(log.read(0, 1_099_999, true).bytes, 600_000);
+        assert_eq!(log.read(0, 1_100_099, true).bytes, 1_100_000);
+        assert_eq!(log.read(0, 1_100_100, true).bytes, 1_100_100);
+        assert_eq!(log.read(2, 500_100, true).bytes, 500_100);
+    }
+
+    #[test]
+    fn hands_out_at_least_one_batch_only_where_asked() {
+        let log = filled(&[1000, 10]);
+        assert_eq!(log.read(0, 999, true).bytes, 1000);
+        assert_eq!(log.read(0, 999, false).bytes, 0);
+        assert_eq!(log.read(0, 0, true).bytes, 1000);
+        assert_eq!(log.read(4, 999, true).bytes, 0);
+        assert_eq!(log.read(-1, 999, true).bytes, 0);
+    }
+
+    #[test]
+    fn finds_batches_by_time() {
+        let log = filled(&[100, 100, 100]);
+        assert_eq!(log.batch_at_time(5).unwrap()[0], 1);
+        assert_eq!(log.batch_at_time(20).unwrap()[0], 2);
+        assert!(log.batch_at_time(21).is_none());
+        assert_eq!(log.batch_at_max_time().unwrap()[0], 2);
+        assert!(Log::default().batch_at_max_time().is_none());
+    }
+}

@@ -1,0 +1,104 @@
+//! The checks that a produced batch has to pass, as Kafka makes them.
+
+use samsarrow_wire::batch::{BatchHeader, HEADER_LEN, TimestampType};
+use samsarrow_wire::crc::crc32c;
+use samsarrow_wire::error_code::ErrorCode;
+
+use super::batch;
+
+/// Why a batch was refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) code: ErrorCode,
+    pub(crate) message: String,
+}
+
+fn refuse<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal { code, message: message.into() })
+}
+
+const CHECKSUM_AT: usize = 17;
+const CHECKSUMMED_FROM: usize = 21;
+
+fn stored_checksum(batch: &[u8]) -> Option<u32> {
+    let bytes = batch.get(CHECKSUM_AT..CHECKSUMMED_FROM)?;
+    bytes.try_into().ok().map(u32::from_be_bytes)
+}
+
+const ZSTD: i16 = 4;
+const LAST_CODEC: i16 = 4;
+
+/// Checks the records of one partition in a Produce request and returns the header of their one batch.
+pub(crate) fn produced(data: &[u8], version: i16, max_bytes: usize) -> Result<BatchHeader, Refusal> {
+    let Some(magic) = batch::magic(data) else {
+        return refuse(ErrorCode::INVALID_RECORD, "there is no record batch for the partition");
+    };
+    if magic != 2 {
+        let code = if version < 3 { ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT } else { ErrorCode::INVALID_RECORD };
+        return refuse(code, format!("record batches of magic {magic} are not taken, only those of magic 2"));
+    }
+    let size = match batch::size(data) {
+        Some(size) if size >= HEADER_LEN => size,
+        _ => return refuse(ErrorCode::CORRUPT_MESSAGE, "the length of the record batch is less than its header"),
+    };
+    if size > data.len() {
+        return refuse(ErrorCode::INVALID_RECORD, "the record batch is cut off");
+    }
+    if size < data.len() {
+        return refuse(ErrorCode::INVALID_RECORD, "a partition takes exactly one record batch in a request");
+    }
+    if size > max_bytes {
+        return refuse(
+            ErrorCode::MESSAGE_TOO_LARGE,
+            format!("the record batch of {size} bytes exceeds the limit of {max_bytes} (max.message.bytes)"),
+        );
+    }
+    if data.get(CHECKSUMMED_FROM..).map(crc32c) != stored_checksum(data) {
+        return refuse(ErrorCode::CORRUPT_MESSAGE, "the record batch does not match its checksum");
+    }
+    let header = match BatchHeader::parse(data) {
+        Ok(header) => header,
+        Err(error) => return refuse(ErrorCode::INVALID_RECORD, error.to_string()),
+    };
+    fields(&header, version).map(|()| header)
+}
+
+fn fields(header: &BatchHeader, version: i16) -> Result<(), Refusal> {
+    if header.record_count <= 0 || header.last_offset_delta < 0 {
+        return refuse(ErrorCode::INVALID_RECORD, format!("the record batch claims {} records", header.record_count));
+    }
+    if header.last_offset_delta != header.record_count - 1 {
+        return refuse(
+            ErrorCode::INVALID_RECORD,
+            format!("{} records do not fit a last offset delta of {}", header.record_count, header.last_offset_delta),
+        );
+    }
+    if header.base_offset != 0 {
+        return refuse(ErrorCode::INVALID_RECORD, format!("the base offset is {}, not 0", header.base_offset));
+    }
+    if header.is_control() {
+        return refuse(ErrorCode::INVALID_RECORD, "clients may not write control batches");
+    }
+    if header.is_transactional() {
+        return refuse(ErrorCode::INVALID_TXN_STATE, "this broker does not serve transactions");
+    }
+    if header.codec_id() > LAST_CODEC || (header.codec_id() == ZSTD && version < 7) {
+        return refuse(
+            ErrorCode::UNSUPPORTED_COMPRESSION_TYPE,
+            format!("compression codec {} is not taken by Produce v{version}", header.codec_id()),
+        );
+    }
+    if header.timestamp_type() == TimestampType::LogAppendTime {
+        return refuse(ErrorCode::INVALID_TIMESTAMP, "only the broker may set the timestamp type LogAppendTime");
+    }
+    if header.producer_id >= 0 && (header.base_sequence < 0 || header.producer_epoch < 0) {
+        return refuse(
+            ErrorCode::INVALID_RECORD,
+            format!(
+                "producer {} sent epoch {} and sequence {}",
+                header.producer_id, header.producer_epoch, header.base_sequence
+            ),
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! Creating topics: the checks and the placing of replicas.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use samsarrow_wire::error_code::ErrorCode;
+
+use super::State;
+use super::topic::{Topic, TopicConfig};
+use crate::sync::write;
+
+/// More partitions than this in all would let one request eat the memory.
+const MOST_PARTITIONS: usize = 100_000;
+const LONGEST_NAME: usize = 249;
+const DEFAULT_REPLICATION: usize = 3;
+
+/// Kafka's topic settings; the broker acts on two of them and keeps the others.
+const CONFIGS: [&str; 28] = [
+    "cleanup.policy",
+    "compression.gzip.level",
+    "compression.lz4.level",
+    "compression.type",
+    "compression.zstd.level",
+    "delete.retention.ms",
+    "file.delete.delay.ms",
+    "flush.messages",
+    "flush.ms",
+    "index.interval.bytes",
+    "local.retention.bytes",
+    "local.retention.ms",
+    "max.compaction.lag.ms",
+    "max.message.bytes",
+    "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.type",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
+    "min.insync.replicas",
+    "preallocate",
+    "remote.storage.enable",
+    "retention.bytes",
+    "retention.ms",
+    "segment.bytes",
+    "segment.index.bytes",
+    "segment.ms",
+    "unclean.leader.election.enable",
+];
+
+/// A topic as a client asks for it.
+#[derive(Debug, Default)]
+pub(crate) struct NewTopic<'a> {
+    pub(crate) name: &'a str,
+    /// -1: the broker's default.
+    pub(crate) partitions: i32,
+    /// -1: the broker's default.
+    pub(crate) replication_factor: i16,
+    /// Replicas by hand, in order of partitions; empty: the broker places them.
+    pub(crate) assignment: Vec<Vec<i32>>,
+    pub(crate) configs: Vec<(&'a str, Option<&'a str>)>,
+    pub(crate) validate_only: bool,
+}
+
+/// Why a topic was not created: the code and a sentence.
+pub(crate) type Refusal = (ErrorCode, String);
+
+/// Whether Kafka takes this as a topic's name.
+pub(crate) fn check_name(name: &str) -> Result<(), Refusal> {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    if name.is_empty() || name == "." || name == ".." || name.len() > LONGEST_NAME || !name.bytes().all(legal) {
+        let message = format!(
+            "topic name '{name}' is not legal: 1 to {LONGEST_NAME} ASCII letters, digits, '.', '_' and '-', not '.' or '..'"
+        );
+        return Err((ErrorCode::INVALID_TOPIC_EXCEPTION, message));
+    }
+    Ok(())
+}
+
+fn config(configs: &[(&str, Option<&str>)]) -> Result<TopicConfig, Refusal> {
+    let mut config = TopicConfig { given: BTreeMap::new(), ..TopicConfig::default() };
+    for (name, value) in configs {
+        let invalid = |why: &str| Err((ErrorCode::INVALID_CONFIG, format!("topic configuration {name}: {why}")));
+        if !CONFIGS.contains(name) {
+            return invalid("unknown name");
+        }
+        let Some(value) = value else { return invalid("null is not a value") };
+        match *name {
+            "message.timestamp.type" => match *value {
+                "CreateTime" => config.log_append_time = false,
+                "LogAppendTime" => config.log_append_time = true,
+                _ => return invalid("must be CreateTime or LogAppendTime"),
+            },
+            "max.message.bytes" => match value.parse() {
+                Ok(bytes) => config.max_message_bytes = Some(bytes),
+                Err(_) => return invalid("must be a number of bytes"),
+            },
+            _ => (),
+        }
+        config.given.insert((*name).to_owned(), (*value).to_owned());
+    }
+    Ok(config)
+}
+
+impl State {
+    /// Creates a topic, or says why not.
+    pub(crate) fn create_topic(&self, new: &NewTopic<'_>) -> Result<Arc<Topic>, Refusal> {
+        check_name(new.name)?;
+        let config = config(&new.configs)?;
+        let replicas = if new.assignment.is_empty() { self.place(new)? } else { self.check_assignment(new)? };
+        let mut topics = write(&self.topics);
+        if topics.by_name(new.name).is_some() {
+            return Err((ErrorCode::TOPIC_ALREADY_EXISTS, format!("topic '{}' already exists", new.name)));
+        }
+        if topics.partitions() + replicas.len() > MOST_PARTITIONS {
+            let message = format!("the broker holds at most {MOST_PARTITIONS} partitions");
+            return Err((ErrorCode::INVALID_PARTITIONS, message));
+        }
+        let topic = Arc::new(Topic::new(new.name, config, replicas, |node| self.is_up(node)));
+        if !new.validate_only {
+            topics.insert(topic.clone());
+        }
+        Ok(topic)
+    }
+
+    /// Spreads leaders over the nodes: partition `p` is led by node `p` modulo their number.
+    fn place(&self, new: &NewTopic<'_>) -> Result<Vec<Vec<i32>>, Refusal> {
+        let nodes = self.node_count();
+        let partitions = if new.partitions == -1 { self.options.default_partitions } else { new.partitions };
+        let partitions = match usize::try_from(partitions) {
+            Ok(partitions) if (1..=MOST_PARTITIONS).contains(&partitions) => partitions,
+            _ => {
+                let message = format!("number of partitions {partitions}: must be 1 to {MOST_PARTITIONS}");
+                return Err((ErrorCode::INVALID_PARTITIONS, message));
+            }
+        };
+        let replication = match new.replication_factor {
+            -1 => nodes.min(DEFAULT_REPLICATION),
+            factor => match usize::try_from(factor) {
+                Ok(factor) if (1..=nodes).contains(&factor) => factor,
+                _ => {
+                    let message = format!("replication factor {factor}: must be 1 to {nodes}, the number of brokers");
+                    return Err((ErrorCode::INVALID_REPLICATION_FACTOR, message));
+                }
+            },
+        };
+        let node = |at: usize| i32::try_from(at % nodes.max(1)).unwrap_or_default();
+        Ok((0..partitions).map(|partition| (partition..partition + replication).map(node).collect()).collect())
+    }
+
+    fn check_assignment(&self, new: &NewTopic<'_>) -> Result<Vec<Vec<i32>>, Refusal> {
+        if new.partitions != -1 || new.replication_factor != -1 {
+            let message = "numbers of partitions and replicas must be -1 where replicas are assigned by hand";
+            return Err((ErrorCode::INVALID_REQUEST, message.to_owned()));
+        }
+        for replicas in &new.assignment {
+            let known = replicas.iter().all(|node| self.node(*node).is_some());
+            let twice =
+                replicas.iter().enumerate().any(|(at, node)| replicas.iter().skip(at + 1).any(|other| other == node));
+            if replicas.is_empty() || !known || twice {
+                let message = format!("replicas {replicas:?}: each must be a known broker, and be named once");
+                return Err((ErrorCode::INVALID_REPLICA_ASSIGNMENT, message));
+            }
+        }
+        Ok(new.assignment.clone())
+    }
+}

@@ -1,0 +1,194 @@
+//! Topics and their partitions.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::Uuid;
+use tokio::sync::Notify;
+
+use crate::log::Log;
+use crate::log::producers::Producers;
+use crate::sync::lock;
+
+/// The leader of a partition that no live node can lead.
+pub(crate) const NO_LEADER: i32 = -1;
+
+/// The settings of a topic that the broker acts on, and all that were given.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct TopicConfig {
+    pub(crate) log_append_time: bool,
+    pub(crate) max_message_bytes: Option<usize>,
+    pub(crate) given: BTreeMap<String, String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Topic {
+    pub(crate) name: Arc<str>,
+    pub(crate) id: Uuid,
+    pub(crate) config: TopicConfig,
+    pub(crate) replication_factor: i16,
+    partitions: Vec<Arc<Partition>>,
+}
+
+impl Topic {
+    /// Partition `p` has its replicas on `replicas(p)`, the first one of them leads.
+    pub(crate) fn new(name: &str, config: TopicConfig, replicas: Vec<Vec<i32>>, is_up: impl Fn(i32) -> bool) -> Self {
+        let mut id = [0; 16];
+        fastrand::fill(&mut id);
+        let replication_factor = replicas.first().map_or(0, Vec::len);
+        Topic {
+            name: name.into(),
+            id: Uuid(id),
+            config,
+            replication_factor: i16::try_from(replication_factor).unwrap_or(i16::MAX),
+            partitions: replicas
+                .into_iter()
+                .map(|replicas| {
+                    let leader = replicas.iter().copied().find(|node| is_up(*node)).unwrap_or(NO_LEADER);
+                    let state = PartitionState {
+                        leader,
+                        leader_epoch: 0,
+                        replicas,
+                        log: Log::default(),
+                        producers: Producers::default(),
+                    };
+                    Arc::new(Partition { state: Mutex::new(state), ..Partition::default() })
+                })
+                .collect(),
+        }
+    }
+
+    pub(crate) fn partition(&self, index: i32) -> Option<&Arc<Partition>> {
+        usize::try_from(index).ok().and_then(|index| self.partitions.get(index))
+    }
+
+    /// Every partition with its number.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = (i32, &Arc<Partition>)> {
+        (0_i32..).zip(&self.partitions)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.partitions.len()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct PartitionState {
+    pub(crate) leader: i32,
+    pub(crate) leader_epoch: i32,
+    pub(crate) replicas: Vec<i32>,
+    pub(crate) log: Log,
+    pub(crate) producers: Producers,
+}
+
+impl PartitionState {
+    /// Whether `node` may answer for this partition to a client that believes in `epoch` (-1: in none).
+    pub(crate) fn check_leader(&self, node: i32, epoch: i32) -> Result<(), ErrorCode> {
+        if epoch >= 0 && epoch < self.leader_epoch {
+            return Err(ErrorCode::FENCED_LEADER_EPOCH);
+        }
+        if epoch > self.leader_epoch {
+            return Err(ErrorCode::UNKNOWN_LEADER_EPOCH);
+        }
+        if self.leader != node {
+            return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+        }
+        Ok(())
+    }
+}
+
+/// One partition and the fetches that wait for it.
+#[derive(Debug, Default)]
+pub(crate) struct Partition {
+    state: Mutex<PartitionState>,
+    deleted: AtomicBool,
+    waiters: Mutex<Vec<Arc<Notify>>>,
+}
+
+impl Partition {
+    pub(crate) fn state(&self) -> MutexGuard<'_, PartitionState> {
+        lock(&self.state)
+    }
+
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn delete(&self) {
+        self.deleted.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// `waiter` is woken by the next append or change of leader. Look at the partition after this, not before.
+    pub(crate) fn wait(&self, waiter: &Arc<Notify>) {
+        let mut waiters = lock(&self.waiters);
+        if !waiters.iter().any(|known| Arc::ptr_eq(known, waiter)) {
+            waiters.push(waiter.clone());
+        }
+    }
+
+    pub(crate) fn forget(&self, waiter: &Arc<Notify>) {
+        lock(&self.waiters).retain(|known| !Arc::ptr_eq(known, waiter));
+    }
+
+    pub(crate) fn wake(&self) {
+        for waiter in lock(&self.waiters).drain(..) {
+            waiter.notify_one();
+        }
+    }
+
+    /// Lets `choose` say who leads from now on; a change raises the epoch.
+    pub(crate) fn elect(&self, choose: impl FnOnce(&PartitionState) -> i32) {
+        let mut state = self.state();
+        let leader = choose(&state);
+        if leader != state.leader {
+            state.leader = leader;
+            state.leader_epoch += 1;
+            drop(state);
+            self.wake();
+        }
+    }
+}
+
+/// All topics, by name and by id.
+#[derive(Debug, Default)]
+pub(crate) struct Topics {
+    by_name: BTreeMap<Arc<str>, Arc<Topic>>,
+    by_id: HashMap<[u8; 16], Arc<Topic>>,
+}
+
+impl Topics {
+    pub(crate) fn by_name(&self, name: &str) -> Option<&Arc<Topic>> {
+        self.by_name.get(name)
+    }
+
+    pub(crate) fn by_id(&self, id: &Uuid) -> Option<&Arc<Topic>> {
+        self.by_id.get(&id.0)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Topic>> {
+        self.by_name.values()
+    }
+
+    pub(crate) fn partitions(&self) -> usize {
+        self.by_name.values().map(|topic| topic.len()).sum()
+    }
+
+    pub(crate) fn insert(&mut self, topic: Arc<Topic>) {
+        self.by_id.insert(topic.id.0, topic.clone());
+        self.by_name.insert(topic.name.clone(), topic);
+    }
+
+    pub(crate) fn remove(&mut self, topic: &Topic) {
+        self.by_id.remove(&topic.id.0);
+        // The name may belong to a newer topic by now.
+        if self.by_name.get(&topic.name).is_some_and(|named| named.id == topic.id) {
+            self.by_name.remove(&topic.name);
+        }
+        for (_, partition) in topic.partitions() {
+            partition.delete();
+        }
+    }
+}
