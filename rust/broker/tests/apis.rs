@@ -103,8 +103,12 @@ async fn list_offsets_in_every_version() {
     client.produce("t", 0, &batch_of(&[100, 300, 200], 5, NOBODY)).await;
     client.produce("t", 0, &batch_of(&[250, 300], 5, NOBODY)).await;
     let ask = |version, partition, timestamp| {
-        let partition =
-            ListOffsetsPartition { partition_index: partition, timestamp, max_num_offsets: 10, ..Default::default() };
+        let partition = ListOffsetsPartition {
+            partition_index: partition,
+            timestamp,
+            max_num_offsets: if version == 0 { 10 } else { 1 },
+            ..Default::default()
+        };
         let topic = ListOffsetsTopic { name: "t".to_owned(), partitions: vec![partition], ..Default::default() };
         ListOffsetsRequest { topics: vec![topic], ..Default::default() }
     };
