@@ -9,7 +9,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, SchemaRef};
-use samsarrow_wire::batch::{BatchHeader, RawRecord, RecordError, RecordVisitor, TimestampType, walk};
+use samsarrow_wire::batch::{BatchHeader, Block, RecordError, TimestampType, walk_blocks};
 
 use crate::layout::headers::HeadersColumn;
 use crate::layout::{Origin, ValueColumn};
@@ -48,6 +48,7 @@ pub(crate) struct BatchColumns<C> {
     leader_epochs: Option<Vec<i32>>,
     replaced_header_keys: usize,
     buffers: Vec<Buffer>,
+    block: Box<Block>,
 }
 
 impl<C: ValueColumn> BatchColumns<C> {
@@ -67,6 +68,7 @@ impl<C: ValueColumn> BatchColumns<C> {
             leader_epochs: include_leader_epoch.then(Vec::new),
             replaced_header_keys: 0,
             buffers: Vec::new(),
+            block: Box::default(),
         }
     }
 
@@ -117,12 +119,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         let whole = cut.from_offset <= header.base_offset
             && cut.until_offset > header.last_offset()
             && usize::try_from(header.record_count).is_ok_and(|count| count <= cut.max_rows);
-        let visited = if whole {
-            self.visit::<true>(data, origin, header, cut)
-        } else {
-            self.visit::<false>(data, origin, header, cut)
-        };
-        let stopped = match visited {
+        let stopped = match self.visit(data, origin, header, (!whole).then_some(cut)) {
             Ok(stopped) => stopped,
             Err(error) => {
                 self.truncate(before);
@@ -141,34 +138,71 @@ impl<C: ValueColumn> BatchColumns<C> {
         Ok(stopped)
     }
 
-    fn visit<const WHOLE: bool>(
+    fn visit(
         &mut self,
         data: &[u8],
         origin: Origin,
         header: &BatchHeader,
-        cut: Cut,
+        mut cut: Option<Cut>,
     ) -> Result<Option<i64>, RecordError> {
-        let append_time = match header.timestamp_type() {
-            TimestampType::CreateTime => None,
-            TimestampType::LogAppendTime => Some(header.max_timestamp),
-        };
-        let mut filler = Filler::<C, WHOLE> {
-            columns: self,
-            origin,
-            cut,
-            base_offset: header.base_offset,
-            last_offset_delta: header.last_offset_delta,
-            base_timestamp: header.base_timestamp,
-            append_time,
-            index: 0,
-            stopped: None,
-            bad_offset: false,
-        };
-        walk(data, header.record_count, &mut filler)?;
-        if filler.bad_offset {
-            return Err(RecordError::Field { index: filler.index, what: "offset delta" });
+        let base_offset = header.base_offset;
+        let (mut stopped, mut bad_offset) = (None, false);
+        let mut block = std::mem::take(&mut self.block);
+        let walked = walk_blocks(data, header.record_count, &mut block, |block| {
+            // A negative delta is a huge one here. An offset outside of its batch would make positions go wrong.
+            let largest = block.offset_delta().iter().fold(0, |largest, &delta| largest.max(delta as u32));
+            if largest > header.last_offset_delta as u32 {
+                bad_offset = true;
+                return ControlFlow::Break(());
+            }
+            if let Some(cut) = &mut cut {
+                block.retain(|delta| {
+                    let offset = base_offset + i64::from(delta);
+                    let wanted = stopped.is_none() && offset >= cut.from_offset && offset < cut.until_offset;
+                    if wanted && cut.max_rows == 0 {
+                        stopped = Some(offset);
+                        return false;
+                    }
+                    cut.max_rows -= usize::from(wanted);
+                    wanted
+                });
+            }
+            self.take(data, origin, header, block);
+            if stopped.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        self.block = block;
+        walked?;
+        if bad_offset {
+            let index = self.rows();
+            return Err(RecordError::Field { index, what: "offset delta" });
         }
-        Ok(filler.stopped)
+        Ok(stopped)
+    }
+
+    /// Appends the records of a block, a column at a time.
+    fn take(&mut self, data: &[u8], origin: Origin, header: &BatchHeader, block: &Block) {
+        let base_offset = header.base_offset;
+        self.offsets.extend(block.offset_delta().iter().map(|&delta| base_offset + i64::from(delta)));
+        match header.timestamp_type() {
+            TimestampType::CreateTime => {
+                let base = header.base_timestamp;
+                self.timestamps.extend(block.timestamp_delta().iter().map(|&delta| base.wrapping_add(delta)));
+                let missing = (-1i64).wrapping_sub(base);
+                self.any_timestamp_missing |=
+                    block.timestamp_delta().iter().fold(false, |any, &d| any | (d == missing));
+            }
+            TimestampType::LogAppendTime => {
+                self.timestamps.resize(self.offsets.len(), header.max_timestamp);
+                self.any_timestamp_missing |= header.max_timestamp == -1;
+            }
+        }
+        self.key.push_block(data, origin, block.key_start(), block.key_len());
+        self.value.push_block(data, origin, block.value_start(), block.value_len());
+        if let Some(headers) = &mut self.headers {
+            for index in 0..block.len() {
+                self.replaced_header_keys += headers.push(block.record(index).headers(data));
+            }
+        }
     }
 
     fn truncate(&mut self, rows: usize) {
@@ -216,54 +250,5 @@ impl<C: ValueColumn> BatchColumns<C> {
             arrays.push(Arc::new(Int32Array::from(epochs)));
         }
         RecordBatch::try_new(Arc::clone(schema), arrays)
-    }
-}
-
-/// Puts the records of one batch into the columns; `WHOLE` if every one of them is wanted.
-struct Filler<'a, C, const WHOLE: bool> {
-    columns: &'a mut BatchColumns<C>,
-    origin: Origin,
-    cut: Cut,
-    base_offset: i64,
-    last_offset_delta: i32,
-    base_timestamp: i64,
-    append_time: Option<i64>,
-    index: usize,
-    stopped: Option<i64>,
-    bad_offset: bool,
-}
-
-impl<C: ValueColumn, const WHOLE: bool> RecordVisitor for Filler<'_, C, WHOLE> {
-    #[inline(always)]
-    fn record(&mut self, data: &[u8], record: &RawRecord) -> ControlFlow<()> {
-        // A negative delta is a huge one here. An offset outside of its batch would make positions go wrong.
-        if record.offset_delta as u32 > self.last_offset_delta as u32 {
-            self.bad_offset = true;
-            return ControlFlow::Break(());
-        }
-        let offset = self.base_offset + i64::from(record.offset_delta);
-        if !WHOLE {
-            if offset < self.cut.from_offset || offset >= self.cut.until_offset {
-                self.index += 1;
-                return ControlFlow::Continue(());
-            }
-            if self.cut.max_rows == 0 {
-                self.stopped = Some(offset);
-                return ControlFlow::Break(());
-            }
-            self.cut.max_rows -= 1;
-        }
-        self.index += 1;
-        let columns = &mut *self.columns;
-        let timestamp = self.append_time.unwrap_or(self.base_timestamp.wrapping_add(record.timestamp_delta));
-        columns.any_timestamp_missing |= timestamp == -1;
-        columns.offsets.push(offset);
-        columns.timestamps.push(timestamp);
-        columns.key.push(data, self.origin, record.key_start, record.key_len);
-        columns.value.push(data, self.origin, record.value_start, record.value_len);
-        if let Some(headers) = &mut columns.headers {
-            columns.replaced_header_keys += headers.push(record.headers(data));
-        }
-        ControlFlow::Continue(())
     }
 }

@@ -107,7 +107,7 @@ pub struct Appended {
 
 /// Data that cannot be decoded: where, and why.
 #[derive(Debug, thiserror::Error)]
-#[error("{}partition {partition}, offset {offset}: {cause}", topic.as_ref().map(|t| format!("topic {t}, ")).unwrap_or_default())]
+#[error("{}{cause}", self.place())]
 pub struct DecodeError {
     /// The topic, if the caller named one.
     pub topic: Option<Arc<str>>,
@@ -120,6 +120,13 @@ pub struct DecodeError {
     pub cause: DecodeCause,
     /// What was appended before the bad batch, and remains in the decoder.
     pub appended: Appended,
+}
+
+impl DecodeError {
+    fn place(&self) -> String {
+        let Some(topic) = &self.topic else { return String::new() };
+        format!("topic {topic}, partition {}, offset {}: ", self.partition, self.offset)
+    }
 }
 
 /// Why data cannot be decoded.

@@ -5,7 +5,7 @@ use arrow_array::{ArrayRef, BinaryArray};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 
-use super::{Layout, Nulls, Origin, ValueColumn};
+use super::{Layout, Nulls, NullsAmong, Origin, ValueColumn, nulls_among};
 
 /// See [`Layout::Binary`]. While all rows are null, they are only counted: most topics have no keys.
 #[derive(Debug, Default)]
@@ -32,14 +32,32 @@ impl BinaryColumn {
         }
     }
 
-    #[inline(never)]
-    fn push_null(&mut self) {
+    fn push_nulls(&mut self, count: usize) {
         if self.offsets.is_empty() {
-            self.leading_nulls += 1;
+            self.leading_nulls += count;
             return;
         }
-        self.nulls.push_nulls(self.offsets.len() - 1, 1);
-        self.offsets.push(self.data.len() as i32);
+        let rows = self.offsets.len() - 1;
+        self.nulls.push_nulls(rows, count);
+        self.offsets.resize(rows + 1 + count, self.data.len() as i32);
+    }
+
+    /// Appends values none of which is null.
+    fn push_values(&mut self, data: &[u8], starts: &[u32], lens: &[i32]) {
+        if self.offsets.is_empty() {
+            self.materialise();
+        }
+        // The decoder stops before the data could grow past i32.
+        let mut end = self.data.len() as i32;
+        self.offsets.extend(lens.iter().map(|&len| {
+            end += len;
+            end
+        }));
+        for (&start, &len) in starts.iter().zip(lens) {
+            let (start, len) = (start as usize, len as usize);
+            self.data.extend_from_slice(data.get(start..start + len).unwrap_or_default());
+        }
+        self.nulls.push_valid(lens.len());
     }
 }
 
@@ -55,18 +73,19 @@ impl ValueColumn for BinaryColumn {
         }
     }
 
-    #[inline(always)]
-    fn push(&mut self, data: &[u8], _: Origin, start: usize, len: i32) {
-        if len < 0 {
-            return self.push_null();
+    fn push_block(&mut self, data: &[u8], _: Origin, starts: &[u32], lens: &[i32]) {
+        match nulls_among(lens) {
+            NullsAmong::None => self.push_values(data, starts, lens),
+            NullsAmong::All => self.push_nulls(lens.len()),
+            NullsAmong::Some => {
+                for (start, len) in starts.chunks(1).zip(lens.chunks(1)) {
+                    match len {
+                        [..=-1] => self.push_nulls(1),
+                        _ => self.push_values(data, start, len),
+                    }
+                }
+            }
         }
-        if self.offsets.is_empty() {
-            self.materialise();
-        }
-        self.data.extend_from_slice(data.get(start..start + len as usize).unwrap_or_default());
-        // The decoder stops before the data could grow past i32.
-        self.offsets.push(self.data.len() as i32);
-        self.nulls.push_valid();
     }
 
     fn truncate(&mut self, rows: usize) {

@@ -41,7 +41,7 @@ impl HeadersColumn {
             }
             self.key_ends.push(self.keys.len() as i32);
             let len = value.map_or(-1, |v| v.len() as i32);
-            self.values.push(value.unwrap_or_default(), Origin::default(), 0, len);
+            self.values.push_block(value.unwrap_or_default(), Origin::default(), &[0], &[len]);
         }
         self.lists.push(self.key_ends.len() as i32 - 1);
         replaced

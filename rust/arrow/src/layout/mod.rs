@@ -32,14 +32,33 @@ pub(crate) trait ValueColumn: Default + std::fmt::Debug + Send {
     /// Makes room for so many rows with so many bytes in all; a hint.
     fn reserve(&mut self, rows: usize, bytes: usize);
 
-    /// Appends `len` bytes of `data` from `start` on, which must lie within it; -1 is null.
-    fn push(&mut self, data: &[u8], origin: Origin, start: usize, len: i32);
+    /// Appends for each of `starts` and `lens` that many bytes of `data` from there on, which must lie within it; a
+    /// length of -1 is null.
+    fn push_block(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]);
 
     /// Forgets the rows from number `rows` on.
     fn truncate(&mut self, rows: usize);
 
     /// Hands the column over and starts anew. `buffers` are what views point into.
     fn finish(&mut self, buffers: &[Buffer]) -> Result<ArrayRef, ArrowError>;
+}
+
+/// Whether all, some or none of the lengths stand for null.
+enum NullsAmong {
+    None,
+    Some,
+    All,
+}
+
+#[inline]
+fn nulls_among(lens: &[i32]) -> NullsAmong {
+    // By the sign bit; without branches, so that it becomes vector code.
+    let (any, all) = lens.iter().fold((0, -1), |(any, all), &len| (any | len, all & len));
+    match (any < 0, all < 0) {
+        (false, _) => NullsAmong::None,
+        (true, false) => NullsAmong::Some,
+        (true, true) => NullsAmong::All,
+    }
 }
 
 /// A validity bitmap that exists only from the first null on.
@@ -50,9 +69,9 @@ pub(crate) struct Nulls {
 
 impl Nulls {
     #[inline(always)]
-    pub(crate) fn push_valid(&mut self) {
+    pub(crate) fn push_valid(&mut self, count: usize) {
         if let Some(bits) = &mut self.bits {
-            bits.append(true);
+            bits.append_n(count, true);
         }
     }
 

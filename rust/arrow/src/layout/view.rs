@@ -5,7 +5,7 @@ use arrow_array::{ArrayRef, BinaryViewArray};
 use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 
-use super::{Layout, Nulls, Origin, ValueColumn};
+use super::{Layout, Nulls, NullsAmong, Origin, ValueColumn, nulls_among};
 
 /// Values up to this length lie in the view itself.
 const MAX_INLINE: i32 = 12;
@@ -32,14 +32,24 @@ impl ViewColumn {
         }
     }
 
-    #[inline(never)]
-    fn push_null(&mut self) {
+    fn push_nulls(&mut self, count: usize) {
         if self.views.is_empty() {
-            self.leading_nulls += 1;
+            self.leading_nulls += count;
             return;
         }
-        self.nulls.push_nulls(self.views.len(), 1);
-        self.views.push(0);
+        let rows = self.views.len();
+        self.nulls.push_nulls(rows, count);
+        self.views.resize(rows + count, 0);
+    }
+
+    /// Appends values none of which is null.
+    fn push_values(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]) {
+        if self.views.is_empty() {
+            self.materialise();
+        }
+        let spans = starts.iter().zip(lens);
+        self.views.extend(spans.map(|(&start, &len)| view(data, origin, start, len)));
+        self.nulls.push_valid(lens.len());
     }
 }
 
@@ -54,27 +64,19 @@ impl ValueColumn for ViewColumn {
         }
     }
 
-    #[inline(always)]
-    fn push(&mut self, data: &[u8], origin: Origin, start: usize, len: i32) {
-        if len < 0 {
-            return self.push_null();
+    fn push_block(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]) {
+        match nulls_among(lens) {
+            NullsAmong::None => self.push_values(data, origin, starts, lens),
+            NullsAmong::All => self.push_nulls(lens.len()),
+            NullsAmong::Some => {
+                for (start, len) in starts.chunks(1).zip(lens.chunks(1)) {
+                    match len {
+                        [..=-1] => self.push_nulls(1),
+                        _ => self.push_values(data, origin, start, len),
+                    }
+                }
+            }
         }
-        if self.views.is_empty() {
-            self.materialise();
-        }
-        let view = if len > MAX_INLINE {
-            let prefix = data.get(start..).and_then(<[u8]>::first_chunk::<4>).map_or(0, |p| u32::from_le_bytes(*p));
-            // Buffers are cut so that positions stay below 2 GiB.
-            let offset = origin.start + start as u32;
-            u128::from(len as u32)
-                | u128::from(prefix) << 32
-                | u128::from(origin.buffer) << 64
-                | u128::from(offset) << 96
-        } else {
-            inline_view(data, start, len as u32)
-        };
-        self.views.push(view);
-        self.nulls.push_valid();
     }
 
     fn truncate(&mut self, rows: usize) {
@@ -95,6 +97,18 @@ impl ValueColumn for ViewColumn {
         let views = ScalarBuffer::from(column.views);
         Ok(Arc::new(BinaryViewArray::try_new(views, buffers.to_vec(), nulls.finish())?))
     }
+}
+
+#[inline(always)]
+fn view(data: &[u8], origin: Origin, start: u32, len: i32) -> u128 {
+    let at = start as usize;
+    if len <= MAX_INLINE {
+        return inline_view(data, at, len as u32);
+    }
+    let prefix = data.get(at..).and_then(<[u8]>::first_chunk::<4>).map_or(0, |p| u32::from_le_bytes(*p));
+    // Buffers are cut so that positions stay below 2 GiB.
+    let offset = origin.start + start;
+    u128::from(len as u32) | u128::from(prefix) << 32 | u128::from(origin.buffer) << 64 | u128::from(offset) << 96
 }
 
 #[inline(always)]
