@@ -14,6 +14,7 @@ use crate::node::{Running, bind};
 use crate::options::BrokerOptions;
 use crate::state::State;
 use crate::state::create::NewTopic;
+use crate::sync::lock;
 
 /// A node's life: a stopped one keeps its port bound, so that nobody else takes it.
 #[derive(Debug)]
@@ -106,6 +107,9 @@ impl Broker {
         if self.state.node(node).is_none() {
             return Err(invalid(format!("there is no node {node}")));
         }
+        if !self.state.is_up(node) {
+            return Err(invalid(format!("node {node} is stopped: it cannot lead {topic}-{partition}")));
+        }
         let found = self.state.topic(topic).and_then(|topic| topic.partition(partition).cloned());
         let found = found.ok_or_else(|| invalid(format!("there is no partition {topic}-{partition}")))?;
         {
@@ -129,6 +133,13 @@ impl Broker {
     /// The offset after the last record of a partition.
     pub fn end_offset(&self, topic: &str, partition: i32) -> Option<i64> {
         Some(self.state.topic(topic)?.partition(partition)?.state().log.next_offset())
+    }
+
+    /// The offset that a group has committed for a partition.
+    pub fn committed_offset(&self, group: &str, topic: &str, partition: i32) -> Option<i64> {
+        let topic = self.state.topic(topic)?;
+        let committed = lock(&self.state.groups).committed(group, &topic.name, topic.id.0, partition)?;
+        Some(committed.offset)
     }
 
     /// The node that keeps a group's offsets.

@@ -45,12 +45,7 @@ async fn run(node: i32, mut stream: TcpStream, state: &State) -> io::Result<()> 
         let Some(frame) = read_frame(&mut stream, &mut buffer, state.options.request_max_bytes).await? else {
             return Ok(());
         };
-        let outcome = tokio::select! {
-            outcome = api::dispatch(node, frame, state) => outcome,
-            // A client that leaves must not keep its long poll here.
-            () = hung_up(&stream) => return Ok(()),
-        };
-        match outcome {
+        match api::dispatch(node, frame, state, &stream).await {
             Outcome::Reply(chunks) => write_all(&mut stream, chunks).await?,
             Outcome::Silent => (),
             Outcome::Close(why) => return Err(io::Error::new(io::ErrorKind::InvalidData, why)),
@@ -58,8 +53,9 @@ async fn run(node: i32, mut stream: TcpStream, state: &State) -> io::Result<()> 
     }
 }
 
-/// Resolves when the peer has closed; never, if it has sent more bytes already.
-async fn hung_up(stream: &TcpStream) {
+/// Resolves when the peer has closed; never, if it has sent more bytes already. For requests that wait: what the client
+/// sent before it left is handled all the same.
+pub(crate) async fn hung_up(stream: &TcpStream) {
     match stream.peek(&mut [0]).await {
         Ok(0) | Err(_) => (),
         Ok(_) => std::future::pending().await,

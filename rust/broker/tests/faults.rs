@@ -114,6 +114,7 @@ async fn a_stopped_node_hands_over_and_comes_back() {
     assert!(first.is_closed().await);
     assert!(TcpStream::connect(address(&broker, 0)).await.is_err(), "connections are refused");
     assert_eq!(broker.leader("t", 0), Some(1));
+    assert!(broker.move_leader("t", 0, 0).is_err(), "a stopped node cannot lead");
     assert_eq!(second.fetch("t", 0, 0).await.high_watermark, 3);
     let response = second.call(9, &MetadataRequest { topics: None, ..Default::default() }).await;
     assert_eq!(response.brokers.len(), 1);
@@ -144,4 +145,57 @@ async fn the_only_node_leaves_its_partitions_without_a_leader() {
     assert_eq!(client.fetch("t", 0, 0).await.high_watermark, 3, "the data are kept");
     broker.shutdown().await;
     assert!(TcpStream::connect(address(&broker, 0)).await.is_err());
+}
+
+#[tokio::test]
+async fn a_delayed_request_is_handled_although_its_client_gave_up() {
+    let broker = broker(1, &[("t", 1)]).await;
+    broker.fail_next(ApiKey::Produce, Fault::Delay(Duration::from_millis(100)), 1);
+    let mut client = Client::connect(&broker, 0).await;
+    client.send(9, &produce_request("t", 0, &batch(1), -1)).await;
+    drop(client);
+    let began = Instant::now();
+    while broker.end_offset("t", 0) != Some(1) && began.elapsed() < PATIENCE {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(broker.end_offset("t", 0), Some(1));
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn retries_of_an_idempotent_producer_are_appended_once() {
+    let broker = broker(2, &[("t", 1)]).await;
+    let mut random = fastrand::Rng::with_seed(3);
+    broker.on_request(ApiKey::Produce, move |_| match random.u8(..) {
+        0..40 => Some(Fault::DropBefore),
+        40..80 => Some(Fault::DropAfter),
+        80..100 => Some(Fault::Error(ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND)),
+        _ => None,
+    });
+    let mut leader = 0;
+    let mut client = Client::connect(&broker, 0).await;
+    for sequence in 0..200 {
+        if sequence % 20 == 19 {
+            leader = 1 - leader;
+            broker.move_leader("t", 0, leader).unwrap();
+            client = Client::connect(&broker, leader.try_into().unwrap()).await;
+        }
+        let stamp = Stamp { producer_id: 1, epoch: 0, sequence };
+        let request = produce_request("t", 0, &batch_of(&[i64::from(sequence)], 5, stamp), -1);
+        loop {
+            client.send(9, &request).await;
+            let Some(frame) = client.frame().await else {
+                client = Client::connect(&broker, leader.try_into().unwrap()).await;
+                continue;
+            };
+            let (_, response) = frame::decode_response::<ProduceRequest>(9, frame).unwrap();
+            let answer = &response.responses[0].partition_responses[0];
+            if answer.error_code == 0 {
+                assert_eq!(answer.base_offset, i64::from(sequence));
+                break;
+            }
+        }
+    }
+    assert_eq!(broker.end_offset("t", 0), Some(200));
+    broker.shutdown().await;
 }

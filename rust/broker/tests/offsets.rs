@@ -77,6 +77,7 @@ async fn every_version_writes_and_reads() {
         let metadata = format!("v{version}");
         let response = client.call(version, &commit("g", "t", id, 1, offset, &metadata)).await;
         assert_eq!(response.topics[0].partitions[0].error_code, 0, "OffsetCommit v{version}");
+        assert_eq!(broker.committed_offset("g", "t", 1), Some(offset));
         for fetch_version in 0..=10 {
             let known = fetch(&mut client, fetch_version, "g", Some(("t", id, 1))).await;
             assert_eq!(known, (0, 0, offset, metadata.clone()), "OffsetFetch v{fetch_version}");

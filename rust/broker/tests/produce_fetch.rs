@@ -335,3 +335,19 @@ async fn many_partitions_in_one_request() {
     assert!(partitions.iter().all(|partition| partition.records.as_ref().unwrap().len() == batch.len()));
     broker.shutdown().await;
 }
+
+#[tokio::test]
+async fn what_was_sent_with_acks_0_is_kept_when_the_client_leaves_at_once() {
+    let broker = broker(1, &[("t", 1)]).await;
+    for _ in 0..100 {
+        let mut client = Client::connect(&broker, 0).await;
+        client.send(9, &produce_request("t", 0, &batch(1), 0)).await;
+        client.send(9, &produce_request("t", 0, &batch(1), 0)).await;
+    }
+    let began = Instant::now();
+    while broker.end_offset("t", 0) != Some(200) && began.elapsed() < PATIENCE {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(broker.end_offset("t", 0), Some(200));
+    broker.shutdown().await;
+}

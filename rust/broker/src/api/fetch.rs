@@ -8,15 +8,18 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::FetchRequest;
 use samsarrow_wire::messages::fetch::{FetchPartition, FetchResponse, FetchableTopicResponse, PartitionData};
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::sleep;
 
 use super::fetch_frame::{Fetched, FetchedTopic, Leader, write};
 use super::{Call, Outcome, Serve};
+use crate::connection::hung_up;
 use crate::log::Slices;
 use crate::state::topic::Partition;
 
 /// As Kafka's `fetch.max.bytes` on the broker.
 const MOST_BYTES: usize = 55 * 1024 * 1024;
+/// A client that sent more after a long poll and left is not noticed: nothing waits for longer than this.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
 const READ_COMMITTED: i8 = 1;
 const NO_OFFSET: i64 = -1;
 
@@ -116,17 +119,27 @@ fn is_ready(node: i32, wanted: &[Vec<Wanted<'_>>], min_bytes: usize) -> bool {
     bytes >= min_bytes
 }
 
-/// Waits until there is something to answer, or the client's patience ends.
-async fn wait(node: i32, wanted: &[Vec<Wanted<'_>>], min_bytes: usize, max_wait: Duration) {
-    let deadline = Instant::now() + max_wait;
+/// Waits until there is something to answer, the client's patience ends, or the client leaves.
+async fn wait(call: &Call<'_>, wanted: &[Vec<Wanted<'_>>], min_bytes: usize, max_wait: Duration) {
+    let patience = async {
+        tokio::select! {
+            () = sleep(max_wait.min(LONGEST_WAIT)) => (),
+            () = hung_up(call.stream) => (),
+        }
+    };
+    tokio::pin!(patience);
     let waiter = Arc::new(Notify::new());
     let partitions = || wanted.iter().flatten().filter_map(|wanted| wanted.found.as_ref().ok());
     let _registered = Registered { waiter: &waiter, partitions: partitions().collect() };
     loop {
         // In this order: what comes after the look wakes the waiter.
         partitions().for_each(|partition| partition.wait(&waiter));
-        if is_ready(node, wanted, min_bytes) || timeout_at(deadline, waiter.notified()).await.is_err() {
+        if is_ready(call.node, wanted, min_bytes) {
             return;
+        }
+        tokio::select! {
+            () = waiter.notified() => (),
+            () = &mut patience => return,
         }
     }
 }
@@ -155,7 +168,7 @@ impl Serve for FetchRequest {
         let min_bytes = size(self.min_bytes).min(most);
         let max_wait = Duration::from_millis(u64::try_from(self.max_wait_ms).unwrap_or_default());
         if !max_wait.is_zero() && !is_ready(call.node, &wanted, min_bytes) {
-            wait(call.node, &wanted, min_bytes, max_wait).await;
+            wait(call, &wanted, min_bytes, max_wait).await;
         }
         let mut left = most;
         let mut at_least_one = true;

@@ -24,6 +24,8 @@ use samsarrow_wire::messages::{
     ProduceRequest, Reader, Request,
 };
 
+use tokio::net::TcpStream;
+
 use crate::fault::{Fault, RequestInfo};
 use crate::state::State;
 
@@ -61,6 +63,7 @@ pub(crate) struct Call<'a> {
     pub(crate) node: i32,
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
+    pub(crate) stream: &'a TcpStream,
 }
 
 impl Call<'_> {
@@ -88,7 +91,7 @@ pub(crate) trait Serve: Request + Send {
 }
 
 /// Handles one frame.
-pub(crate) async fn dispatch(node: i32, frame: Bytes, state: &State) -> Outcome {
+pub(crate) async fn dispatch(node: i32, frame: Bytes, state: &State, stream: &TcpStream) -> Outcome {
     let (header, body) = match frame::decode_request_header(frame.clone()) {
         Ok(read) => read,
         // A version that this build has never heard of may have another header; its first fields stay where they are.
@@ -98,7 +101,7 @@ pub(crate) async fn dispatch(node: i32, frame: Bytes, state: &State) -> Outcome 
         },
     };
     let version = header.api_version;
-    let call = Call { state, node, version, correlation_id: header.correlation_id };
+    let call = Call { state, node, version, correlation_id: header.correlation_id, stream };
     let served = SERVED.iter().find(|(key, ..)| key.code() == header.api_key);
     let Some((key, first, last)) = served else {
         return Outcome::Close(format!("API {} is not served", header.api_key));

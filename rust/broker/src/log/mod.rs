@@ -260,6 +260,41 @@ mod tests {
         assert_eq!(log.read(-1, 999, true).bytes, 0);
     }
 
+    /// Against a list of batches, over sizes around the segments' bounds.
+    #[test]
+    fn reads_what_a_plain_list_would_give() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..30 {
+            let mut log = Log::default();
+            let mut list: Vec<(i64, i64, usize)> = Vec::new();
+            for _ in 0..random.usize(1..60) {
+                let size = if random.bool() { random.usize(61..3000) } else { random.usize(61..600_000) };
+                let count = random.i64(1..50);
+                let base = log.append(&vec![0; size], count, 0, |_, _| ());
+                assert_eq!(base, list.last().map_or(0, |(base, count, _)| base + count));
+                list.push((base, count, size));
+            }
+            for _ in 0..300 {
+                let offset = random.i64(-1..=log.next_offset());
+                let max_bytes = if random.bool() { random.usize(0..5000) } else { random.usize(0..4_000_000) };
+                let at_least_one = random.bool();
+                let after = list.iter().filter(|(base, count, _)| offset >= 0 && base + count > offset);
+                let sizes: Vec<usize> = after.map(|(_, _, size)| *size).collect();
+                let mut expected = 0;
+                for size in &sizes {
+                    if expected + size > max_bytes && !(at_least_one && expected == 0) {
+                        break;
+                    }
+                    expected += size;
+                }
+                let slices = log.read(offset, max_bytes, at_least_one);
+                assert_eq!(slices.bytes, expected, "{offset} {max_bytes} {at_least_one} {list:?}");
+                assert_eq!(slices.chunks.iter().map(Bytes::len).sum::<usize>(), expected);
+                assert_eq!(log.bytes_from(offset), sizes.iter().sum::<usize>());
+            }
+        }
+    }
+
     #[test]
     fn finds_batches_by_time() {
         let log = filled(&[100, 100, 100]);

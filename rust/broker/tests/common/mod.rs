@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// Nothing here takes as long as this unless it hangs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn broker(brokers: usize, topics: &[(&str, i32)]) -> Broker {
     let topics = topics.iter().map(|(name, partitions)| ((*name).to_owned(), *partitions)).collect();
