@@ -1,1 +1,224 @@
 //! What can go wrong, and what to do about it.
+
+use std::io;
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+
+/// The result of whatever talks to Kafka.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure. It is cheap to clone: one broken connection fails all that wait on it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A broker answered with an error.
+    #[error("{context}: {code}")]
+    Server {
+        /// What the broker said.
+        code: ErrorCode,
+        /// What was asked, of what.
+        context: String,
+    },
+    /// Something was not done in its time.
+    #[error("{what} took longer than {}{}", seconds(*after), cause.as_ref().map(|c| format!(" (last error: {c})")).unwrap_or_default())]
+    Timeout {
+        /// What was waited for.
+        what: String,
+        /// The time it had.
+        after: Duration,
+        /// The last error that was met on the way.
+        cause: Option<Box<Error>>,
+    },
+    /// The client was closed.
+    #[error("{0} is closed")]
+    Closed(String),
+    /// An option, an argument or their combination cannot be.
+    #[error("{0}")]
+    Configuration(String),
+    /// A broker cannot be reached, or the connection broke.
+    #[error("{address}: {reason}")]
+    Connection {
+        /// Host and port.
+        address: String,
+        /// What happened.
+        reason: String,
+    },
+    /// What answers at an address does not speak Kafka, or not as it should.
+    #[error("{address}: {reason}")]
+    Protocol {
+        /// Host and port.
+        address: String,
+        /// What was wrong.
+        reason: String,
+    },
+    /// Client and broker have no version of an API in common, or not the one that was chosen.
+    #[error("{0}")]
+    UnsupportedVersion(String),
+    /// Fetched bytes are not valid record batches.
+    #[error("{0}")]
+    Corrupt(String),
+    /// A position that is not there, with no policy to find another.
+    #[error("{0}")]
+    OffsetOutOfRange(String),
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{} s", (time.as_secs_f64() * 1000.0).round() / 1000.0)
+}
+
+impl Error {
+    /// A broker's error; `context` says what was asked, of what.
+    pub fn server(code: ErrorCode, context: impl Into<String>) -> Self {
+        Self::Server { code, context: context.into() }
+    }
+
+    /// `what` was not done within `after`.
+    pub fn timeout(what: impl Into<String>, after: Duration) -> Self {
+        Self::Timeout { what: what.into(), after, cause: None }
+    }
+
+    /// The same with the last error that was met; an error that retrying cannot heal is returned as it is.
+    pub fn timeout_because(what: impl Into<String>, after: Duration, cause: Option<Error>) -> Self {
+        Self::Timeout { what: what.into(), after, cause: cause.map(Box::new) }
+    }
+
+    /// `what` was closed.
+    pub fn closed(what: impl Into<String>) -> Self {
+        Self::Closed(what.into())
+    }
+
+    /// An option or argument that cannot be.
+    pub fn configuration(text: impl Into<String>) -> Self {
+        Self::Configuration(text.into())
+    }
+
+    /// A broker that cannot be reached, or a connection that broke.
+    pub fn connection(address: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Connection { address: address.into(), reason: reason.into() }
+    }
+
+    /// An I/O error on a connection.
+    pub(crate) fn io(address: &str, doing: &str, error: &io::Error) -> Self {
+        Self::connection(address, format!("{doing}: {error}"))
+    }
+
+    /// A peer that does not speak Kafka as it should.
+    pub fn protocol(address: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Protocol { address: address.into(), reason: reason.into() }
+    }
+
+    /// Bytes that are not what they should be.
+    pub fn corrupt(text: impl Into<String>) -> Self {
+        Self::Corrupt(text.into())
+    }
+
+    /// The same error, saying first what was being done.
+    #[must_use]
+    pub fn context(self, doing: impl Into<String>) -> Self {
+        let doing = doing.into();
+        match self {
+            Self::Server { code, context } => Self::Server { code, context: format!("{doing}: {context}") },
+            Self::Timeout { what, after, cause } => Self::Timeout { what: format!("{doing}: {what}"), after, cause },
+            Self::Configuration(text) => Self::Configuration(format!("{doing}: {text}")),
+            Self::Connection { address, reason } => Self::Connection { address, reason: format!("{reason} ({doing})") },
+            Self::Protocol { address, reason } => Self::Protocol { address, reason: format!("{reason} ({doing})") },
+            Self::UnsupportedVersion(text) => Self::UnsupportedVersion(format!("{doing}: {text}")),
+            Self::Corrupt(text) => Self::Corrupt(format!("{doing}: {text}")),
+            Self::OffsetOutOfRange(text) => Self::OffsetOutOfRange(format!("{doing}: {text}")),
+            closed @ Self::Closed(_) => closed,
+        }
+    }
+
+    /// Name of the exception class: the protocol's name in camel case for a broker's error.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Server { code, .. } => class_name(*code),
+            Self::Timeout { .. } => "KafkaTimeoutError".into(),
+            Self::Closed(_) => "ClosedError".into(),
+            Self::Configuration(_) => "ConfigurationError".into(),
+            Self::Connection { .. } => "KafkaConnectionError".into(),
+            Self::Protocol { .. } => "KafkaProtocolError".into(),
+            Self::UnsupportedVersion(_) => class_name(ErrorCode::UNSUPPORTED_VERSION),
+            Self::Corrupt(_) => "CorruptRecordError".into(),
+            Self::OffsetOutOfRange(_) => class_name(ErrorCode::OFFSET_OUT_OF_RANGE),
+        }
+    }
+
+    /// Kafka's number of the error, where it is one of Kafka's.
+    pub fn code(&self) -> Option<i16> {
+        match self {
+            Self::Server { code, .. } => Some(code.code()),
+            Self::UnsupportedVersion(_) => Some(ErrorCode::UNSUPPORTED_VERSION.code()),
+            Self::OffsetOutOfRange(_) => Some(ErrorCode::OFFSET_OUT_OF_RANGE.code()),
+            _ => None,
+        }
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn retriable(&self) -> bool {
+        match self {
+            Self::Server { code, .. } => code.retriable(),
+            Self::Timeout { .. } | Self::Connection { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether metadata should be asked for again before the next try.
+    pub fn refresh_metadata(&self) -> bool {
+        match self {
+            Self::Server { code, .. } => code.refresh_metadata(),
+            Self::Timeout { .. } | Self::Connection { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether this client will never succeed as it is.
+    pub fn fatal(&self) -> bool {
+        match self {
+            Self::Server { code, .. } => code.fatal(),
+            Self::Closed(_) | Self::Protocol { .. } | Self::UnsupportedVersion(_) => true,
+            _ => false,
+        }
+    }
+}
+
+/// `NOT_LEADER_OR_FOLLOWER` → `NotLeaderOrFollowerError`.
+pub fn class_name(code: ErrorCode) -> String {
+    let name = code.name();
+    let stem = name.strip_suffix("_EXCEPTION").or_else(|| name.strip_suffix("_ERROR")).unwrap_or(name);
+    let mut class = String::with_capacity(stem.len() + 5);
+    for word in stem.split('_') {
+        let (first, rest) = word.split_at(word.len().min(1));
+        class.push_str(first);
+        class.push_str(&rest.to_lowercase());
+    }
+    class + "Error"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_exceptions() {
+        assert_eq!(class_name(ErrorCode::NOT_LEADER_OR_FOLLOWER), "NotLeaderOrFollowerError");
+        assert_eq!(class_name(ErrorCode::UNKNOWN_SERVER_ERROR), "UnknownServerError");
+        assert_eq!(class_name(ErrorCode::INVALID_TOPIC_EXCEPTION), "InvalidTopicError");
+    }
+
+    #[test]
+    fn texts_say_what_where_and_why() {
+        let refused = Error::connection("localhost:1", "connection refused");
+        let error = Error::timeout_because("metadata of topic t", Duration::from_millis(1500), Some(refused));
+        assert_eq!(
+            error.to_string(),
+            "metadata of topic t took longer than 1.5 s (last error: localhost:1: connection refused)"
+        );
+        let denied = Error::server(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "Fetch of topic t");
+        assert_eq!(
+            denied.to_string(),
+            "Fetch of topic t: TOPIC_AUTHORIZATION_FAILED (29): not authorized for the topic"
+        );
+        assert!(denied.fatal() && !denied.retriable());
+    }
+}

@@ -1,1 +1,184 @@
-//! Options: one table, typed.
+//! Options: one table, checked values, typed fields.
+
+mod parse;
+mod table;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use samsarrow_arrow::layout::Layout;
+use samsarrow_wire::compression::Codec;
+
+pub use parse::OptionValue;
+pub use table::{Kind, OPTIONS, OptionSpec};
+
+/// Which client is configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientKind {
+    /// Sends records.
+    Producer,
+    /// Reads records.
+    Consumer,
+    /// Creates and deletes topics.
+    Admin,
+}
+
+/// Where reading starts when there is no offset to start from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OffsetReset {
+    /// The first offset that is still there.
+    Earliest,
+    /// The end.
+    Latest,
+    /// Nowhere: an error.
+    None,
+}
+
+/// Which records of transactions are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IsolationLevel {
+    /// All.
+    ReadUncommitted,
+    /// Those of committed transactions only.
+    ReadCommitted,
+}
+
+/// Options that every client has.
+#[derive(Debug, Clone)]
+pub struct CommonOptions {
+    /// `host:port` of each.
+    pub bootstrap_servers: Vec<String>,
+    /// The client's own name.
+    pub client_id: String,
+    /// For one request.
+    pub request_timeout: Duration,
+    /// For a call without a timeout of its own.
+    pub default_api_timeout: Duration,
+    /// For one connection attempt.
+    pub connection_setup_timeout: Duration,
+    /// After which an idle connection is closed.
+    pub connections_max_idle: Option<Duration>,
+    /// Before reconnecting.
+    pub reconnect_backoff: Duration,
+    /// At most.
+    pub reconnect_backoff_max: Duration,
+    /// Before retrying.
+    pub retry_backoff: Duration,
+    /// At most.
+    pub retry_backoff_max: Duration,
+    /// After which metadata is asked for again.
+    pub metadata_max_age: Duration,
+    /// Of the socket.
+    pub receive_buffer: Option<u32>,
+    /// Of the socket.
+    pub send_buffer: Option<u32>,
+    /// Of a response.
+    pub max_response_bytes: usize,
+    /// Whether metadata requests may create topics.
+    pub allow_auto_create_topics: bool,
+    /// Versions that the user chose, by the API's name.
+    pub api_versions: BTreeMap<&'static str, i16>,
+}
+
+/// Options of a producer.
+#[derive(Debug, Clone)]
+pub struct ProducerOptions {
+    /// −1 for all.
+    pub acks: i16,
+    /// Whether batches carry sequences.
+    pub enable_idempotence: bool,
+    /// Requests per connection.
+    pub max_in_flight: usize,
+    /// How long a batch waits for more.
+    pub linger: Duration,
+    /// At most.
+    pub retries: u32,
+    /// From `send` to result.
+    pub delivery_timeout: Duration,
+    /// Of single records.
+    pub batch_size: usize,
+    /// Of a record or request.
+    pub max_request_size: usize,
+    /// Of batches.
+    pub compression: Codec,
+    /// None is the codec's default.
+    pub compression_level: Option<i32>,
+    /// For memory and metadata.
+    pub max_block: Duration,
+    /// Waiting to be sent.
+    pub buffer_memory: usize,
+}
+
+/// Options of a consumer.
+#[derive(Debug, Clone)]
+pub struct ConsumerOptions {
+    /// Whose offsets.
+    pub group_id: Option<String>,
+    /// Told to brokers.
+    pub client_rack: String,
+    /// Without an offset.
+    pub auto_offset_reset: OffsetReset,
+    /// Of transactions.
+    pub isolation_level: IsolationLevel,
+    /// A broker waits for so many.
+    pub fetch_min_bytes: i32,
+    /// And no longer than this.
+    pub fetch_max_wait: Duration,
+    /// In one answer.
+    pub fetch_max_bytes: i32,
+    /// Of one partition.
+    pub max_partition_fetch_bytes: i32,
+    /// Waiting for `poll`.
+    pub queued_max_bytes: usize,
+    /// Rows in a batch.
+    pub max_poll_records: usize,
+    /// Of batches.
+    pub check_crcs: bool,
+    /// Of one batch.
+    pub max_decompressed_bytes: usize,
+    /// Of keys and values.
+    pub layout: Layout,
+    /// Whether there is such a column.
+    pub include_headers: bool,
+    /// Whether there is such a column.
+    pub include_leader_epoch: bool,
+}
+
+/// Checked options of one client.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Of every client.
+    pub common: CommonOptions,
+    /// Of a producer; defaults in other clients.
+    pub producer: ProducerOptions,
+    /// Of a consumer; defaults in other clients.
+    pub consumer: ConsumerOptions,
+}
+
+/// The table as a page of Markdown.
+pub fn options_markdown() -> String {
+    let mut page = String::from(
+        "# Options\n\nGiven as a mapping with dotted names, `Consumer({\"group.id\": \"g\"})`, or as keywords, \
+         `Consumer(group_id=\"g\")`. Names, meanings and defaults are the Java client's unless said otherwise. An unknown \
+         name is an error, and so is an option of Kafka's that this version does not have.\n\n\
+         | option | clients | values | default | meaning |\n|---|---|---|---|---|\n",
+    );
+    for spec in OPTIONS {
+        let clients: Vec<_> = spec.clients.iter().map(|c| format!("{c:?}").to_lowercase()).collect();
+        let clients = if clients.len() == 3 { "all".to_owned() } else { clients.join(", ") };
+        let aliases = match spec.aliases {
+            [] => String::new(),
+            names => format!(" Also `{}`.", names.join("`, `")),
+        };
+        let default = if spec.default.is_empty() { "–".to_owned() } else { format!("`{}`", spec.default) };
+        page += &format!(
+            "| `{}` | {clients} | {} | {default} | {}{aliases} |\n",
+            spec.name,
+            spec.kind.describe(),
+            spec.doc
+        );
+    }
+    page += "| `api.version.NAME` | all | whole number | – | The version of one API, for example `api.version.offset_commit`; \
+             without it the highest that client and broker have in common. |\n";
+    page
+}

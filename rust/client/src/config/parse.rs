@@ -1,0 +1,437 @@
+//! From given values to checked ones.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use samsarrow_arrow::layout::Layout;
+use samsarrow_wire::compression::Codec;
+use samsarrow_wire::messages::ApiKey;
+
+use super::table::{Kind, NOT_YET, NOT_YET_FAMILIES, OPTIONS, OptionSpec};
+use super::{ClientKind, CommonOptions, ConsumerOptions, IsolationLevel, OffsetReset, Options, ProducerOptions};
+use crate::error::{Error, Result};
+
+/// A value as the user gave it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OptionValue {
+    /// Text.
+    Str(String),
+    /// A whole number.
+    Int(i64),
+    /// A number with a fraction.
+    Float(f64),
+    /// True or false.
+    Bool(bool),
+}
+
+impl std::fmt::Display for OptionValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Str(text) => write!(f, "{text:?}"),
+            Self::Int(number) => write!(f, "{number}"),
+            Self::Float(number) => write!(f, "{number}"),
+            Self::Bool(flag) => write!(f, "{flag}"),
+        }
+    }
+}
+
+impl Kind {
+    /// For texts: what may be given.
+    pub(super) fn describe(self) -> String {
+        let bounds = |min, max| match max {
+            m if m >= i64::from(i32::MAX) => format!("at least {min}"),
+            max => format!("from {min} to {max}"),
+        };
+        match self {
+            Kind::Text => "text".into(),
+            Kind::List => "text, separated by commas".into(),
+            Kind::Bool => "true or false".into(),
+            Kind::Int(min, max) => format!("whole number, {}", bounds(min, max)),
+            Kind::Millis(min, max) => format!("milliseconds, {}", bounds(min, max)),
+            Kind::Choice(words) => words.join(", "),
+        }
+    }
+
+    /// The value in its one written form, or None if it is not of this kind.
+    fn accept(self, value: &OptionValue) -> Option<String> {
+        match (self, value) {
+            (Kind::Text | Kind::List, OptionValue::Str(text)) => Some(text.clone()),
+            (Kind::Bool, OptionValue::Bool(flag)) => Some(flag.to_string()),
+            (Kind::Bool, OptionValue::Str(text)) => {
+                let text = text.trim().to_ascii_lowercase();
+                matches!(text.as_str(), "true" | "false").then_some(text)
+            }
+            (Kind::Int(min, max) | Kind::Millis(min, max), value) => {
+                let number = match value {
+                    OptionValue::Int(number) => *number,
+                    OptionValue::Str(text) => text.trim().parse().ok()?,
+                    OptionValue::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => *number as i64,
+                    _ => return None,
+                };
+                (min..=max).contains(&number).then(|| number.to_string())
+            }
+            (Kind::Choice(words), value) => {
+                let text = match value {
+                    OptionValue::Str(text) => text.trim().to_owned(),
+                    OptionValue::Int(number) => number.to_string(),
+                    _ => return None,
+                };
+                words.iter().find(|word| word.eq_ignore_ascii_case(&text)).map(|word| (*word).to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Checked values by name.
+struct Values(BTreeMap<&'static str, String>);
+
+impl Options {
+    /// Checks what a user gave for a client of `kind`. Dotted and snake_case names reach the same option.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] for an unknown name (with the nearest), a value that cannot be, a name given twice, an
+    /// option of another client, or one that this version does not have.
+    pub fn parse(kind: ClientKind, pairs: impl IntoIterator<Item = (String, OptionValue)>) -> Result<Options> {
+        let mut values = BTreeMap::new();
+        let mut api_versions = BTreeMap::new();
+        for (given, value) in pairs {
+            let dotted = given.replace('_', ".");
+            if let Some(api) = dotted.strip_prefix("api.version.") {
+                let (name, version) = api_version(&given, api, &value)?;
+                if api_versions.insert(name, version).is_some() {
+                    return Err(twice(&given));
+                }
+                continue;
+            }
+            let spec = find(kind, &given, &dotted)?;
+            let accepted = spec.kind.accept(&value).ok_or_else(|| {
+                Error::configuration(format!("option {} must be {}, not {value}", spec.name, spec.kind.describe()))
+            })?;
+            if values.insert(spec.name, accepted).is_some() {
+                return Err(twice(spec.name));
+            }
+        }
+        Values(values).into_options(kind, api_versions)
+    }
+}
+
+fn twice(name: &str) -> Error {
+    Error::configuration(format!(
+        "option {name} is given twice, under two spellings or in the mapping and as a keyword"
+    ))
+}
+
+fn api_version(given: &str, api: &str, value: &OptionValue) -> Result<(&'static str, i16)> {
+    let wanted: String = api.split('.').collect();
+    let key = ApiKey::ALL.iter().find(|key| key.name().eq_ignore_ascii_case(&wanted));
+    let key =
+        key.ok_or_else(|| Error::configuration(format!("option {given} names no API that this client speaks")))?;
+    let version = Kind::Int(0, i64::from(i16::MAX)).accept(value).and_then(|text| text.parse().ok());
+    let version =
+        version.ok_or_else(|| Error::configuration(format!("option {given} must be a version number, not {value}")))?;
+    Ok((key.name(), version))
+}
+
+fn find(kind: ClientKind, given: &str, dotted: &str) -> Result<&'static OptionSpec> {
+    let matches = |name: &str| name == given || name == dotted || name.replace('_', ".") == dotted;
+    let spec = OPTIONS.iter().find(|spec| matches(spec.name) || spec.aliases.iter().any(|alias| matches(alias)));
+    if let Some(spec) = spec {
+        if spec.clients.contains(&kind) {
+            return Ok(spec);
+        }
+        let owners: Vec<_> = spec.clients.iter().map(|c| format!("{c:?}").to_lowercase()).collect();
+        let text = format!("option {} belongs to a {}, not to this client ({kind:?})", spec.name, owners.join(" or "));
+        return Err(Error::configuration(text));
+    }
+    if NOT_YET.iter().any(|name| *name == dotted) || NOT_YET_FAMILIES.iter().any(|f| dotted.starts_with(f)) {
+        return Err(Error::configuration(format!("option {given} is not available in this version of samsarrow")));
+    }
+    let candidates = OPTIONS.iter().filter(|spec| spec.clients.contains(&kind)).map(|spec| spec.name);
+    let nearest = candidates.min_by_key(|name| distance(name, dotted)).unwrap_or_default();
+    Err(Error::configuration(format!("option {given} is unknown; the nearest is {nearest}")))
+}
+
+/// Edits that turn one name into the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (cell, y) in row.iter_mut().skip(1).zip(&b) {
+            let best = (diagonal + usize::from(x != *y)).min(left + 1).min(*cell + 1);
+            diagonal = std::mem::replace(cell, best);
+            left = best;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+impl Values {
+    /// The given value or the default.
+    fn text(&self, name: &str) -> &str {
+        let default = || OPTIONS.iter().find(|spec| spec.name == name).map_or("", |spec| spec.default);
+        self.0.get(name).map_or_else(default, String::as_str)
+    }
+
+    fn number<T: TryFrom<i64> + Default>(&self, name: &str) -> T {
+        self.text(name).parse::<i64>().ok().and_then(|n| T::try_from(n).ok()).unwrap_or_default()
+    }
+
+    fn millis(&self, name: &str) -> Duration {
+        Duration::from_millis(self.number(name))
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.text(name) == "true"
+    }
+
+    fn into_options(self, kind: ClientKind, api_versions: BTreeMap<&'static str, i16>) -> Result<Options> {
+        if self.text("security.protocol") != "PLAINTEXT" {
+            return Err(Error::configuration(format!(
+                "option security.protocol={} is not available in this version of samsarrow: only PLAINTEXT is",
+                self.text("security.protocol")
+            )));
+        }
+        if self.flag("enable.auto.commit") {
+            return Err(Error::configuration(
+                "option enable.auto.commit=true is not available in this version of samsarrow: call commit()",
+            ));
+        }
+        let (producer, consumer) = (self.producer()?, self.consumer());
+        let common = self.common(kind, api_versions)?;
+        Ok(Options { common, producer, consumer })
+    }
+
+    fn common(&self, kind: ClientKind, api_versions: BTreeMap<&'static str, i16>) -> Result<CommonOptions> {
+        let list = self.text("bootstrap.servers");
+        let servers: Vec<String> =
+            list.split(',').map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned).collect();
+        if servers.is_empty() {
+            return Err(Error::configuration("option bootstrap.servers must be given, for example localhost:9092"));
+        }
+        for server in &servers {
+            let port =
+                server.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
+            if !matches!(port, Some(Ok(1..))) {
+                let text = format!("option bootstrap.servers: {server:?} is not host:port, for example localhost:9092");
+                return Err(Error::configuration(text));
+            }
+        }
+        let idle = self.millis("connections.max.idle.ms");
+        Ok(CommonOptions {
+            bootstrap_servers: servers,
+            client_id: self.text("client.id").to_owned(),
+            request_timeout: self.millis("request.timeout.ms"),
+            default_api_timeout: self.millis("default.api.timeout.ms"),
+            connection_setup_timeout: self.millis("socket.connection.setup.timeout.ms"),
+            connections_max_idle: (!idle.is_zero()).then_some(idle),
+            reconnect_backoff: self.millis("reconnect.backoff.ms"),
+            reconnect_backoff_max: self.millis("reconnect.backoff.max.ms"),
+            retry_backoff: self.millis("retry.backoff.ms"),
+            retry_backoff_max: self.millis("retry.backoff.max.ms"),
+            metadata_max_age: self.millis("metadata.max.age.ms"),
+            receive_buffer: Some(self.number::<u32>("receive.buffer.bytes")).filter(|size| *size > 0),
+            send_buffer: Some(self.number::<u32>("send.buffer.bytes")).filter(|size| *size > 0),
+            max_response_bytes: self.number("receive.message.max.bytes"),
+            allow_auto_create_topics: kind != ClientKind::Admin && self.flag("allow.auto.create.topics"),
+            api_versions,
+        })
+    }
+
+    fn producer(&self) -> Result<ProducerOptions> {
+        let acks: i16 = match self.text("acks") {
+            "0" => 0,
+            "1" => 1,
+            _ => -1,
+        };
+        let asked_for = self.0.contains_key("enable.idempotence");
+        let mut idempotence = self.flag("enable.idempotence");
+        if idempotence && acks != -1 {
+            if asked_for {
+                return Err(Error::configuration(format!(
+                    "enable.idempotence=true needs acks=all, not acks={acks}: change one of them"
+                )));
+            }
+            idempotence = false;
+        }
+        let compression = match self.text("compression.type") {
+            "gzip" => Codec::Gzip,
+            "snappy" => Codec::Snappy,
+            "lz4" => Codec::Lz4,
+            "zstd" => Codec::Zstd,
+            _ => Codec::None,
+        };
+        let compression_level = match compression {
+            Codec::Gzip => Some(self.number("compression.gzip.level")).filter(|level| *level != -1),
+            Codec::Zstd => Some(self.number("compression.zstd.level")),
+            _ => None,
+        };
+        if compression == Codec::Gzip && compression_level == Some(0) {
+            return Err(Error::configuration("option compression.gzip.level must be from 1 to 9, or -1, not 0"));
+        }
+        let (linger, request) = (self.millis("linger.ms"), self.millis("request.timeout.ms"));
+        let delivery_timeout = self.millis("delivery.timeout.ms");
+        if self.0.contains_key("delivery.timeout.ms") && delivery_timeout < linger + request {
+            return Err(Error::configuration(format!(
+                "delivery.timeout.ms ({}) must be at least linger.ms ({}) + request.timeout.ms ({})",
+                delivery_timeout.as_millis(),
+                linger.as_millis(),
+                request.as_millis()
+            )));
+        }
+        Ok(ProducerOptions {
+            acks,
+            enable_idempotence: idempotence,
+            max_in_flight: self.number("max.in.flight.requests.per.connection"),
+            linger,
+            retries: self.number("retries"),
+            delivery_timeout: delivery_timeout.max(linger + request),
+            batch_size: self.number("batch.size"),
+            max_request_size: self.number("max.request.size"),
+            compression,
+            compression_level,
+            max_block: self.millis("max.block.ms"),
+            buffer_memory: self.number("buffer.memory"),
+        })
+    }
+
+    fn consumer(&self) -> ConsumerOptions {
+        ConsumerOptions {
+            group_id: Some(self.text("group.id").to_owned()).filter(|id| !id.is_empty()),
+            client_rack: self.text("client.rack").to_owned(),
+            auto_offset_reset: match self.text("auto.offset.reset") {
+                "earliest" => OffsetReset::Earliest,
+                "none" => OffsetReset::None,
+                _ => OffsetReset::Latest,
+            },
+            isolation_level: match self.text("isolation.level") {
+                "read_committed" => IsolationLevel::ReadCommitted,
+                _ => IsolationLevel::ReadUncommitted,
+            },
+            fetch_min_bytes: self.number("fetch.min.bytes"),
+            fetch_max_wait: self.millis("fetch.max.wait.ms"),
+            fetch_max_bytes: self.number("fetch.max.bytes"),
+            max_partition_fetch_bytes: self.number("max.partition.fetch.bytes"),
+            queued_max_bytes: self.number("queued.max.bytes"),
+            max_poll_records: self.number("max.poll.records"),
+            check_crcs: self.flag("check.crcs"),
+            max_decompressed_bytes: self.number("max.decompressed.bytes"),
+            layout: if self.text("layout") == "view" { Layout::View } else { Layout::Binary },
+            include_headers: self.flag("include.headers"),
+            include_leader_epoch: self.flag("include.leader.epoch"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(kind: ClientKind, pairs: &[(&str, OptionValue)]) -> Result<Options> {
+        let servers = ("bootstrap.servers".to_owned(), OptionValue::Str("h:1".into()));
+        let given = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        Options::parse(kind, std::iter::once(servers).chain(given))
+    }
+
+    fn text(value: &str) -> OptionValue {
+        OptionValue::Str(value.into())
+    }
+
+    #[test]
+    fn every_default_is_of_its_kind() {
+        for spec in OPTIONS {
+            let default = OptionValue::Str(spec.default.into());
+            assert!(spec.default.is_empty() || spec.kind.accept(&default).is_some(), "{}", spec.name);
+            assert_eq!(OPTIONS.iter().filter(|other| other.name == spec.name).count(), 1, "{}", spec.name);
+            assert!(!NOT_YET.contains(&spec.name), "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn defaults_are_javas() {
+        let options = parse(ClientKind::Producer, &[]).unwrap();
+        assert_eq!(options.producer.acks, -1);
+        assert!(options.producer.enable_idempotence);
+        assert_eq!(options.producer.linger, Duration::from_millis(5));
+        assert_eq!(options.common.request_timeout, Duration::from_secs(30));
+        assert_eq!(options.consumer.auto_offset_reset, OffsetReset::Latest);
+        assert_eq!(options.consumer.max_partition_fetch_bytes, 1 << 20);
+    }
+
+    #[test]
+    fn dotted_snake_case_and_other_names_reach_one_option() {
+        for name in ["fetch.max.wait.ms", "fetch_max_wait_ms", "fetch.wait.max.ms"] {
+            let options = parse(ClientKind::Consumer, &[(name, OptionValue::Int(7))]).unwrap();
+            assert_eq!(options.consumer.fetch_max_wait, Duration::from_millis(7));
+        }
+        let version = ("api_version_offset_commit", OptionValue::Int(0));
+        let options = parse(ClientKind::Consumer, &[version]).unwrap();
+        assert_eq!(options.common.api_versions.get("OffsetCommit"), Some(&0));
+    }
+
+    #[test]
+    fn errors_name_the_option_and_what_it_takes() {
+        let cases: &[(ClientKind, &[(&str, OptionValue)], &str)] = &[
+            (
+                ClientKind::Consumer,
+                &[("fetch.min.bites", OptionValue::Int(1))],
+                "option fetch.min.bites is unknown; the nearest is fetch.min.bytes",
+            ),
+            (
+                ClientKind::Consumer,
+                &[("fetch.min.bytes", text("many"))],
+                "option fetch.min.bytes must be whole number, at least 0, not \"many\"",
+            ),
+            (ClientKind::Producer, &[("acks", OptionValue::Int(2))], "option acks must be all, -1, 0, 1, not 2"),
+            (
+                ClientKind::Producer,
+                &[("linger.ms", OptionValue::Int(1)), ("linger_ms", OptionValue::Int(1))],
+                "option linger.ms is given twice, under two spellings or in the mapping and as a keyword",
+            ),
+            (
+                ClientKind::Producer,
+                &[("group.id", text("g"))],
+                "option group.id belongs to a consumer, not to this client (Producer)",
+            ),
+            (
+                ClientKind::Producer,
+                &[("transactional.id", text("x"))],
+                "option transactional.id is not available in this version of samsarrow",
+            ),
+            (
+                ClientKind::Consumer,
+                &[("ssl_cafile", text("x"))],
+                "option ssl_cafile is not available in this version of samsarrow",
+            ),
+            (
+                ClientKind::Producer,
+                &[("acks", OptionValue::Int(1)), ("enable.idempotence", OptionValue::Bool(true))],
+                "enable.idempotence=true needs acks=all, not acks=1: change one of them",
+            ),
+            (
+                ClientKind::Admin,
+                &[("api.version.lunch", OptionValue::Int(1))],
+                "option api.version.lunch names no API that this client speaks",
+            ),
+        ];
+        for (kind, pairs, wanted) in cases {
+            assert_eq!(parse(*kind, pairs).unwrap_err().to_string(), *wanted);
+        }
+        for server in ["", " , ", "nowhere", ":9092", "h:0", "h:99999"] {
+            let pairs = [("bootstrap.servers".to_owned(), text(server))];
+            let error = Options::parse(ClientKind::Admin, pairs).unwrap_err().to_string();
+            assert!(error.contains("bootstrap.servers"), "{error}");
+        }
+    }
+
+    #[test]
+    fn idempotence_gives_way_to_acks_unless_asked_for() {
+        let options = parse(ClientKind::Producer, &[("acks", OptionValue::Int(1))]).unwrap();
+        assert!(!options.producer.enable_idempotence);
+    }
+}

@@ -1,0 +1,188 @@
+//! Every option, once: name, other names, kind, default, meaning.
+
+use super::ClientKind::{self, Admin, Consumer, Producer};
+
+/// What values an option takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// A comma-separated list.
+    List,
+    /// `true` or `false`.
+    Bool,
+    /// A whole number within bounds.
+    Int(i64, i64),
+    /// Milliseconds within bounds.
+    Millis(i64, i64),
+    /// One of some words.
+    Choice(&'static [&'static str]),
+}
+
+/// One option.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionSpec {
+    /// Kafka's name.
+    pub name: &'static str,
+    /// Other clients' names for it.
+    pub aliases: &'static [&'static str],
+    /// What values it takes.
+    pub kind: Kind,
+    /// The default as text; empty means none.
+    pub default: &'static str,
+    /// Who has it.
+    pub clients: &'static [ClientKind],
+    /// What it does, in a sentence or two.
+    pub doc: &'static str,
+}
+
+const ALL: &[ClientKind] = &[Producer, Consumer, Admin];
+const P: &[ClientKind] = &[Producer];
+const C: &[ClientKind] = &[Consumer];
+const MAX: i64 = i32::MAX as i64;
+
+macro_rules! options {
+    ($($name:literal $([$($alias:literal),*])? $clients:ident $kind:expr, $default:literal, $doc:literal;)*) => {
+        /// The table, in the order of the documentation.
+        pub const OPTIONS: &[OptionSpec] = &[$(OptionSpec {
+            name: $name, aliases: &[$($($alias),*)?], kind: $kind, default: $default, clients: $clients, doc: $doc,
+        },)*];
+    };
+}
+
+options! {
+    "bootstrap.servers" ["metadata.broker.list"] ALL Kind::List, "",
+        "Brokers to start from, `host:port` separated by commas. Required. One that answers is enough.";
+    "client.id" ALL Kind::Text, "samsarrow",
+        "What the client calls itself in the broker's logs and quotas.";
+    "client.rack" C Kind::Text, "",
+        "The rack of the client, told to brokers in Fetch requests.";
+    "security.protocol" ALL Kind::Choice(&["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]), "PLAINTEXT",
+        "Only `PLAINTEXT` is available in this version.";
+    "request.timeout.ms" ["socket.timeout.ms"] ALL Kind::Millis(1, MAX), "30000",
+        "How long a broker has to answer one request; then the connection is given up and the request retried.";
+    "default.api.timeout.ms" C Kind::Millis(1, MAX), "60000",
+        "How long a call that has no timeout of its own keeps trying.";
+    "socket.connection.setup.timeout.ms" ALL Kind::Millis(1, MAX), "10000",
+        "How long a connection has to be made, per address.";
+    "connections.max.idle.ms" ALL Kind::Millis(0, MAX), "540000",
+        "An idle connection is closed after this time; 0 keeps it.";
+    "reconnect.backoff.ms" ALL Kind::Millis(0, MAX), "50",
+        "The wait before a broker that could not be reached is tried again; doubles with each failure.";
+    "reconnect.backoff.max.ms" ALL Kind::Millis(0, MAX), "1000",
+        "The longest such wait.";
+    "retry.backoff.ms" ALL Kind::Millis(0, MAX), "100",
+        "The wait before a failed request is tried again; doubles with each failure.";
+    "retry.backoff.max.ms" ALL Kind::Millis(0, MAX), "1000",
+        "The longest such wait.";
+    "metadata.max.age.ms" ["topic.metadata.refresh.interval.ms"] ALL Kind::Millis(1, MAX), "300000",
+        "Metadata is asked for again after this time, even if nothing seems to have changed.";
+    "receive.buffer.bytes" ["socket.receive.buffer.bytes"] ALL Kind::Int(-1, MAX), "-1",
+        "The socket's receive buffer; -1 leaves it to the operating system.";
+    "send.buffer.bytes" ["socket.send.buffer.bytes"] ALL Kind::Int(-1, MAX), "-1",
+        "The socket's send buffer; -1 leaves it to the operating system.";
+    "receive.message.max.bytes" ALL Kind::Int(1000, MAX), "268435456",
+        "The largest response that is accepted; a larger one breaks the connection.";
+
+    "group.id" C Kind::Text, "",
+        "The group whose offsets are committed and fetched.";
+    "auto.offset.reset" C Kind::Choice(&["latest", "earliest", "none"]), "latest",
+        "Where to start without a committed offset, or when the offset is gone: at the end, at the beginning, or not at all (an error).";
+    "enable.auto.commit" C Kind::Bool, "false",
+        "Must be `false` in this version: commit by hand. (The Java default is `true`.)";
+    "isolation.level" C Kind::Choice(&["read_uncommitted", "read_committed"]), "read_uncommitted",
+        "Whether records of open and aborted transactions are read.";
+    "fetch.min.bytes" C Kind::Int(0, MAX), "1",
+        "A broker answers a fetch when it has so many bytes, or after `fetch.max.wait.ms`.";
+    "fetch.max.wait.ms" ["fetch.wait.max.ms"] C Kind::Millis(0, MAX), "500",
+        "The longest that a broker waits for `fetch.min.bytes`.";
+    "fetch.max.bytes" C Kind::Int(0, MAX), "52428800",
+        "The most that one fetch answer should hold; a single larger batch still arrives (KIP-74).";
+    "max.partition.fetch.bytes" ["fetch.message.max.bytes"] C Kind::Int(1, MAX), "1048576",
+        "The most of one partition in a fetch answer; a single larger batch still arrives (KIP-74).";
+    "queued.max.bytes" C Kind::Int(1, i64::MAX), "67108864",
+        "The most fetched bytes that wait for `poll`, over all partitions.";
+    "max.poll.records" C Kind::Int(1, MAX), "65536",
+        "The most rows in one batch from `poll`. (The Java default is 500; a batch here is columns, not objects.)";
+    "check.crcs" C Kind::Bool, "true",
+        "Whether the CRC of every batch is checked.";
+    "max.decompressed.bytes" C Kind::Int(1, MAX), "268435456",
+        "The most that one compressed batch may expand to; more is an error.";
+    "layout" C Kind::Choice(&["binary", "view"]), "binary",
+        "How keys and values lie in memory: `binary` is a copy, `view` points into the fetched bytes (pyarrow's `filter`, `take` and `sort` refuse views).";
+    "include.headers" C Kind::Bool, "false",
+        "Whether batches have the column `headers`.";
+    "include.leader.epoch" C Kind::Bool, "false",
+        "Whether batches have the column `leader_epoch`.";
+    "allow.auto.create.topics" C Kind::Bool, "true",
+        "Whether asking for a topic that does not exist may create it, if the broker allows that.";
+
+    "acks" ["request.required.acks"] P Kind::Choice(&["all", "-1", "0", "1"]), "all",
+        "Who must have a record before it counts as sent: all in-sync replicas, nobody, or the leader.";
+    "enable.idempotence" P Kind::Bool, "true",
+        "Whether retries can neither duplicate nor reorder records (KIP-98). Off by itself where `acks` is not `all`, unless asked for.";
+    "linger.ms" ["queue.buffering.max.ms"] P Kind::Millis(0, MAX), "5",
+        "How long a record waits for others to share its batch.";
+    "batch.size" P Kind::Int(0, MAX), "16384",
+        "How large a batch of single records grows, in bytes before compression.";
+    "buffer.memory" P Kind::Int(1, i64::MAX), "33554432",
+        "How many bytes may wait to be sent; then `send` waits.";
+    "max.block.ms" P Kind::Millis(0, MAX), "60000",
+        "How long `send` waits for memory or for a topic's metadata.";
+    "max.request.size" ["message.max.bytes"] P Kind::Int(1, MAX), "1048576",
+        "The largest record and the largest request, in bytes.";
+    "max.in.flight.requests.per.connection" ["max.in.flight"] P Kind::Int(1, 1000), "5",
+        "How many requests may wait for an answer on one connection; at most 5 with idempotence.";
+    "compression.type" ["compression.codec"] P Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]), "none",
+        "The codec of batches.";
+    "compression.gzip.level" P Kind::Int(-1, 9), "-1",
+        "1 to 9; -1 is the codec's own default.";
+    "compression.lz4.level" P Kind::Int(1, 17), "9",
+        "Accepted for compatibility: one level is available, the fast one.";
+    "compression.zstd.level" P Kind::Int(-131072, 22), "3",
+        "-131072 to 22.";
+    "partitioner" P Kind::Choice(&["murmur2", "murmur2_random"]), "murmur2",
+        "How a key chooses its partition: as the Java client does. Records without a key go to one partition after another, a batch each.";
+    "retries" ["message.send.max.retries"] P Kind::Int(0, MAX), "2147483647",
+        "How often a batch is sent again, within `delivery.timeout.ms`.";
+    "delivery.timeout.ms" ["message.timeout.ms"] P Kind::Millis(1, MAX), "120000",
+        "When a record that is not delivered fails, counted from `send`.";
+}
+
+/// Options of Kafka's that this version does not have; better refused than ignored.
+pub(super) const NOT_YET: &[&str] = &[
+    "auto.commit.interval.ms",
+    "client.dns.lookup",
+    "enable.auto.offset.store",
+    "enable.metrics.push",
+    "enable.partition.eof",
+    "exclude.internal.topics",
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
+    "heartbeat.interval.ms",
+    "interceptor.classes",
+    "key.deserializer",
+    "key.serializer",
+    "max.poll.interval.ms",
+    "metadata.recovery.strategy",
+    "metric.reporters",
+    "metrics.num.samples",
+    "partition.assignment.strategy",
+    "partitioner.adaptive.partitioning.enable",
+    "partitioner.availability.timeout.ms",
+    "partitioner.class",
+    "partitioner.ignore.keys",
+    "queued.max.messages.kbytes",
+    "schema.registry.url",
+    "session.timeout.ms",
+    "socket.connection.setup.timeout.max.ms",
+    "statistics.interval.ms",
+    "transaction.timeout.ms",
+    "transactional.id",
+    "value.deserializer",
+    "value.serializer",
+];
+
+/// The same for whole families of options.
+pub(super) const NOT_YET_FAMILIES: &[&str] = &["sasl.", "ssl."];
