@@ -1,1 +1,371 @@
-//! One socket to one broker.
+//! One socket to one broker: requests go out in order, answers are matched by correlation id.
+//!
+//! Two tasks serve a socket, one writing and one reading. The first failure poisons the connection: everyone who waits
+//! gets the same error, and whoever owns it makes a new one.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use samsarrow_wire::frame;
+use samsarrow_wire::messages::{ApiVersionsRequest, Request};
+
+use crate::api_versions::ApiVersions;
+use crate::config::CommonOptions;
+use crate::error::{Error, Result};
+
+/// A frame is read in steps of this size, so that memory grows with what arrives and not with what a length claims.
+const READ_STEP: usize = 1 << 20;
+
+/// A request that was sent and has no answer yet.
+struct Pending {
+    correlation_id: i32,
+    reply: oneshot::Sender<Result<Bytes>>,
+}
+
+/// What both tasks and all callers see.
+struct Shared {
+    address: String,
+    pending: Mutex<VecDeque<Pending>>,
+    broken: Mutex<Option<Error>>,
+}
+
+impl Shared {
+    /// Fails everyone who waits. The first error is the one that is remembered.
+    fn poison(&self, error: Error) {
+        let first = {
+            let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+            broken.get_or_insert(error).clone()
+        };
+        let waiting = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        for pending in waiting {
+            let _ = pending.reply.send(Err(first.clone()));
+        }
+    }
+
+    fn error(&self) -> Option<Error> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Queues a waiter; false when the connection is broken already.
+    fn expect(&self, pending: Pending) -> std::result::Result<(), Error> {
+        let mut waiting = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        // Looked at under the same lock that `poison` empties the queue with: no waiter is ever left behind.
+        if let Some(error) = self.error() {
+            return Err(error);
+        }
+        waiting.push_back(pending);
+        Ok(())
+    }
+}
+
+/// A connection that has agreed on versions.
+pub struct Connection {
+    shared: Arc<Shared>,
+    outgoing: mpsc::UnboundedSender<Bytes>,
+    next_id: AtomicI32,
+    client_id: String,
+    versions: ApiVersions,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("address", &self.shared.address).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+        self.shared.poison(Error::connection(self.shared.address.clone(), "the connection was given up"));
+    }
+}
+
+impl Connection {
+    /// Connects to `address` and asks what the broker speaks.
+    ///
+    /// # Errors
+    /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if whoever answers is not Kafka.
+    pub async fn open(address: &str, options: &CommonOptions) -> Result<Connection> {
+        let stream = connect(address, options).await?;
+        let (reader, writer) = stream.into_split();
+        let shared =
+            Arc::new(Shared { address: address.to_owned(), pending: Mutex::default(), broken: Mutex::default() });
+        let (outgoing, queue) = mpsc::unbounded_channel();
+        let limit = options.max_response_bytes;
+        let tasks = [
+            tokio::spawn(write_all(writer, queue, Arc::clone(&shared))),
+            tokio::spawn(read_all(reader, Arc::clone(&shared), limit, options.connections_max_idle)),
+        ];
+        let client_id = options.client_id.clone();
+        let mut connection = Connection {
+            shared,
+            outgoing,
+            next_id: AtomicI32::new(0),
+            client_id,
+            versions: ApiVersions::default(),
+            tasks,
+        };
+        connection.versions = connection.handshake(options).await?;
+        Ok(connection)
+    }
+
+    /// ApiVersions in our highest version; a broker that lacks it answers in version 0 (KIP-511).
+    async fn handshake(&self, options: &CommonOptions) -> Result<ApiVersions> {
+        let request = ApiVersionsRequest {
+            client_software_name: "samsarrow".into(),
+            client_software_version: env!("CARGO_PKG_VERSION").into(),
+            ..Default::default()
+        };
+        let limit = options.request_timeout.min(options.connection_setup_timeout);
+        for version in [ApiVersionsRequest::MAX_VERSION, 0] {
+            let answer = self.request_frame(&request, version)?;
+            let Ok(frame) = timeout(limit, answer).await else {
+                let reason =
+                    format!("no answer to ApiVersions within {} ms: is this a Kafka broker?", limit.as_millis());
+                return Err(Error::connection(self.address(), reason));
+            };
+            let frame = frame?;
+            let (_, read_as, response) = frame::decode_api_versions(version, frame)
+                .map_err(|e| Error::protocol(self.address(), format!("does not speak Kafka: {e}")))?;
+            if read_as == version || !response.api_keys.is_empty() {
+                return Ok(ApiVersions::new(self.address(), &response.api_keys));
+            }
+        }
+        Err(Error::protocol(self.address(), "the broker tells none of the versions that it speaks"))
+    }
+
+    /// Host and port.
+    pub fn address(&self) -> &str {
+        &self.shared.address
+    }
+
+    /// What the broker speaks.
+    pub fn versions(&self) -> &ApiVersions {
+        &self.versions
+    }
+
+    /// Why the connection is of no more use, if it is not.
+    pub fn broken(&self) -> Option<Error> {
+        self.shared.error()
+    }
+
+    /// Gives the connection up: whoever waits on it gets `error`.
+    pub fn poison(&self, error: Error) {
+        self.shared.poison(error);
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+
+    /// Queues a request; the future gives the answer's frame. Requests go out in the order of these calls.
+    fn request_frame<R: Request>(
+        &self,
+        request: &R,
+        version: i16,
+    ) -> Result<impl Future<Output = Result<Bytes>> + Send + 'static + use<R>> {
+        let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let frame = self.encode(request, version, correlation_id)?;
+        let (reply, answer) = oneshot::channel();
+        // The waiter must be queued before the frame: an answer can be faster than we are.
+        self.shared.expect(Pending { correlation_id, reply })?;
+        if self.outgoing.send(frame).is_err() {
+            return Err(self.gone());
+        }
+        let address = self.shared.address.clone();
+        Ok(
+            async move { answer.await.unwrap_or_else(|_| Err(Error::connection(address, "the connection was given up"))) },
+        )
+    }
+
+    fn encode<R: Request>(&self, request: &R, version: i16, correlation_id: i32) -> Result<Bytes> {
+        frame::encode_request(request, version, correlation_id, Some(&self.client_id))
+            .map_err(|e| Error::configuration(format!("{} v{version} cannot be sent: {e}", R::KEY.name())))
+    }
+
+    fn gone(&self) -> Error {
+        self.broken().unwrap_or_else(|| Error::connection(self.address(), "the connection was given up"))
+    }
+
+    /// Queues a request and returns at once; the future gives the decoded answer, an error after `limit`.
+    ///
+    /// A request that is not answered in time poisons the connection: answers come in order, so later ones are stuck too.
+    pub fn request<R: Request>(
+        self: &Arc<Self>,
+        request: &R,
+        version: i16,
+        limit: Duration,
+    ) -> Result<impl Future<Output = Result<R::Response>> + Send + 'static + use<R>> {
+        let answer = self.request_frame(request, version)?;
+        let connection = Arc::clone(self);
+        Ok(async move {
+            let Ok(frame) = timeout(limit, answer).await else {
+                let what = format!("{} to {}", R::KEY.name(), connection.address());
+                connection.poison(Error::timeout(what.clone(), limit));
+                return Err(Error::timeout(what, limit));
+            };
+            match frame::decode_response::<R>(version, frame?) {
+                Ok((_, response)) => Ok(response),
+                Err(e) => {
+                    let reason = format!("the answer to {} v{version} is not what it should be: {e}", R::KEY.name());
+                    Err(Error::protocol(connection.address(), reason))
+                }
+            }
+        })
+    }
+
+    /// Queues a request that is never answered (Produce with acks=0).
+    pub fn request_without_answer<R: Request>(&self, request: &R, version: i16) -> Result<()> {
+        if let Some(error) = self.broken() {
+            return Err(error);
+        }
+        let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let frame = self.encode(request, version, correlation_id)?;
+        self.outgoing.send(frame).map_err(|_| self.gone())
+    }
+}
+
+/// Tries every address of a name; the error tells of the last.
+async fn connect(address: &str, options: &CommonOptions) -> Result<TcpStream> {
+    let limit = options.connection_setup_timeout;
+    let resolved = match timeout(limit, lookup_host(address)).await {
+        Ok(Ok(addresses)) => addresses.collect::<Vec<_>>(),
+        Ok(Err(e)) => return Err(Error::io(address, "the host name cannot be resolved", &e)),
+        Err(_) => return Err(Error::connection(address, "the host name cannot be resolved in time")),
+    };
+    let mut last = Error::connection(address, "the host name has no address");
+    for target in resolved {
+        let attempt = async {
+            let socket = if target.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+            if let Some(size) = options.receive_buffer {
+                socket.set_recv_buffer_size(size)?;
+            }
+            if let Some(size) = options.send_buffer {
+                socket.set_send_buffer_size(size)?;
+            }
+            let stream = socket.connect(target).await?;
+            stream.set_nodelay(true)?;
+            Ok::<_, std::io::Error>(stream)
+        };
+        match timeout(limit, attempt).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(e)) => last = Error::io(address, "cannot connect", &e),
+            Err(_) => {
+                last = Error::connection(address, format!("cannot connect within {} ms", limit.as_millis()));
+            }
+        }
+    }
+    Err(last)
+}
+
+async fn write_all(mut writer: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Bytes>, shared: Arc<Shared>) {
+    while let Some(frame) = queue.recv().await {
+        if let Err(e) = writer.write_all(&frame).await {
+            shared.poison(Error::io(&shared.address, "the connection broke while sending", &e));
+            return;
+        }
+    }
+}
+
+async fn read_all(mut reader: OwnedReadHalf, shared: Arc<Shared>, limit: usize, idle: Option<Duration>) {
+    loop {
+        let next = read_frame(&mut reader, &shared, limit);
+        let frame = match idle {
+            None => next.await,
+            Some(idle) => match timeout(idle, next).await {
+                Ok(frame) => frame,
+                Err(_) => Err(Error::connection(shared.address.clone(), "the connection was idle and is closed")),
+            },
+        };
+        if let Err(error) = frame.and_then(|frame| deliver(&shared, frame)) {
+            shared.poison(error);
+            return;
+        }
+    }
+}
+
+/// Hands an answer to the oldest waiter, whose it must be.
+fn deliver(shared: &Shared, frame: Bytes) -> Result<()> {
+    let waiter = shared.pending.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let found = frame::correlation_id(&frame);
+    match waiter {
+        Some(pending) if found == Some(pending.correlation_id) => {
+            let _ = pending.reply.send(Ok(frame));
+            Ok(())
+        }
+        Some(pending) => {
+            let reason = format!("an answer with correlation id {found:?} instead of {}", pending.correlation_id);
+            let error = Error::protocol(shared.address.clone(), reason);
+            let _ = pending.reply.send(Err(error.clone()));
+            Err(error)
+        }
+        None => Err(Error::protocol(shared.address.clone(), "an answer to nothing that was asked")),
+    }
+}
+
+async fn read_frame(reader: &mut OwnedReadHalf, shared: &Shared, limit: usize) -> Result<Bytes> {
+    let address = &shared.address;
+    let broke = |e: std::io::Error| match e.kind() {
+        std::io::ErrorKind::UnexpectedEof => Error::connection(address.clone(), "the broker closed the connection"),
+        _ => Error::io(address, "the connection broke", &e),
+    };
+    let mut length = [0; 4];
+    reader.read_exact(&mut length).await.map_err(broke)?;
+    let size = frame_size(length, limit).map_err(|reason| Error::protocol(address.clone(), reason))?;
+    let mut frame = BytesMut::with_capacity(size.min(READ_STEP));
+    while frame.len() < size {
+        frame.reserve(READ_STEP.min(size - frame.len()));
+        let step = (size - frame.len()).min(frame.capacity() - frame.len()) as u64;
+        if reader.take(step).read_buf(&mut frame).await.map_err(broke)? == 0 {
+            return Err(Error::connection(
+                address.clone(),
+                "the broker closed the connection in the middle of an answer",
+            ));
+        }
+    }
+    Ok(frame.freeze())
+}
+
+/// The length of a frame, or why it cannot be one.
+fn frame_size(bytes: [u8; 4], limit: usize) -> std::result::Result<usize, String> {
+    match &bytes {
+        b"HTTP" => return Err("does not speak Kafka: it answers in HTTP".into()),
+        [0x15, 0x03, _, _] => return Err("does not speak Kafka in the clear: it answers with a TLS alert".into()),
+        _ => {}
+    }
+    let length = i32::from_be_bytes(bytes);
+    match usize::try_from(length) {
+        Ok(size) if (4..=limit).contains(&size) => Ok(size),
+        Ok(size) if size > limit => Err(format!(
+            "an answer of {size} bytes is more than receive.message.max.bytes ({limit}); or this is not a Kafka broker"
+        )),
+        _ => Err(format!("does not speak Kafka: an answer of {length} bytes cannot be")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_that_cannot_be_are_explained() {
+        assert_eq!(frame_size(100i32.to_be_bytes(), 1000), Ok(100));
+        assert!(frame_size(*b"HTTP", 1 << 40).unwrap_err().contains("HTTP"));
+        assert!(frame_size([0x15, 3, 3, 0], 1 << 40).unwrap_err().contains("TLS"));
+        assert!(frame_size(2000i32.to_be_bytes(), 1000).unwrap_err().contains("receive.message.max.bytes"));
+        assert!(frame_size((-1i32).to_be_bytes(), 1000).unwrap_err().contains("-1"));
+        assert!(frame_size(3i32.to_be_bytes(), 1000).unwrap_err().contains("3 bytes"));
+    }
+}

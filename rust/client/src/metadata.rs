@@ -1,1 +1,216 @@
-//! Brokers, topics, leaders.
+//! Brokers, topics, leaders: a snapshot that is replaced as a whole.
+
+use std::collections::{BTreeMap, HashMap};
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::{MetadataResponse, Uuid};
+
+/// Who leads a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Leader {
+    /// The broker's id.
+    pub node: i32,
+    /// Rises with each election (KIP-320); −1 where the broker does not tell.
+    pub epoch: i32,
+}
+
+/// One partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionMetadata {
+    /// Its number.
+    pub partition: i32,
+    /// The leader's id, −1 for none.
+    pub leader: i32,
+    /// The leader's epoch, −1 for unknown.
+    pub leader_epoch: i32,
+    /// Brokers that hold it.
+    pub replicas: Vec<i32>,
+    /// Those that are up to date.
+    pub isr: Vec<i32>,
+}
+
+/// One topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicMetadata {
+    /// Its name.
+    pub name: String,
+    /// Its id, zero where brokers have none.
+    pub topic_id: Uuid,
+    /// Whether Kafka keeps it for itself.
+    pub internal: bool,
+    /// In the order of their numbers.
+    pub partitions: Vec<PartitionMetadata>,
+}
+
+/// What is known of the cluster.
+#[derive(Debug, Clone, Default)]
+pub struct Metadata {
+    /// Rises with each answer.
+    pub generation: u64,
+    /// Host and port by id.
+    pub brokers: BTreeMap<i32, String>,
+    /// The controller's id, −1 for unknown.
+    pub controller: i32,
+    topics: HashMap<String, TopicMetadata>,
+    errors: HashMap<String, ErrorCode>,
+    names: HashMap<Uuid, String>,
+}
+
+impl Metadata {
+    /// A topic that exists.
+    pub fn topic(&self, name: &str) -> Option<&TopicMetadata> {
+        self.topics.get(name)
+    }
+
+    /// Why a topic is not there, if a broker said so.
+    pub fn topic_error(&self, name: &str) -> Option<ErrorCode> {
+        self.errors.get(name).copied()
+    }
+
+    /// All topics that are known.
+    pub fn topics(&self) -> impl Iterator<Item = &TopicMetadata> {
+        self.topics.values()
+    }
+
+    /// The name that belongs to a topic id.
+    pub fn topic_name(&self, id: &Uuid) -> Option<&str> {
+        self.names.get(id).map(String::as_str)
+    }
+
+    /// Who leads a partition, if it is known to have a leader.
+    pub fn leader(&self, topic: &str, partition: i32) -> Option<Leader> {
+        let found = self.partition(topic, partition)?;
+        (found.leader >= 0).then_some(Leader { node: found.leader, epoch: found.leader_epoch })
+    }
+
+    /// One partition.
+    pub fn partition(&self, topic: &str, partition: i32) -> Option<&PartitionMetadata> {
+        let partitions = &self.topics.get(topic)?.partitions;
+        partitions.binary_search_by_key(&partition, |p| p.partition).ok().and_then(|i| partitions.get(i))
+    }
+
+    /// This snapshot with an answer laid over it. Topics that were not asked for stay.
+    pub(crate) fn updated(&self, answer: MetadataResponse) -> Metadata {
+        let mut next = self.clone();
+        next.generation += 1;
+        next.controller = answer.controller_id;
+        if !answer.brokers.is_empty() {
+            next.brokers = answer.brokers.into_iter().map(|b| (b.node_id, format!("{}:{}", b.host, b.port))).collect();
+        }
+        for topic in answer.topics {
+            let Some(name) = topic.name else { continue };
+            if let Err(code) = ErrorCode::from_i16(topic.error_code).ok() {
+                // A leader election in progress is no reason to forget the topic.
+                if !code.retriable() || code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION {
+                    if let Some(gone) = next.topics.remove(&name) {
+                        next.names.remove(&gone.topic_id);
+                    }
+                }
+                next.errors.insert(name, code);
+                continue;
+            }
+            let old = self.topics.get(&name).filter(|old| old.topic_id == topic.topic_id);
+            let told = topic.partitions.into_iter().map(|p| PartitionMetadata {
+                partition: p.partition_index,
+                leader: p.leader_id,
+                leader_epoch: p.leader_epoch,
+                replicas: p.replica_nodes,
+                isr: p.isr_nodes,
+            });
+            let mut partitions: Vec<PartitionMetadata> = told.collect();
+            partitions.sort_by_key(|p| p.partition);
+            partitions.dedup_by_key(|p| p.partition);
+            for partition in &mut partitions {
+                let known = old.and_then(|old| old.partitions.iter().find(|p| p.partition == partition.partition));
+                // A broker that lags behind may name the leader before; epochs tell (KIP-320).
+                if let Some(newer) =
+                    known.filter(|known| known.leader_epoch > partition.leader_epoch && partition.leader_epoch >= 0)
+                {
+                    *partition = newer.clone();
+                }
+            }
+            next.errors.remove(&name);
+            if !topic.topic_id.is_zero() {
+                next.names.insert(topic.topic_id, name.clone());
+            }
+            let topic =
+                TopicMetadata { name: name.clone(), topic_id: topic.topic_id, internal: topic.is_internal, partitions };
+            next.topics.insert(name, topic);
+        }
+        next
+    }
+
+    /// This snapshot with another leader, if the epoch is newer (KIP-951).
+    pub(crate) fn with_leader(&self, topic: &str, partition: i32, leader: Leader) -> Option<Metadata> {
+        let known = self.partition(topic, partition)?;
+        if leader.epoch <= known.leader_epoch || !self.brokers.contains_key(&leader.node) {
+            return None;
+        }
+        let mut next = self.clone();
+        next.generation += 1;
+        let found = next.topics.get_mut(topic)?.partitions.iter_mut().find(|p| p.partition == partition)?;
+        found.leader = leader.node;
+        found.leader_epoch = leader.epoch;
+        Some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use samsarrow_wire::messages::metadata::{
+        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    };
+
+    fn answer(error_code: i16, id: u8, leader_id: i32, leader_epoch: i32) -> MetadataResponse {
+        let partition = MetadataResponsePartition { leader_id, leader_epoch, ..Default::default() };
+        MetadataResponse {
+            brokers: [1, 2]
+                .map(|node_id| MetadataResponseBroker {
+                    node_id,
+                    host: "h".into(),
+                    port: node_id,
+                    ..Default::default()
+                })
+                .to_vec(),
+            topics: vec![MetadataResponseTopic {
+                error_code,
+                name: Some("t".into()),
+                topic_id: Uuid([id; 16]),
+                partitions: if error_code == 0 { vec![partition] } else { vec![] },
+                ..Default::default()
+            }],
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn an_older_epoch_never_replaces_a_newer_one() {
+        let known = Metadata::default().updated(answer(0, 1, 1, 5));
+        assert_eq!(known.leader("t", 0), Some(Leader { node: 1, epoch: 5 }));
+        assert_eq!(known.updated(answer(0, 1, 2, 4)).leader("t", 0), Some(Leader { node: 1, epoch: 5 }));
+        assert_eq!(known.updated(answer(0, 1, 2, 6)).leader("t", 0), Some(Leader { node: 2, epoch: 6 }));
+        // The topic was made anew: its epochs start again.
+        assert_eq!(known.updated(answer(0, 2, 2, 0)).leader("t", 0), Some(Leader { node: 2, epoch: 0 }));
+    }
+
+    #[test]
+    fn errors_remove_a_topic_only_when_it_is_gone() {
+        let known = Metadata::default().updated(answer(0, 1, 1, 5));
+        let electing = known.updated(answer(ErrorCode::LEADER_NOT_AVAILABLE.code(), 0, 0, 0));
+        assert!(electing.topic("t").is_some());
+        let gone = known.updated(answer(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code(), 0, 0, 0));
+        assert!(gone.topic("t").is_none());
+        assert_eq!(gone.topic_error("t"), Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
+        assert_eq!(gone.topic_name(&Uuid([1; 16])), None);
+    }
+
+    #[test]
+    fn a_hint_moves_the_leader_forward_only() {
+        let known = Metadata::default().updated(answer(0, 1, 1, 5));
+        assert!(known.with_leader("t", 0, Leader { node: 2, epoch: 5 }).is_none());
+        assert!(known.with_leader("t", 0, Leader { node: 9, epoch: 6 }).is_none());
+        let moved = known.with_leader("t", 0, Leader { node: 2, epoch: 6 }).unwrap();
+        assert_eq!(moved.leader("t", 0), Some(Leader { node: 2, epoch: 6 }));
+    }
+}
