@@ -1,1 +1,218 @@
 //! Topics: create, delete, list.
+
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::create_topics::{CreatableTopic, CreatableTopicConfig};
+use samsarrow_wire::messages::delete_topics::DeleteTopicState;
+use samsarrow_wire::messages::{CreateTopicsRequest, DeleteTopicsRequest, MetadataRequest, Request, Uuid};
+use tokio::time::{Instant, sleep};
+
+use crate::cluster::Cluster;
+use crate::config::Options;
+use crate::error::{Error, Result};
+
+/// From this version on, topics to delete are a list of structs (KIP-516).
+const DELETE_STRUCTS: i16 = 6;
+
+/// A topic to create.
+#[derive(Debug, Clone)]
+pub struct NewTopic {
+    /// Its name.
+    pub name: String,
+    /// −1 takes the broker's default.
+    pub num_partitions: i32,
+    /// −1 takes the broker's default.
+    pub replication_factor: i16,
+    /// Settings of the topic.
+    pub configs: Vec<(String, String)>,
+}
+
+/// A topic that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicListing {
+    /// Its name.
+    pub name: String,
+    /// Its id, zero where brokers have none.
+    pub topic_id: Uuid,
+    /// How many partitions it has.
+    pub partitions: usize,
+    /// Whether Kafka keeps it for itself.
+    pub internal: bool,
+}
+
+/// What became of each topic, in the order of the request.
+pub type PerTopic = Vec<(String, Result<()>)>;
+
+/// Administers topics. Made without I/O.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    cluster: Cluster,
+}
+
+impl Admin {
+    /// For the brokers that `options` start from.
+    pub fn new(options: &Options) -> Result<Admin> {
+        Ok(Admin { cluster: Cluster::new(options)? })
+    }
+
+    /// How long a call without a timeout of its own keeps trying.
+    pub fn default_timeout(&self) -> Duration {
+        self.cluster.options().default_api_timeout
+    }
+
+    /// Creates topics; each has its own outcome.
+    ///
+    /// # Errors
+    /// When no controller can be asked within `timeout`.
+    pub async fn create_topics(&self, topics: Vec<NewTopic>, timeout: Duration) -> Result<PerTopic> {
+        let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
+        let build = |_, timeout_ms| {
+            let topics = topics.iter().map(|topic| CreatableTopic {
+                name: topic.name.clone(),
+                num_partitions: topic.num_partitions,
+                replication_factor: topic.replication_factor,
+                configs: topic
+                    .configs
+                    .iter()
+                    .map(|(name, value)| CreatableTopicConfig {
+                        name: name.clone(),
+                        value: Some(value.clone()),
+                        ..Default::default()
+                    })
+                    .collect(),
+                ..Default::default()
+            });
+            CreateTopicsRequest { topics: topics.collect(), timeout_ms, ..Default::default() }
+        };
+        self.at_controller(&names, timeout, build, |response: samsarrow_wire::messages::CreateTopicsResponse| {
+            response.topics.into_iter().map(|t| (t.name, t.error_code, t.error_message)).collect()
+        })
+        .await
+    }
+
+    /// Deletes topics; each has its own outcome.
+    ///
+    /// # Errors
+    /// When no controller can be asked within `timeout`.
+    pub async fn delete_topics(&self, names: &[String], timeout: Duration) -> Result<PerTopic> {
+        let build = |version, timeout_ms| {
+            let mut request = DeleteTopicsRequest { timeout_ms, ..Default::default() };
+            if version >= DELETE_STRUCTS {
+                let state = |name: &String| DeleteTopicState { name: Some(name.clone()), ..Default::default() };
+                request.topics = names.iter().map(state).collect();
+            } else {
+                request.topic_names = names.to_vec();
+            }
+            request
+        };
+        self.at_controller(names, timeout, build, |response: samsarrow_wire::messages::DeleteTopicsResponse| {
+            response
+                .responses
+                .into_iter()
+                .map(|t| (t.name.unwrap_or_default(), t.error_code, t.error_message))
+                .collect()
+        })
+        .await
+    }
+
+    /// Asks the controller, another one if it moved, and sorts the outcomes by topic.
+    async fn at_controller<R>(
+        &self,
+        names: &[String],
+        timeout: Duration,
+        build: impl Fn(i16, i32) -> R,
+        outcomes: impl Fn(R::Response) -> Vec<(String, i16, Option<String>)>,
+    ) -> Result<PerTopic>
+    where
+        R: Request,
+        R::Response: Send + 'static,
+    {
+        let deadline = Instant::now() + timeout;
+        let mut backoff = self.cluster.backoff();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // The broker should give up before we do, or its answer would be lost.
+            let timeout_ms = i32::try_from(left.as_millis()).unwrap_or(i32::MAX);
+            let limit = left.min(self.cluster.options().request_timeout);
+            let attempt = async {
+                self.cluster.refresh(limit).await?;
+                let controller = self.cluster.metadata().controller;
+                self.cluster.send_with(controller, limit, |version| Ok(build(version, timeout_ms))).await
+            };
+            let failure = match attempt.await {
+                Ok((_, response)) => {
+                    let mut answers = outcomes(response);
+                    let moved = ErrorCode::NOT_CONTROLLER;
+                    if !answers.iter().any(|(_, code, _)| *code == moved.code()) {
+                        return Ok(names.iter().map(|name| (name.clone(), outcome::<R>(name, &mut answers))).collect());
+                    }
+                    Error::server(moved, R::KEY.name())
+                }
+                Err(error) if error.retriable() => error,
+                Err(error) => return Err(error),
+            };
+            let wait = backoff.next_delay();
+            if Instant::now() + wait >= deadline {
+                return Err(Error::timeout_because(R::KEY.name(), timeout, Some(failure)));
+            }
+            sleep(wait).await;
+        }
+    }
+
+    /// All topics, in the order of their names.
+    ///
+    /// # Errors
+    /// When no broker can be asked within `timeout`.
+    pub async fn list_topics(&self, timeout: Duration) -> Result<Vec<TopicListing>> {
+        let deadline = Instant::now() + timeout;
+        let mut backoff = self.cluster.backoff();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let limit = left.min(self.cluster.options().request_timeout);
+            // No list asks for all topics; version 0 said so with an empty one.
+            let build = |version| {
+                let topics = if version == 0 { Some(Vec::new()) } else { None };
+                Ok(MetadataRequest { topics, allow_auto_topic_creation: version < 4, ..Default::default() })
+            };
+            match self.cluster.send_any_with(limit, build).await {
+                Ok((_, response)) => {
+                    let listing = |topic: samsarrow_wire::messages::metadata::MetadataResponseTopic| TopicListing {
+                        name: topic.name.unwrap_or_default(),
+                        topic_id: topic.topic_id,
+                        partitions: topic.partitions.len(),
+                        internal: topic.is_internal,
+                    };
+                    let mut topics: Vec<_> = response.topics.into_iter().map(listing).collect();
+                    topics.sort_by(|a, b| a.name.cmp(&b.name));
+                    return Ok(topics);
+                }
+                Err(error) if error.retriable() => {
+                    let wait = backoff.next_delay();
+                    if Instant::now() + wait >= deadline {
+                        return Err(Error::timeout_because("list of topics", timeout, Some(error)));
+                    }
+                    sleep(wait).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Ends all connections.
+    pub async fn close(&self) {
+        self.cluster.close().await;
+    }
+}
+
+fn outcome<R: Request>(name: &str, answers: &mut [(String, i16, Option<String>)]) -> Result<()> {
+    let api = R::KEY.name();
+    let Some((_, code, message)) = answers.iter().find(|(answered, ..)| answered == name) else {
+        return Err(Error::protocol("the controller", format!("the answer to {api} leaves out topic {name}")));
+    };
+    let context = match message.as_deref().filter(|text| !text.is_empty()) {
+        Some(text) => format!("{api} of topic {name} ({text})"),
+        None => format!("{api} of topic {name}"),
+    };
+    ErrorCode::from_i16(*code).ok().map_err(|code| Error::server(code, context))
+}

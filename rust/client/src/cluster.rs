@@ -216,6 +216,18 @@ impl Cluster {
     where
         R::Response: Send + 'static,
     {
+        self.send_any_with(timeout, |_| Ok(request.clone())).await.map(|(_, response)| response)
+    }
+
+    /// The same with a request that is built for the version in use, which is returned too.
+    pub async fn send_any_with<R: Request>(
+        &self,
+        timeout: Duration,
+        build: impl Fn(i16) -> Result<R>,
+    ) -> Result<(i16, R::Response)>
+    where
+        R::Response: Send + 'static,
+    {
         let deadline = Instant::now() + timeout;
         let mut failure = None;
         for node in self.candidates() {
@@ -223,8 +235,8 @@ impl Cluster {
             if left.is_zero() {
                 break;
             }
-            match self.send(node, request.clone(), left).await {
-                Ok(response) => return Ok(response),
+            match self.send_with(node, left, &build).await {
+                Ok(answer) => return Ok(answer),
                 Err(error @ (Error::Connection { .. } | Error::Protocol { .. } | Error::Timeout { .. })) => {
                     // A peer that does not speak Kafka is worth more in an error than one that is merely down.
                     if !matches!(failure, Some(Error::Protocol { .. })) {

@@ -39,6 +39,7 @@ pub struct OptionSpec {
 const ALL: &[ClientKind] = &[Producer, Consumer, Admin];
 const P: &[ClientKind] = &[Producer];
 const C: &[ClientKind] = &[Consumer];
+const CA: &[ClientKind] = &[Consumer, Admin];
 const MAX: i64 = i32::MAX as i64;
 
 macro_rules! options {
@@ -61,7 +62,7 @@ options! {
         "Only `PLAINTEXT` is available in this version.";
     "request.timeout.ms" ["socket.timeout.ms"] ALL Kind::Millis(1, MAX), "30000",
         "How long a broker has to answer one request; then the connection is given up and the request retried.";
-    "default.api.timeout.ms" C Kind::Millis(1, MAX), "60000",
+    "default.api.timeout.ms" CA Kind::Millis(1, MAX), "60000",
         "How long a call that has no timeout of its own keeps trying.";
     "socket.connection.setup.timeout.ms" ALL Kind::Millis(1, MAX), "10000",
         "How long a connection has to be made, per address.";

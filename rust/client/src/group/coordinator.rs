@@ -1,1 +1,139 @@
 //! Finding and keeping a group's coordinator.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::{FindCoordinatorRequest, Request};
+use tokio::time::{Instant, sleep};
+
+use crate::cluster::Cluster;
+use crate::error::{Error, Result};
+
+/// Key type of a group; transactions are another.
+const GROUP: i8 = 0;
+/// From this version on a request asks for many keys (KIP-699).
+const MANY_KEYS: i16 = 4;
+
+/// A group's coordinator: found when first needed, forgotten when it turns out to be another.
+#[derive(Debug, Clone)]
+pub struct Coordinator {
+    cluster: Cluster,
+    group: Arc<str>,
+    node: Arc<Mutex<Option<i32>>>,
+}
+
+/// What to do after an answer of a coordinator.
+#[derive(Debug)]
+pub enum Verdict<T> {
+    /// It is done.
+    Done(T),
+    /// The same broker may succeed later.
+    Retry(Error),
+    /// Another broker coordinates the group now.
+    Moved(Error),
+}
+
+impl<T> Verdict<T> {
+    /// What a group error means for the request that met it.
+    pub fn of(code: ErrorCode, context: &str) -> Result<Verdict<T>> {
+        let error = Error::server(code, context);
+        match code {
+            ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE => Ok(Verdict::Moved(error)),
+            code if code.retriable() => Ok(Verdict::Retry(error)),
+            _ => Err(error),
+        }
+    }
+}
+
+impl Coordinator {
+    /// Of `group`; nothing is asked yet.
+    pub fn new(cluster: Cluster, group: &str) -> Self {
+        Self { cluster, group: group.into(), node: Arc::default() }
+    }
+
+    /// The group.
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// Sends what `build` makes for the version in use, looks at the answer with `judge`, and tries again — at another
+    /// broker if the coordinator moved — until it is done, an error is final, or `timeout` has passed.
+    pub async fn call<R, T>(
+        &self,
+        timeout: Duration,
+        mut build: impl FnMut(i16) -> Result<R>,
+        mut judge: impl FnMut(i16, R::Response) -> Result<Verdict<T>>,
+    ) -> Result<T>
+    where
+        R: Request,
+        R::Response: Send + 'static,
+    {
+        let deadline = Instant::now() + timeout;
+        let mut backoff = self.cluster.backoff();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let limit = left.min(self.cluster.options().request_timeout);
+            let attempt = async {
+                let node = self.node(limit).await?;
+                self.cluster.send_with(node, limit, &mut build).await
+            };
+            let verdict = match attempt.await {
+                Ok((version, response)) => judge(version, response)?,
+                // A broken connection: the coordinator may be another by now.
+                Err(error) if error.retriable() => Verdict::Moved(error),
+                Err(error) => return Err(error),
+            };
+            let error = match verdict {
+                Verdict::Done(value) => return Ok(value),
+                Verdict::Retry(error) => error,
+                Verdict::Moved(error) => {
+                    self.forget();
+                    error
+                }
+            };
+            let wait = backoff.next_delay();
+            if Instant::now() + wait >= deadline {
+                let what = format!("{} for group {}", R::KEY.name(), self.group);
+                return Err(Error::timeout_because(what, timeout, Some(error)));
+            }
+            sleep(wait).await;
+        }
+    }
+
+    fn forget(&self) {
+        *self.node.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    async fn node(&self, limit: Duration) -> Result<i32> {
+        let known = *self.node.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = known {
+            return Ok(node);
+        }
+        let build = |version| {
+            let mut request = FindCoordinatorRequest { key_type: GROUP, ..Default::default() };
+            if version >= MANY_KEYS {
+                request.coordinator_keys.push(self.group.to_string());
+            } else {
+                request.key = self.group.to_string();
+            }
+            Ok(request)
+        };
+        let (_, answer) = self.cluster.send_any_with(limit, build).await?;
+        let found = answer.coordinators.first();
+        let (code, node, message) = match found {
+            Some(c) => (c.error_code, c.node_id, c.error_message.clone()),
+            None => (answer.error_code, answer.node_id, answer.error_message.clone()),
+        };
+        let context = match message.filter(|text| !text.is_empty()) {
+            Some(text) => format!("coordinator of group {} ({text})", self.group),
+            None => format!("coordinator of group {}", self.group),
+        };
+        ErrorCode::from_i16(code).ok().map_err(|code| Error::server(code, context))?;
+        if !self.cluster.metadata().brokers.contains_key(&node) {
+            self.cluster.refresh(limit).await?;
+        }
+        *self.node.lock().unwrap_or_else(PoisonError::into_inner) = Some(node);
+        Ok(node)
+    }
+}

@@ -1,0 +1,207 @@
+//! Offsets of a group, committed and fetched through its coordinator in whatever version is in use: 0 stores them in
+//! ZooKeeper, 1 and up in Kafka, 10 names topics by id (KIP-848).
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
+use samsarrow_wire::messages::offset_fetch::{
+    OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+};
+use samsarrow_wire::messages::{OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse, Uuid};
+use tokio::time::Instant;
+
+use super::by_topic;
+use crate::cluster::Cluster;
+use crate::error::{Error, Result};
+use crate::group::coordinator::{Coordinator, Verdict};
+use crate::metadata::Metadata;
+use crate::types::{OffsetAndMetadata, TopicPartition};
+
+/// From these versions on, topics are named by id.
+const COMMIT_BY_ID: i16 = 10;
+const FETCH_BY_ID: i16 = 10;
+/// From this version on, a request fetches the offsets of several groups (KIP-709).
+const FETCH_GROUPS: i16 = 8;
+
+/// Commits offsets for a consumer that is no member of the group (generation −1).
+///
+/// # Errors
+/// What the coordinator says of a partition, naming it; a timeout with its cause.
+pub async fn commit(
+    cluster: &Cluster,
+    coordinator: &Coordinator,
+    offsets: &[(TopicPartition, OffsetAndMetadata)],
+    timeout: Duration,
+) -> Result<()> {
+    if offsets.is_empty() {
+        return Ok(());
+    }
+    let deadline = Instant::now() + timeout;
+    learn_ids(cluster, offsets.iter().map(|(tp, _)| tp), timeout).await?;
+    let left = deadline.saturating_duration_since(Instant::now());
+    let build = |version| commit_request(&cluster.metadata(), coordinator.group(), version, offsets);
+    let judge = |_, response: samsarrow_wire::messages::OffsetCommitResponse| {
+        let metadata = cluster.metadata();
+        let mut verdict = Verdict::Done(());
+        for topic in response.topics {
+            let name = name_of(&metadata, topic.name, &topic.topic_id)?;
+            for partition in topic.partitions {
+                if let Err(code) = ErrorCode::from_i16(partition.error_code).ok() {
+                    let group = coordinator.group();
+                    let context = format!("OffsetCommit of {name}-{} for group {group}", partition.partition_index);
+                    verdict = Verdict::of(code, &context)?;
+                }
+            }
+        }
+        Ok(verdict)
+    };
+    coordinator.call(left, build, judge).await
+}
+
+fn commit_request(
+    metadata: &Metadata,
+    group: &str,
+    version: i16,
+    offsets: &[(TopicPartition, OffsetAndMetadata)],
+) -> Result<OffsetCommitRequest> {
+    let mut topics = Vec::new();
+    for (topic, partitions) in by_topic(offsets.iter().cloned()) {
+        let partitions = partitions.into_iter().map(|(partition_index, offset)| OffsetCommitRequestPartition {
+            partition_index,
+            committed_offset: offset.offset,
+            committed_leader_epoch: offset.leader_epoch.unwrap_or(-1),
+            committed_metadata: Some(offset.metadata),
+            ..Default::default()
+        });
+        topics.push(OffsetCommitRequestTopic {
+            topic_id: if version >= COMMIT_BY_ID { id_of(metadata, &topic)? } else { Uuid::ZERO },
+            name: topic.to_string(),
+            partitions: partitions.collect(),
+            ..Default::default()
+        });
+    }
+    Ok(OffsetCommitRequest { group_id: group.to_owned(), topics, ..Default::default() })
+}
+
+/// Fetches committed offsets; `None` where the group has committed none. The answer has the order of `partitions`.
+///
+/// # Errors
+/// What the coordinator says of the group or of a partition, naming it; a timeout with its cause.
+pub async fn fetch_committed(
+    cluster: &Cluster,
+    coordinator: &Coordinator,
+    partitions: &[TopicPartition],
+    timeout: Duration,
+) -> Result<Vec<(TopicPartition, Option<OffsetAndMetadata>)>> {
+    if partitions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let deadline = Instant::now() + timeout;
+    learn_ids(cluster, partitions, timeout).await?;
+    let left = deadline.saturating_duration_since(Instant::now());
+    let build = |version| fetch_request(&cluster.metadata(), coordinator.group(), version, partitions);
+    let judge = |_, response| read_fetched(&cluster.metadata(), coordinator.group(), response);
+    let mut found = coordinator.call(left, build, judge).await?;
+    // A coordinator may leave out partitions that it has nothing for.
+    Ok(partitions.iter().map(|tp| (tp.clone(), found.remove(tp))).collect())
+}
+
+fn fetch_request(
+    metadata: &Metadata,
+    group: &str,
+    version: i16,
+    partitions: &[TopicPartition],
+) -> Result<OffsetFetchRequest> {
+    let topics = by_topic(partitions.iter().map(|tp| (tp.clone(), ())));
+    let topics = topics.into_iter().map(|(name, ps)| (name, ps.into_iter().map(|(p, ())| p).collect::<Vec<_>>()));
+    if version < FETCH_GROUPS {
+        let topic = |(name, partition_indexes): (std::sync::Arc<str>, _)| OffsetFetchRequestTopic {
+            name: name.to_string(),
+            partition_indexes,
+            ..Default::default()
+        };
+        let topics = Some(topics.map(topic).collect());
+        return Ok(OffsetFetchRequest { group_id: group.to_owned(), topics, ..Default::default() });
+    }
+    let mut wanted = Vec::new();
+    for (name, partition_indexes) in topics {
+        let topic_id = if version >= FETCH_BY_ID { id_of(metadata, &name)? } else { Uuid::ZERO };
+        let name = name.to_string();
+        wanted.push(OffsetFetchRequestTopics { name, topic_id, partition_indexes, ..Default::default() });
+    }
+    let group = OffsetFetchRequestGroup { group_id: group.to_owned(), topics: Some(wanted), ..Default::default() };
+    Ok(OffsetFetchRequest { groups: vec![group], ..Default::default() })
+}
+
+type Committed = HashMap<TopicPartition, OffsetAndMetadata>;
+
+/// Both forms of the response, by topic and by group, come to the same.
+fn read_fetched(metadata: &Metadata, group: &str, response: OffsetFetchResponse) -> Result<Verdict<Committed>> {
+    let mut found = HashMap::new();
+    let mut verdict = None;
+    let mut check = |code: i16, context: &dyn Fn() -> String| -> Result<bool> {
+        let Err(code) = ErrorCode::from_i16(code).ok() else { return Ok(true) };
+        verdict = Some(Verdict::of(code, &context())?);
+        Ok(false)
+    };
+    let of_group = || format!("OffsetFetch for group {group}");
+    check(response.error_code, &of_group)?;
+    let mut keep = |check: &mut dyn FnMut(i16, &dyn Fn() -> String) -> Result<bool>,
+                    tp: TopicPartition,
+                    code,
+                    offset,
+                    text: Option<String>,
+                    epoch| {
+        if check(code, &|| format!("OffsetFetch of {tp} for group {group}"))? && offset >= 0 {
+            let leader_epoch = Some(epoch).filter(|epoch| *epoch >= 0);
+            found.insert(tp, OffsetAndMetadata { offset, metadata: text.unwrap_or_default(), leader_epoch });
+        }
+        Ok::<_, Error>(())
+    };
+    for topic in response.topics {
+        for p in topic.partitions {
+            let tp = TopicPartition::new(&*topic.name, p.partition_index);
+            keep(&mut check, tp, p.error_code, p.committed_offset, p.metadata, p.committed_leader_epoch)?;
+        }
+    }
+    for answer in response.groups {
+        check(answer.error_code, &of_group)?;
+        for topic in answer.topics {
+            let name = name_of(metadata, topic.name, &topic.topic_id)?;
+            for p in topic.partitions {
+                let tp = TopicPartition::new(&*name, p.partition_index);
+                keep(&mut check, tp, p.error_code, p.committed_offset, p.metadata, p.committed_leader_epoch)?;
+            }
+        }
+    }
+    Ok(verdict.unwrap_or(Verdict::Done(found)))
+}
+
+/// Requests by topic id need the ids: a zero id would name no topic at all.
+async fn learn_ids(
+    cluster: &Cluster,
+    partitions: impl IntoIterator<Item = &TopicPartition>,
+    timeout: Duration,
+) -> Result<()> {
+    let mut topics: Vec<&str> = partitions.into_iter().map(|tp| &*tp.topic).collect();
+    topics.sort_unstable();
+    topics.dedup();
+    cluster.topics(&topics, timeout).await.map(|_| ())
+}
+
+fn id_of(metadata: &Metadata, topic: &str) -> Result<Uuid> {
+    match metadata.topic(topic).map(|topic| topic.topic_id) {
+        Some(id) if !id.is_zero() => Ok(id),
+        _ => Err(Error::server(ErrorCode::UNKNOWN_TOPIC_ID, format!("topic {topic}"))),
+    }
+}
+
+fn name_of(metadata: &Metadata, name: String, id: &Uuid) -> Result<String> {
+    if !name.is_empty() {
+        return Ok(name);
+    }
+    let known = metadata.topic_name(id).map(str::to_owned);
+    known.ok_or_else(|| Error::server(ErrorCode::UNKNOWN_TOPIC_ID, format!("topic id {id:?}")))
+}
