@@ -1,1 +1,304 @@
-//! The producer.
+//! The producer's public face.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use arrow_array::RecordBatch;
+pub use samsarrow_arrow::encode::Columns;
+use tokio::runtime::Handle;
+
+use crate::cluster::Cluster;
+use crate::config::Options;
+use crate::error::{Error, Result};
+use crate::metadata::Metadata;
+use crate::produce::accumulator::{Accumulator, Limits, Refusal};
+use crate::produce::columns;
+use crate::produce::memory::Memory;
+use crate::produce::queue::{MAX_IDEMPOTENT_IN_FLIGHT, Rules};
+use crate::produce::sink::{self, Settings, Shared};
+pub use crate::produce::{BatchDelivery, Delivery, PartOutcome, PartitionReceipt, ProducerRecord, RecordMetadata};
+use crate::types::TopicPartition;
+
+/// Bytes that a record may take beyond its key, value and headers: lengths and deltas.
+const RECORD_OVERHEAD: usize = 32;
+/// Bytes that a header may take beyond its name and value.
+const HEADER_OVERHEAD: usize = 10;
+
+/// Why [`Producer::try_send`] did not take a record.
+#[derive(Debug)]
+pub enum TrySendError {
+    /// `buffer.memory` is used up: [`Producer::send`] waits for it.
+    Full(ProducerRecord),
+    /// The topic's partitions are not known yet: [`Producer::send`] asks for them.
+    NeedsMetadata(ProducerRecord),
+    /// The record cannot be sent.
+    Error(Error),
+}
+
+/// Sends records to Kafka. All methods take `&self`; share it by reference or in an `Arc`.
+///
+/// Dropping a producer without [`close`](Self::close) fails the records that are not delivered yet.
+#[derive(Debug)]
+pub struct Producer {
+    shared: Arc<Shared>,
+}
+
+impl Producer {
+    /// A producer; no connection is made before the first record.
+    ///
+    /// # Errors
+    /// Options that contradict one another, or no tokio runtime to run on.
+    pub fn new(options: &Options) -> Result<Producer> {
+        let runtime = Handle::try_current()
+            .map_err(|_| Error::configuration("a producer must be made within a tokio runtime"))?;
+        let producer = &options.producer;
+        let (acks, idempotent) = (producer.acks, producer.enable_idempotence);
+        let max_in_flight = producer.max_in_flight;
+        if idempotent && max_in_flight > MAX_IDEMPOTENT_IN_FLIGHT {
+            return Err(Error::configuration(format!(
+                "max.in.flight.requests.per.connection is {max_in_flight}, idempotence allows at most \
+                 {MAX_IDEMPOTENT_IN_FLIGHT}: lower it or set enable.idempotence=false"
+            )));
+        }
+        let rules = Rules {
+            idempotent,
+            linger: producer.linger,
+            retries: producer.retries,
+            backoff: options.common.retry_backoff,
+            backoff_max: options.common.retry_backoff_max,
+            delivery_timeout: producer.delivery_timeout,
+        };
+        let limits =
+            Limits { batch_size: producer.batch_size, max_request_size: producer.max_request_size, max_in_flight };
+        let settings = Settings {
+            acks,
+            codec: producer.compression,
+            level: producer.compression_level,
+            request_timeout: options.common.request_timeout,
+            max_block: producer.max_block,
+            max_request_size: producer.max_request_size,
+        };
+        let memory = Memory::new(producer.buffer_memory);
+        let cluster = Cluster::new(options)?;
+        let shared = Arc::new(Shared::new(cluster, settings, memory, Accumulator::new(rules, limits)));
+        runtime.spawn(sink::run(Arc::clone(&shared)));
+        Ok(Producer { shared })
+    }
+
+    /// Takes a record without waiting.
+    ///
+    /// # Errors
+    /// The record back where [`send`](Self::send) could still take it, or why it can never be sent.
+    #[allow(clippy::result_large_err, reason = "the record is handed back as it came, without an allocation")]
+    pub fn try_send(&self, record: ProducerRecord) -> std::result::Result<Delivery, TrySendError> {
+        let (timestamp, size) = self.check(&record).map_err(TrySendError::Error)?;
+        if !self.shared.memory.try_reserve(size) {
+            return Err(TrySendError::Full(record));
+        }
+        match self.append(&record, timestamp, size) {
+            Ok(delivery) => Ok(delivery),
+            Err(Refusal::NeedsMetadata) => Err(TrySendError::NeedsMetadata(record)),
+            Err(Refusal::Failed(error)) => Err(TrySendError::Error(error)),
+        }
+    }
+
+    /// Takes a record, waiting up to `max.block.ms` for metadata and memory.
+    ///
+    /// # Errors
+    /// The record cannot be sent, or there was no room or no such topic in time.
+    pub async fn send(&self, record: ProducerRecord) -> Result<Delivery> {
+        let (timestamp, size) = self.check(&record)?;
+        let deadline = Instant::now() + self.shared.settings.max_block;
+        self.know(&record.topic, record.partition, deadline).await?;
+        let mut reserved = self.shared.reserve(size, deadline).await?;
+        // From here on the record's batch gives the bytes back.
+        reserved.hand_over(size);
+        match self.append(&record, timestamp, size) {
+            Ok(delivery) => Ok(delivery),
+            Err(Refusal::Failed(error)) => Err(error),
+            Err(Refusal::NeedsMetadata) => Err(columns::topic_gone(&record.topic)),
+        }
+    }
+
+    /// Sends the rows of an Arrow batch; returns once all of them are encoded and queued, so a batch larger than
+    /// `buffer.memory` waits for its first rows to be delivered.
+    ///
+    /// # Errors
+    /// A row that cannot be sent (nothing is sent then), or no room for `max.block.ms` (the message tells how many rows
+    /// were queued before).
+    pub async fn send_batch(&self, topic: &str, data: RecordBatch, columns: Columns) -> Result<BatchDelivery> {
+        let topic: Arc<str> = Arc::from(topic);
+        if self.shared.lock().closed {
+            return Err(Error::closed("the producer"));
+        }
+        let deadline = Instant::now() + self.shared.settings.max_block;
+        self.know(&topic, None, deadline).await?;
+        columns::send(&self.shared, topic, data, columns).await
+    }
+
+    /// Sends what lingers now and waits until everything sent before is delivered or failed.
+    ///
+    /// # Errors
+    /// Not done within `timeout`. A record that failed is told by its own [`Delivery`].
+    pub async fn flush(&self, timeout: Option<Duration>) -> Result<()> {
+        let _flushing = Flushing::new(&self.shared);
+        let pending = self.shared.lock().incomplete();
+        let count = pending.len();
+        let all = async {
+            for state in pending {
+                state.wait_all().await;
+            }
+        };
+        match timeout {
+            None => all.await,
+            Some(timeout) => tokio::time::timeout(timeout, all).await.map_err(|_| {
+                Error::timeout(format!("flush of {count} batches (they are still being sent)"), timeout)
+            })?,
+        }
+        Ok(())
+    }
+
+    /// The partitions of a topic.
+    ///
+    /// # Errors
+    /// The topic is not there within `max.block.ms`.
+    pub async fn partitions_for(&self, topic: &str) -> Result<Vec<TopicPartition>> {
+        let name: Arc<str> = Arc::from(topic);
+        let deadline = Instant::now() + self.shared.settings.max_block;
+        self.know(&name, None, deadline).await?;
+        let mut accumulator = self.shared.lock();
+        let count = accumulator.find(&name).and_then(|index| accumulator.topic(index)).map_or(0, |topic| topic.count());
+        Ok((0..count).map(|partition| TopicPartition { topic: Arc::clone(&name), partition }).collect())
+    }
+
+    /// Takes no more records, waits up to `timeout` for those that are on their way, fails the rest and ends the
+    /// connections. A second call does nothing.
+    ///
+    /// # Errors
+    /// Records were left over: each of them has its error, too.
+    pub async fn close(&self, timeout: Duration) -> Result<()> {
+        {
+            let mut accumulator = self.shared.lock();
+            if accumulator.closed {
+                return Ok(());
+            }
+            accumulator.closed = true;
+        }
+        let flushed = self.flush(Some(timeout)).await;
+        let left = Error::closed("the producer, before the record was delivered,");
+        self.shared.abandon(&left);
+        self.shared.cluster.close().await;
+        flushed.map_err(|_| Error::timeout("delivery of all records before close (the rest has failed)", timeout))
+    }
+
+    /// Size and timestamp of a record, or why no broker will take it.
+    fn check(&self, record: &ProducerRecord) -> Result<(i64, usize)> {
+        let timestamp = match record.timestamp {
+            None => now_ms(),
+            Some(timestamp) if timestamp >= -1 => timestamp,
+            Some(timestamp) => {
+                return Err(Error::configuration(format!(
+                    "timestamp {timestamp} is negative: give milliseconds since 1970, or −1 for none"
+                )));
+            }
+        };
+        let mut size = RECORD_OVERHEAD + bytes_of(record.key.as_ref()) + bytes_of(record.value.as_ref());
+        for (name, value) in &record.headers {
+            size += HEADER_OVERHEAD + name.len() + bytes_of(value.as_ref());
+        }
+        self.shared.check_size(size, || format!("a record for topic {}", record.topic))?;
+        Ok((timestamp, size))
+    }
+
+    /// Appends a record whose bytes are reserved; gives the bytes back if it cannot.
+    fn append(&self, record: &ProducerRecord, timestamp: i64, size: usize) -> std::result::Result<Delivery, Refusal> {
+        let appended = self.shared.lock().append(record, timestamp, size);
+        match appended {
+            Ok((delivery, wake)) => {
+                if wake {
+                    self.shared.wake.notify_one();
+                }
+                Ok(delivery)
+            }
+            Err(refusal) => {
+                self.shared.memory.release(size);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Waits until the partitions of the topic are known. A partition that is missing is looked for once more: it may
+    /// have been added.
+    async fn know(&self, topic: &Arc<str>, partition: Option<i32>, deadline: Instant) -> Result<()> {
+        let known = {
+            let mut accumulator = self.shared.lock();
+            if accumulator.closed {
+                return Err(Error::closed("the producer"));
+            }
+            accumulator.find(topic).and_then(|index| accumulator.topic(index)).map(|topic| topic.count())
+        };
+        let in_range = |count: i32| partition.is_none_or(|partition| (0..count).contains(&partition));
+        match known {
+            Some(count) if in_range(count) => return Ok(()),
+            Some(_) => self.refreshed(deadline).await,
+            None => {
+                let metadata = self.shared.cluster.topics(&[topic], left_until(deadline)).await?;
+                self.add(topic, &metadata)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&self, topic: &Arc<str>, metadata: &Metadata) -> Result<()> {
+        self.shared.lock().add_topic(topic, metadata).map(drop).ok_or_else(|| columns::topic_gone(topic))
+    }
+
+    /// One refresh of the metadata, at most until `deadline`.
+    async fn refreshed(&self, deadline: Instant) {
+        let mut metadata = self.shared.cluster.watch();
+        metadata.mark_unchanged();
+        self.shared.cluster.request_refresh();
+        let patience = left_until(deadline).min(Duration::from_secs(1));
+        if let Ok(Ok(())) = tokio::time::timeout(patience, metadata.changed()).await {
+            let latest = Arc::clone(&metadata.borrow());
+            self.shared.lock().update(&latest);
+        }
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.shared.abandon(&Error::closed("the producer, dropped before the record was delivered,"));
+    }
+}
+
+/// While one lives, nothing lingers.
+struct Flushing<'a>(&'a Shared);
+
+impl<'a> Flushing<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.lock().flushing += 1;
+        shared.wake.notify_one();
+        Self(shared)
+    }
+}
+
+impl Drop for Flushing<'_> {
+    fn drop(&mut self) {
+        let mut accumulator = self.0.lock();
+        accumulator.flushing = accumulator.flushing.saturating_sub(1);
+    }
+}
+
+fn bytes_of(bytes: Option<&bytes::Bytes>) -> usize {
+    bytes.map_or(0, |bytes| bytes.len())
+}
+
+fn left_until(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}
+
+/// Milliseconds since the epoch.
+pub(crate) fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,1 +1,18 @@
-//! Records to brokers.
+//! The write path: records and Arrow columns → batches → brokers → receipts.
+
+pub(crate) mod accumulator;
+pub(crate) mod columns;
+mod delivery;
+mod identity;
+pub(crate) mod memory;
+mod partitioner;
+pub(crate) mod queue;
+#[cfg(test)]
+mod queue_tests;
+mod record;
+mod request;
+pub(crate) mod sink;
+mod split;
+
+pub use delivery::{BatchDelivery, Delivery, PartOutcome};
+pub use record::{PartitionReceipt, ProducerRecord, RecordMetadata};

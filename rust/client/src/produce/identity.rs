@@ -1,0 +1,57 @@
+//! Getting a producer identity for idempotence.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::init_producer_id::InitProducerIdRequest;
+
+use super::queue::Identity;
+use super::sink::Shared;
+use crate::error::{Error, Result};
+
+/// Asks until a broker gives an identity; a refusal for good fails all records that wait for one.
+pub(crate) async fn acquire(shared: Arc<Shared>) {
+    let mut stop = shared.stop.subscribe();
+    tokio::select! {
+        () = ask(&shared) => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+    shared.acquiring.store(false, Ordering::Release);
+    shared.wake.notify_one();
+}
+
+async fn ask(shared: &Shared) {
+    let mut pause = Duration::from_millis(20);
+    loop {
+        match ask_once(shared).await {
+            Ok(identity) => {
+                tracing::debug!(producer_id = identity.producer_id, epoch = identity.epoch, "producer identity");
+                shared.lock().identity = Some(identity);
+                return;
+            }
+            Err(error) if error.retriable() => {
+                tracing::debug!(%error, "no producer identity yet");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+            }
+            Err(error) => {
+                tracing::error!(%error, "no producer identity: idempotent records cannot be sent");
+                let settled = shared.lock().abandon(&error);
+                shared.settle(settled);
+                return;
+            }
+        }
+    }
+}
+
+async fn ask_once(shared: &Shared) -> Result<Identity> {
+    let request = InitProducerIdRequest { producer_id: -1, producer_epoch: -1, ..Default::default() };
+    let response = shared.cluster.send_any(request, shared.settings.request_timeout).await?;
+    let code = ErrorCode::from_i16(response.error_code);
+    if !code.is_none() {
+        return Err(Error::server(code, "InitProducerId for an idempotent producer (enable.idempotence)"));
+    }
+    Ok(Identity { producer_id: response.producer_id, epoch: response.producer_epoch })
+}

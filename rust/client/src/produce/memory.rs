@@ -1,0 +1,126 @@
+//! The bound on bytes that wait to be sent (`buffer.memory`), first come first served.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Semaphore;
+
+#[derive(Debug)]
+pub(crate) struct Memory {
+    total: usize,
+    free: Semaphore,
+    waiting: AtomicUsize,
+}
+
+impl Memory {
+    pub(crate) fn new(total: usize) -> Self {
+        let total = total.clamp(1, u32::MAX as usize).min(Semaphore::MAX_PERMITS);
+        Self { total, free: Semaphore::new(total), waiting: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Takes `bytes` if they are free now and nobody waits for them.
+    pub(crate) fn try_reserve(&self, bytes: usize) -> bool {
+        match u32::try_from(bytes).map(|bytes| self.free.try_acquire_many(bytes)) {
+            Ok(Ok(permit)) => {
+                permit.forget();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Waits for `bytes`, which must not be more than [`total`](Self::total). Cancel safe.
+    pub(crate) async fn reserve(&self, bytes: usize) {
+        let _waiting = Waiting::new(&self.waiting);
+        let bytes = u32::try_from(bytes.min(self.total)).unwrap_or(u32::MAX);
+        // The semaphore is never closed, so an error cannot happen; reserving nothing would be the harmless outcome.
+        if let Ok(permit) = self.free.acquire_many(bytes).await {
+            permit.forget();
+        }
+    }
+
+    pub(crate) fn release(&self, bytes: usize) {
+        self.free.add_permits(bytes);
+    }
+
+    /// Whether someone waits: half-filled batches must go out then, or nothing would ever be freed.
+    pub(crate) fn exhausted(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) > 0
+    }
+}
+
+/// Bytes taken that go back unless they are handed over to a batch.
+#[derive(Debug)]
+pub(crate) struct Reserved<'a> {
+    memory: &'a Memory,
+    bytes: usize,
+}
+
+impl<'a> Reserved<'a> {
+    /// Takes charge of bytes that are reserved.
+    pub(crate) fn new(memory: &'a Memory, bytes: usize) -> Self {
+        Self { memory, bytes }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A batch gives `bytes` of these back itself.
+    pub(crate) fn hand_over(&mut self, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.memory.release(self.bytes);
+        }
+    }
+}
+
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::AcqRel);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_waiter_is_served_before_later_small_requests() {
+        let memory = std::sync::Arc::new(Memory::new(100));
+        assert!(memory.try_reserve(80));
+        assert!(!memory.try_reserve(30));
+        let waiter = {
+            let memory = std::sync::Arc::clone(&memory);
+            tokio::spawn(async move { memory.reserve(50).await })
+        };
+        while !memory.exhausted() {
+            tokio::task::yield_now().await;
+        }
+        tokio::task::yield_now().await;
+        memory.release(20);
+        assert!(!memory.try_reserve(10), "the bytes freed belong to the waiter");
+        memory.release(60);
+        waiter.await.unwrap();
+        assert!(!memory.exhausted());
+        assert!(memory.try_reserve(50));
+        assert!(!memory.try_reserve(1));
+    }
+}

@@ -1,0 +1,195 @@
+//! Produce requests and what their answers say of each batch.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use samsarrow_wire::compression::Codec;
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::Uuid;
+use samsarrow_wire::messages::produce::{
+    PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData,
+};
+
+pub(crate) use samsarrow_wire::messages::produce::ProduceResponse;
+
+use super::accumulator::Outgoing;
+use super::delivery::Appended;
+use super::queue::{Batch, Failure, FailureKind, Payload};
+use super::sink::Settings;
+use crate::error::{Error, Result};
+use crate::metadata::Metadata;
+
+/// The first version that names topics by id.
+const TOPIC_ID_VERSION: i16 = 13;
+/// The first version under which brokers take zstd.
+const ZSTD_VERSION: i16 = 7;
+/// The first version that carries record batches of format 2.
+const FIRST_VERSION: i16 = 3;
+
+/// A batch's bytes with their address.
+#[derive(Debug, Clone)]
+pub(crate) struct Parcel {
+    topic: Arc<str>,
+    partition: i32,
+    records: Bytes,
+}
+
+/// The encoded batches of a request.
+pub(crate) fn parcels(batches: &[Outgoing]) -> Vec<Parcel> {
+    let mut parcels: Vec<Parcel> = batches
+        .iter()
+        .filter_map(|outgoing| match &outgoing.batch.payload {
+            Payload::Encoded(records) => Some(Parcel {
+                topic: Arc::clone(&outgoing.batch.state.topic),
+                partition: outgoing.batch.state.partition,
+                records: records.clone(),
+            }),
+            Payload::Draft(_) => None,
+        })
+        .collect();
+    parcels.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
+    parcels
+}
+
+/// The request in the version that was chosen for the broker.
+pub(crate) fn build(
+    version: i16,
+    parcels: Vec<Parcel>,
+    settings: &Settings,
+    metadata: &Metadata,
+) -> Result<ProduceRequest> {
+    if version < FIRST_VERSION {
+        return Err(Error::configuration(format!(
+            "Produce version {version} carries record formats older than 2, which this client does not write: set \
+             api.version.produce to {FIRST_VERSION} or more, or leave it out"
+        )));
+    }
+    if settings.codec == Codec::Zstd && version < ZSTD_VERSION {
+        return Err(Error::configuration(format!(
+            "compression.type=zstd needs Produce version {ZSTD_VERSION}, this broker or api.version.produce allows \
+             {version}: choose another codec"
+        )));
+    }
+    let mut topic_data: Vec<TopicProduceData> = Vec::new();
+    let mut last: Option<Arc<str>> = None;
+    for Parcel { topic, partition, records } in parcels {
+        if last.as_ref() != Some(&topic) {
+            topic_data.push(address(version, &topic, metadata)?);
+            last = Some(topic);
+        }
+        if let Some(data) = topic_data.last_mut() {
+            data.partition_data.push(PartitionProduceData {
+                index: partition,
+                records: Some(records),
+                ..Default::default()
+            });
+        }
+    }
+    let timeout_ms = i32::try_from(settings.request_timeout.as_millis()).unwrap_or(i32::MAX);
+    Ok(ProduceRequest { transactional_id: None, acks: settings.acks, timeout_ms, topic_data, ..Default::default() })
+}
+
+fn address(version: i16, topic: &str, metadata: &Metadata) -> Result<TopicProduceData> {
+    if version < TOPIC_ID_VERSION {
+        return Ok(TopicProduceData { name: topic.to_owned(), ..Default::default() });
+    }
+    // An id of zeros would address no topic; a fresh answer will bring the id.
+    match metadata.topic(topic).map(|topic| topic.topic_id).filter(|id| *id != Uuid::ZERO) {
+        Some(topic_id) => Ok(TopicProduceData { topic_id, ..Default::default() }),
+        None => Err(Error::server(
+            ErrorCode::UNKNOWN_TOPIC_ID,
+            format!("Produce to topic {topic}: the metadata does not tell its id, which version {version} needs"),
+        )),
+    }
+}
+
+/// A response, by batch.
+#[derive(Debug)]
+pub(crate) struct Answers<'a> {
+    throttle_ms: i32,
+    partitions: HashMap<(&'a str, i32), &'a PartitionProduceResponse>,
+}
+
+impl<'a> Answers<'a> {
+    pub(crate) fn new(response: &'a ProduceResponse, metadata: &'a Metadata) -> Self {
+        let mut partitions = HashMap::new();
+        for topic in &response.responses {
+            let name = if topic.topic_id == Uuid::ZERO {
+                topic.name.as_str()
+            } else {
+                metadata.topic_name(&topic.topic_id).unwrap_or(topic.name.as_str())
+            };
+            for partition in &topic.partition_responses {
+                partitions.insert((name, partition.index), partition);
+            }
+        }
+        Self { throttle_ms: response.throttle_time_ms, partitions }
+    }
+
+    /// How long the broker asks to be left alone.
+    pub(crate) fn throttle(&self) -> Duration {
+        // A broker's mistake must not stop the producer for weeks.
+        Duration::from_millis(u64::try_from(self.throttle_ms).unwrap_or(0)).min(Duration::from_secs(30))
+    }
+
+    fn find(&self, batch: &Batch) -> Option<&'a PartitionProduceResponse> {
+        self.partitions.get(&(&*batch.state.topic, batch.state.partition)).copied()
+    }
+
+    pub(crate) fn too_large(&self, outgoing: &Outgoing) -> bool {
+        self.find(&outgoing.batch)
+            .map(|answer| ErrorCode::from_i16(answer.error_code))
+            .is_some_and(|code| matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE))
+    }
+
+    /// The leader that a broker which is none (any more) names.
+    pub(crate) fn new_leader(&self, outgoing: &Outgoing) -> Option<i32> {
+        self.find(&outgoing.batch).map(|answer| answer.current_leader.leader_id).filter(|leader| *leader >= 0)
+    }
+
+    pub(crate) fn of(&self, outgoing: &Outgoing) -> std::result::Result<Appended, Failure> {
+        self.of_batch(&outgoing.batch)
+    }
+
+    pub(crate) fn of_batch(&self, batch: &Batch) -> std::result::Result<Appended, Failure> {
+        let (topic, partition) = (&batch.state.topic, batch.state.partition);
+        let Some(answer) = self.find(batch) else {
+            let error = Error::corrupt(format!("the broker's Produce response leaves out {topic}-{partition}"));
+            return Err(Failure { error, kind: FailureKind::Retriable });
+        };
+        let code = ErrorCode::from_i16(answer.error_code);
+        let numbered = batch.numbered.is_some();
+        let kind = match code {
+            ErrorCode::NONE => {
+                return Ok(Appended { base_offset: answer.base_offset, log_append_time: answer.log_append_time_ms });
+            }
+            // Appended by an earlier attempt; the broker no longer knows where.
+            ErrorCode::DUPLICATE_SEQUENCE_NUMBER if numbered => {
+                return Ok(Appended { base_offset: -1, log_append_time: -1 });
+            }
+            ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER if numbered => FailureKind::OutOfOrder,
+            ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::INVALID_PRODUCER_EPOCH if numbered => {
+                FailureKind::UnknownIdentity
+            }
+            ErrorCode::UNKNOWN_SERVER_ERROR => FailureKind::Unknown,
+            code if code.retriable() => FailureKind::Retriable,
+            _ => FailureKind::Refused,
+        };
+        Err(Failure { error: Error::server(code, describe(answer, batch)), kind })
+    }
+}
+
+fn describe(answer: &PartitionProduceResponse, batch: &Batch) -> String {
+    let (topic, partition) = (&batch.state.topic, batch.state.partition);
+    let mut text = format!("Produce of {} records ({} bytes) to {topic}-{partition}", batch.count, batch.size());
+    if let Some(message) = &answer.error_message {
+        text.push_str(&format!(": {message}"));
+    }
+    if let Some(first) = answer.record_errors.first() {
+        let reason = first.batch_index_error_message.as_deref().unwrap_or("no reason given");
+        text.push_str(&format!(" (record {} of the batch: {reason})", first.batch_index));
+    }
+    text
+}

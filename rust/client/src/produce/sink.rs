@@ -1,0 +1,387 @@
+//! The sender: looks at the queues, hands each broker its requests in order, and gives the answers out.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use samsarrow_wire::batch::HEADER_LEN;
+use samsarrow_wire::batch::encode::set_producer;
+use samsarrow_wire::compression::{Codec, Compressor};
+use samsarrow_wire::error_code::ErrorCode;
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::accumulator::{Accumulator, Outgoing, Shipment};
+use super::delivery::Appended;
+use super::identity;
+use super::memory::{Memory, Reserved};
+use super::queue::{Batch, Failure, FailureKind, Payload, Settled};
+use super::request::{self, Answers};
+use super::split;
+use crate::cluster::Cluster;
+use crate::error::{Error, Result};
+
+/// How often to look for a leader that the metadata does not name.
+const LEADER_POLL: Duration = Duration::from_millis(100);
+
+/// Fixed settings of a producer.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) acks: i16,
+    pub(crate) codec: Codec,
+    pub(crate) level: Option<i32>,
+    pub(crate) request_timeout: Duration,
+    pub(crate) max_block: Duration,
+    pub(crate) max_request_size: usize,
+}
+
+/// What the producer's handles and tasks share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) cluster: Cluster,
+    pub(crate) settings: Settings,
+    pub(crate) memory: Memory,
+    accumulator: Mutex<Accumulator>,
+    pub(crate) wake: Notify,
+    /// Set when all tasks are to end.
+    pub(crate) stop: watch::Sender<bool>,
+    pub(crate) acquiring: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(cluster: Cluster, settings: Settings, memory: Memory, accumulator: Accumulator) -> Self {
+        Self {
+            cluster,
+            settings,
+            memory,
+            accumulator: Mutex::new(accumulator),
+            wake: Notify::new(),
+            stop: watch::Sender::new(false),
+            acquiring: AtomicBool::new(false),
+        }
+    }
+
+    /// The queues; hold the lock shortly, and never across an await.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Accumulator> {
+        self.accumulator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for `bytes` of `buffer.memory` until `deadline`.
+    pub(crate) async fn reserve(&self, bytes: usize, deadline: Instant) -> Result<Reserved<'_>> {
+        if !self.memory.try_reserve(bytes) {
+            let waiting = self.memory.reserve(bytes);
+            tokio::pin!(waiting);
+            // The first poll queues for memory; the sender then sends what lingers to free some.
+            let first = std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await;
+            if first.is_pending() {
+                self.wake.notify_one();
+                let total = self.memory.total();
+                tokio::time::timeout_at(deadline.into(), waiting).await.map_err(|_| {
+                    Error::timeout(
+                        format!("{bytes} bytes of buffer.memory (all {total} hold records that wait to be sent)"),
+                        self.settings.max_block,
+                    )
+                })?;
+            }
+        }
+        Ok(Reserved::new(&self.memory, bytes))
+    }
+
+    /// Refuses what is larger than a request or the memory may be.
+    pub(crate) fn check_size(&self, size: usize, what: impl FnOnce() -> String) -> Result<()> {
+        let encoded = size + HEADER_LEN;
+        let (request, memory) = (self.settings.max_request_size, self.memory.total());
+        if encoded <= request && size <= memory {
+            return Ok(());
+        }
+        let limit = if encoded > request {
+            format!("max.request.size ({request} bytes)")
+        } else {
+            format!("buffer.memory ({memory} bytes)")
+        };
+        let text = format!("{} takes {encoded} bytes, more than {limit}: raise it or send less", what());
+        Err(Error::server(ErrorCode::MESSAGE_TOO_LARGE, text))
+    }
+
+    /// Gives results out and memory back. Callbacks run in here, so no lock may be held.
+    pub(crate) fn settle(&self, settled: Vec<Settled>) {
+        if settled.is_empty() {
+            return;
+        }
+        let mut done = Vec::with_capacity(settled.len());
+        for one in settled {
+            one.state.complete(one.first, one.count, one.outcome);
+            if one.reserved > 0 {
+                self.memory.release(one.reserved);
+            }
+            if one.state.all_done() {
+                done.push(one.state.id);
+            }
+        }
+        let mut accumulator = self.lock();
+        for id in done {
+            accumulator.forget_state(id);
+        }
+    }
+
+    /// Ends the tasks; what is left gets `error`.
+    pub(crate) fn abandon(&self, error: &Error) {
+        let settled = {
+            let mut accumulator = self.lock();
+            accumulator.closed = true;
+            accumulator.abandon(error)
+        };
+        self.stop.send_replace(true);
+        self.settle(settled);
+    }
+}
+
+/// Runs until the producer stops.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let mut stop = shared.stop.subscribe();
+    tokio::select! {
+        () = send_batches(&shared) => {}
+        _ = stop.wait_for(|stop| *stop) => {}
+    }
+}
+
+async fn send_batches(shared: &Arc<Shared>) {
+    let mut metadata = shared.cluster.watch();
+    let mut workers: HashMap<i32, mpsc::UnboundedSender<Shipment>> = HashMap::new();
+    let mut metadata_lives = true;
+    loop {
+        let now = Instant::now();
+        let exhausted = shared.memory.exhausted();
+        let mut collected = shared.lock().collect(now, exhausted);
+        shared.settle(std::mem::take(&mut collected.settled));
+        for shipment in collected.shipments {
+            let worker = workers.entry(shipment.node).or_insert_with(|| start_worker(shared, shipment.node));
+            // The worker lives as long as this task; were it gone, the answer is that of a lost connection.
+            if let Err(mpsc::error::SendError(shipment)) = worker.send(shipment) {
+                let error = Error::closed("the producer's connection task");
+                fail_shipment(shared, shipment.node, shipment.batches, &error, FailureKind::Retriable);
+            }
+        }
+        if collected.leader_missing {
+            shared.cluster.request_refresh();
+            let poll = now + LEADER_POLL;
+            collected.wake_at = Some(collected.wake_at.map_or(poll, |at| at.min(poll)));
+        }
+        if collected.identity_missing && !shared.acquiring.swap(true, Ordering::AcqRel) {
+            tokio::spawn(identity::acquire(Arc::clone(shared)));
+        }
+        let sleep = async {
+            match collected.wake_at {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = shared.wake.notified() => {}
+            () = sleep => {}
+            changed = metadata.changed(), if metadata_lives => {
+                metadata_lives = changed.is_ok();
+                let latest = Arc::clone(&metadata.borrow_and_update());
+                shared.lock().update(&latest);
+            }
+        }
+    }
+}
+
+fn start_worker(shared: &Arc<Shared>, node: i32) -> mpsc::UnboundedSender<Shipment> {
+    // Unbounded is bounded: the accumulator hands out at most max.in.flight requests a node.
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        let mut stop = shared.stop.subscribe();
+        tokio::select! {
+            () = ship(&shared, node, receiver) => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+    });
+    sender
+}
+
+/// Sends one node's requests in the order they come.
+async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::UnboundedReceiver<Shipment>) {
+    let mut compressor = None;
+    while let Some(Shipment { mut batches, .. }) = shipments.recv().await {
+        if let Err(error) = encode_all(&mut batches, &shared.settings, &mut compressor) {
+            fail_shipment(shared, node, batches, &error, FailureKind::Refused);
+            continue;
+        }
+        if shared.settings.acks == 0 {
+            ship_unanswered(shared, node, batches).await;
+            continue;
+        }
+        let settings = &shared.settings;
+        let parcels = request::parcels(&batches);
+        let cluster = shared.cluster.clone();
+        let build = move |version| request::build(version, parcels, settings, &cluster.metadata());
+        match shared.cluster.dispatch(node, settings.request_timeout, build).await {
+            Ok(answer) => {
+                let shared = Arc::clone(shared);
+                tokio::spawn(async move {
+                    let answer = answer.await;
+                    receive(&shared, node, batches, answer);
+                });
+            }
+            Err(error) => fail_on_the_way(shared, node, batches, error),
+        }
+    }
+}
+
+/// `acks=0`: the broker never answers, so a batch is done once it is on its way.
+async fn ship_unanswered(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>) {
+    let settings = &shared.settings;
+    let parcels = request::parcels(&batches);
+    let cluster = shared.cluster.clone();
+    let build = move |version| request::build(version, parcels, settings, &cluster.metadata());
+    match shared.cluster.send_oneway(node, settings.request_timeout, build).await {
+        Ok(()) => {
+            answer_all(shared, node, Duration::ZERO, batches, |_| Ok(Appended { base_offset: -1, log_append_time: -1 }))
+        }
+        Err(error) => fail_on_the_way(shared, node, batches, error),
+    }
+}
+
+/// Writes headers, compresses, and puts the sequences in.
+fn encode_all(batches: &mut [Outgoing], settings: &Settings, compressor: &mut Option<Compressor>) -> Result<()> {
+    for outgoing in batches {
+        let failed = |error: &dyn std::fmt::Display, batch: &Batch| {
+            let (topic, partition) = (&batch.state.topic, batch.state.partition);
+            Error::configuration(format!("cannot encode a batch for {topic}-{partition}: {error}"))
+        };
+        let batch = &mut outgoing.batch;
+        let numbered = batch.numbered;
+        let encoded = match &mut batch.payload {
+            Payload::Draft(builder) => {
+                if let Some((identity, sequence)) = numbered {
+                    let options = builder.options_mut();
+                    options.producer_id = identity.producer_id;
+                    options.producer_epoch = identity.epoch;
+                    options.base_sequence = sequence;
+                }
+                if compressor.is_none() {
+                    let new = Compressor::new(settings.codec, settings.level);
+                    *compressor = Some(new.map_err(|error| Error::configuration(error.to_string()))?);
+                }
+                let Some(compressor) = compressor.as_mut() else { continue };
+                builder.finish(compressor).map(Bytes::from)
+            }
+            Payload::Encoded(bytes) => {
+                let Some((identity, sequence)) = numbered else { continue };
+                // Ours alone unless an earlier request is still being written: then a copy is renumbered.
+                let bytes = std::mem::take(bytes);
+                let mut bytes = bytes.try_into_mut().unwrap_or_else(|bytes| BytesMut::from(&bytes[..]));
+                set_producer(&mut bytes, identity.producer_id, identity.epoch, sequence).map(|()| bytes.freeze())
+            }
+        };
+        match encoded {
+            Ok(bytes) => batch.payload = Payload::Encoded(bytes),
+            Err(error) => return Err(failed(&error, batch)),
+        }
+    }
+    Ok(())
+}
+
+/// Gives the batches of a request their answers.
+fn answer_all(
+    shared: &Shared,
+    node: i32,
+    throttle: Duration,
+    batches: Vec<Outgoing>,
+    mut answer: impl FnMut(&Outgoing) -> std::result::Result<Appended, Failure>,
+) {
+    let now = Instant::now();
+    let mut answered = Vec::with_capacity(batches.len());
+    for outgoing in batches {
+        let outcome = answer(&outgoing);
+        answered.push((outgoing, outcome));
+    }
+    let mut settled = Vec::with_capacity(answered.len());
+    {
+        let mut accumulator = shared.lock();
+        accumulator.node_answered(node, throttle);
+        for (Outgoing { slot, batch }, outcome) in answered {
+            if let Some((queue, rules)) = accumulator.queue_of(slot) {
+                settled.extend(queue.answered(batch, outcome, rules, now));
+            }
+            accumulator.retire_identity(slot);
+        }
+    }
+    shared.wake.notify_one();
+    shared.settle(settled);
+}
+
+fn fail_shipment(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: &Error, kind: FailureKind) {
+    answer_all(shared, node, Duration::ZERO, batches, |_| Err(Failure { error: error.clone(), kind }));
+}
+
+/// No answer came: the connection failed, or time ran out.
+fn fail_on_the_way(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: Error) {
+    let kind = if error.retriable() { FailureKind::Retriable } else { FailureKind::Unknown };
+    if error.retriable() {
+        // The leader may have moved away from a broker that is gone.
+        shared.cluster.request_refresh();
+    }
+    fail_shipment(shared, node, batches, &error, kind);
+}
+
+fn receive(shared: &Shared, node: i32, batches: Vec<Outgoing>, answer: Result<request::ProduceResponse>) {
+    let response = match answer {
+        Ok(response) => response,
+        Err(error) => return fail_on_the_way(shared, node, batches, error),
+    };
+    let metadata = shared.cluster.metadata();
+    let answers = Answers::new(&response, &metadata);
+    let (too_large, batches): (Vec<_>, Vec<_>) =
+        batches.into_iter().partition(|outgoing| outgoing.batch.count > 1 && answers.too_large(outgoing));
+    let mut refresh = false;
+    let mut leaders = Vec::new();
+    let throttle = answers.throttle();
+    answer_all(shared, node, throttle, batches, |outgoing| {
+        let answer = answers.of(outgoing);
+        if let Err(refused) = &answer {
+            refresh |= refused.error.refresh_metadata();
+            leaders.extend(answers.new_leader(outgoing).map(|leader| (outgoing.slot, leader)));
+        }
+        answer
+    });
+    for outgoing in too_large {
+        split_in_two(shared, outgoing, &answers);
+    }
+    if !leaders.is_empty() {
+        let mut accumulator = shared.lock();
+        for (slot, leader) in leaders {
+            accumulator.set_leader(slot, Some(leader));
+        }
+    }
+    if refresh {
+        shared.cluster.request_refresh();
+    }
+}
+
+/// The broker's limit is below ours: both halves take the batch's place.
+fn split_in_two(shared: &Shared, outgoing: Outgoing, answers: &Answers<'_>) {
+    let Outgoing { slot, batch } = outgoing;
+    let order = batch.order;
+    let halves = split::halve(batch);
+    let settled = {
+        let mut accumulator = shared.lock();
+        let Some((queue, rules)) = accumulator.queue_of(slot) else { return };
+        match halves {
+            Ok(pieces) => queue.split(order, pieces),
+            Err(failed) => {
+                let (batch, error) = *failed;
+                let error = answers.of_batch(&batch).err().map_or(error, |failure| failure.error);
+                let failure = Failure { error, kind: FailureKind::Refused };
+                queue.answered(batch, Err(failure), rules, Instant::now()).into_iter().collect()
+            }
+        }
+    };
+    shared.wake.notify_one();
+    shared.settle(settled);
+}
