@@ -227,27 +227,29 @@ pub fn encode_batches(data: &RecordBatch, columns: &Columns, options: &EncodeOpt
         control: false,
         max_bytes: options.batch_size,
     });
-    let mut out = Vec::new();
-    for row in 0..rows.rows() {
+    let total = rows.rows();
+    for row in 0..total {
         if rows.append_to(&mut builder, row, options.default_timestamp)? == Append::Full {
-            flush(&mut builder, &mut compressor, &mut out)?;
+            if row == builder.count() as usize {
+                // What the first batch took tells about the rest.
+                builder.reserve((builder.size() / row + 1).saturating_mul(total - row).min(MAX_RESERVED));
+            }
+            close(&mut builder, &mut compressor)?;
             rows.append_to(&mut builder, row, options.default_timestamp)?;
         }
     }
-    if !builder.is_empty() {
-        flush(&mut builder, &mut compressor, &mut out)?;
+    if total == 0 {
+        return Ok(Vec::new());
     }
-    Ok(out)
+    Ok(builder.finish(&mut compressor)?)
 }
 
-fn flush(builder: &mut BatchBuilder, compressor: &mut Compressor, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+/// The most bytes to reserve by an estimate.
+const MAX_RESERVED: usize = 64 * 1024 * 1024;
+
+fn close(builder: &mut BatchBuilder, compressor: &mut Compressor) -> Result<(), EncodeError> {
     let count = builder.count();
-    let batch = builder.finish(compressor)?;
-    if out.is_empty() {
-        *out = batch;
-    } else {
-        out.extend_from_slice(&batch);
-    }
+    builder.close(compressor)?;
     let options = builder.options_mut();
     options.base_offset += i64::from(count);
     if options.base_sequence >= 0 {

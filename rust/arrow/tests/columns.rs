@@ -98,7 +98,8 @@ fn headers() -> ArrayRef {
     let fields =
         Fields::from(vec![Field::new("key", DataType::Utf8, true), Field::new("value", DataType::Binary, true)]);
     let mut list = ListBuilder::new(StructBuilder::from_fields(fields, 0));
-    let rows: [Option<&[(&str, Option<&[u8]>)]>; 4] =
+    type Headers<'a> = &'a [(&'a str, Option<&'a [u8]>)];
+    let rows: [Option<Headers<'_>>; 4] =
         [Some(&[("a", Some(b"1")), ("b", None), ("a", Some(b""))]), None, Some(&[]), Some(&[("", Some(b"x"))])];
     for row in rows {
         for (key, value) in row.unwrap_or_default() {

@@ -2,7 +2,6 @@
 use super::error::BatchErrorKind;
 use super::header::{self, ATTRIBUTES_AT, BatchHeader, CRC_AT, HEADER_LEN, LENGTH_END, TimestampType};
 use crate::compression::{Codec, CompressionError, Compressor};
-use crate::varint::{size_of_varint, size_of_varlong};
 
 /// What a batch is to hold besides its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,20 +71,19 @@ pub enum Append {
 #[derive(Debug)]
 pub struct BatchBuilder {
     options: BatchOptions,
-    /// Header (a placeholder until the end) and records, uncompressed.
+    /// Batches that are closed; then header (a placeholder until the end) and records, uncompressed.
     buffer: Vec<u8>,
+    /// Where the open batch starts in the buffer.
+    start: usize,
     count: i32,
     base_timestamp: i64,
     max_timestamp: i64,
 }
 
-/// Most bytes in front of a key: length, attributes, two deltas and the key's length.
-const MAX_FRONT: usize = 5 + 1 + 10 + 5 + 5;
-
 impl BatchBuilder {
     /// An empty batch.
     pub fn new(options: BatchOptions) -> BatchBuilder {
-        BatchBuilder { options, buffer: Vec::new(), count: 0, base_timestamp: 0, max_timestamp: -1 }
+        BatchBuilder { options, buffer: Vec::new(), start: 0, count: 0, base_timestamp: 0, max_timestamp: -1 }
     }
 
     /// What the batch is to hold besides its records; may be changed until [`finish`](Self::finish).
@@ -105,7 +103,7 @@ impl BatchBuilder {
 
     /// Bytes of the batch so far, uncompressed, its header included.
     pub fn size(&self) -> usize {
-        self.buffer.len().max(HEADER_LEN)
+        (self.buffer.len() - self.start).max(HEADER_LEN)
     }
 
     /// The largest timestamp, -1 if there is none.
@@ -125,42 +123,42 @@ impl BatchBuilder {
         let base_timestamp = if self.count == 0 { timestamp } else { self.base_timestamp };
         let timestamp_delta = timestamp.wrapping_sub(base_timestamp);
         let (header_count, headers_size) = measure_headers(headers.clone());
-        let body = 1
-            + size_of_varlong(timestamp_delta)
-            + size_of_varint(self.count)
-            + size_of_field(key)
-            + size_of_field(value)
-            + size_of_len(header_count)
-            + headers_size;
-        let size = size_of_len(body) + body;
+        let key_len = key.map_or(0, <[u8]>::len);
+        let value_len = value.map_or(0, <[u8]>::len);
+        let (timestamp_part, offset_part) = (Part::new(zigzag(timestamp_delta)), Part::new(zigzag(self.count.into())));
+        let (key_part, value_part) = (Part::of_len(key), Part::of_len(value));
+        let headers_part = Part::new((header_count as u64) << 1);
+        let sizes = timestamp_part.size + offset_part.size + key_part.size + value_part.size + headers_part.size;
+        let body = (1 + sizes as usize).saturating_add(key_len).saturating_add(value_len).saturating_add(headers_size);
         if body > i32::MAX as usize - 2 * HEADER_LEN {
-            return Err(EncodeError::RecordTooLarge { size });
+            return Err(EncodeError::RecordTooLarge { size: body });
         }
+        let length_part = Part::new((body as u64) << 1);
+        let size = length_part.size as usize + body;
         let limit = self.options.max_bytes.min(i32::MAX as usize);
-        if self.count > 0 && (self.buffer.len() + size > limit || self.count == i32::MAX) {
+        if self.count > 0 && (self.size() + size > limit || self.count == i32::MAX) {
             return Ok(Append::Full);
         }
         if self.count == 0 {
             self.start(timestamp, size);
         }
         self.max_timestamp = self.max_timestamp.max(timestamp);
-
-        let mut front = Front::default();
-        front.put(zigzag(body as i32 as i64));
-        front.put(0);
-        front.put(zigzag(timestamp_delta));
-        front.put(zigzag(i64::from(self.count)));
-        front.put(len_or_null(key));
-        front.write(&mut self.buffer);
-        self.buffer.extend_from_slice(key.unwrap_or_default());
-        let mut middle = Front::default();
-        middle.put(len_or_null(value));
-        middle.write(&mut self.buffer);
+        self.buffer.reserve(size + 2 * size_of::<u128>());
+        // Attributes are a zero byte.
+        write_parts(&mut self.buffer, &[length_part, Part::ZERO, timestamp_part]);
+        match key {
+            None => write_parts(&mut self.buffer, &[offset_part, key_part, value_part]),
+            Some(key) => {
+                write_parts(&mut self.buffer, &[offset_part, key_part]);
+                self.buffer.extend_from_slice(key);
+                write_parts(&mut self.buffer, &[value_part]);
+            }
+        }
         self.buffer.extend_from_slice(value.unwrap_or_default());
         if header_count == 0 {
             self.buffer.push(0);
         } else {
-            self.put_headers(header_count, headers);
+            self.put_headers(headers_part, headers);
         }
         self.count += 1;
         Ok(Append::Added(self.count - 1))
@@ -170,54 +168,88 @@ impl BatchBuilder {
     fn start(&mut self, timestamp: i64, size: usize) {
         self.base_timestamp = timestamp;
         self.max_timestamp = -1;
-        self.buffer.clear();
-        self.buffer.reserve(HEADER_LEN + size + MAX_FRONT);
-        self.buffer.resize(HEADER_LEN, 0);
+        self.buffer.truncate(self.start);
+        self.buffer.reserve(HEADER_LEN + size);
+        self.buffer.resize(self.start + HEADER_LEN, 0);
     }
 
-    fn put_headers<'h>(&mut self, count: usize, headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)>) {
-        let mut put = |raw: u64, bytes: &[u8]| {
-            let mut front = Front::default();
-            front.put(raw);
-            front.write(&mut self.buffer);
-            self.buffer.extend_from_slice(bytes);
-        };
-        put(zigzag(count as i64), &[]);
+    fn put_headers<'h>(&mut self, count: Part, headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)>) {
+        write_parts(&mut self.buffer, &[count]);
         for (key, value) in headers {
-            put(len_or_null(Some(key)), key);
-            put(len_or_null(value), value.unwrap_or_default());
+            write_parts(&mut self.buffer, &[Part::of_len(Some(key))]);
+            self.buffer.extend_from_slice(key);
+            write_parts(&mut self.buffer, &[Part::of_len(value)]);
+            self.buffer.extend_from_slice(value.unwrap_or_default());
         }
     }
 
-    /// The finished batch, with its length and checksum; the builder starts anew with an empty one.
+    /// Makes room for so many bytes of batches to come; a hint.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.buffer.reserve(bytes);
+    }
+
+    /// Finishes the batch, with its length and checksum, and returns all bytes since the last call: this batch, after
+    /// those that were [closed](Self::close). The builder starts anew with an empty batch.
     pub fn finish(&mut self, compressor: &mut Compressor) -> Result<Vec<u8>, EncodeError> {
-        if self.buffer.is_empty() {
+        if self.start > 0 || compressor.codec() == Codec::None {
+            self.close(compressor)?;
+            self.start = 0;
+            let room = self.buffer.len().min(self.options.max_bytes);
+            return Ok(std::mem::replace(&mut self.buffer, Vec::with_capacity(room + room / 16)));
+        }
+        // Into a buffer of its own: a batch may wait for long, and should not take the room of what it was.
+        self.open();
+        let mut batch = vec![0; HEADER_LEN];
+        compressor.compress(self.buffer.get(HEADER_LEN..).unwrap_or_default(), &mut batch)?;
+        self.seal(compressor.codec(), &mut batch)?;
+        self.reset();
+        self.buffer.clear();
+        Ok(batch)
+    }
+
+    /// Finishes the batch, but keeps it, so that the next one follows it in the same bytes.
+    pub fn close(&mut self, compressor: &mut Compressor) -> Result<(), EncodeError> {
+        self.open();
+        if compressor.codec() != Codec::None {
+            let records = self.start + HEADER_LEN;
+            let mut compressed = Vec::new();
+            compressor.compress(self.buffer.get(records..).unwrap_or_default(), &mut compressed)?;
+            self.buffer.truncate(records);
+            self.buffer.extend_from_slice(&compressed);
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let sealed = self.seal(compressor.codec(), buffer.get_mut(self.start..).unwrap_or_default());
+        self.buffer = buffer;
+        sealed?;
+        self.start = self.buffer.len();
+        self.reset();
+        Ok(())
+    }
+
+    /// Sees to it that there is a header, even without records.
+    fn open(&mut self) {
+        if self.count == 0 {
             self.start(-1, 0);
         }
-        let codec = compressor.codec();
-        let mut batch = if codec == Codec::None {
-            let capacity = self.buffer.len().min(self.options.max_bytes);
-            std::mem::replace(&mut self.buffer, Vec::with_capacity(capacity))
-        } else {
-            let mut out = vec![0; HEADER_LEN];
-            compressor.compress(self.buffer.get(HEADER_LEN..).unwrap_or_default(), &mut out)?;
-            out
-        };
+    }
+
+    fn seal(&self, codec: Codec, batch: &mut [u8]) -> Result<(), EncodeError> {
         let header = self.header(codec, batch.len())?;
         if let Some(head) = batch.first_chunk_mut::<HEADER_LEN>() {
             header.write(head);
         }
-        write_crc(&mut batch);
-        self.buffer.clear();
+        write_crc(batch);
+        Ok(())
+    }
+
+    fn reset(&mut self) {
         self.count = 0;
         self.max_timestamp = -1;
-        Ok(batch)
     }
 
     fn header(&self, codec: Codec, size: usize) -> Result<BatchHeader, EncodeError> {
         let o = &self.options;
-        let batch_length =
-            i32::try_from(size - LENGTH_END).map_err(|_| EncodeError::RecordTooLarge { size: self.buffer.len() })?;
+        let batch_length = i32::try_from(size - LENGTH_END).map_err(|_| EncodeError::RecordTooLarge { size })?;
         Ok(BatchHeader {
             base_offset: o.base_offset,
             batch_length,
@@ -293,38 +325,72 @@ fn write_crc(batch: &mut [u8]) {
     }
 }
 
-/// A few varints on their way into the batch: collected in registers' reach, then written in one go.
-#[derive(Default)]
-struct Front {
-    bytes: [u8; 32],
-    len: usize,
+/// A varint, encoded in a register: bytes that are stored one by one and loaded together again stall the processor.
+#[derive(Clone, Copy)]
+struct Part {
+    bytes: u128,
+    size: u32,
 }
 
-impl Front {
+impl Part {
+    const ZERO: Part = Part { bytes: 0, size: 1 };
+
     #[inline(always)]
-    fn put(&mut self, mut raw: u64) {
+    fn new(raw: u64) -> Part {
+        if raw < 1 << 7 {
+            return Part { bytes: raw.into(), size: 1 };
+        }
+        if raw < 1 << 14 {
+            let bytes = (raw & 0x7f) | 0x80 | (raw >> 7) << 8;
+            return Part { bytes: bytes.into(), size: 2 };
+        }
+        if raw < 1 << 21 {
+            let bytes = (raw & 0x7f) | 0x80 | (((raw >> 7) & 0x7f) | 0x80) << 8 | (raw >> 14) << 16;
+            return Part { bytes: bytes.into(), size: 3 };
+        }
+        Part::long(raw)
+    }
+
+    #[inline(never)]
+    fn long(mut raw: u64) -> Part {
+        let mut part = Part { bytes: 0, size: 0 };
         while raw >= 0x80 {
-            self.byte(raw as u8 | 0x80);
+            part.bytes |= u128::from(raw as u8 | 0x80) << (8 * part.size);
+            part.size += 1;
             raw >>= 7;
         }
-        self.byte(raw as u8);
+        part.bytes |= u128::from(raw) << (8 * part.size);
+        part.size += 1;
+        part
     }
 
+    /// The length of `bytes`, or that they are null.
     #[inline(always)]
-    fn byte(&mut self, byte: u8) {
-        if let Some(slot) = self.bytes.get_mut(self.len) {
-            *slot = byte;
-            self.len += 1;
+    fn of_len(bytes: Option<&[u8]>) -> Part {
+        bytes.map_or(Part { bytes: 1, size: 1 }, |b| Part::new((b.len() as u64) << 1))
+    }
+}
+
+/// Writes the parts after each other. A copy of constant size and a cut are cheaper than one of a few bytes.
+#[inline(always)]
+fn write_parts<const N: usize>(out: &mut Vec<u8>, parts: &[Part; N]) {
+    let size: u32 = parts.iter().map(|part| part.size).sum();
+    let end = out.len() + size as usize;
+    if size <= 8 {
+        let (mut word, mut shift) = (0, 0);
+        for part in parts {
+            word |= (part.bytes as u64) << shift;
+            shift = (shift + 8 * part.size) & 63;
+        }
+        out.extend_from_slice(&u64::to_le_bytes(word));
+    } else {
+        for part in parts {
+            let start = out.len();
+            out.extend_from_slice(&part.bytes.to_le_bytes());
+            out.truncate(start + part.size as usize);
         }
     }
-
-    /// A copy of constant size and a cut are far cheaper than a copy of a few bytes.
-    #[inline(always)]
-    fn write(&self, out: &mut Vec<u8>) {
-        let end = out.len() + self.len;
-        out.extend_from_slice(&self.bytes);
-        out.truncate(end);
-    }
+    out.truncate(end);
 }
 
 #[inline(always)]
@@ -332,24 +398,10 @@ fn zigzag(value: i64) -> u64 {
     (value << 1) as u64 ^ (value >> 63) as u64
 }
 
-#[inline(always)]
-fn len_or_null(bytes: Option<&[u8]>) -> u64 {
-    bytes.map_or(1, |b| (b.len() as u64) << 1)
-}
-
-#[inline(always)]
-fn size_of_len(len: usize) -> usize {
-    // A length beyond i32 is refused by the caller; here it must only not come out small.
-    i32::try_from(len).map_or(5, size_of_varint)
-}
-
-#[inline(always)]
-fn size_of_field(bytes: Option<&[u8]>) -> usize {
-    bytes.map_or(1, |b| size_of_len(b.len()) + b.len())
-}
-
 #[inline]
 fn measure_headers<'h>(headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)>) -> (usize, usize) {
-    headers
-        .fold((0, 0), |(count, size), (key, value)| (count + 1, size + size_of_field(Some(key)) + size_of_field(value)))
+    headers.fold((0, 0), |(count, size), (key, value)| {
+        let parts = Part::of_len(Some(key)).size + Part::of_len(value).size;
+        (count + 1, size + parts as usize + key.len() + value.map_or(0, <[u8]>::len))
+    })
 }
