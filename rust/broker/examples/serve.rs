@@ -1,11 +1,23 @@
 //! Serves until stdin closes: `cargo run -p samsarrow-broker --example serve -- [brokers] [port] [topic:partitions ...]`.
+//! Prints the bootstrap servers; takes `stop NODE`, `start NODE` and `move TOPIC PARTITION NODE`, one a line.
 
-use std::io::Write;
+use std::io::{self, BufRead, Write};
 
 use samsarrow_broker::{Broker, BrokerOptions};
 use tokio::runtime::Runtime;
 
-fn main() -> std::io::Result<()> {
+async fn obey(broker: &Broker, line: &str) -> io::Result<()> {
+    let unknown = || io::Error::new(io::ErrorKind::InvalidInput, format!("what does '{line}' mean?"));
+    let number = |word: &str| word.parse().map_err(|_| unknown());
+    match *line.split_whitespace().collect::<Vec<_>>() {
+        ["stop", node] => broker.stop_node(number(node)?).await,
+        ["start", node] => broker.start_node(number(node)?).await,
+        ["move", topic, partition, node] => broker.move_leader(topic, number(partition)?, number(node)?),
+        _ => Err(unknown()),
+    }
+}
+
+fn main() -> io::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let brokers = arguments.next().and_then(|number| number.parse().ok()).unwrap_or(1);
     let port = arguments.next().and_then(|port| port.parse().ok()).unwrap_or(0);
@@ -16,10 +28,14 @@ fn main() -> std::io::Result<()> {
     let options = BrokerOptions { brokers, port, topics: arguments.map(topic).collect(), ..BrokerOptions::default() };
     let runtime = Runtime::new()?;
     let broker = runtime.block_on(Broker::start(options))?;
-    let mut out = std::io::stdout();
+    let mut out = io::stdout();
     writeln!(out, "{}", broker.bootstrap_servers())?;
-    out.flush()?;
-    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    for line in io::stdin().lock().lines() {
+        match runtime.block_on(obey(&broker, &line?)) {
+            Ok(()) => writeln!(out, "done")?,
+            Err(error) => writeln!(out, "{error}")?,
+        }
+    }
     runtime.block_on(broker.shutdown());
     Ok(())
 }
