@@ -19,6 +19,8 @@ use crate::state::State;
 const READ_BYTES: usize = 16 << 10;
 /// The most that is allocated ahead of the bytes that have come.
 const READ_AHEAD: usize = 1 << 20;
+/// A connection keeps a buffer of this size at most from one frame to the next.
+const KEPT_BYTES: usize = 8 << 20;
 const SLICES_AT_ONCE: usize = 64;
 
 /// Serves a connection until it or the node ends.
@@ -83,7 +85,12 @@ async fn read_frame(stream: &mut TcpStream, buffer: &mut BytesMut, cap: usize) -
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
-    Ok(Some(buffer.split_to(size).freeze()))
+    let frame = buffer.split_to(size).freeze();
+    if size > KEPT_BYTES && buffer.is_empty() {
+        // The next frames share this allocation, which is right for usual ones; a huge one must not stay for ever.
+        *buffer = BytesMut::new();
+    }
+    Ok(Some(frame))
 }
 
 async fn write_all(stream: &mut TcpStream, chunks: Vec<Bytes>) -> io::Result<()> {

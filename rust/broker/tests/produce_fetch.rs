@@ -9,8 +9,9 @@ use bytes::Bytes;
 use common::*;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::create_topics::{CreatableTopic, CreatableTopicConfig};
+use samsarrow_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
 use samsarrow_wire::messages::{
-    CreateTopicsRequest, DeleteTopicsRequest, FetchRequest, MetadataRequest, ProduceRequest, Uuid,
+    CreateTopicsRequest, DeleteTopicsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest, Uuid,
 };
 
 async fn topic_id(client: &mut Client, topic: &str) -> Uuid {
@@ -277,6 +278,13 @@ async fn log_append_time_is_stamped_by_the_broker() {
     assert_eq!(records[22] & 8, 8);
     let max_timestamp = i64::from_be_bytes(records[35..43].try_into().unwrap());
     assert_eq!(max_timestamp, answer.log_append_time_ms);
+    // All of its records have that one time.
+    for (asked, offset) in [(7, 0), (max_timestamp, 0), (max_timestamp + 1, -1), (-3, 0)] {
+        let partition = ListOffsetsPartition { timestamp: asked, ..Default::default() };
+        let topic = ListOffsetsTopic { name: "stamped".to_owned(), partitions: vec![partition], ..Default::default() };
+        let response = client.call(7, &ListOffsetsRequest { topics: vec![topic], ..Default::default() }).await;
+        assert_eq!(response.topics[0].partitions[0].offset, offset, "{asked}");
+    }
     broker.shutdown().await;
 }
 
