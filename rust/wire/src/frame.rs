@@ -3,9 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::messages::types::{Cx, Wire, read_tagged};
-use crate::messages::{
-    ApiKey, ApiVersionsResponse, DecodeError, DecodeErrorKind, EncodeError, Message, Reader, Request,
-};
+use crate::messages::{ApiKey, ApiVersionsResponse, DecodeError, EncodeError, Message, Reader, Request};
 
 /// The header of a request, as a broker reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,10 +78,8 @@ pub fn correlation_id(frame: &[u8]) -> Option<i32> {
 pub fn decode_response<R: Request>(version: i16, frame: Bytes) -> Result<(i32, R::Response), DecodeError> {
     let (correlation_id, mut input) = response_header::<R>(version, frame)?;
     let response = R::Response::decode(version, &mut input)?;
-    match input.remaining() {
-        0 => Ok((correlation_id, response)),
-        left => Err(input.error(DecodeErrorKind::Trailing { left }).within(R::KEY.name())),
-    }
+    input.finish().map_err(|e| e.of(R::KEY.name(), version))?;
+    Ok((correlation_id, response))
 }
 
 fn response_header<R: Request>(version: i16, frame: Bytes) -> Result<(i32, Reader), DecodeError> {
@@ -148,7 +144,7 @@ mod tests {
         assert_eq!(decode_response::<HeartbeatRequest>(4, frame.clone()).unwrap(), (9, response));
         let longer = Bytes::from([&frame[..], b"x"].concat());
         let error = decode_response::<HeartbeatRequest>(4, longer).unwrap_err();
-        assert_eq!(error.to_string(), "Heartbeat at byte 12: 1 bytes are left over after the message");
+        assert_eq!(error.to_string(), "Heartbeat version 4, at byte 12: 1 bytes are left over after the message");
     }
 
     #[test]

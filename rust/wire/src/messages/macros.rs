@@ -7,13 +7,13 @@
 //!     /// The request as a whole.
 //!     struct HeartbeatRequest {
 //!         group_id: String => 0..;
-//!         group_instance_id: Option<String> => 3.., ignorable;
+//!         group_instance_id: Option<String> => 3..;
 //!     }
 //! }
 //! ```
 //!
 //! A field is `name: Type [= default] => versions [, nullable versions] [, tag number] [, [ignorable]];`. An `Option` may be
-//! null in all its versions unless `nullable` says from when. A tagged field is sent only when it differs from its
+//! null in all its versions unless `nullable` says from when, and is null by default. A tagged field is sent only when it differs from its
 //! default (KIP-482). A field that a version lacks is left out if it has its default or is `[ignorable]`, and is an
 //! encode error otherwise.
 
@@ -51,10 +51,23 @@ macro_rules! message_of_api {
             ) -> Result<Self, $crate::messages::DecodeError> {
                 if !($min..=$max).contains(&version) {
                     let kind = $crate::messages::DecodeErrorKind::Version { version, min: $min, max: $max };
-                    return Err(input.error(kind).within(stringify!($api)));
+                    return Err(input.error(kind).of(stringify!($api), version));
                 }
                 let cx = $crate::messages::types::Cx { version, flexible: version >= $flexible };
-                $crate::messages::types::Wire::read(cx, input)
+                $crate::messages::types::Wire::read(cx, input).map_err(|e| e.of(stringify!($api), version))
+            }
+        }
+
+        #[cfg(any(test, feature = "json"))]
+        impl $crate::messages::json::JsonMessage for $message {
+            fn to_json(&self, version: i16) -> serde_json::Value {
+                let cx = $crate::messages::types::Cx { version, flexible: version >= $flexible };
+                $crate::messages::json::Json::to_json(self, cx)
+            }
+
+            fn from_json(version: i16, json: &serde_json::Value) -> Result<Self, $crate::messages::json::JsonError> {
+                let cx = $crate::messages::types::Cx { version, flexible: version >= $flexible };
+                $crate::messages::json::Json::from_json(cx, json)
             }
         }
     };
@@ -145,44 +158,61 @@ macro_rules! messages {
                     }
                 })*
                 if cx.flexible {
-                    for (tag, bytes) in $crate::messages::types::read_tagged(input).map_err(|e| e.within(stringify!($name)))? {
+                    for (tag, mut field) in $crate::messages::types::read_tagged(input).map_err(|e| e.within(stringify!($name)))? {
                         match tag {
                             $($(tag if tag == $tag && ($versions).contains(&cx.version) => {
                                 const FIELD: &str = concat!(stringify!($name), ".", stringify!($field));
-                                let mut input = $crate::messages::Reader::new(bytes);
-                                message.$field =
-                                    $crate::messages::types::Wire::read(cx, &mut input).map_err(|e| e.within(FIELD))?;
-                                input.finish(FIELD)?;
+                                message.$field = $crate::messages::types::read_tagged_value(cx, input, &mut field)
+                                    .map_err(|e| e.within(FIELD))?;
                             })?)*
-                            _ => message.unknown_tagged_fields.push((tag, bytes)),
+                            _ => message.unknown_tagged_fields.push((tag, field.rest())),
                         }
                     }
+                    // Senders owe us this order; those that do not keep it must not make equal messages differ.
+                    message.unknown_tagged_fields.sort_by_key(|(tag, _)| *tag);
                 }
                 Ok(message)
             }
+        }
 
-            #[cfg(test)]
+        #[cfg(any(test, feature = "json"))]
+        #[allow(unused_variables, reason = "one body serves messages with and without tags")]
+        impl $crate::messages::json::Json for $name {
             fn to_json(&self, cx: $crate::messages::types::Cx) -> serde_json::Value {
                 let mut object = serde_json::Map::new();
                 $(if ($versions).contains(&cx.version) {
                     let tag: Option<u32> = $crate::messages::macros::option!($($tag)?);
                     if tag.is_none() || self.$field != $crate::messages::macros::value_or_default!($type $(, $default)?) {
-                        object.insert($crate::messages::tests::camel(stringify!($field)), self.$field.to_json(cx));
+                        object.insert(
+                            $crate::messages::json::camel_case(stringify!($field)),
+                            $crate::messages::json::Json::to_json(&self.$field, cx),
+                        );
                     }
                 })*
+                $crate::messages::json::put_unknown(&mut object, &self.unknown_tagged_fields);
                 object.into()
             }
 
-            #[cfg(test)]
-            fn from_json(cx: $crate::messages::types::Cx, json: &serde_json::Value) -> Self {
+            fn from_json(
+                cx: $crate::messages::types::Cx,
+                json: &serde_json::Value,
+            ) -> Result<Self, $crate::messages::json::JsonError> {
+                let mut object = $crate::messages::json::fields(stringify!($name), json)?;
                 let mut message = Self::default();
-                $(if let Some(value) = json.get($crate::messages::tests::camel(stringify!($field))) {
-                    message.$field = $crate::messages::types::Wire::from_json(cx, value);
+                $(if let Some(value) = object.remove(&$crate::messages::json::camel_case(stringify!($field))) {
+                    const FIELD: &str = concat!(stringify!($name), ".", stringify!($field));
+                    message.$field =
+                        $crate::messages::json::Json::from_json(cx, value).map_err(|e| e.within(FIELD))?;
                 })*
-                message
+                message.unknown_tagged_fields =
+                    $crate::messages::json::take_unknown(&mut object).map_err(|e| e.within(stringify!($name)))?;
+                $crate::messages::json::none_left(stringify!($name), &object)?;
+                Ok(message)
             }
+        }
 
-            #[cfg(test)]
+        #[cfg(test)]
+        impl $crate::messages::tests::Arbitrary for $name {
             fn arbitrary(
                 cx: $crate::messages::types::Cx,
                 _: bool,
@@ -191,7 +221,7 @@ macro_rules! messages {
                 let mut message = Self::default();
                 $(if ($versions).contains(&cx.version) {
                     let nullable = true $(&& ($nullable).contains(&cx.version))?;
-                    message.$field = $crate::messages::types::Wire::arbitrary(cx, nullable, random);
+                    message.$field = $crate::messages::tests::Arbitrary::arbitrary(cx, nullable, random);
                 })*
                 if cx.flexible && random.below(4) == 0 {
                     message.unknown_tagged_fields.push((90, bytes::Bytes::from_static(b"later")));

@@ -2,6 +2,8 @@
 
 #[macro_use]
 mod macros;
+#[cfg(any(test, feature = "json"))]
+mod json;
 pub(crate) mod types;
 
 pub mod api_versions;
@@ -25,6 +27,8 @@ mod tests;
 
 use bytes::BytesMut;
 
+#[cfg(any(test, feature = "json"))]
+pub use json::{JsonError, JsonMessage};
 pub use types::{DecodeError, DecodeErrorKind, EncodeError, Reader, Uuid};
 
 pub use api_versions::{ApiVersionsRequest, ApiVersionsResponse};

@@ -32,19 +32,22 @@ pub enum DecodeErrorKind {
     Null,
     #[error("the text is not UTF-8")]
     Utf8,
-    #[error("a varint has more than five bytes")]
+    #[error("a varint has more than 32 bits")]
     Varint,
     #[error("{left} bytes are left over after the message")]
     Trailing { left: usize },
+    #[error("the message would take more than {limit} bytes of memory, too much for its length")]
+    Memory { limit: usize },
     #[error("version {version} is unknown, {min} to {max} are known")]
     Version { version: i16, min: i16, max: i16 },
 }
 
-/// Bytes that are not the message they should be: which field, where, why.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field} at byte {at}: {kind}")]
+/// Bytes that are not the message they should be: which message, which field, where, why.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeError {
-    /// `Struct.field`, or the API where no field is at fault.
+    /// The API and its version, where they are known.
+    pub message: Option<(&'static str, i16)>,
+    /// `Struct.field`, or nothing where no field is at fault.
     pub field: &'static str,
     /// Position in the bytes given.
     pub at: usize,
@@ -59,7 +62,26 @@ impl DecodeError {
         }
         self
     }
+
+    pub(crate) fn of(mut self, api: &'static str, version: i16) -> Self {
+        self.message = Some((api, version));
+        self
+    }
 }
+
+impl std::fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some((api, version)) = self.message {
+            write!(f, "{api} version {version}, ")?;
+        }
+        if !self.field.is_empty() {
+            write!(f, "{} ", self.field)?;
+        }
+        write!(f, "at byte {}: {}", self.at, self.kind)
+    }
+}
+
+impl std::error::Error for DecodeError {}
 
 /// A UUID as Kafka sends it, 16 bytes; all zeroes mean none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
@@ -81,18 +103,27 @@ impl std::fmt::Debug for Uuid {
     }
 }
 
+/// What a message may take in memory: an array element can be one byte on the wire and a struct of a hundred here, so
+/// counts that fit the frame are not bound enough. No real message comes near this.
+const MEMORY_PER_BYTE: usize = 16;
+const MEMORY_AT_LEAST: usize = 1 << 20;
+
 /// Reads from a frame; byte fields are slices of it, not copies.
 #[derive(Debug, Clone)]
 pub struct Reader {
     bytes: Bytes,
-    total: usize,
+    /// Where `bytes` ends, in bytes from the start of the frame.
+    end: usize,
+    limit: usize,
+    budget: usize,
 }
 
 impl Reader {
     /// A reader at the first byte.
     pub fn new(bytes: Bytes) -> Self {
-        let total = bytes.len();
-        Self { bytes, total }
+        let end = bytes.len();
+        let limit = end.saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_AT_LEAST);
+        Self { bytes, end, limit, budget: limit }
     }
 
     /// Bytes not read yet.
@@ -106,7 +137,7 @@ impl Reader {
     }
 
     pub(crate) fn error(&self, kind: DecodeErrorKind) -> DecodeError {
-        DecodeError { field: "", at: self.total - self.bytes.len(), kind }
+        DecodeError { message: None, field: "", at: self.end - self.bytes.len(), kind }
     }
 
     fn need(&self, needed: usize) -> Result<(), DecodeError> {
@@ -119,21 +150,41 @@ impl Reader {
         Ok(self.bytes.split_to(length))
     }
 
-    /// Nothing may be left when a message has been read.
-    pub(crate) fn finish(&self, field: &'static str) -> Result<(), DecodeError> {
-        match self.remaining() {
-            0 => Ok(()),
-            left => Err(self.error(DecodeErrorKind::Trailing { left }).within(field)),
+    /// The next `length` bytes as a reader of their own.
+    fn part(&mut self, length: usize) -> Result<Reader, DecodeError> {
+        let end = self.end - self.bytes.len() + length;
+        Ok(Reader { bytes: self.take(length)?, end, limit: self.limit, budget: 0 })
+    }
+
+    /// Pays for `size` bytes of memory.
+    fn charge(&mut self, size: usize) -> Result<(), DecodeError> {
+        match self.budget.checked_sub(size) {
+            Some(budget) => {
+                self.budget = budget;
+                Ok(())
+            }
+            None => Err(self.error(DecodeErrorKind::Memory { limit: self.limit })),
         }
     }
 
-    /// An unsigned varint of at most five bytes (KIP-482).
+    /// Nothing may be left when a message has been read.
+    pub(crate) fn finish(&self) -> Result<(), DecodeError> {
+        match self.remaining() {
+            0 => Ok(()),
+            left => Err(self.error(DecodeErrorKind::Trailing { left })),
+        }
+    }
+
+    /// An unsigned varint of at most five bytes and 32 bits (KIP-482).
     pub(crate) fn unsigned_varint(&mut self) -> Result<u32, DecodeError> {
         let mut value = 0u32;
         for shift in (0..35).step_by(7) {
             self.need(1)?;
             let byte = self.bytes.get_u8();
-            value |= u32::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+            if shift == 28 && byte > 0x0f {
+                break;
+            }
+            value |= u32::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Ok(value);
             }
@@ -174,12 +225,6 @@ pub(crate) trait Wire: Sized {
     fn is_null(&self) -> bool {
         false
     }
-    #[cfg(test)]
-    fn to_json(&self, cx: Cx) -> serde_json::Value;
-    #[cfg(test)]
-    fn from_json(cx: Cx, json: &serde_json::Value) -> Self;
-    #[cfg(test)]
-    fn arbitrary(cx: Cx, nullable: bool, random: &mut super::tests::Random) -> Self;
 }
 
 pub(crate) fn put_unsigned_varint(mut value: u32, out: &mut BytesMut) {
@@ -222,18 +267,6 @@ macro_rules! numbers {
                 input.need($size)?;
                 Ok(input.bytes.$get())
             }
-            #[cfg(test)]
-            fn to_json(&self, _: Cx) -> serde_json::Value {
-                (*self).into()
-            }
-            #[cfg(test)]
-            fn from_json(_: Cx, json: &serde_json::Value) -> Self {
-                Self::try_from(json.as_i64().unwrap()).unwrap()
-            }
-            #[cfg(test)]
-            fn arbitrary(_: Cx, _: bool, random: &mut super::tests::Random) -> Self {
-                random.number() as $type
-            }
         }
     )*};
 }
@@ -254,18 +287,6 @@ impl Wire for bool {
     fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError> {
         Ok(i8::read(cx, input)? != 0)
     }
-    #[cfg(test)]
-    fn to_json(&self, _: Cx) -> serde_json::Value {
-        (*self).into()
-    }
-    #[cfg(test)]
-    fn from_json(_: Cx, json: &serde_json::Value) -> Self {
-        json.as_bool().unwrap()
-    }
-    #[cfg(test)]
-    fn arbitrary(_: Cx, _: bool, random: &mut super::tests::Random) -> Self {
-        random.below(2) == 1
-    }
 }
 
 impl Wire for Uuid {
@@ -278,18 +299,6 @@ impl Wire for Uuid {
         let mut id = [0; 16];
         input.bytes.copy_to_slice(&mut id);
         Ok(Uuid(id))
-    }
-    #[cfg(test)]
-    fn to_json(&self, _: Cx) -> serde_json::Value {
-        super::tests::base64_url(&self.0).into()
-    }
-    #[cfg(test)]
-    fn from_json(_: Cx, json: &serde_json::Value) -> Self {
-        Uuid(super::tests::from_base64(json.as_str().unwrap()).try_into().unwrap())
-    }
-    #[cfg(test)]
-    fn arbitrary(_: Cx, _: bool, random: &mut super::tests::Random) -> Self {
-        Uuid((random.next() as u128 * 0x1_0000_0001).to_be_bytes())
     }
 }
 
@@ -310,21 +319,6 @@ impl Wire for Option<String> {
     fn is_null(&self) -> bool {
         self.is_none()
     }
-    #[cfg(test)]
-    fn to_json(&self, _: Cx) -> serde_json::Value {
-        self.clone().into()
-    }
-    #[cfg(test)]
-    fn from_json(_: Cx, json: &serde_json::Value) -> Self {
-        json.as_str().map(str::to_owned)
-    }
-    #[cfg(test)]
-    fn arbitrary(_: Cx, nullable: bool, random: &mut super::tests::Random) -> Self {
-        if nullable && random.below(4) == 0 {
-            return None;
-        }
-        Some(["", "a", "größe", "topic-7", &"x".repeat(200)][random.below(5) as usize].to_owned())
-    }
 }
 
 impl Wire for Option<Bytes> {
@@ -342,21 +336,6 @@ impl Wire for Option<Bytes> {
     fn is_null(&self) -> bool {
         self.is_none()
     }
-    #[cfg(test)]
-    fn to_json(&self, _: Cx) -> serde_json::Value {
-        self.as_ref().map(|b| super::tests::base64(b)).into()
-    }
-    #[cfg(test)]
-    fn from_json(_: Cx, json: &serde_json::Value) -> Self {
-        json.as_str().map(|text| super::tests::from_base64(text).into())
-    }
-    #[cfg(test)]
-    fn arbitrary(_: Cx, nullable: bool, random: &mut super::tests::Random) -> Self {
-        if nullable && random.below(4) == 0 {
-            return None;
-        }
-        Some(random.next().to_be_bytes()[..random.below(9) as usize].to_vec().into())
-    }
 }
 
 /// The elements of an array; `None` is null.
@@ -369,6 +348,7 @@ fn read_array<T: Wire>(cx: Cx, input: &mut Reader) -> Result<Option<Vec<T>>, Dec
     }
     let mut elements = Vec::with_capacity(count.min(left / size_of::<T>().max(1) + 1));
     for _ in 0..count {
+        input.charge(size_of::<T>())?;
         elements.push(T::read(cx, input)?);
     }
     Ok(Some(elements))
@@ -389,21 +369,6 @@ impl<T: Wire> Wire for Option<Vec<T>> {
     fn is_null(&self) -> bool {
         self.is_none()
     }
-    #[cfg(test)]
-    fn to_json(&self, cx: Cx) -> serde_json::Value {
-        self.as_ref().map(|v| v.iter().map(|e| e.to_json(cx)).collect::<Vec<_>>()).into()
-    }
-    #[cfg(test)]
-    fn from_json(cx: Cx, json: &serde_json::Value) -> Self {
-        json.as_array().map(|v| v.iter().map(|e| T::from_json(cx, e)).collect())
-    }
-    #[cfg(test)]
-    fn arbitrary(cx: Cx, nullable: bool, random: &mut super::tests::Random) -> Self {
-        if nullable && random.below(4) == 0 {
-            return None;
-        }
-        Some((0..random.below(4)).map(|_| T::arbitrary(cx, false, random)).collect())
-    }
 }
 
 /// A type that can be null has a twin that cannot: the same on the wire, but null is an error.
@@ -416,19 +381,6 @@ macro_rules! never_null {
             }
             fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError> {
                 Option::<$type>::read(cx, input)?.ok_or_else(|| input.error(DecodeErrorKind::Null))
-            }
-            #[cfg(test)]
-            fn to_json(&self, cx: Cx) -> serde_json::Value {
-                let $value = self;
-                $value.json(cx)
-            }
-            #[cfg(test)]
-            fn from_json(cx: Cx, json: &serde_json::Value) -> Self {
-                Option::<$type>::from_json(cx, json).unwrap()
-            }
-            #[cfg(test)]
-            fn arbitrary(cx: Cx, _: bool, random: &mut super::tests::Random) -> Self {
-                Option::<$type>::arbitrary(cx, false, random).unwrap()
             }
         }
     )*};
@@ -452,33 +404,6 @@ never_null! {
     [T: Wire] Vec<T>, |elements, cx, out| write_array(Some(elements), cx, out);
 }
 
-/// JSON of the types that are never null.
-#[cfg(test)]
-trait Json {
-    fn json(&self, cx: Cx) -> serde_json::Value;
-}
-
-#[cfg(test)]
-impl Json for String {
-    fn json(&self, _: Cx) -> serde_json::Value {
-        self.clone().into()
-    }
-}
-
-#[cfg(test)]
-impl Json for Bytes {
-    fn json(&self, _: Cx) -> serde_json::Value {
-        super::tests::base64(self).into()
-    }
-}
-
-#[cfg(test)]
-impl<T: Wire> Json for Vec<T> {
-    fn json(&self, cx: Cx) -> serde_json::Value {
-        self.iter().map(|e| e.to_json(cx)).collect()
-    }
-}
-
 /// The tagged fields that end a flexible struct, in the order of their tags (KIP-482).
 pub(crate) fn write_tagged(mut tagged: Vec<(u32, Bytes)>, unknown: &[(u32, Bytes)], out: &mut BytesMut) {
     tagged.extend_from_slice(unknown);
@@ -491,8 +416,8 @@ pub(crate) fn write_tagged(mut tagged: Vec<(u32, Bytes)>, unknown: &[(u32, Bytes
     }
 }
 
-/// The tagged fields at the end of a flexible struct, as slices.
-pub(crate) fn read_tagged(input: &mut Reader) -> Result<Vec<(u32, Bytes)>, DecodeError> {
+/// The tagged fields at the end of a flexible struct, one reader each.
+pub(crate) fn read_tagged(input: &mut Reader) -> Result<Vec<(u32, Reader)>, DecodeError> {
     let count = input.unsigned_varint()? as usize;
     let left = input.remaining();
     if count > left {
@@ -500,9 +425,19 @@ pub(crate) fn read_tagged(input: &mut Reader) -> Result<Vec<(u32, Bytes)>, Decod
     }
     let mut tagged = Vec::new();
     for _ in 0..count {
+        input.charge(size_of::<(u32, Reader)>())?;
         let tag = input.unsigned_varint()?;
         let length = input.unsigned_varint()? as usize;
-        tagged.push((tag, input.take(length)?));
+        tagged.push((tag, input.part(length)?));
     }
     Ok(tagged)
+}
+
+/// The value of a tagged field, which must fill its bytes; its memory is paid by the message.
+pub(crate) fn read_tagged_value<T: Wire>(cx: Cx, message: &mut Reader, field: &mut Reader) -> Result<T, DecodeError> {
+    field.budget = message.budget;
+    let value = T::read(cx, field)?;
+    message.budget = field.budget;
+    field.finish()?;
+    Ok(value)
 }

@@ -1,0 +1,87 @@
+//! Every message at every version: round trips, hostile bytes, other clients' bytes, another implementation.
+
+mod arbitrary;
+mod conformance;
+mod hostile;
+mod oracle;
+mod roundtrip;
+
+use std::fmt::Debug;
+use std::ops::RangeInclusive;
+
+use bytes::{Bytes, BytesMut};
+
+pub(crate) use arbitrary::{Arbitrary, Random};
+
+use super::types::Cx;
+use super::*;
+
+/// What a message under test can do.
+trait Tested: Message + JsonMessage + Arbitrary + Debug + PartialEq {
+    fn bytes(&self, version: i16) -> Bytes {
+        let mut out = BytesMut::new();
+        self.encode(version, &mut out).unwrap();
+        out.freeze()
+    }
+
+    /// The message, if it takes all the bytes.
+    fn of_bytes(version: i16, bytes: &Bytes) -> Result<Self, DecodeError> {
+        let mut input = Reader::new(bytes.clone());
+        let message = Self::decode(version, &mut input)?;
+        input.finish()?;
+        Ok(message)
+    }
+}
+
+impl<M: Message + JsonMessage + Arbitrary + Debug + PartialEq> Tested for M {}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Request,
+    Response,
+}
+
+/// A check of one message type.
+trait Check {
+    fn message<M: Tested>(&mut self, api: ApiKey, kind: Kind, flexible: i16, versions: RangeInclusive<i16>);
+}
+
+fn both<R: Request + Tested>(check: &mut impl Check)
+where
+    R::Response: Tested,
+{
+    check.message::<R>(R::KEY, Kind::Request, R::FLEXIBLE, R::MIN_VERSION..=R::MAX_VERSION);
+    check.message::<R::Response>(R::KEY, Kind::Response, R::FLEXIBLE, R::MIN_VERSION..=R::MAX_VERSION);
+}
+
+/// Runs a check on one API.
+fn one(api: ApiKey, check: &mut impl Check) {
+    match api {
+        ApiKey::Produce => both::<ProduceRequest>(check),
+        ApiKey::Fetch => both::<FetchRequest>(check),
+        ApiKey::ListOffsets => both::<ListOffsetsRequest>(check),
+        ApiKey::Metadata => both::<MetadataRequest>(check),
+        ApiKey::OffsetCommit => both::<OffsetCommitRequest>(check),
+        ApiKey::OffsetFetch => both::<OffsetFetchRequest>(check),
+        ApiKey::FindCoordinator => both::<FindCoordinatorRequest>(check),
+        ApiKey::JoinGroup => both::<JoinGroupRequest>(check),
+        ApiKey::Heartbeat => both::<HeartbeatRequest>(check),
+        ApiKey::LeaveGroup => both::<LeaveGroupRequest>(check),
+        ApiKey::SyncGroup => both::<SyncGroupRequest>(check),
+        ApiKey::ApiVersions => both::<ApiVersionsRequest>(check),
+        ApiKey::CreateTopics => both::<CreateTopicsRequest>(check),
+        ApiKey::DeleteTopics => both::<DeleteTopicsRequest>(check),
+        ApiKey::InitProducerId => both::<InitProducerIdRequest>(check),
+    }
+}
+
+/// Runs a check on every API.
+fn all(check: &mut impl Check) {
+    for api in ApiKey::ALL {
+        one(*api, check);
+    }
+}
+
+fn sample<M: Tested>(version: i16, flexible: i16, seed: u64) -> M {
+    M::arbitrary(Cx { version, flexible: version >= flexible }, false, &mut Random::new(seed))
+}

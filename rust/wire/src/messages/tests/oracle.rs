@@ -1,0 +1,58 @@
+//! The kafka-protocol crate reads what we write, and writes the same bytes.
+
+use kafka_protocol::messages as theirs;
+use kafka_protocol::protocol::{Decodable, Encodable, Message as TheirMessage};
+
+use super::*;
+
+/// Reads with their decoder, writes with their encoder: our bytes must come out. Returns the number of versions.
+fn agree<Ours: Tested, Theirs: TheirMessage + Decodable + Encodable>(api: ApiKey, flexible: i16, max: i16) -> usize {
+    let versions = Theirs::VERSIONS.min..=Theirs::VERSIONS.max.min(max);
+    for version in versions.clone() {
+        for seed in 0..24 {
+            let bytes = sample::<Ours>(version, flexible, seed).bytes(version);
+            let what = format!("{api:?} v{version}, seed {seed}");
+            let mut input = bytes.clone();
+            let read = Theirs::decode(&mut input, version).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!(input.is_empty(), "{what}: {} bytes are left", input.len());
+            let mut out = BytesMut::new();
+            read.encode(&mut out, version).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert_eq!(out.freeze(), bytes, "{what}");
+        }
+    }
+    versions.count()
+}
+
+macro_rules! oracle {
+    ($($request:ident => $response:ident,)*) => {
+        #[test]
+        fn kafka_protocol_agrees() {
+            let mut versions = 0;
+            $(
+                let (api, flexible, max) = ($request::KEY, $request::FLEXIBLE, $request::MAX_VERSION);
+                versions += agree::<$request, theirs::$request>(api, flexible, max);
+                versions += agree::<$response, theirs::$response>(api, flexible, max);
+            )*
+            eprintln!("kafka-protocol agrees on {versions} versions of messages");
+            assert!(versions > 200, "only {versions}");
+        }
+    };
+}
+
+oracle! {
+    ProduceRequest => ProduceResponse,
+    FetchRequest => FetchResponse,
+    ListOffsetsRequest => ListOffsetsResponse,
+    MetadataRequest => MetadataResponse,
+    OffsetCommitRequest => OffsetCommitResponse,
+    OffsetFetchRequest => OffsetFetchResponse,
+    FindCoordinatorRequest => FindCoordinatorResponse,
+    JoinGroupRequest => JoinGroupResponse,
+    HeartbeatRequest => HeartbeatResponse,
+    LeaveGroupRequest => LeaveGroupResponse,
+    SyncGroupRequest => SyncGroupResponse,
+    ApiVersionsRequest => ApiVersionsResponse,
+    CreateTopicsRequest => CreateTopicsResponse,
+    DeleteTopicsRequest => DeleteTopicsResponse,
+    InitProducerIdRequest => InitProducerIdResponse,
+}
