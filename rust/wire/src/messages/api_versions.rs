@@ -1,15 +1,18 @@
-//! ApiVersions.
+//! ApiVersions: what a broker speaks.
+//!
+//! 3 tells the broker who asks (KIP-511) and has features (KIP-584); 4 allows features that start at version 0. An
+//! old broker answers version 0 whatever was asked: see `frame::decode_api_versions`.
 
 request! { ApiVersions = 18, versions 0..=4, flexible 3, ApiVersionsRequest => ApiVersionsResponse }
 
 messages! {
-    /// The request as a whole.
+    /// What is asked.
     struct ApiVersionsRequest {
         client_software_name: String => 3.., [ignorable];
         client_software_version: String => 3.., [ignorable];
     }
 
-    /// The response as a whole.
+    /// What is answered.
     struct ApiVersionsResponse {
         error_code: i16 => 0..;
         api_keys: Vec<ApiVersion> => 0..;
@@ -20,21 +23,21 @@ messages! {
         zk_migration_ready: bool => 3.., tag 3, [ignorable];
     }
 
-    /// An api version.
+    /// The versions of one API.
     struct ApiVersion {
         api_key: i16 => 0..;
         min_version: i16 => 0..;
         max_version: i16 => 0..;
     }
 
-    /// A supported feature key.
+    /// A feature that the broker supports.
     struct SupportedFeatureKey {
         name: String => 3..;
         min_version: i16 => 3..;
         max_version: i16 => 3..;
     }
 
-    /// A finalized feature key.
+    /// A feature at its cluster-wide level.
     struct FinalizedFeatureKey {
         name: String => 3..;
         max_version_level: i16 => 3..;

@@ -1,18 +1,21 @@
 //! CreateTopics.
+//!
+//! 0 and 1 are gone since Kafka 4.0; 1 can validate only; 4 lets the broker choose partitions and replicas, written
+//! -1 (KIP-464); 5 returns the topic's configuration (KIP-525); 6 may be throttled (KIP-599); 7 returns topic ids.
 
 use super::types::Uuid;
 
 request! { CreateTopics = 19, versions 0..=7, flexible 5, CreateTopicsRequest => CreateTopicsResponse }
 
 messages! {
-    /// The request as a whole.
+    /// What is asked.
     struct CreateTopicsRequest {
         topics: Vec<CreatableTopic> => 0..;
         timeout_ms: i32 = 60000 => 0..;
         validate_only: bool => 1..;
     }
 
-    /// A creatable topic.
+    /// A topic to create.
     struct CreatableTopic {
         name: String => 0..;
         num_partitions: i32 => 0..;
@@ -21,25 +24,25 @@ messages! {
         configs: Vec<CreatableTopicConfig> => 0..;
     }
 
-    /// A creatable replica assignment.
+    /// The brokers of one partition.
     struct CreatableReplicaAssignment {
         partition_index: i32 => 0..;
         broker_ids: Vec<i32> => 0..;
     }
 
-    /// A creatable topic config.
+    /// A configuration of the topic to create.
     struct CreatableTopicConfig {
         name: String => 0..;
         value: Option<String> => 0..;
     }
 
-    /// The response as a whole.
+    /// What is answered.
     struct CreateTopicsResponse {
         throttle_time_ms: i32 => 2.., [ignorable];
         topics: Vec<CreatableTopicResult> => 0..;
     }
 
-    /// A creatable topic result.
+    /// What became of one topic.
     struct CreatableTopicResult {
         name: String => 0..;
         topic_id: Uuid => 7.., [ignorable];
@@ -51,7 +54,7 @@ messages! {
         configs: Option<Vec<CreatableTopicConfigs>> => 5.., [ignorable];
     }
 
-    /// A creatable topic configs.
+    /// A configuration of the topic created.
     struct CreatableTopicConfigs {
         name: String => 5..;
         value: Option<String> => 5..;

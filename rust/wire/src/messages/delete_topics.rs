@@ -1,30 +1,33 @@
 //! DeleteTopics.
+//!
+//! 0 is gone since Kafka 4.0; 5 has error messages and may be throttled (KIP-599); 6 takes names or ids in `topics`
+//! (KIP-516), earlier versions only names in `topic_names`.
 
 use super::types::Uuid;
 
 request! { DeleteTopics = 20, versions 0..=6, flexible 4, DeleteTopicsRequest => DeleteTopicsResponse }
 
 messages! {
-    /// The request as a whole.
+    /// What is asked.
     struct DeleteTopicsRequest {
         topics: Vec<DeleteTopicState> => 6..;
         topic_names: Vec<String> => 0..=5, [ignorable];
         timeout_ms: i32 => 0..;
     }
 
-    /// A delete topic state.
+    /// A topic to delete, by name or by id.
     struct DeleteTopicState {
         name: Option<String> => 6..;
         topic_id: Uuid => 6..;
     }
 
-    /// The response as a whole.
+    /// What is answered.
     struct DeleteTopicsResponse {
         throttle_time_ms: i32 => 1.., [ignorable];
         responses: Vec<DeletableTopicResult> => 0..;
     }
 
-    /// A deletable topic result.
+    /// What became of one topic.
     struct DeletableTopicResult {
         name: Option<String> => 0.., nullable 6..;
         topic_id: Uuid => 6.., [ignorable];

@@ -1,4 +1,9 @@
-//! Fetch.
+//! Fetch: record batches of partitions.
+//!
+//! 0-3 are gone since Kafka 4.0; 4 is the first with record batches and read_committed (KIP-98); 7 has sessions
+//! (KIP-227); 9 fences by leader epoch (KIP-320); 10 allows zstd (KIP-110); 11 reads from the closest replica
+//! (KIP-392); 12 reports diverging logs (KIP-595); 13 names topics by id (KIP-516); 15 has the replica's state
+//! (KIP-903); 16 hints at the new leader (KIP-951); 17 (KIP-853) and 18 (KIP-1166) are for replicas.
 
 use bytes::Bytes;
 
@@ -7,7 +12,7 @@ use super::types::Uuid;
 request! { Fetch = 1, versions 0..=18, flexible 12, FetchRequest => FetchResponse }
 
 messages! {
-    /// The request as a whole.
+    /// What is asked.
     struct FetchRequest {
         cluster_id: Option<String> => 12.., tag 0, [ignorable];
         replica_id: i32 = -1 => 0..=14;
@@ -23,20 +28,20 @@ messages! {
         rack_id: String => 11.., [ignorable];
     }
 
-    /// A replica state.
+    /// Which replica asks; a client is none.
     struct ReplicaState {
         replica_id: i32 = -1 => 15..;
         replica_epoch: i64 = -1 => 15..;
     }
 
-    /// A fetch topic.
+    /// The partitions of one topic.
     struct FetchTopic {
         topic: String => 0..=12, [ignorable];
         topic_id: Uuid => 13.., [ignorable];
         partitions: Vec<FetchPartition> => 0..;
     }
 
-    /// A fetch partition.
+    /// From where to read, and how much.
     struct FetchPartition {
         partition: i32 => 0..;
         current_leader_epoch: i32 = -1 => 9.., [ignorable];
@@ -48,14 +53,14 @@ messages! {
         high_watermark: i64 = i64::MAX => 18.., tag 1, [ignorable];
     }
 
-    /// A forgotten topic.
+    /// Partitions to drop from the session.
     struct ForgottenTopic {
         topic: String => 7..=12, [ignorable];
         topic_id: Uuid => 13.., [ignorable];
         partitions: Vec<i32> => 7..;
     }
 
-    /// The response as a whole.
+    /// What is answered.
     struct FetchResponse {
         throttle_time_ms: i32 => 1.., [ignorable];
         error_code: i16 => 7.., [ignorable];
@@ -64,14 +69,14 @@ messages! {
         node_endpoints: Vec<NodeEndpoint> => 16.., tag 0;
     }
 
-    /// A fetchable topic response.
+    /// What was read of one topic.
     struct FetchableTopicResponse {
         topic: String => 0..=12, [ignorable];
         topic_id: Uuid => 13.., [ignorable];
         partitions: Vec<PartitionData> => 0..;
     }
 
-    /// A partition data.
+    /// What was read of one partition.
     struct PartitionData {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;
@@ -86,31 +91,31 @@ messages! {
         records: Option<Bytes> => 0..;
     }
 
-    /// An epoch end offset.
+    /// Where the reader's log parted from the leader's.
     struct EpochEndOffset {
         epoch: i32 = -1 => 12..;
         end_offset: i64 = -1 => 12..;
     }
 
-    /// A leader id and epoch.
+    /// The leader now.
     struct LeaderIdAndEpoch {
         leader_id: i32 = -1 => 12..;
         leader_epoch: i32 = -1 => 12..;
     }
 
-    /// A snapshot id.
+    /// The snapshot to read instead.
     struct SnapshotId {
         end_offset: i64 = -1 => 0..;
         epoch: i32 = -1 => 0..;
     }
 
-    /// An aborted transaction.
+    /// A producer whose records, from this offset to its abort marker, are void.
     struct AbortedTransaction {
         producer_id: i64 => 4..;
         first_offset: i64 => 4..;
     }
 
-    /// A node endpoint.
+    /// The address of a leader that is named here.
     struct NodeEndpoint {
         node_id: i32 => 16..;
         host: String => 16..;

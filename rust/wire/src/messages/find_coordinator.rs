@@ -1,16 +1,18 @@
-//! FindCoordinator.
+//! FindCoordinator: the broker that keeps a group or a transactional id.
+//!
+//! 0 knows groups only; 4 asks for several keys at once (KIP-699); 6 knows share groups (KIP-932).
 
 request! { FindCoordinator = 10, versions 0..=6, flexible 3, FindCoordinatorRequest => FindCoordinatorResponse }
 
 messages! {
-    /// The request as a whole.
+    /// What is asked.
     struct FindCoordinatorRequest {
         key: String => 0..=3;
         key_type: i8 => 1..;
         coordinator_keys: Vec<String> => 4..;
     }
 
-    /// The response as a whole.
+    /// What is answered.
     struct FindCoordinatorResponse {
         throttle_time_ms: i32 => 1.., [ignorable];
         error_code: i16 => 0..=3;
@@ -21,7 +23,7 @@ messages! {
         coordinators: Vec<Coordinator> => 4..;
     }
 
-    /// A coordinator.
+    /// The coordinator of one key.
     struct Coordinator {
         key: String => 4..;
         node_id: i32 => 4..;

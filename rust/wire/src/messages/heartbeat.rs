@@ -1,9 +1,11 @@
-//! Heartbeat.
+//! Heartbeat: a member is alive.
+//!
+//! 3 has static members (KIP-345).
 
 request! { Heartbeat = 12, versions 0..=4, flexible 4, HeartbeatRequest => HeartbeatResponse }
 
 messages! {
-    /// The request as a whole.
+    /// What is asked.
     struct HeartbeatRequest {
         group_id: String => 0..;
         generation_id: i32 => 0..;
@@ -11,7 +13,7 @@ messages! {
         group_instance_id: Option<String> => 3..;
     }
 
-    /// The response as a whole.
+    /// What is answered.
     struct HeartbeatResponse {
         throttle_time_ms: i32 => 1.., [ignorable];
         error_code: i16 => 0..;

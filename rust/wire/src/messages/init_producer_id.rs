@@ -1,9 +1,12 @@
-//! InitProducerId.
+//! InitProducerId: the id and epoch of an idempotent or transactional producer.
+//!
+//! 3 can bump the epoch of an id that it names (KIP-360); 4 may answer PRODUCER_FENCED (KIP-588); 6 has two-phase
+//! commit (KIP-939).
 
 request! { InitProducerId = 22, versions 0..=6, flexible 2, InitProducerIdRequest => InitProducerIdResponse }
 
 messages! {
-    /// The request as a whole.
+    /// What is asked.
     struct InitProducerIdRequest {
         transactional_id: Option<String> => 0..;
         transaction_timeout_ms: i32 => 0..;
@@ -13,7 +16,7 @@ messages! {
         keep_prepared_txn: bool => 6..;
     }
 
-    /// The response as a whole.
+    /// What is answered.
     struct InitProducerIdResponse {
         throttle_time_ms: i32 => 0.., [ignorable];
         error_code: i16 => 0..;

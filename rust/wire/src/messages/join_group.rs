@@ -1,11 +1,14 @@
-//! JoinGroup.
+//! JoinGroup: a member enters the classic rebalance.
+//!
+//! From 4 on the first request only fetches a member id (KIP-394); 5 has static members (KIP-345); 7 names the
+//! protocol type (KIP-559); 8 has a reason (KIP-800); 9 lets a returning static leader skip the assignment (KIP-814).
 
 use bytes::Bytes;
 
 request! { JoinGroup = 11, versions 0..=9, flexible 6, JoinGroupRequest => JoinGroupResponse }
 
 messages! {
-    /// The request as a whole.
+    /// What is asked.
     struct JoinGroupRequest {
         group_id: String => 0..;
         session_timeout_ms: i32 => 0..;
@@ -17,13 +20,13 @@ messages! {
         reason: Option<String> => 8.., [ignorable];
     }
 
-    /// A join group request protocol.
+    /// An assignor that the member knows, with its metadata.
     struct JoinGroupRequestProtocol {
         name: String => 0..;
         metadata: Bytes => 0..;
     }
 
-    /// The response as a whole.
+    /// What is answered.
     struct JoinGroupResponse {
         throttle_time_ms: i32 => 2.., [ignorable];
         error_code: i16 => 0..;
@@ -36,7 +39,7 @@ messages! {
         members: Vec<JoinGroupResponseMember> => 0..;
     }
 
-    /// A join group response member.
+    /// A member, for the leader to assign to.
     struct JoinGroupResponseMember {
         member_id: String => 0..;
         group_instance_id: Option<String> => 5.., [ignorable];

@@ -1,9 +1,14 @@
-//! ListOffsets.
+//! ListOffsets: offsets by timestamp, or at either end.
+//!
+//! 0 asks for several offsets and is gone since Kafka 4.0; 2 has the isolation level (KIP-98); 4 fences by leader
+//! epoch (KIP-320). Special timestamps come with versions: 7 the record of the highest one (KIP-734), 8 the start of
+//! the local log (KIP-405), 9 the end of the tiered log (KIP-1005), 11 the first offset not uploaded yet (KIP-1023).
+//! 10 has a timeout (KIP-1075). A client must set `replica_id` to -1: its default is 0, a broker's id.
 
 request! { ListOffsets = 2, versions 0..=11, flexible 6, ListOffsetsRequest => ListOffsetsResponse }
 
 messages! {
-    /// The request as a whole.
+    /// What is asked.
     struct ListOffsetsRequest {
         replica_id: i32 => 0..;
         isolation_level: i8 => 2..;
@@ -11,13 +16,13 @@ messages! {
         timeout_ms: i32 => 10.., [ignorable];
     }
 
-    /// A list offsets topic.
+    /// The partitions of one topic.
     struct ListOffsetsTopic {
         name: String => 0..;
         partitions: Vec<ListOffsetsPartition> => 0..;
     }
 
-    /// A list offsets partition.
+    /// The timestamp to look for, or a negative number with a meaning.
     struct ListOffsetsPartition {
         partition_index: i32 => 0..;
         current_leader_epoch: i32 = -1 => 4.., [ignorable];
@@ -25,19 +30,19 @@ messages! {
         max_num_offsets: i32 = 1 => 0..=0;
     }
 
-    /// The response as a whole.
+    /// What is answered.
     struct ListOffsetsResponse {
         throttle_time_ms: i32 => 2.., [ignorable];
         topics: Vec<ListOffsetsTopicResponse> => 0..;
     }
 
-    /// A list offsets topic response.
+    /// The offsets of one topic.
     struct ListOffsetsTopicResponse {
         name: String => 0..;
         partitions: Vec<ListOffsetsPartitionResponse> => 0..;
     }
 
-    /// A list offsets partition response.
+    /// The offset of one partition.
     struct ListOffsetsPartitionResponse {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

@@ -12,10 +12,10 @@
 //! }
 //! ```
 //!
-//! A field is `name: Type [= default] => versions [, nullable versions] [, tag number] [, [ignorable]];`. An `Option` may be
-//! null in all its versions unless `nullable` says from when, and is null by default. A tagged field is sent only when it differs from its
-//! default (KIP-482). A field that a version lacks is left out if it has its default or is `[ignorable]`, and is an
-//! encode error otherwise.
+//! A field is `name: Type [= default] => versions [, nullable versions] [, tag number] [, [ignorable]];`. An `Option`
+//! may be null in all its versions unless `nullable` says from when, and is null by default. A tagged field is sent
+//! only when it differs from its default (KIP-482). A field that a version lacks is left out if it has its default or
+//! is `[ignorable]`, and is an encode error otherwise.
 
 /// Gives a request its key, versions and response.
 macro_rules! request {

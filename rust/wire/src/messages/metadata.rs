@@ -1,11 +1,16 @@
-//! Metadata.
+//! Metadata: brokers, topics, leaders.
+//!
+//! In version 0 an empty list of topics asks for all of them, later null does, which is the default here. 4 can keep
+//! a broker from creating topics; 7 has leader epochs (KIP-320); 8 authorized operations (KIP-430), of the cluster
+//! only until 10 (KIP-700); 10 topic ids, which can be asked for from 12 on (KIP-516); 13 an error for the whole
+//! response (KIP-1102).
 
 use super::types::Uuid;
 
 request! { Metadata = 3, versions 0..=13, flexible 9, MetadataRequest => MetadataResponse }
 
 messages! {
-    /// The request as a whole.
+    /// What is asked.
     struct MetadataRequest {
         topics: Option<Vec<MetadataRequestTopic>> => 0.., nullable 1..;
         allow_auto_topic_creation: bool = true => 4..;
@@ -13,13 +18,13 @@ messages! {
         include_topic_authorized_operations: bool => 8..;
     }
 
-    /// A metadata request topic.
+    /// A topic, by name or by id.
     struct MetadataRequestTopic {
         topic_id: Uuid => 10.., [ignorable];
         name: Option<String> => 0.., nullable 10..;
     }
 
-    /// The response as a whole.
+    /// What is answered.
     struct MetadataResponse {
         throttle_time_ms: i32 => 3.., [ignorable];
         brokers: Vec<MetadataResponseBroker> => 0..;
@@ -30,7 +35,7 @@ messages! {
         error_code: i16 => 13.., [ignorable];
     }
 
-    /// A metadata response broker.
+    /// A broker and its address.
     struct MetadataResponseBroker {
         node_id: i32 => 0..;
         host: String => 0..;
@@ -38,7 +43,7 @@ messages! {
         rack: Option<String> => 1.., [ignorable];
     }
 
-    /// A metadata response topic.
+    /// A topic.
     struct MetadataResponseTopic {
         error_code: i16 => 0..;
         name: Option<String> => 0.., nullable 12..;
@@ -48,7 +53,7 @@ messages! {
         topic_authorized_operations: i32 = -2147483648 => 8..;
     }
 
-    /// A metadata response partition.
+    /// A partition, its leader and replicas.
     struct MetadataResponsePartition {
         error_code: i16 => 0..;
         partition_index: i32 => 0..;

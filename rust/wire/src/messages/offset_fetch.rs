@@ -1,11 +1,15 @@
-//! OffsetFetch.
+//! OffsetFetch: a group's stored offsets.
+//!
+//! 0 reads them from ZooKeeper and is gone since Kafka 4.0; from 2 on null asks for all topics, which is the default
+//! here; 5 has the leader epoch (KIP-320); 7 can wait for open transactions (KIP-447); 8 asks for several groups
+//! (KIP-709); 9 is the first for KIP-848 groups; 10 names topics by id.
 
 use super::types::Uuid;
 
 request! { OffsetFetch = 9, versions 0..=10, flexible 6, OffsetFetchRequest => OffsetFetchResponse }
 
 messages! {
-    /// The request as a whole.
+    /// What is asked.
     struct OffsetFetchRequest {
         group_id: String => 0..=7;
         topics: Option<Vec<OffsetFetchRequestTopic>> => 0..=7, nullable 2..;
@@ -13,13 +17,13 @@ messages! {
         require_stable: bool => 7..;
     }
 
-    /// An offset fetch request topic.
+    /// The partitions of one topic, up to version 7.
     struct OffsetFetchRequestTopic {
         name: String => 0..=7;
         partition_indexes: Vec<i32> => 0..=7;
     }
 
-    /// An offset fetch request group.
+    /// What is asked of one group.
     struct OffsetFetchRequestGroup {
         group_id: String => 8..;
         member_id: Option<String> => 9.., [ignorable];
@@ -27,14 +31,14 @@ messages! {
         topics: Option<Vec<OffsetFetchRequestTopics>> => 8..;
     }
 
-    /// An offset fetch request topics.
+    /// The partitions of one topic, from version 8 on.
     struct OffsetFetchRequestTopics {
         name: String => 8..=9, [ignorable];
         topic_id: Uuid => 10.., [ignorable];
         partition_indexes: Vec<i32> => 8..;
     }
 
-    /// The response as a whole.
+    /// What is answered.
     struct OffsetFetchResponse {
         throttle_time_ms: i32 => 3.., [ignorable];
         topics: Vec<OffsetFetchResponseTopic> => 0..=7;
@@ -42,13 +46,13 @@ messages! {
         groups: Vec<OffsetFetchResponseGroup> => 8..;
     }
 
-    /// An offset fetch response topic.
+    /// The partitions of one topic, up to version 7.
     struct OffsetFetchResponseTopic {
         name: String => 0..=7;
         partitions: Vec<OffsetFetchResponsePartition> => 0..=7;
     }
 
-    /// An offset fetch response partition.
+    /// The offset of one partition, -1 if there is none, up to version 7.
     struct OffsetFetchResponsePartition {
         partition_index: i32 => 0..=7;
         committed_offset: i64 => 0..=7;
@@ -57,21 +61,21 @@ messages! {
         error_code: i16 => 0..=7;
     }
 
-    /// An offset fetch response group.
+    /// The offsets of one group.
     struct OffsetFetchResponseGroup {
         group_id: String => 8..;
         topics: Vec<OffsetFetchResponseTopics> => 8..;
         error_code: i16 => 8..;
     }
 
-    /// An offset fetch response topics.
+    /// The partitions of one topic, from version 8 on.
     struct OffsetFetchResponseTopics {
         name: String => 8..=9, [ignorable];
         topic_id: Uuid => 10.., [ignorable];
         partitions: Vec<OffsetFetchResponsePartitions> => 8..;
     }
 
-    /// An offset fetch response partitions.
+    /// The offset of one partition, -1 if there is none, from version 8 on.
     struct OffsetFetchResponsePartitions {
         partition_index: i32 => 8..;
         committed_offset: i64 => 8..;

@@ -1,4 +1,9 @@
-//! Produce.
+//! Produce: record batches for partitions.
+//!
+//! 0-2 are gone since Kafka 4.0 and carry old message formats; 3 is the first with record batches and transactional
+//! ids; 7 allows zstd (KIP-110); 8 tells which records were refused (KIP-467); 10 hints at the new leader (KIP-951);
+//! 12 adds partitions to transactions on its own (KIP-890); 13 names topics by id (KIP-516). With acks=0 there is no
+//! response.
 
 use bytes::Bytes;
 
@@ -7,7 +12,7 @@ use super::types::Uuid;
 request! { Produce = 0, versions 0..=13, flexible 9, ProduceRequest => ProduceResponse }
 
 messages! {
-    /// The request as a whole.
+    /// What is asked.
     struct ProduceRequest {
         transactional_id: Option<String> => 3..;
         acks: i16 => 0..;
@@ -15,34 +20,34 @@ messages! {
         topic_data: Vec<TopicProduceData> => 0..;
     }
 
-    /// A topic produce data.
+    /// The partitions of one topic.
     struct TopicProduceData {
         name: String => 0..=12, [ignorable];
         topic_id: Uuid => 13.., [ignorable];
         partition_data: Vec<PartitionProduceData> => 0..;
     }
 
-    /// A partition produce data.
+    /// The record batches of one partition.
     struct PartitionProduceData {
         index: i32 => 0..;
         records: Option<Bytes> => 0..;
     }
 
-    /// The response as a whole.
+    /// What is answered.
     struct ProduceResponse {
         responses: Vec<TopicProduceResponse> => 0..;
         throttle_time_ms: i32 => 1.., [ignorable];
         node_endpoints: Vec<NodeEndpoint> => 10.., tag 0;
     }
 
-    /// A topic produce response.
+    /// The partitions of one topic.
     struct TopicProduceResponse {
         name: String => 0..=12, [ignorable];
         topic_id: Uuid => 13.., [ignorable];
         partition_responses: Vec<PartitionProduceResponse> => 0..;
     }
 
-    /// A partition produce response.
+    /// What became of one partition's records.
     struct PartitionProduceResponse {
         index: i32 => 0..;
         error_code: i16 => 0..;
@@ -54,19 +59,19 @@ messages! {
         current_leader: LeaderIdAndEpoch => 10.., tag 0;
     }
 
-    /// A batch index and error message.
+    /// A record that made its batch be refused.
     struct BatchIndexAndErrorMessage {
         batch_index: i32 => 8..;
         batch_index_error_message: Option<String> => 8..;
     }
 
-    /// A leader id and epoch.
+    /// The leader now.
     struct LeaderIdAndEpoch {
         leader_id: i32 = -1 => 10..;
         leader_epoch: i32 = -1 => 10..;
     }
 
-    /// A node endpoint.
+    /// The address of a leader that is named here.
     struct NodeEndpoint {
         node_id: i32 => 10..;
         host: String => 10..;

@@ -1,11 +1,13 @@
-//! SyncGroup.
+//! SyncGroup: the leader's assignment is handed out.
+//!
+//! 3 has static members (KIP-345); 5 checks protocol type and name (KIP-559).
 
 use bytes::Bytes;
 
 request! { SyncGroup = 14, versions 0..=5, flexible 4, SyncGroupRequest => SyncGroupResponse }
 
 messages! {
-    /// The request as a whole.
+    /// What is asked.
     struct SyncGroupRequest {
         group_id: String => 0..;
         generation_id: i32 => 0..;
@@ -16,13 +18,13 @@ messages! {
         assignments: Vec<SyncGroupRequestAssignment> => 0..;
     }
 
-    /// A sync group request assignment.
+    /// What one member is assigned.
     struct SyncGroupRequestAssignment {
         member_id: String => 0..;
         assignment: Bytes => 0..;
     }
 
-    /// The response as a whole.
+    /// What is answered.
     struct SyncGroupResponse {
         throttle_time_ms: i32 => 1.., [ignorable];
         error_code: i16 => 0..;
