@@ -6,7 +6,11 @@ use kafka_protocol::protocol::{Decodable, Encodable, Message as TheirMessage};
 use super::*;
 
 /// Reads with their decoder, writes with their encoder: our bytes must come out. Returns the number of versions.
-fn agree<Ours: Tested, Theirs: TheirMessage + Decodable + Encodable>(api: ApiKey, flexible: i16, max: i16) -> usize {
+fn agree<Ours: Tested, Theirs: TheirMessage + Decodable + Encodable + Debug>(
+    api: ApiKey,
+    flexible: i16,
+    max: i16,
+) -> usize {
     let versions = Theirs::VERSIONS.min..=Theirs::VERSIONS.max.min(max);
     for version in versions.clone() {
         for seed in 0..24 {
@@ -15,6 +19,10 @@ fn agree<Ours: Tested, Theirs: TheirMessage + Decodable + Encodable>(api: ApiKey
             let mut input = bytes.clone();
             let read = Theirs::decode(&mut input, version).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert!(input.is_empty(), "{what}: {} bytes are left", input.len());
+            // A tag that they do not know they would keep and write again: only the one that we made up may be such.
+            for unknown in format!("{read:?}").split("unknown_tagged_fields: {").skip(1) {
+                assert!(unknown.starts_with('}') || unknown.starts_with("90: "), "{what}: {read:?}");
+            }
             let mut out = BytesMut::new();
             read.encode(&mut out, version).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert_eq!(out.freeze(), bytes, "{what}");
