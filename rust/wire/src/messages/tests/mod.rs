@@ -4,6 +4,7 @@ mod arbitrary;
 mod conformance;
 mod hostile;
 mod oracle;
+mod removed;
 mod roundtrip;
 
 use std::fmt::Debug;

@@ -1,0 +1,75 @@
+//! Versions that Kafka 4 removed and no other oracle here covers, byte by byte.
+
+use super::*;
+use crate::messages::{fetch, list_offsets, produce};
+
+fn check<M: Tested>(version: i16, message: &M, bytes: &[u8]) {
+    assert_eq!(&message.bytes(version)[..], bytes, "v{version}");
+    assert_eq!(M::of_bytes(version, &Bytes::copy_from_slice(bytes)).as_ref(), Ok(message), "v{version}");
+}
+
+#[test]
+fn list_offsets_0_asks_for_several_offsets() {
+    use list_offsets::*;
+    let partition =
+        ListOffsetsPartition { partition_index: 2, timestamp: -1, max_num_offsets: 3, ..Default::default() };
+    let topic = ListOffsetsTopic { name: "t".into(), partitions: vec![partition], ..Default::default() };
+    let request = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
+    let bytes = b"\xff\xff\xff\xff\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x02\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x03";
+    check(0, &request, bytes);
+    let partition =
+        ListOffsetsPartitionResponse { partition_index: 2, old_style_offsets: vec![9, 0], ..Default::default() };
+    let topic = ListOffsetsTopicResponse { name: "t".into(), partitions: vec![partition], ..Default::default() };
+    let response = ListOffsetsResponse { topics: vec![topic], ..Default::default() };
+    let bytes = b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x02\0\0\0\0\0\x02\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\0";
+    check(0, &response, bytes);
+}
+
+#[test]
+fn produce_0_to_2() {
+    use produce::*;
+    let partition = PartitionProduceData { index: 1, records: Some(Bytes::from_static(b"set")), ..Default::default() };
+    let topic = TopicProduceData { name: "t".into(), partition_data: vec![partition], ..Default::default() };
+    let request = ProduceRequest { acks: -1, timeout_ms: 5, topic_data: vec![topic], ..Default::default() };
+    for version in 0..=2 {
+        let bytes = b"\xff\xff\0\0\0\x05\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x01\0\0\0\x03set";
+        check(version, &request, bytes);
+    }
+    let answer = |log_append_time_ms, throttle_time_ms| {
+        let partition = PartitionProduceResponse { index: 1, base_offset: 7, log_append_time_ms, ..Default::default() };
+        let partition_responses = vec![partition];
+        let topic = TopicProduceResponse { name: "t".into(), partition_responses, ..Default::default() };
+        ProduceResponse { responses: vec![topic], throttle_time_ms, ..Default::default() }
+    };
+    let start = b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0\0\0\x07";
+    check(0, &answer(-1, 0), start);
+    check(1, &answer(-1, 6), &[&start[..], b"\0\0\0\x06"].concat());
+    check(2, &answer(8, 6), &[&start[..], b"\0\0\0\0\0\0\0\x08\0\0\0\x06"].concat());
+}
+
+#[test]
+fn fetch_0_to_3() {
+    use fetch::*;
+    let request = |max_bytes| {
+        let partition = FetchPartition { partition: 1, fetch_offset: 7, partition_max_bytes: 64, ..Default::default() };
+        let topic = FetchTopic { topic: "t".into(), partitions: vec![partition], ..Default::default() };
+        FetchRequest { max_wait_ms: 5, min_bytes: 1, max_bytes, topics: vec![topic], ..Default::default() }
+    };
+    let start = b"\xff\xff\xff\xff\0\0\0\x05\0\0\0\x01";
+    let rest = b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0\x07\0\0\0\x40";
+    for version in 0..=2 {
+        check(version, &request(i32::MAX), &[&start[..], rest].concat());
+    }
+    check(3, &request(256), &[&start[..], b"\0\0\x01\0", rest].concat());
+    let answer = |throttle_time_ms| {
+        let records = Some(Bytes::from_static(b"set"));
+        let partition = PartitionData { partition_index: 1, high_watermark: 9, records, ..Default::default() };
+        let topic = FetchableTopicResponse { topic: "t".into(), partitions: vec![partition], ..Default::default() };
+        FetchResponse { throttle_time_ms, responses: vec![topic], ..Default::default() }
+    };
+    let rest = b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0\0\0\x09\0\0\0\x03set";
+    check(0, &answer(0), rest);
+    for version in 1..=3 {
+        check(version, &answer(6), &[&b"\0\0\0\x06"[..], rest].concat());
+    }
+}
