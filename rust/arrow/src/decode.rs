@@ -135,7 +135,7 @@ impl DecodeError {
 pub enum DecodeCause {
     /// A batch is bad.
     #[error(transparent)]
-    Batch(#[from] BatchError),
+    Batch(Box<BatchError>),
     /// The data does not fit into one Arrow batch.
     #[error("{bytes} bytes of records do not fit into one Arrow batch (limit {limit}); give the data in smaller parts")]
     TooLarge {
@@ -147,6 +147,12 @@ pub enum DecodeCause {
     /// Arrow refuses the columns.
     #[error("Arrow: {0}")]
     Arrow(#[from] ArrowError),
+}
+
+impl From<BatchError> for DecodeCause {
+    fn from(error: BatchError) -> Self {
+        DecodeCause::Batch(Box::new(error))
+    }
 }
 
 /// Decodes the record batches of several partitions into one Arrow batch after the other.
@@ -387,6 +393,9 @@ impl<C: ValueColumn> Walker<C> {
     }
 
     fn codec(&self, batch: &Batch) -> Result<Codec, BatchError> {
+        if batch.bytes().len() == HEADER_LEN {
+            return Ok(Codec::None); // compaction left no records to compress
+        }
         let id = batch.header.codec_id();
         Codec::from_attributes(id).map_err(|_| batch.error(BatchErrorKind::Codec { id }))
     }

@@ -1,20 +1,20 @@
 //! Codecs of record batches, output capped.
-pub mod gzip;
-pub mod lz4;
-pub mod snappy;
-pub mod zstd;
+mod gzip;
+mod lz4;
+mod snappy;
+mod zstd;
 
 /// A codec of record batches.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Codec {
     /// Not compressed.
     #[default]
     None,
     /// gzip.
     Gzip,
-    /// snappy.
+    /// snappy, written in the framing of the Java client, read with and without it.
     Snappy,
-    /// lz4.
+    /// lz4 frames.
     Lz4,
     /// zstd.
     Zstd,
@@ -25,14 +25,51 @@ pub enum Codec {
 #[non_exhaustive]
 pub enum CompressionError {
     /// Codec bits without a meaning.
-    #[error("compression codec {0} is unknown")]
+    #[error("compression codec {0} is unknown (Kafka has 0 to 4)")]
     UnknownCodec(i16),
-    /// A codec that is not there yet.
-    #[error("codec {0:?} is not supported yet")]
-    Unsupported(Codec),
+    /// A name without a meaning.
+    #[error("compression {0:?} is unknown; it is one of none, gzip, snappy, lz4, zstd")]
+    UnknownName(String),
+    /// A level that the codec does not have.
+    #[error("{} has no level {level}; {range}", codec.name())]
+    Level {
+        /// The codec.
+        codec: Codec,
+        /// The level asked for.
+        level: i32,
+        /// The levels there are.
+        range: &'static str,
+    },
+    /// The compressed bytes are damaged.
+    #[error("{} data is corrupt: {what}", codec.name())]
+    Corrupt {
+        /// The codec.
+        codec: Codec,
+        /// What is wrong.
+        what: String,
+    },
+    /// The output would be larger than allowed.
+    #[error("{} data decompresses to more than the {cap} bytes allowed", codec.name())]
+    TooLarge {
+        /// The codec.
+        codec: Codec,
+        /// What is allowed.
+        cap: usize,
+    },
+    /// The codec's library failed.
+    #[error("{} failed: {what}", codec.name())]
+    Failed {
+        /// The codec.
+        codec: Codec,
+        /// Its words.
+        what: String,
+    },
 }
 
 impl Codec {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Codec; 5] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
+
     /// The codec that a batch's attributes name.
     pub fn from_attributes(attributes: i16) -> Result<Codec, CompressionError> {
         Ok(match attributes & 7 {
@@ -45,52 +82,151 @@ impl Codec {
         })
     }
 
+    /// The codec of this name.
+    pub fn from_name(name: &str) -> Result<Codec, CompressionError> {
+        let found = Codec::ALL.into_iter().find(|codec| codec.name() == name);
+        found.ok_or_else(|| CompressionError::UnknownName(name.to_owned()))
+    }
+
+    /// Kafka's name for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Codec::None => "none",
+            Codec::Gzip => "gzip",
+            Codec::Snappy => "snappy",
+            Codec::Lz4 => "lz4",
+            Codec::Zstd => "zstd",
+        }
+    }
+
     /// Kafka's number for it.
     pub fn id(self) -> i16 {
         self as i16
     }
+
+    fn corrupt(self, what: impl Into<String>) -> CompressionError {
+        CompressionError::Corrupt { codec: self, what: what.into() }
+    }
 }
 
-/// Compresses with one codec.
+/// Compresses with one codec; its contexts are reused.
 #[derive(Debug)]
-pub struct Compressor(Codec);
+pub struct Compressor(Inner);
+
+#[derive(Debug)]
+enum Inner {
+    None,
+    Gzip(gzip::Compress),
+    Snappy(Box<snappy::Compress>),
+    Lz4(lz4::Compress),
+    Zstd(zstd::Compress),
+}
 
 impl Compressor {
     /// For `codec` at `level`, or its default level.
-    pub fn new(codec: Codec, _level: Option<i32>) -> Result<Compressor, CompressionError> {
-        if codec == Codec::None { Ok(Compressor(codec)) } else { Err(CompressionError::Unsupported(codec)) }
+    pub fn new(codec: Codec, level: Option<i32>) -> Result<Compressor, CompressionError> {
+        let check = |range: std::ops::RangeInclusive<i32>, words| match level {
+            Some(level) if !range.contains(&level) => Err(CompressionError::Level { codec, level, range: words }),
+            _ => Ok(()),
+        };
+        Ok(Compressor(match codec {
+            Codec::None => Inner::None,
+            Codec::Gzip => {
+                check(-1..=9, "its levels are 1 to 9, or -1 for the default")?;
+                Inner::Gzip(gzip::Compress::new(level.filter(|&level| level >= 0)))
+            }
+            Codec::Snappy => Inner::Snappy(Box::new(snappy::Compress::new())),
+            Codec::Lz4 => {
+                // Accepted for the sake of configurations that set it: there is one way to compress here.
+                check(1..=17, "its levels are 1 to 17")?;
+                Inner::Lz4(lz4::Compress::default())
+            }
+            Codec::Zstd => {
+                check(-131_072..=22, "its levels are -131072 to 22")?;
+                Inner::Zstd(zstd::Compress::new(level)?)
+            }
+        }))
     }
 
     /// The codec.
     pub fn codec(&self) -> Codec {
-        self.0
+        match self.0 {
+            Inner::None => Codec::None,
+            Inner::Gzip(_) => Codec::Gzip,
+            Inner::Snappy(_) => Codec::Snappy,
+            Inner::Lz4(_) => Codec::Lz4,
+            Inner::Zstd(_) => Codec::Zstd,
+        }
     }
 
     /// Appends the compressed `input` to `out`.
     pub fn compress(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), CompressionError> {
-        out.extend_from_slice(input);
-        Ok(())
+        match &mut self.0 {
+            Inner::None => {
+                out.extend_from_slice(input);
+                Ok(())
+            }
+            Inner::Gzip(gzip) => gzip.run(input, out),
+            Inner::Snappy(snappy) => snappy.run(input, out),
+            Inner::Lz4(lz4) => lz4.run(input, out),
+            Inner::Zstd(zstd) => zstd.run(input, out),
+        }
     }
 }
 
-/// Decompresses, with reused contexts.
+/// Decompresses with any codec; contexts are made when first needed, and reused.
 #[derive(Debug, Default)]
-pub struct Decompressor;
+pub struct Decompressor {
+    snappy: snappy::Decompress,
+    zstd: zstd::Decompress,
+}
 
 impl Decompressor {
-    /// Contexts are made when first needed.
+    /// Without contexts yet.
     pub fn new() -> Decompressor {
-        Decompressor
+        Decompressor::default()
     }
 
-    /// Appends the decompressed `input` to `out`, at most `cap` bytes.
+    /// Appends the decompressed `input` to `out`, at most `cap` bytes. On an error `out` may hold a part of them.
+    ///
+    /// No size that the input claims is allocated before the input has shown that it holds so much.
     pub fn decompress(
         &mut self,
         codec: Codec,
-        _input: &[u8],
-        _out: &mut Vec<u8>,
-        _cap: usize,
+        input: &[u8],
+        out: &mut Vec<u8>,
+        cap: usize,
     ) -> Result<(), CompressionError> {
-        Err(CompressionError::Unsupported(codec))
+        let mut out = Output { limit: out.len().saturating_add(cap), bytes: out, cap, codec };
+        match codec {
+            Codec::None if input.len() > cap => Err(out.too_large()),
+            Codec::None => {
+                out.bytes.extend_from_slice(input);
+                Ok(())
+            }
+            Codec::Gzip => gzip::decompress(input, &mut out),
+            Codec::Snappy => self.snappy.run(input, &mut out),
+            Codec::Lz4 => lz4::decompress(input, &mut out),
+            Codec::Zstd => self.zstd.run(input, &mut out),
+        }
+    }
+}
+
+/// Decompressed bytes, which grow up to a limit.
+struct Output<'a> {
+    bytes: &'a mut Vec<u8>,
+    limit: usize,
+    cap: usize,
+    codec: Codec,
+}
+
+impl Output<'_> {
+    fn too_large(&self) -> CompressionError {
+        CompressionError::TooLarge { codec: self.codec, cap: self.cap }
+    }
+
+    /// Bytes that may still come.
+    fn left(&self) -> usize {
+        self.limit.saturating_sub(self.bytes.len())
     }
 }

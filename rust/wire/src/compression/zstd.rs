@@ -1,1 +1,89 @@
 //! The zstd codec.
+use zstd_safe::{CCtx, DCtx, get_error_name};
+
+use super::{Codec, CompressionError, Output};
+
+const DEFAULT_LEVEL: i32 = 3;
+/// What is tried first for data that does not tell its size.
+const FIRST_RATIO: usize = 6;
+const LEAST_ROOM: usize = 4 * 1024;
+const TOO_SMALL: &str = "Destination buffer is too small";
+
+pub(super) struct Compress {
+    context: CCtx<'static>,
+    level: i32,
+}
+
+impl std::fmt::Debug for Compress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compress").field("level", &self.level).finish_non_exhaustive()
+    }
+}
+
+fn no_context() -> CompressionError {
+    CompressionError::Failed { codec: Codec::Zstd, what: "no memory for its context".to_owned() }
+}
+
+impl Compress {
+    pub(super) fn new(level: Option<i32>) -> Result<Self, CompressionError> {
+        let context = CCtx::try_create().ok_or_else(no_context)?;
+        Ok(Compress { context, level: level.unwrap_or(DEFAULT_LEVEL) })
+    }
+
+    pub(super) fn run(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), CompressionError> {
+        let start = out.len();
+        out.resize(start + zstd_safe::compress_bound(input.len()), 0);
+        let target = out.get_mut(start..).unwrap_or_default();
+        let size = self
+            .context
+            .compress(target, input, self.level)
+            .map_err(|code| CompressionError::Failed { codec: Codec::Zstd, what: get_error_name(code).to_owned() })?;
+        out.truncate(start + size);
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Decompress {
+    context: Option<DCtx<'static>>,
+}
+
+impl std::fmt::Debug for Decompress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Decompress")
+    }
+}
+
+impl Decompress {
+    /// In one go into a buffer that grows on refusal: unlike zstd's streams this needs no window, whose size the
+    /// data could claim at will, and it stops at the cap instead of asking for more for ever. Frames may follow each
+    /// other.
+    pub(super) fn run(&mut self, input: &[u8], out: &mut Output<'_>) -> Result<(), CompressionError> {
+        let context = match &mut self.context {
+            Some(context) => context,
+            none => none.insert(DCtx::try_create().ok_or_else(no_context)?),
+        };
+        let start = out.bytes.len();
+        let most = out.left();
+        let told = zstd_safe::get_frame_content_size(input).ok().flatten().map_or(usize::MAX, |size| size as usize);
+        // The size that the data tells is only believed as far as such data can be expected to go.
+        let mut room = most.min(told.min(input.len().saturating_mul(FIRST_RATIO).max(LEAST_ROOM)));
+        loop {
+            out.bytes.resize(start + room, 0);
+            let target = out.bytes.get_mut(start..).unwrap_or_default();
+            match context.decompress(target, input) {
+                Ok(size) => {
+                    out.bytes.truncate(start + size);
+                    return Ok(());
+                }
+                Err(code) if get_error_name(code) == TOO_SMALL => {
+                    if room == most {
+                        return Err(out.too_large());
+                    }
+                    room = most.min(room.saturating_mul(4).max(LEAST_ROOM));
+                }
+                Err(code) => return Err(Codec::Zstd.corrupt(get_error_name(code))),
+            }
+        }
+    }
+}

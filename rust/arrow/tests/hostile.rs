@@ -1,0 +1,156 @@
+//! Damaged batches: an error or a result, never a panic, a hang or an allocation out of proportion.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+// Only to count what is allocated.
+#![allow(unsafe_code)]
+use std::alloc::{GlobalAlloc, Layout as Memory, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, TimestampMillisecondArray};
+use bytes::Bytes;
+use proptest::prelude::*;
+use samsarrow_arrow::{Columns, DecodeOptions, EncodeOptions, Layout, decode_batches, encode_batches};
+use samsarrow_wire::compression::Codec;
+
+struct Counting;
+
+thread_local! {
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(bytes: isize) {
+    let _ = LIVE.try_with(|live| {
+        live.set(live.get() + bytes);
+        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(live.get())));
+    });
+}
+
+// SAFETY: passes everything on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, memory: Memory) -> *mut u8 {
+        count(memory.size() as isize);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(memory) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, memory: Memory) {
+        count(-(memory.size() as isize));
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(at, memory) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The most bytes in use at once during `run`, beyond those before it.
+fn peak(run: impl FnOnce()) -> usize {
+    let before = LIVE.get();
+    PEAK.set(before);
+    run();
+    usize::try_from(PEAK.get() - before).unwrap()
+}
+
+fn table(rows: usize) -> RecordBatch {
+    let value = BinaryArray::from_iter((0..rows).map(|i| (i % 9 > 0).then(|| vec![i as u8; 60 + i % 60])));
+    let key = BinaryArray::from_iter((0..rows).map(|i| (i % 2 > 0).then(|| i.to_le_bytes())));
+    let time = TimestampMillisecondArray::from_iter((0..rows).map(|i| (i % 5 > 0).then_some(i as i64 * 1000)));
+    let columns: [(&str, ArrayRef); 3] = [("key", Arc::new(key)), ("value", Arc::new(value)), ("t", Arc::new(time))];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+fn wire(rows: usize, codec: Codec) -> Vec<u8> {
+    let columns = Columns { timestamp: Some("t".into()), ..Columns::default() };
+    encode_batches(&table(rows), &columns, &EncodeOptions { codec, ..EncodeOptions::default() }).unwrap()
+}
+
+/// Codec contexts (zstd's above all), blocks and the smallest buffers.
+const CONSTANT: usize = 1 << 20;
+
+fn decode(data: &Bytes, layout: Layout, check_crcs: bool) {
+    let options = DecodeOptions {
+        layout,
+        check_crcs,
+        include_headers: true,
+        include_leader_epoch: true,
+        max_decompressed_bytes: 1 << 16,
+        ..DecodeOptions::default()
+    };
+    if let Ok(batch) = decode_batches(data.clone(), options) {
+        for column in batch.columns() {
+            column.to_data().validate_full().unwrap();
+        }
+    }
+}
+
+fn decode_all_ways(data: Vec<u8>) {
+    let data = Bytes::from(data);
+    for layout in [Layout::Binary, Layout::View] {
+        for check_crcs in [false, true] {
+            let used = peak(|| decode(&data, layout, check_crcs));
+            assert!(used <= 4 * data.len() + CONSTANT, "{used} bytes for {} ({layout:?})", data.len());
+        }
+    }
+}
+
+#[test]
+fn every_prefix() {
+    for codec in codecs() {
+        let data = wire(30, codec);
+        for len in 0..data.len() {
+            decode_all_ways(data[..len].to_vec());
+        }
+    }
+}
+
+fn codecs() -> [Codec; 5] {
+    [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd]
+}
+
+#[test]
+fn a_hundred_thousand_changed_bytes() {
+    let mut seed = 11u64;
+    let mut next = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize
+    };
+    for codec in codecs() {
+        let data = wire(30, codec);
+        // Each goes through two layouts, with and without the checksum.
+        for _ in 0..5_000 {
+            let mut damaged = data.clone();
+            // The header's numbers more often than the rest.
+            let at = if next() % 3 == 0 { next() % 61 } else { next() % data.len() };
+            damaged[at] = next() as u8;
+            decode_all_ways(damaged);
+        }
+    }
+}
+
+#[test]
+fn a_count_that_promises_too_much_allocates_little() {
+    let mut data = wire(20_000, Codec::None);
+    let most = ((data.len() - 61) / 7) as i32;
+    data[57..61].copy_from_slice(&most.to_be_bytes());
+    let data = Bytes::from(data);
+    for layout in [Layout::Binary, Layout::View] {
+        let used = peak(|| decode(&data, layout, false));
+        assert!(used <= 4 * data.len() + CONSTANT, "{used} bytes for {}", data.len());
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_right_header_around_any_bytes(body in prop::collection::vec(any::<u8>(), 0..600), count in 0i32..200, codec in 0u8..8) {
+        let mut data = wire(1, Codec::None);
+        data.truncate(61);
+        data.extend_from_slice(&body);
+        let length = (data.len() - 12) as i32;
+        data[8..12].copy_from_slice(&length.to_be_bytes());
+        data[22] = codec;
+        data[23..27].copy_from_slice(&i32::MAX.to_be_bytes());
+        data[57..61].copy_from_slice(&count.to_be_bytes());
+        decode_all_ways(data);
+    }
+}
