@@ -5,6 +5,7 @@ mod common;
 
 use common::*;
 use samsarrow_broker::{Broker, BrokerOptions};
+use samsarrow_wire::compression::Codec;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::create_topics::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig};
 use samsarrow_wire::messages::delete_topics::DeleteTopicState;
@@ -145,6 +146,29 @@ async fn list_offsets_in_every_version() {
         let response = client.call(version, &ask(version, 2, -1)).await;
         let code = response.topics[0].partitions[0].error_code;
         assert_eq!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
+    }
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn times_are_found_inside_of_compressed_batches() {
+    let broker = broker(1, &[("t", 1)]).await;
+    let mut client = Client::connect(&broker, 0).await;
+    let mut base = 0;
+    for (codec, time) in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd].into_iter().zip((1..).map(|n| n * 1000))
+    {
+        let batch = compressed(&batch_of(&[time, time + 300, time + 200], 5, NOBODY), codec);
+        assert_eq!(client.produce("t", 0, &batch).await.base_offset, base, "{codec:?}");
+        for (asked, offset, timestamp) in
+            [(time + 1, base + 1, time + 300), (-3, base + 1, time + 300), (time, base, time)]
+        {
+            let partition = ListOffsetsPartition { timestamp: asked, ..Default::default() };
+            let topic = ListOffsetsTopic { name: "t".to_owned(), partitions: vec![partition], ..Default::default() };
+            let response = client.call(7, &ListOffsetsRequest { topics: vec![topic], ..Default::default() }).await;
+            let answer = &response.topics[0].partitions[0];
+            assert_eq!((answer.offset, answer.timestamp), (offset, timestamp), "{codec:?} {asked}");
+        }
+        base += 3;
     }
     broker.shutdown().await;
 }

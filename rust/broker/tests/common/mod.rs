@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use samsarrow_broker::{Broker, BrokerOptions};
+use samsarrow_wire::compression::{Codec, Compressor};
 use samsarrow_wire::crc::crc32c;
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::fetch::{FetchPartition, FetchTopic, PartitionData};
@@ -166,6 +167,14 @@ pub(crate) fn seal(covered: &[u8]) -> Bytes {
 pub(crate) fn resealed(batch: &Bytes, tamper: impl FnOnce(&mut [u8])) -> Bytes {
     let mut covered = batch[21..].to_vec();
     tamper(&mut covered);
+    seal(&covered)
+}
+
+/// The same records, compressed.
+pub(crate) fn compressed(batch: &Bytes, codec: Codec) -> Bytes {
+    let mut covered = batch[21..61].to_vec();
+    covered[1] |= u8::try_from(codec.id()).unwrap();
+    Compressor::new(codec, None).unwrap().compress(&batch[61..], &mut covered).unwrap();
     seal(&covered)
 }
 
