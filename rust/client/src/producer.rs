@@ -185,7 +185,7 @@ impl Producer {
             accumulator.closed = true;
         }
         let flushed = self.flush(Some(timeout)).await;
-        let left = Error::closed("the producer, before the record was delivered,");
+        let left = Error::closed("the producer (before this record was delivered)");
         self.shared.abandon(&left);
         self.shared.cluster.close().await;
         flushed.map_err(|_| Error::timeout("delivery of all records before close (the rest has failed)", timeout))
@@ -268,7 +268,7 @@ impl Producer {
 
 impl Drop for Producer {
     fn drop(&mut self) {
-        self.shared.abandon(&Error::closed("the producer, dropped before the record was delivered,"));
+        self.shared.abandon(&Error::closed("the producer (dropped before this record was delivered)"));
     }
 }
 

@@ -1,7 +1,5 @@
 //! CreateTopics, v0–v7.
 
-use std::collections::HashMap;
-
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::CreateTopicsRequest;
 use samsarrow_wire::messages::create_topics::{
@@ -28,22 +26,22 @@ fn assignment(asked: &CreatableTopic) -> Result<Vec<Vec<i32>>, Refusal> {
 
 fn create(
     call: &Call<'_>,
-    validate_only: bool,
+    request: &CreateTopicsRequest,
     asked: &CreatableTopic,
-    named: usize,
 ) -> Result<CreatableTopicResult, Refusal> {
-    if named > 1 {
+    if request.topics.iter().filter(|other| other.name == asked.name).count() > 1 {
         return Err((ErrorCode::INVALID_REQUEST, format!("topic '{}' is named twice in the request", asked.name)));
     }
+    // Before version 4 the numbers may not be left to the broker; Kafka takes -1 there with an assignment only.
     let topic = call.state.create_topic(&NewTopic {
         name: &asked.name,
         partitions: asked.num_partitions,
         replication_factor: asked.replication_factor,
         assignment: assignment(asked)?,
         configs: asked.configs.iter().map(|config| (config.name.as_str(), config.value.as_deref())).collect(),
-        validate_only,
+        validate_only: request.validate_only,
     })?;
-    Ok(created(&topic, validate_only))
+    Ok(created(&topic, request.validate_only))
 }
 
 fn created(topic: &Topic, validate_only: bool) -> CreatableTopicResult {
@@ -74,16 +72,9 @@ fn failed(asked: &CreatableTopic, code: ErrorCode, message: Option<String>) -> C
 
 impl Serve for CreateTopicsRequest {
     async fn serve(self, call: &Call<'_>) -> Outcome {
-        let mut named: HashMap<&str, usize> = HashMap::new();
-        for asked in &self.topics {
-            *named.entry(&asked.name).or_default() += 1;
-        }
-        let one = |asked: &CreatableTopic| {
-            let named = named.get(asked.name.as_str()).copied().unwrap_or_default();
-            match create(call, self.validate_only, asked, named) {
-                Ok(created) => created,
-                Err((code, message)) => failed(asked, code, Some(message)),
-            }
+        let one = |asked: &CreatableTopic| match create(call, &self, asked) {
+            Ok(created) => created,
+            Err((code, message)) => failed(asked, code, Some(message)),
         };
         let topics = self.topics.iter().map(one).collect();
         call.reply::<Self>(&CreateTopicsResponse { topics, ..CreateTopicsResponse::default() })

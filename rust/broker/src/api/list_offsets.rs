@@ -100,15 +100,9 @@ impl Serve for ListOffsetsRequest {
         let mut topics = Vec::with_capacity(self.topics.len());
         for asked in &self.topics {
             let topic = call.state.topic(&asked.name);
-            let mut partitions = Vec::with_capacity(asked.partitions.len());
-            for asked in &asked.partitions {
-                partitions.push(one(call, topic.as_ref(), asked));
-                // A search decompresses a batch: others get their turn in between.
-                tokio::task::yield_now().await;
-            }
             topics.push(ListOffsetsTopicResponse {
                 name: asked.name.clone(),
-                partitions,
+                partitions: asked.partitions.iter().map(|asked| one(call, topic.as_ref(), asked)).collect(),
                 ..ListOffsetsTopicResponse::default()
             });
         }

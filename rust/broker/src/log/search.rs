@@ -7,7 +7,7 @@ use samsarrow_wire::batch::{Batch, RawRecord, RecordVisitor, TimestampType, batc
 use samsarrow_wire::compression::{Codec, Decompressor};
 
 /// A batch is at most this large when decompressed, or it is searched by its header alone.
-const MOST_DECOMPRESSED: usize = 64 << 20;
+const MOST_DECOMPRESSED: usize = 256 << 20;
 
 /// A record found by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Creating topics: the checks and the placing of replicas.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -151,12 +151,12 @@ impl State {
             let message = "numbers of partitions and replicas must be -1 where replicas are assigned by hand";
             return Err((ErrorCode::INVALID_REQUEST, message.to_owned()));
         }
-        for (partition, replicas) in new.assignment.iter().enumerate() {
+        for replicas in &new.assignment {
             let known = replicas.iter().all(|node| self.node(*node).is_some());
-            let different = replicas.iter().collect::<BTreeSet<_>>().len();
-            if replicas.is_empty() || !known || different < replicas.len() {
-                let message =
-                    format!("replicas of partition {partition}: each must be a known broker, and be named once");
+            let twice =
+                replicas.iter().enumerate().any(|(at, node)| replicas.iter().skip(at + 1).any(|other| other == node));
+            if replicas.is_empty() || !known || twice {
+                let message = format!("replicas {replicas:?}: each must be a known broker, and be named once");
                 return Err((ErrorCode::INVALID_REPLICA_ASSIGNMENT, message));
             }
         }

@@ -80,7 +80,6 @@ impl BatchState {
             if inner.find(first).is_some() {
                 return false;
             }
-            inner.done += count;
             inner.segments.push(Segment { first, count, outcome: outcome.clone() });
             let end = first + count;
             let (ready, rest): (Vec<_>, Vec<_>) =
@@ -88,10 +87,12 @@ impl BatchState {
             inner.wakers = rest;
             ready
         };
-        self.notify.notify_waiters();
         for (index, wake) in ready {
             call(wake, outcome.clone().map(|appended| appended.at(index - first)));
         }
+        // Only now are the records done for those who flush: their callbacks have run.
+        self.lock().done += count;
+        self.notify.notify_waiters();
         true
     }
 

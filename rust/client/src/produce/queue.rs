@@ -429,12 +429,13 @@ impl PartitionQueue {
 }
 
 fn timed_out(batch: &Batch, cause: Option<&Error>, rules: &Rules) -> Error {
-    let mut what = format!("delivery of {} records to {}-{}", batch.count, batch.state.topic, batch.state.partition);
-    match cause {
-        Some(cause) => what.push_str(&format!(" (attempts: {}, the last failed: {cause})", batch.attempts)),
-        None => what.push_str(" (never sent: no leader was reachable)"),
-    }
-    Error::timeout(what, rules.delivery_timeout)
+    let (count, topic, partition) = (batch.count, &batch.state.topic, batch.state.partition);
+    let attempts = match batch.attempts {
+        0 => "no leader could take them".to_owned(),
+        attempts => format!("attempts: {attempts}"),
+    };
+    let what = format!("delivery of {count} records to {topic}-{partition} ({attempts})");
+    Error::timeout_because(what, rules.delivery_timeout, cause.cloned())
 }
 
 /// Exponential from `retry.backoff.ms` to `retry.backoff.max.ms`, with 20 % jitter.

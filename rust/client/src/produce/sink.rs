@@ -322,8 +322,12 @@ fn fail_shipment(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: &Err
 
 /// No answer came: the connection failed, or time ran out.
 fn fail_on_the_way(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: Error) {
-    let kind = if error.retriable() { FailureKind::Retriable } else { FailureKind::Unknown };
-    if error.retriable() {
+    // After an answer that makes no sense a resend is safe as long as the broker can tell it from the first.
+    let garbled = matches!(error, Error::Protocol { .. } | Error::Corrupt { .. });
+    let numbered = batches.iter().all(|outgoing| outgoing.batch.numbered.is_some());
+    let again = error.retriable() || (garbled && numbered);
+    let kind = if again { FailureKind::Retriable } else { FailureKind::Unknown };
+    if again {
         // The leader may have moved away from a broker that is gone.
         shared.cluster.request_refresh();
     }

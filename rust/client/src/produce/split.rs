@@ -55,10 +55,14 @@ fn rebuild(bytes: Bytes, cut: u32) -> Result<(BatchBuilder, BatchBuilder)> {
         None => return Err(broken("it is incomplete".to_owned())),
     };
     let codec = Codec::from_attributes(batch.header.attributes).map_err(|error| broken(error.to_string()))?;
-    let mut records = Vec::new();
-    Decompressor::new()
-        .decompress(codec, &batch.payload(), &mut records, MAX_UNCOMPRESSED)
-        .map_err(|error| broken(error.to_string()))?;
+    let mut records = batch.payload();
+    if codec != Codec::None {
+        let mut plain = Vec::new();
+        Decompressor::new()
+            .decompress(codec, &records, &mut plain, MAX_UNCOMPRESSED)
+            .map_err(|error| broken(error.to_string()))?;
+        records = Bytes::from(plain);
+    }
     let options = BatchOptions { max_bytes: usize::MAX, ..BatchOptions::default() };
     let mut halver = Halver {
         base_timestamp: batch.header.base_timestamp,
