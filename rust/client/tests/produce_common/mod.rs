@@ -1,5 +1,6 @@
 //! What the producer's tests share: an embedded broker, a producer, and a reader that shares no code with the client.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test says why it fails or skips")]
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
