@@ -3,5 +3,5 @@
 /// The CRC-32C (Castagnoli) of `data`.
 #[inline]
 pub fn crc32c(data: &[u8]) -> u32 {
-    crc32c::crc32c(data)
+    crc_fast::crc32_iscsi(data)
 }

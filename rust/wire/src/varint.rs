@@ -37,6 +37,39 @@ pub fn read_varlong(input: &[u8]) -> Result<(i64, usize), VarintError> {
     Err(VarintError)
 }
 
+/// Reads an unsigned varint of 32 bits and tells its length.
+#[inline]
+pub fn read_unsigned_varint(input: &[u8]) -> Result<(u32, usize), VarintError> {
+    read_varint(input).map(|(value, len)| (((value << 1) ^ (value >> 31)) as u32, len))
+}
+
+/// Appends `value` as an unsigned varint.
+#[inline]
+pub fn put_unsigned_varint(out: &mut Vec<u8>, value: u32) {
+    put_raw(out, value.into());
+}
+
+/// Appends `value` as a zig-zag varint.
+#[inline]
+pub fn put_varint(out: &mut Vec<u8>, value: i32) {
+    put_varlong(out, value.into());
+}
+
+/// Appends `value` as a zig-zag varint.
+#[inline]
+pub fn put_varlong(out: &mut Vec<u8>, value: i64) {
+    put_raw(out, (value << 1) as u64 ^ (value >> 63) as u64);
+}
+
+#[inline]
+fn put_raw(out: &mut Vec<u8>, mut raw: u64) {
+    while raw >= 0x80 {
+        out.push(raw as u8 | 0x80);
+        raw >>= 7;
+    }
+    out.push(raw as u8);
+}
+
 /// Bytes that `value` takes as a zig-zag varint.
 #[inline]
 pub fn size_of_varint(value: i32) -> usize {
@@ -48,4 +81,10 @@ pub fn size_of_varint(value: i32) -> usize {
 pub fn size_of_varlong(value: i64) -> usize {
     let raw = (value << 1) as u64 ^ (value >> 63) as u64;
     (70 - (raw | 1).leading_zeros() as usize) / 7
+}
+
+/// Bytes that `value` takes as an unsigned varint.
+#[inline]
+pub fn size_of_unsigned_varint(value: u32) -> usize {
+    (38 - (value | 1).leading_zeros() as usize) / 7
 }
