@@ -1,0 +1,110 @@
+//! Where reading starts: the group's committed offset, or what `auto.offset.reset` says.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cursor::Start;
+use super::queue::Item;
+use super::state::Shared;
+use crate::cluster::Cluster;
+use crate::config::{IsolationLevel, OffsetReset};
+use crate::error::{Error, Result};
+use crate::group::coordinator::Coordinator;
+use crate::offsets::{ListTarget, fetch_committed, list_offsets};
+use crate::types::TopicPartition;
+
+/// What finding a start needs.
+#[derive(Debug)]
+pub(super) struct Positioner {
+    pub(super) shared: Arc<Shared>,
+    pub(super) cluster: Cluster,
+    pub(super) coordinator: Option<Coordinator>,
+    pub(super) reset: OffsetReset,
+    pub(super) isolation: IsolationLevel,
+    pub(super) timeout: Duration,
+}
+
+impl Positioner {
+    /// Finds the start of every partition that has none, whenever there is one; ends when the consumer is closed.
+    pub(super) async fn run(self) {
+        let mut work = self.shared.work();
+        loop {
+            work.borrow_and_update();
+            if self.shared.lock().closed {
+                return;
+            }
+            let open = self.shared.unplaced();
+            if open.is_empty() {
+                if work.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            if let Err(error) = self.place(&open).await {
+                // It concerns them all: no broker, no coordinator, no permission. Raised once, then tried again.
+                self.shared.push(Item::Error(error));
+                tokio::time::sleep(self.cluster.options().retry_backoff_max).await;
+            }
+        }
+    }
+
+    async fn place(&self, open: &[(TopicPartition, u64, Start)]) -> Result<()> {
+        let committed = self.committed(open).await?;
+        let mut unset = Vec::new();
+        for (tp, version, _) in open {
+            match committed.get(tp) {
+                Some(offset) => self.shared.place(tp, *version, *offset),
+                None => unset.push((tp.clone(), *version)),
+            }
+        }
+        let target = match self.reset {
+            OffsetReset::Earliest => ListTarget::Earliest,
+            OffsetReset::Latest => ListTarget::Latest,
+            OffsetReset::None => {
+                for (tp, version) in unset {
+                    let group = self.coordinator.as_ref().map_or("", Coordinator::group);
+                    let error = Error::OffsetOutOfRange(format!(
+                        "{tp} has no position: group {group:?} committed none, and auto.offset.reset is none; seek, or commit first"
+                    ));
+                    self.shared.unplaceable(&tp, version, error);
+                }
+                return Ok(());
+            }
+        };
+        let wanted: Vec<_> = unset.iter().map(|(tp, _)| (tp.clone(), target)).collect();
+        match list_offsets(&self.cluster, &wanted, self.isolation, self.timeout).await {
+            Ok(found) => {
+                for ((tp, version), (_, offset)) in unset.iter().zip(found) {
+                    self.shared.place(tp, *version, offset.map_or(0, |found| found.offset));
+                }
+                Ok(())
+            }
+            // One partition that is not there must not hold up the others: each for itself.
+            Err(Error::Server { .. }) => self.place_each(&unset, target).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn place_each(&self, unset: &[(TopicPartition, u64)], target: ListTarget) -> Result<()> {
+        for (tp, version) in unset {
+            match list_offsets(&self.cluster, &[(tp.clone(), target)], self.isolation, self.timeout).await {
+                Ok(found) => {
+                    let offset = found.first().and_then(|(_, found)| *found).map_or(0, |found| found.offset);
+                    self.shared.place(tp, *version, offset);
+                }
+                Err(error @ Error::Server { .. }) => self.shared.unplaceable(tp, *version, error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Committed offsets of those that want to start there.
+    async fn committed(&self, open: &[(TopicPartition, u64, Start)]) -> Result<HashMap<TopicPartition, i64>> {
+        let Some(coordinator) = &self.coordinator else { return Ok(HashMap::new()) };
+        let wanted: Vec<_> = open.iter().filter(|o| o.2 == Start::Committed).map(|(tp, ..)| tp.clone()).collect();
+        let fetched = fetch_committed(&self.cluster, coordinator, &wanted, self.timeout).await?;
+        Ok(fetched.into_iter().filter_map(|(tp, found)| Some((tp, found?.offset))).collect())
+    }
+}

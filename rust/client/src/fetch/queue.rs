@@ -1,0 +1,157 @@
+//! What waits for `poll`: decoded chunks, and errors in their place among them.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, Int64Array, RecordBatch};
+
+use crate::error::Error;
+use crate::types::TopicPartition;
+
+/// Rows of one partition within a chunk.
+#[derive(Debug, Clone)]
+pub(super) struct Segment {
+    pub(super) tp: TopicPartition,
+    /// Of the cursor when it was fetched.
+    pub(super) version: u64,
+    pub(super) rows: usize,
+    /// The position once these rows are given out; it may lie beyond the last of them.
+    pub(super) next_offset: i64,
+}
+
+/// One Arrow batch and whose rows it holds, in order.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) batch: RecordBatch,
+    pub(super) segments: Vec<Segment>,
+    /// Counted against `queued.max.bytes`.
+    pub(super) bytes: usize,
+}
+
+/// One thing that waits.
+#[derive(Debug)]
+pub(super) enum Item {
+    Chunk(Chunk),
+    /// Concerns one partition as it was at a version of its cursor.
+    PartitionError(TopicPartition, u64, Error),
+    /// Concerns the consumer.
+    Error(Error),
+}
+
+/// The first rows of a chunk that are still wanted, at most `limit`, and what is left of it.
+pub(super) struct Taken {
+    pub(super) rows: RecordBatch,
+    pub(super) moved: Vec<Segment>,
+    pub(super) rest: Option<Chunk>,
+}
+
+/// Takes a run of segments for which `valid` holds from the front of a chunk, leaving out those for which it does not.
+pub(super) fn take(chunk: Chunk, limit: usize, valid: impl Fn(&Segment) -> bool) -> Taken {
+    let Chunk { batch, segments, bytes } = chunk;
+    let mut skipped = 0;
+    let mut taken = 0;
+    let mut moved = Vec::new();
+    let mut left = segments.into_iter().peekable();
+    while let Some(segment) = left.next_if(|s| !valid(s)) {
+        skipped += segment.rows;
+    }
+    let mut cut = None;
+    while let Some(mut segment) = left.next_if(|s| valid(s)) {
+        let room = limit.saturating_sub(taken);
+        if segment.rows > room {
+            let mut rest = segment.clone();
+            rest.rows -= room;
+            if room > 0 {
+                segment.rows = room;
+                segment.next_offset =
+                    offset_at(&batch, skipped + taken + room - 1).map_or(segment.next_offset, |o| o + 1);
+                taken += room;
+                moved.push(segment);
+            }
+            cut = Some(rest);
+            break;
+        }
+        taken += segment.rows;
+        moved.push(segment);
+    }
+    let rest: Vec<Segment> = cut.into_iter().chain(left).collect();
+    let used = skipped + taken;
+    let remaining = batch.num_rows().saturating_sub(used);
+    let share = if batch.num_rows() == 0 { 0 } else { bytes * remaining / batch.num_rows() };
+    let rows = if taken == batch.num_rows() { batch.clone() } else { batch.slice(skipped, taken) };
+    let rest = (!rest.is_empty()).then(|| Chunk { batch: batch.slice(used, remaining), segments: rest, bytes: share });
+    Taken { rows, moved, rest }
+}
+
+fn offset_at(batch: &RecordBatch, row: usize) -> Option<i64> {
+    let column: &Arc<dyn Array> = batch.column_by_name("offset")?;
+    let offsets = column.as_any().downcast_ref::<Int64Array>()?;
+    (row < offsets.len()).then(|| offsets.value(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_schema::{DataType, Field, Schema};
+
+    fn chunk(parts: &[(i32, &[i64], i64)]) -> Chunk {
+        let offsets: Vec<i64> = parts.iter().flat_map(|(_, offsets, _)| offsets.iter().copied()).collect();
+        let schema = Schema::new(vec![Field::new("offset", DataType::Int64, false)]);
+        let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(Int64Array::from(offsets))]).unwrap();
+        let segments = parts
+            .iter()
+            .map(|(p, offsets, next_offset)| Segment {
+                tp: TopicPartition::new("t", *p),
+                version: 0,
+                rows: offsets.len(),
+                next_offset: *next_offset,
+            })
+            .collect();
+        Chunk { batch, segments, bytes: 100 }
+    }
+
+    fn offsets(batch: &RecordBatch) -> Vec<i64> {
+        (0..batch.num_rows()).filter_map(|row| offset_at(batch, row)).collect()
+    }
+
+    /// Takes until nothing is left; gives the rows and positions of each step.
+    fn drain(mut chunk: Chunk, limit: usize, void: &[i32]) -> Vec<(Vec<i64>, Vec<(i32, i64)>)> {
+        let mut steps = Vec::new();
+        loop {
+            let taken = take(chunk, limit, |s| !void.contains(&s.tp.partition));
+            let moved = taken.moved.iter().map(|s| (s.tp.partition, s.next_offset)).collect();
+            steps.push((offsets(&taken.rows), moved));
+            match taken.rest {
+                Some(rest) => chunk = rest,
+                None => return steps,
+            }
+        }
+    }
+
+    const PARTS: &[(i32, &[i64], i64)] = &[(0, &[1, 2, 5], 9), (1, &[], 30), (2, &[7, 8], 9), (0, &[10], 11)];
+
+    #[test]
+    fn a_valid_chunk_is_taken_whole() {
+        let steps = drain(chunk(PARTS), 100, &[]);
+        assert_eq!(steps, [(vec![1, 2, 5, 7, 8, 10], vec![(0, 9), (1, 30), (2, 9), (0, 11)])]);
+    }
+
+    #[test]
+    fn void_segments_are_left_out_wherever_they_are() {
+        let rows = |void: &[i32]| drain(chunk(PARTS), 100, void).into_iter().flat_map(|s| s.0).collect::<Vec<_>>();
+        assert_eq!(rows(&[0]), [7, 8]);
+        assert_eq!(rows(&[2]), [1, 2, 5, 10]);
+        assert_eq!(rows(&[0, 1, 2]), [0; 0]);
+        let moved: Vec<_> = drain(chunk(PARTS), 100, &[2]).into_iter().flat_map(|s| s.1).collect();
+        assert_eq!(moved, [(0, 9), (1, 30), (0, 11)]);
+    }
+
+    #[test]
+    fn a_limit_cuts_within_a_partition_at_the_right_offset() {
+        let steps = drain(chunk(PARTS), 2, &[]);
+        let rows: Vec<_> = steps.iter().map(|s| s.0.clone()).collect();
+        assert_eq!(rows, [vec![1, 2], vec![5, 7], vec![8, 10]]);
+        assert_eq!(steps[0].1, [(0, 3)]);
+        assert_eq!(steps[1].1, [(0, 9), (1, 30), (2, 8)]);
+        assert_eq!(steps[2].1, [(2, 9), (0, 11)]);
+    }
+}

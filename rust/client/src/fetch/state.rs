@@ -1,0 +1,310 @@
+//! What the user's calls and the fetching tasks share.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use tokio::sync::{Notify, watch};
+
+use super::cursor::{Cursor, Start};
+use super::queue::{Chunk, Item, Segment, take};
+use crate::error::{Error, Result};
+use crate::types::TopicPartition;
+
+/// Partitions, positions and the queue, behind one short lock that is never held across an await.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) cursors: BTreeMap<TopicPartition, Cursor>,
+    pub(super) queue: VecDeque<Item>,
+    /// Bytes of the chunks in the queue.
+    pub(super) queued: usize,
+    /// Bytes that requests under way may still bring.
+    pub(super) reserved: usize,
+    pub(super) closed: bool,
+    versions: u64,
+}
+
+impl State {
+    pub(super) fn next_version(&mut self) -> u64 {
+        self.versions += 1;
+        self.versions
+    }
+
+    /// The cursor, if it is still at `version`.
+    pub(super) fn at_version(&mut self, tp: &TopicPartition, version: u64) -> Option<&mut Cursor> {
+        self.cursors.get_mut(tp).filter(|cursor| cursor.version == version)
+    }
+
+    /// The next rows or the next error, if there are any. Positions move past the rows that are returned.
+    fn next(&mut self, limit: usize) -> Option<Result<RecordBatch>> {
+        loop {
+            match self.queue.pop_front()? {
+                Item::Error(error) => return Some(Err(error)),
+                Item::PartitionError(tp, version, error) => {
+                    let again = self.next_version();
+                    if let Some(cursor) = self.at_version(&tp, version) {
+                        // Fetched again from where the user is, unless they seek past it.
+                        cursor.rewind(again);
+                        return Some(Err(error));
+                    }
+                }
+                Item::Chunk(chunk) => {
+                    self.queued = self.queued.saturating_sub(chunk.bytes);
+                    let cursors = &self.cursors;
+                    let taken = take(chunk, limit, |s| cursors.get(&s.tp).is_some_and(|c| c.version == s.version));
+                    for segment in taken.moved {
+                        if let Some(cursor) = self.at_version(&segment.tp, segment.version) {
+                            cursor.position = Some(segment.next_offset);
+                        }
+                    }
+                    if let Some(rest) = taken.rest {
+                        self.queued += rest.bytes;
+                        self.queue.push_front(Item::Chunk(rest));
+                    }
+                    if taken.rows.num_rows() > 0 {
+                        return Some(Ok(taken.rows));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Records that an answer for a partition was an error that may heal; raises it when it did not for `patience`.
+    pub(super) fn partition_failed(&mut self, tp: &TopicPartition, version: u64, error: Error, patience: Duration) {
+        let now = Instant::now();
+        let raise = !error.retriable();
+        let Some(cursor) = self.at_version(tp, version) else { return };
+        let since = cursor.failing.as_ref().map_or(now, |(since, _)| *since);
+        cursor.failing = Some((since, error.clone()));
+        cursor.retry_at = Some(now + RETRY);
+        if raise || now.duration_since(since) > patience {
+            cursor.failing = None;
+            cursor.failed = true;
+            self.queue.push_back(Item::PartitionError(tp.clone(), version, error));
+        }
+    }
+}
+
+/// How long a partition whose fetch failed is left alone.
+pub(super) const RETRY: Duration = Duration::from_millis(100);
+
+/// The state with the bells that tell of its changes.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// Rings for `poll`: something is in the queue, or a position is known.
+    ready: Notify,
+    /// Rings for the tasks: something may have to be fetched.
+    work: watch::Sender<()>,
+}
+
+impl Shared {
+    pub(super) fn new() -> Self {
+        Self { state: Mutex::default(), ready: Notify::new(), work: watch::Sender::new(()) }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn ring_ready(&self) {
+        self.ready.notify_waiters();
+    }
+
+    pub(super) fn ring_work(&self) {
+        self.work.send_replace(());
+    }
+
+    pub(super) fn work(&self) -> watch::Receiver<()> {
+        self.work.subscribe()
+    }
+
+    pub(super) fn push(&self, item: Item) {
+        self.lock().queue.push_back(item);
+        self.ring_ready();
+    }
+
+    /// Waits until `look` finds something, or `deadline`.
+    pub(super) async fn wait_for<T>(
+        &self,
+        deadline: tokio::time::Instant,
+        mut look: impl FnMut(&mut State) -> Option<T>,
+    ) -> Option<T> {
+        loop {
+            let bell = self.ready.notified();
+            tokio::pin!(bell);
+            // Listening starts before looking: a ring in between is not missed.
+            bell.as_mut().enable();
+            if let Some(found) = look(&mut self.lock()) {
+                return Some(found);
+            }
+            if tokio::time::timeout_at(deadline, bell).await.is_err() {
+                return look(&mut self.lock());
+            }
+        }
+    }
+
+    /// The next rows, at most `limit`; `None` when nothing came until `deadline`.
+    pub(crate) async fn poll(&self, limit: usize, deadline: tokio::time::Instant) -> Option<Result<RecordBatch>> {
+        let found =
+            self.wait_for(deadline, |state| {
+                if state.closed { Some(Err(Error::closed("the consumer"))) } else { state.next(limit) }
+            })
+            .await;
+        if found.is_some() {
+            self.ring_work();
+        }
+        found
+    }
+
+    // ---- what the user says ----
+
+    pub(crate) fn assign(&self, partitions: &[TopicPartition]) {
+        {
+            let mut state = self.lock();
+            state.cursors.retain(|tp, _| partitions.contains(tp));
+            for tp in partitions {
+                if !state.cursors.contains_key(tp) {
+                    let version = state.next_version();
+                    state.cursors.insert(tp.clone(), Cursor::new(version));
+                }
+            }
+        }
+        self.ring_work();
+    }
+
+    pub(crate) fn assignment(&self) -> Vec<TopicPartition> {
+        self.lock().cursors.keys().cloned().collect()
+    }
+
+    pub(crate) fn nothing_assigned(&self) -> bool {
+        self.lock().cursors.is_empty()
+    }
+
+    pub(crate) fn paused(&self) -> Vec<TopicPartition> {
+        let state = self.lock();
+        state.cursors.iter().filter(|(_, cursor)| cursor.paused).map(|(tp, _)| tp.clone()).collect()
+    }
+
+    /// Seeks; without an offset the committed one is looked up again.
+    pub(crate) fn seek(&self, tp: &TopicPartition, offset: Option<i64>) -> Result<()> {
+        self.change(tp, |cursor, version| cursor.seek(offset, version))
+    }
+
+    pub(crate) fn set_paused(&self, tp: &TopicPartition, paused: bool) -> Result<()> {
+        self.change(tp, |cursor, version| {
+            if paused && !cursor.paused {
+                cursor.rewind(version);
+            }
+            cursor.paused = paused;
+        })
+    }
+
+    fn change(&self, tp: &TopicPartition, change: impl FnOnce(&mut Cursor, u64)) -> Result<()> {
+        {
+            let mut state = self.lock();
+            let version = state.next_version();
+            let cursor = state.cursors.get_mut(tp).ok_or_else(|| not_assigned(tp))?;
+            change(cursor, version);
+        }
+        self.ring_work();
+        self.ring_ready();
+        Ok(())
+    }
+
+    /// Positions that are known, of all assigned partitions.
+    pub(crate) fn positions(&self) -> Vec<(TopicPartition, Option<i64>)> {
+        self.lock().cursors.iter().map(|(tp, cursor)| (tp.clone(), cursor.position)).collect()
+    }
+
+    /// The position of a partition, once it is known; the error that keeps it from being known is raised here too.
+    pub(crate) async fn position(&self, tp: &TopicPartition, deadline: tokio::time::Instant) -> Option<Result<i64>> {
+        self.wait_for(deadline, |state| {
+            if state.closed {
+                return Some(Err(Error::closed("the consumer")));
+            }
+            let Some(cursor) = state.cursors.get(tp) else { return Some(Err(not_assigned(tp))) };
+            if let Some(position) = cursor.position {
+                return Some(Ok(position));
+            }
+            let at = state.queue.iter().position(|item| match item {
+                Item::Error(_) => true,
+                Item::PartitionError(of, ..) => of == tp,
+                Item::Chunk(_) => false,
+            })?;
+            match state.queue.remove(at)? {
+                Item::PartitionError(tp, version, error) => {
+                    let again = state.next_version();
+                    if let Some(cursor) = state.at_version(&tp, version) {
+                        cursor.rewind(again);
+                    }
+                    Some(Err(error))
+                }
+                Item::Error(error) => Some(Err(error)),
+                Item::Chunk(_) => None,
+            }
+        })
+        .await
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    pub(crate) fn close(&self) {
+        {
+            let mut state = self.lock();
+            state.closed = true;
+            state.cursors.clear();
+            state.queue.clear();
+            state.queued = 0;
+        }
+        self.ring_work();
+        self.ring_ready();
+    }
+
+    // ---- what the positioner says ----
+
+    /// Partitions whose start is not known.
+    pub(super) fn unplaced(&self) -> Vec<(TopicPartition, u64, Start)> {
+        let state = self.lock();
+        let open = state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_none() && !c.failed);
+        open.map(|(tp, c)| (tp.clone(), c.version, c.start)).collect()
+    }
+
+    /// Reading of a partition goes on at `offset`: at once, or behind what is queued already.
+    pub(super) fn place(&self, tp: &TopicPartition, version: u64, offset: i64) {
+        {
+            let mut state = self.lock();
+            let Some(cursor) = state.at_version(tp, version) else { return };
+            cursor.fetch_offset = Some(offset);
+            cursor.retry_at = None;
+            if cursor.position.is_none() {
+                cursor.position = Some(offset);
+            } else {
+                let segment = Segment { tp: tp.clone(), version, rows: 0, next_offset: offset };
+                let schema = std::sync::Arc::new(arrow_schema::Schema::empty());
+                let batch = RecordBatch::new_empty(schema);
+                state.queue.push_back(Item::Chunk(Chunk { batch, segments: vec![segment], bytes: 0 }));
+            }
+        }
+        self.ring_ready();
+        self.ring_work();
+    }
+
+    /// The start of a partition cannot be found.
+    pub(super) fn unplaceable(&self, tp: &TopicPartition, version: u64, error: Error) {
+        {
+            let mut state = self.lock();
+            let Some(cursor) = state.at_version(tp, version) else { return };
+            cursor.failed = true;
+            state.queue.push_back(Item::PartitionError(tp.clone(), version, error));
+        }
+        self.ring_ready();
+    }
+}
+
+fn not_assigned(tp: &TopicPartition) -> Error {
+    Error::configuration(format!("partition {tp} is not assigned to this consumer: call assign first"))
+}
