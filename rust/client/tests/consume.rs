@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
-use arrow_array::{Array, RecordBatch};
 use bytes::Bytes;
 use samsarrow_broker::{Broker, BrokerOptions, Fault};
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
@@ -205,7 +205,6 @@ async fn offsets_that_are_not_there_follow_the_policy() {
         while consumer.position(&tp(0), SOON).await.unwrap() == 99 {
             assert!(tokio::time::Instant::now() < deadline, "{policy}");
             found.extend(rows(&consumer.poll(Duration::from_millis(20)).await.unwrap()));
-            eprintln!("{policy} {} {:?}", consumer.position(&tp(0), SOON).await.unwrap(), consumer.debug());
         }
         let first = found.first().map_or(consumer.position(&tp(0), SOON).await.unwrap(), |row| row.1);
         assert_eq!(first, wanted, "{policy}");
