@@ -101,10 +101,9 @@ impl Metadata {
             let Some(name) = topic.name else { continue };
             if let Err(code) = ErrorCode::from_i16(topic.error_code).ok() {
                 // A leader election in progress is no reason to forget the topic.
-                if !code.retriable() || code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION {
-                    if let Some(gone) = next.topics.remove(&name) {
-                        next.names.remove(&gone.topic_id);
-                    }
+                let gone = !code.retriable() || code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+                if gone && let Some(topic) = next.topics.remove(&name) {
+                    next.names.remove(&topic.topic_id);
                 }
                 next.errors.insert(name, code);
                 continue;

@@ -1,5 +1,6 @@
 //! The consumer against the embedded broker: nothing lost, nothing twice, whatever happens in between.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 use std::collections::BTreeMap;
 use std::time::Duration;
 

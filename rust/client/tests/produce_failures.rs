@@ -281,7 +281,7 @@ async fn topics_that_metadata_forgets_for_a_while_keep_their_sequences() {
     producer.send(record("t", 0, "0")).await.unwrap().wait().await.unwrap();
     broker.on_request(ApiKey::Metadata, move |_| {
         let seen = counter.fetch_add(1, Ordering::Relaxed);
-        (seen % 2 == 0).then_some(Fault::Error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))
+        seen.is_multiple_of(2).then_some(Fault::Error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))
     });
     let mut deliveries = Vec::new();
     for i in 1..300 {

@@ -113,8 +113,11 @@ mod tests {
         (0..batch.num_rows()).filter_map(|row| offset_at(batch, row)).collect()
     }
 
-    /// Takes until nothing is left; gives the rows and positions of each step.
-    fn drain(mut chunk: Chunk, limit: usize, void: &[i32]) -> Vec<(Vec<i64>, Vec<(i32, i64)>)> {
+    /// Offsets of the rows, then partitions and their new positions.
+    type Step = (Vec<i64>, Vec<(i32, i64)>);
+
+    /// Takes until nothing is left.
+    fn drain(mut chunk: Chunk, limit: usize, void: &[i32]) -> Vec<Step> {
         let mut steps = Vec::new();
         loop {
             let taken = take(chunk, limit, |s| !void.contains(&s.tp.partition));

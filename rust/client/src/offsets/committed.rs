@@ -141,39 +141,33 @@ type Committed = HashMap<TopicPartition, OffsetAndMetadata>;
 fn read_fetched(metadata: &Metadata, group: &str, response: OffsetFetchResponse) -> Result<Verdict<Committed>> {
     let mut found = HashMap::new();
     let mut verdict = None;
-    let mut check = |code: i16, context: &dyn Fn() -> String| -> Result<bool> {
-        let Err(code) = ErrorCode::from_i16(code).ok() else { return Ok(true) };
-        verdict = Some(Verdict::of(code, &context())?);
-        Ok(false)
+    let mut failed = |code: i16, what: &str| -> Result<bool> {
+        let Err(code) = ErrorCode::from_i16(code).ok() else { return Ok(false) };
+        verdict = Some(Verdict::of(code, &format!("OffsetFetch{what} for group {group}"))?);
+        Ok(true)
     };
-    let of_group = || format!("OffsetFetch for group {group}");
-    check(response.error_code, &of_group)?;
-    let mut keep = |check: &mut dyn FnMut(i16, &dyn Fn() -> String) -> Result<bool>,
-                    tp: TopicPartition,
-                    code,
-                    offset,
-                    text: Option<String>,
-                    epoch| {
-        if check(code, &|| format!("OffsetFetch of {tp} for group {group}"))? && offset >= 0 {
-            let leader_epoch = Some(epoch).filter(|epoch| *epoch >= 0);
-            found.insert(tp, OffsetAndMetadata { offset, metadata: text.unwrap_or_default(), leader_epoch });
-        }
-        Ok::<_, Error>(())
-    };
+    failed(response.error_code, "")?;
+    let mut partitions = Vec::new();
     for topic in response.topics {
         for p in topic.partitions {
             let tp = TopicPartition::new(&*topic.name, p.partition_index);
-            keep(&mut check, tp, p.error_code, p.committed_offset, p.metadata, p.committed_leader_epoch)?;
+            partitions.push((tp, p.error_code, p.committed_offset, p.metadata, p.committed_leader_epoch));
         }
     }
     for answer in response.groups {
-        check(answer.error_code, &of_group)?;
+        failed(answer.error_code, "")?;
         for topic in answer.topics {
             let name = name_of(metadata, topic.name, &topic.topic_id)?;
             for p in topic.partitions {
                 let tp = TopicPartition::new(&*name, p.partition_index);
-                keep(&mut check, tp, p.error_code, p.committed_offset, p.metadata, p.committed_leader_epoch)?;
+                partitions.push((tp, p.error_code, p.committed_offset, p.metadata, p.committed_leader_epoch));
             }
+        }
+    }
+    for (tp, code, offset, text, epoch) in partitions {
+        if !failed(code, &format!(" of {tp}"))? && offset >= 0 {
+            let leader_epoch = Some(epoch).filter(|epoch| *epoch >= 0);
+            found.insert(tp, OffsetAndMetadata { offset, metadata: text.unwrap_or_default(), leader_epoch });
         }
     }
     Ok(verdict.unwrap_or(Verdict::Done(found)))

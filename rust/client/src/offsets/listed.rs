@@ -36,6 +36,8 @@ impl ListTarget {
 }
 
 type Found = (TopicPartition, Option<OffsetAndTimestamp>);
+/// What to ask a leader: the partition, the offset wanted, the leader epoch that we know.
+type Question = (TopicPartition, (ListTarget, i32));
 
 /// Asks the leaders of all `wanted` partitions, again where a leader moved, until `timeout`. The answer has the order of
 /// `wanted`; `None` where no record is at or after the time asked for.
@@ -82,7 +84,7 @@ async fn ask_leaders(
 ) -> Result<Option<Error>> {
     let metadata = cluster.metadata();
     let mut failure = None;
-    let mut by_leader: BTreeMap<i32, Vec<(TopicPartition, (ListTarget, i32))>> = BTreeMap::new();
+    let mut by_leader: BTreeMap<i32, Vec<Question>> = BTreeMap::new();
     for (tp, target) in wanted {
         match metadata.leader(&tp.topic, tp.partition) {
             Some(leader) => by_leader.entry(leader.node).or_default().push((tp.clone(), (*target, leader.epoch))),
@@ -130,12 +132,7 @@ async fn ask_leaders(
     Ok(failure)
 }
 
-fn request(
-    version: i16,
-    partitions: Vec<(TopicPartition, (ListTarget, i32))>,
-    isolation: IsolationLevel,
-    limit: Duration,
-) -> ListOffsetsRequest {
+fn request(version: i16, partitions: Vec<Question>, isolation: IsolationLevel, limit: Duration) -> ListOffsetsRequest {
     let partition = |(partition_index, (target, epoch)): (i32, (ListTarget, i32))| ListOffsetsPartition {
         partition_index,
         current_leader_epoch: epoch,
