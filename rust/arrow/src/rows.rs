@@ -60,7 +60,7 @@ impl BytesColumn {
     }
 
     /// The bytes of a row; `None` for null, and past the end.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get(&self, row: usize) -> Option<&[u8]> {
         match self {
             BytesColumn::Null => None,

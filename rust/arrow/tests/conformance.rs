@@ -1,5 +1,5 @@
 //! Record batches from other clients' test suites and encoders, decoded in both layouts.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 //! Varints, CRC-32C and murmur2 against the values of other clients' test suites.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::print_stderr)]
 use std::path::PathBuf;
 
 use proptest::prelude::*;

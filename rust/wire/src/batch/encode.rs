@@ -92,6 +92,7 @@ impl BatchBuilder {
     }
 
     /// Number of records.
+    #[inline]
     pub fn count(&self) -> i32 {
         self.count
     }
@@ -102,6 +103,7 @@ impl BatchBuilder {
     }
 
     /// Bytes of the batch so far, uncompressed, its header included.
+    #[inline]
     pub fn size(&self) -> usize {
         (self.buffer.len() - self.start).max(HEADER_LEN)
     }
@@ -328,46 +330,48 @@ fn write_crc(batch: &mut [u8]) {
 /// A varint, encoded in a register: bytes that are stored one by one and loaded together again stall the processor.
 #[derive(Clone, Copy)]
 struct Part {
-    bytes: u128,
+    bytes: u64,
+    /// The ninth and tenth byte.
+    more: u16,
     size: u32,
 }
 
 impl Part {
-    const ZERO: Part = Part { bytes: 0, size: 1 };
+    const ZERO: Part = Part { bytes: 0, more: 0, size: 1 };
 
     #[inline(always)]
     fn new(raw: u64) -> Part {
         if raw < 1 << 7 {
-            return Part { bytes: raw.into(), size: 1 };
+            return Part { bytes: raw, more: 0, size: 1 };
         }
         if raw < 1 << 14 {
             let bytes = (raw & 0x7f) | 0x80 | (raw >> 7) << 8;
-            return Part { bytes: bytes.into(), size: 2 };
+            return Part { bytes, more: 0, size: 2 };
         }
         if raw < 1 << 21 {
             let bytes = (raw & 0x7f) | 0x80 | (((raw >> 7) & 0x7f) | 0x80) << 8 | (raw >> 14) << 16;
-            return Part { bytes: bytes.into(), size: 3 };
+            return Part { bytes, more: 0, size: 3 };
         }
         Part::long(raw)
     }
 
+    #[cold]
     #[inline(never)]
     fn long(mut raw: u64) -> Part {
-        let mut part = Part { bytes: 0, size: 0 };
+        let (mut bytes, mut size) = (0u128, 0);
         while raw >= 0x80 {
-            part.bytes |= u128::from(raw as u8 | 0x80) << (8 * part.size);
-            part.size += 1;
+            bytes |= u128::from(raw as u8 | 0x80) << (8 * size);
+            size += 1;
             raw >>= 7;
         }
-        part.bytes |= u128::from(raw) << (8 * part.size);
-        part.size += 1;
-        part
+        bytes |= u128::from(raw) << (8 * size);
+        Part { bytes: bytes as u64, more: (bytes >> 64) as u16, size: size + 1 }
     }
 
     /// The length of `bytes`, or that they are null.
     #[inline(always)]
     fn of_len(bytes: Option<&[u8]>) -> Part {
-        bytes.map_or(Part { bytes: 1, size: 1 }, |b| Part::new((b.len() as u64) << 1))
+        bytes.map_or(Part { bytes: 1, more: 0, size: 1 }, |b| Part::new((b.len() as u64) << 1))
     }
 }
 
@@ -379,7 +383,7 @@ fn write_parts<const N: usize>(out: &mut Vec<u8>, parts: &[Part; N]) {
     if size <= 8 {
         let (mut word, mut shift) = (0, 0);
         for part in parts {
-            word |= (part.bytes as u64) << shift;
+            word |= part.bytes << shift;
             shift = (shift + 8 * part.size) & 63;
         }
         out.extend_from_slice(&u64::to_le_bytes(word));
@@ -387,6 +391,7 @@ fn write_parts<const N: usize>(out: &mut Vec<u8>, parts: &[Part; N]) {
         for part in parts {
             let start = out.len();
             out.extend_from_slice(&part.bytes.to_le_bytes());
+            out.extend_from_slice(&part.more.to_le_bytes());
             out.truncate(start + part.size as usize);
         }
     }
