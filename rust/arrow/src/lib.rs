@@ -6,6 +6,7 @@ pub mod encode;
 pub mod layout;
 mod rows;
 pub mod schema;
+mod walker;
 
 pub use decode::{Appended, DecodeCause, DecodeError, DecodeOptions, Decoder, Window, decode_batches};
 pub use encode::{Columns, EncodeError, EncodeOptions, RowReader, encode_batches};

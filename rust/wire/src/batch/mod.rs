@@ -2,6 +2,7 @@
 //!
 //! [`batches`] cuts the bytes of one partition into [`Batch`]es; [`records::walk`] visits the records of one of them
 //! in a single pass; [`encode::BatchBuilder`] goes the other way.
+mod block;
 pub mod control;
 pub mod encode;
 mod error;
@@ -10,11 +11,12 @@ pub mod records;
 
 use bytes::Bytes;
 
+pub use block::{BLOCK_LEN, Block};
 pub use control::{AbortedTransaction, AbortedTransactions, ControlType};
 pub use encode::{Append, BatchBuilder, BatchOptions, EncodeError};
 pub use error::{BatchError, BatchErrorKind};
 pub use header::{BatchHeader, HEADER_LEN, TimestampType};
-pub use records::{Block, Headers, RawRecord, RecordError, RecordVisitor, walk, walk_blocks};
+pub use records::{Headers, RawRecord, RecordError, RecordVisitor, walk, walk_blocks};
 
 use header::{LENGTH_END, MAGIC_AT, MIN_LEGACY_LENGTH, MIN_LENGTH};
 

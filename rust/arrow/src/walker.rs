@@ -1,0 +1,300 @@
+//! The way of a partition's bytes through batches into columns.
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_schema::{ArrowError, SchemaRef};
+use bytes::Bytes;
+use samsarrow_wire::batch::{
+    AbortedTransactions, Batch, BatchError, BatchErrorKind, ControlType, HEADER_LEN, RawRecord, RecordVisitor, batches,
+    records::MIN_RECORD_LEN, walk,
+};
+use samsarrow_wire::compression::{Codec, Decompressor};
+
+use crate::columns::{BatchColumns, Cut, Place};
+use crate::decode::{Appended, DecodeCause, DecodeError, DecodeOptions, Window};
+use crate::layout::{Layout, Origin, ValueColumn};
+
+/// [`Decoder`](crate::Decoder) for one layout.
+#[derive(Debug)]
+pub(crate) struct Walker<C> {
+    options: DecodeOptions,
+    columns: BatchColumns<C>,
+    bytes: usize,
+    decompressor: Decompressor,
+    scratch: Vec<u8>,
+}
+
+/// A scratch buffer larger than this is given back.
+const MAX_KEPT_SCRATCH: usize = 8 * 1024 * 1024;
+
+impl<C: ValueColumn> Walker<C> {
+    pub(crate) fn new(options: DecodeOptions) -> Self {
+        let columns = BatchColumns::new(options.include_headers, options.include_leader_epoch);
+        Walker { options, columns, bytes: 0, decompressor: Decompressor::new(), scratch: Vec::new() }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.columns.rows()
+    }
+
+    /// Bytes of decompressed records so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn append(
+        &mut self,
+        name: Option<(&Arc<str>, i32)>,
+        data: &Bytes,
+        window: Window<'_>,
+    ) -> Result<Appended, DecodeError> {
+        let mut appended = Appended { next_offset: window.from_offset, ..Appended::default() };
+        let place = name.map(|(topic, partition)| Place { topic: self.columns.topic(topic), partition });
+        let replaced_before = self.columns.replaced_header_keys();
+        let result = self.append_batches(place, data, window, &mut appended);
+        appended.replaced_header_keys = self.columns.replaced_header_keys() - replaced_before;
+        match result {
+            Ok(()) => Ok(appended),
+            Err(cause) => Err(DecodeError {
+                topic: name.map(|(topic, _)| Arc::clone(topic)),
+                partition: name.map_or(-1, |(_, partition)| partition),
+                offset: appended.next_offset,
+                cause,
+                appended,
+            }),
+        }
+    }
+
+    fn append_batches(
+        &mut self,
+        place: Option<Place>,
+        data: &Bytes,
+        mut window: Window<'_>,
+        appended: &mut Appended,
+    ) -> Result<(), DecodeCause> {
+        self.reserve(data, &window);
+        let until_offset = window.until_offset.unwrap_or(i64::MAX);
+        let max_rows = window.max_rows.unwrap_or(usize::MAX);
+        let mut fetched = Block::default();
+        let mut iter = batches(data.clone());
+        while let Some(batch) = iter.next() {
+            let batch = batch?;
+            let header = &batch.header;
+            if header.next_offset() <= window.from_offset {
+                appended.consumed = iter.position();
+                continue;
+            }
+            if header.base_offset >= until_offset {
+                appended.reached_until = true;
+                return Ok(());
+            }
+            if appended.rows >= max_rows {
+                appended.row_limit = true;
+                return Ok(());
+            }
+            if self.options.check_crcs {
+                batch.check_crc()?;
+            }
+            if !self.is_wanted(&batch, window.aborted.as_deref_mut())? {
+                appended.consumed = iter.position();
+                appended.next_offset = appended.next_offset.max(header.next_offset().min(until_offset));
+                continue;
+            }
+            let cut =
+                Cut { from_offset: window.from_offset, until_offset, max_rows: max_rows.saturating_sub(appended.rows) };
+            let rows_before = self.columns.rows();
+            let stopped = self.append_batch(&batch, place, cut, data, &mut fetched)?;
+            appended.rows += self.columns.rows() - rows_before;
+            match stopped {
+                Some(Stop::Full) => {
+                    appended.full = true;
+                    return Ok(());
+                }
+                Some(Stop::RowLimit { next_offset }) => {
+                    appended.row_limit = true;
+                    appended.next_offset = appended.next_offset.max(next_offset);
+                    return Ok(());
+                }
+                None => {}
+            }
+            appended.next_offset = appended.next_offset.max(header.next_offset().min(until_offset));
+            if header.next_offset() > until_offset {
+                appended.reached_until = true;
+                return Ok(());
+            }
+            appended.consumed = iter.position();
+        }
+        appended.truncated_tail = iter.truncated_tail();
+        Ok(())
+    }
+
+    /// Whether the batch's records are for the user; follows transactions on the way.
+    fn is_wanted(&mut self, batch: &Batch, aborted: Option<&mut AbortedTransactions>) -> Result<bool, BatchError> {
+        let header = &batch.header;
+        if header.is_control() {
+            if let Some(aborted) = aborted
+                && self.control_type(batch)? == Some(ControlType::Abort)
+            {
+                aborted.end(header.producer_id, header.last_offset());
+            }
+            return Ok(self.options.include_control);
+        }
+        let void = header.is_transactional()
+            && aborted.is_some_and(|aborted| aborted.is_aborted(header.producer_id, header.last_offset()));
+        Ok(!void)
+    }
+
+    fn control_type(&mut self, batch: &Batch) -> Result<Option<ControlType>, BatchError> {
+        struct FirstKey(Option<ControlType>);
+        impl RecordVisitor for FirstKey {
+            fn record(&mut self, data: &[u8], record: &RawRecord) -> std::ops::ControlFlow<()> {
+                self.0 = record.key(data).and_then(ControlType::from_key);
+                std::ops::ControlFlow::Break(())
+            }
+        }
+        let records = self.records(batch)?;
+        let mut first = FirstKey(None);
+        walk(&records, batch.header.record_count, &mut first).map_err(|e| batch.error(e.into()))?;
+        Ok(first.0)
+    }
+
+    /// The batch's records, decompressed.
+    fn records(&mut self, batch: &Batch) -> Result<Bytes, BatchError> {
+        let mut out = Vec::new();
+        Ok(match self.codec(batch)? {
+            Codec::None => batch.payload(),
+            codec => {
+                self.decompress(batch, codec, &mut out)?;
+                Bytes::from(out)
+            }
+        })
+    }
+
+    fn codec(&self, batch: &Batch) -> Result<Codec, BatchError> {
+        if batch.bytes().len() == HEADER_LEN {
+            return Ok(Codec::None); // compaction left no records to compress
+        }
+        let id = batch.header.codec_id();
+        Codec::from_attributes(id).map_err(|_| batch.error(BatchErrorKind::Codec { id }))
+    }
+
+    fn decompress(&mut self, batch: &Batch, codec: Codec, out: &mut Vec<u8>) -> Result<(), BatchError> {
+        let cap = self.options.max_decompressed_bytes.min(i32::MAX as usize);
+        out.clear();
+        self.decompressor
+            .decompress(codec, batch.bytes().get(HEADER_LEN..).unwrap_or_default(), out, cap)
+            .map_err(|e| batch.error(BatchErrorKind::Decompress(e)))
+    }
+
+    fn append_batch(
+        &mut self,
+        batch: &Batch,
+        place: Option<Place>,
+        cut: Cut,
+        data: &Bytes,
+        fetched: &mut Block,
+    ) -> Result<Option<Stop>, DecodeCause> {
+        let codec = self.codec(batch)?;
+        if codec == Codec::None {
+            let records = batch.bytes().get(HEADER_LEN..).unwrap_or_default();
+            if !self.has_room(records.len())? {
+                return Ok(Some(Stop::Full));
+            }
+            let origin = match C::LAYOUT {
+                Layout::Binary => Origin::default(),
+                Layout::View => fetched.origin(&mut self.columns, data, batch),
+            };
+            return self.take(batch, records, origin, place, cut);
+        }
+        let mut out = match C::LAYOUT {
+            Layout::Binary => std::mem::take(&mut self.scratch),
+            // Views keep it, so it cannot be used again.
+            Layout::View => Vec::new(),
+        };
+        self.decompress(batch, codec, &mut out)?;
+        if !self.has_room(out.len())? {
+            return Ok(Some(Stop::Full));
+        }
+        if C::LAYOUT == Layout::View {
+            let records = Bytes::from(out);
+            let buffer = self.columns.add_buffer(Buffer::from(records.clone()));
+            return self.take(batch, &records, Origin { buffer, start: 0 }, place, cut);
+        }
+        let stop = self.take(batch, &out, Origin::default(), place, cut);
+        if out.capacity() <= MAX_KEPT_SCRATCH {
+            self.scratch = out;
+        }
+        stop
+    }
+
+    fn take(
+        &mut self,
+        batch: &Batch,
+        records: &[u8],
+        origin: Origin,
+        place: Option<Place>,
+        cut: Cut,
+    ) -> Result<Option<Stop>, DecodeCause> {
+        let stopped =
+            self.columns.append(records, origin, &batch.header, place, cut).map_err(|e| batch.error(e.into()))?;
+        self.bytes += records.len();
+        Ok(stopped.map(|next_offset| Stop::RowLimit { next_offset }))
+    }
+
+    /// Whether `more` bytes of records fit; offsets in Arrow's columns have 31 bits.
+    fn has_room(&self, more: usize) -> Result<bool, DecodeCause> {
+        // A header key's bad bytes may each become three.
+        let hard = i32::MAX as usize / if self.options.include_headers { 3 } else { 1 };
+        if more > hard {
+            return Err(DecodeCause::TooLarge { bytes: more, limit: hard });
+        }
+        let limit = if self.columns.rows() == 0 { hard } else { self.options.max_bytes.min(hard) };
+        Ok(self.bytes + more <= limit)
+    }
+
+    /// Makes room for what the headers of the batches promise, as far as their sizes make that plausible.
+    fn reserve(&mut self, data: &Bytes, window: &Window<'_>) {
+        let mut rows = 0;
+        for batch in batches(data.clone()).map_while(Result::ok) {
+            let promised = usize::try_from(batch.header.record_count).unwrap_or(0);
+            rows += promised.min(batch.bytes().len() / (2 * MIN_RECORD_LEN + 2));
+        }
+        let rows = rows.min(window.max_rows.unwrap_or(usize::MAX));
+        self.columns.reserve(rows, data.len().min(rows * 1024));
+    }
+
+    pub(crate) fn finish(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+        self.bytes = 0;
+        self.columns.finish(schema)
+    }
+}
+
+enum Stop {
+    Full,
+    RowLimit { next_offset: i64 },
+}
+
+/// The stretch of the fetched data that views of uncompressed batches point into: all of it, unless it is so large
+/// that positions would not fit 31 bits.
+#[derive(Default)]
+struct Block {
+    current: Option<(u32, usize)>,
+}
+
+impl Block {
+    fn origin<C: ValueColumn>(&mut self, columns: &mut BatchColumns<C>, data: &Bytes, batch: &Batch) -> Origin {
+        let end = batch.position + batch.bytes().len();
+        let (buffer, start) = match self.current {
+            Some((buffer, start)) if end - start <= i32::MAX as usize => (buffer, start),
+            _ => {
+                let start = if data.len() <= i32::MAX as usize { 0 } else { batch.position };
+                let stretch_end = data.len().min(start.saturating_add(i32::MAX as usize));
+                let buffer = columns.add_buffer(Buffer::from(data.slice(start..stretch_end)));
+                self.current = Some((buffer, start));
+                (buffer, start)
+            }
+        };
+        Origin { buffer, start: (batch.position + HEADER_LEN - start) as u32 }
+    }
+}
