@@ -253,15 +253,21 @@ impl<C: ValueColumn> Walker<C> {
         Ok(self.bytes + more <= limit)
     }
 
-    /// Makes room for what the headers of the batches promise, as far as their sizes make that plausible.
+    /// Makes room for what the headers of the batches promise, as far as their sizes make that plausible, and only
+    /// for what fits until the columns are full: there may be far more data than goes into one Arrow batch.
     fn reserve(&mut self, data: &Bytes, window: &Window<'_>) {
-        let mut rows = 0;
+        let most = self.options.max_bytes.saturating_sub(self.bytes);
+        let (mut rows, mut bytes) = (0, 0);
         for batch in batches(data.clone()).map_while(Result::ok) {
             let promised = usize::try_from(batch.header.record_count).unwrap_or(0);
             rows += promised.min(batch.bytes().len() / (2 * MIN_RECORD_LEN + 2));
+            bytes += batch.bytes().len();
+            if bytes > most {
+                break;
+            }
         }
         let rows = rows.min(window.max_rows.unwrap_or(usize::MAX));
-        self.columns.reserve(rows, data.len().min(rows * 1024));
+        self.columns.reserve(rows, bytes.min(rows * 1024));
     }
 
     pub(crate) fn finish(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
