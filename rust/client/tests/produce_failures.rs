@@ -299,3 +299,58 @@ async fn topics_that_metadata_forgets_for_a_while_keep_their_sequences() {
     rows.iter().for_each(|row| *identities.entry(row.producer_id).or_default() += 1);
     assert_eq!((rows.len(), identities.len()), (300, 1));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_version_of_produce_can_be_asked_for() {
+    let broker = broker(1, &[("t", 2)]).await;
+    let seen = Arc::new(AtomicUsize::new(0));
+    let version = Arc::clone(&seen);
+    broker.on_request(ApiKey::Produce, move |request| {
+        version.store(request.api_version as usize, Ordering::Relaxed);
+        None
+    });
+    for (round, wanted) in (3..=13).enumerate() {
+        let producer = producer(&broker, &[("api.version.produce", &wanted.to_string()), ("linger.ms", "0")]);
+        for partition in 0..2 {
+            let delivery = producer.send(record("t", partition, wanted.to_string())).await.unwrap();
+            assert_eq!(delivery.wait().await.unwrap().offset, round as i64);
+        }
+        assert_eq!(seen.load(Ordering::Relaxed), wanted);
+        producer.close(PATIENCE).await.unwrap();
+    }
+    let expected: Vec<_> = (3..=13).map(|version: i32| version.to_string()).collect();
+    assert_eq!(values(&broker, "t", 1), expected);
+
+    for (version, codec, word) in [("2", "none", "api.version.produce"), ("6", "zstd", "compression.type")] {
+        let options = [("api.version.produce", version), ("compression.type", codec), ("linger.ms", "0")];
+        let producer = producer(&broker, &options);
+        let error = producer.send(record("t", 0, "x")).await.unwrap().wait().await.unwrap_err();
+        assert!(error.to_string().contains(word), "{error}");
+        producer.close(PATIENCE).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flushes_and_sends_of_many_tasks_all_end() {
+    let broker = Arc::new(broker(2, &[("t", 4)]).await);
+    let producer = Arc::new(producer(&broker, &[("buffer.memory", "20000"), ("linger.ms", "3")]));
+    let mut tasks = Vec::new();
+    for task in 0..8 {
+        let producer = Arc::clone(&producer);
+        tasks.push(tokio::spawn(async move {
+            for i in 0..300 {
+                let delivery = producer.send(record("t", (task + i) % 4, vec![b'x'; 200])).await.unwrap();
+                if i % 100 == 50 {
+                    producer.flush(Some(PATIENCE)).await.unwrap();
+                    assert!(delivery.is_done());
+                }
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    producer.close(PATIENCE).await.unwrap();
+    let total: i64 = (0..4).map(|partition| broker.end_offset("t", partition).unwrap()).sum();
+    assert_eq!(total, 8 * 300);
+}

@@ -8,7 +8,7 @@ use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
 
 use super::delivery::{BatchState, Delivery, Part};
 use super::partitioner::{self, Sticky};
-use super::queue::{Batch, Identity, PartitionQueue, Payload, Readiness, Rules, Settled};
+use super::queue::{Batch, Identity, PartitionQueue, Payload, Rules, Settled};
 use super::record::ProducerRecord;
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
@@ -18,33 +18,6 @@ use crate::metadata::Metadata;
 pub(crate) struct Slot {
     pub(crate) topic: usize,
     pub(crate) partition: usize,
-}
-
-/// A batch taken out for its broker.
-#[derive(Debug)]
-pub(crate) struct Outgoing {
-    pub(crate) slot: Slot,
-    pub(crate) batch: Batch,
-}
-
-/// One request's worth of batches for one broker.
-#[derive(Debug)]
-pub(crate) struct Shipment {
-    pub(crate) node: i32,
-    pub(crate) batches: Vec<Outgoing>,
-}
-
-/// What a look at the queues brought.
-#[derive(Debug, Default)]
-pub(crate) struct Collected {
-    pub(crate) shipments: Vec<Shipment>,
-    pub(crate) settled: Vec<Settled>,
-    /// When to look again at the latest.
-    pub(crate) wake_at: Option<Instant>,
-    /// A batch waits for a leader.
-    pub(crate) leader_missing: bool,
-    /// A batch waits for a producer identity.
-    pub(crate) identity_missing: bool,
 }
 
 /// Fixed numbers of a producer.
@@ -82,9 +55,9 @@ impl Topic {
 }
 
 #[derive(Debug, Default)]
-struct Node {
-    in_flight: usize,
-    throttled_until: Option<Instant>,
+pub(super) struct Node {
+    pub(super) in_flight: usize,
+    pub(super) throttled_until: Option<Instant>,
 }
 
 /// Why a record was not taken.
@@ -101,13 +74,13 @@ pub(crate) type Wake = bool;
 pub(crate) struct Accumulator {
     pub(crate) rules: Rules,
     pub(crate) limits: Limits,
-    topics: Vec<Topic>,
+    pub(super) topics: Vec<Topic>,
     index: HashMap<Arc<str>, usize>,
     /// The topic of the last record: most programs write to one.
     last_topic: usize,
     /// Partitions that hold batches.
-    active: Vec<Slot>,
-    nodes: HashMap<i32, Node>,
+    pub(super) active: Vec<Slot>,
+    pub(super) nodes: HashMap<i32, Node>,
     incomplete: BTreeMap<u64, Arc<BatchState>>,
     next_state: u64,
     pub(crate) identity: Option<Identity>,
@@ -115,7 +88,7 @@ pub(crate) struct Accumulator {
     /// Set once no record is taken any more.
     pub(crate) closed: bool,
     /// When the sender will look by itself.
-    sender_wakes_at: Option<Instant>,
+    pub(super) sender_wakes_at: Option<Instant>,
 }
 
 impl Accumulator {
@@ -310,114 +283,6 @@ impl Accumulator {
         }
     }
 
-    /// Takes out what is to be sent now, one request per broker with room for one at a time.
-    pub(crate) fn collect(&mut self, now: Instant, exhausted: bool) -> Collected {
-        let mut collected = Collected::default();
-        let force = exhausted || self.flushing > 0 || self.closed;
-        self.expire(now, &mut collected.settled);
-        while self.collect_round(now, force, &mut collected) {}
-        self.retire_idle();
-        let deadlines = self.active.iter().filter_map(|slot| self.peek(*slot)?.next_deadline());
-        for deadline in deadlines.collect::<Vec<_>>() {
-            earlier(&mut collected.wake_at, deadline);
-        }
-        // Fairness: another partition is looked at first next time.
-        if self.active.len() > 1 {
-            self.active.rotate_left(1);
-        }
-        self.sender_wakes_at = collected.wake_at;
-        collected
-    }
-
-    fn peek(&self, slot: Slot) -> Option<&PartitionQueue> {
-        self.topics.get(slot.topic)?.partitions.get(slot.partition)
-    }
-
-    fn expire(&mut self, now: Instant, settled: &mut Vec<Settled>) {
-        for slot in &self.active {
-            let queue = self.topics.get_mut(slot.topic).and_then(|topic| topic.partitions.get_mut(slot.partition));
-            if let Some(queue) = queue.filter(|queue| queue.next_deadline().is_some_and(|at| at <= now)) {
-                queue.expire(now, &self.rules, settled);
-            }
-        }
-    }
-
-    /// At most one request per broker; false when there was nothing to send.
-    fn collect_round(&mut self, now: Instant, force: bool, collected: &mut Collected) -> bool {
-        // Brokers with a batch that is due, then all batches that may go along with it.
-        let mut due: Vec<i32> = Vec::new();
-        let mut candidates: Vec<(Slot, i32)> = Vec::new();
-        for slot in &self.active {
-            let Some(queue) = self.peek(*slot) else { continue };
-            let readiness = queue.readiness(now, &self.rules, force);
-            match readiness {
-                Readiness::Idle | Readiness::Blocked => continue,
-                Readiness::At(at) => {
-                    earlier(&mut collected.wake_at, at);
-                    continue;
-                }
-                Readiness::Lingering(at) => earlier(&mut collected.wake_at, at),
-                Readiness::Ready => {}
-            }
-            let Some(leader) = queue.leader else {
-                collected.leader_missing |= readiness == Readiness::Ready;
-                continue;
-            };
-            if self.rules.idempotent && queue.wants_identity() && self.identity.is_none() {
-                collected.identity_missing |= readiness == Readiness::Ready;
-                continue;
-            }
-            let node = self.nodes.entry(leader).or_default();
-            if node.in_flight >= self.limits.max_in_flight {
-                continue;
-            }
-            if let Some(until) = node.throttled_until.filter(|until| *until > now) {
-                earlier(&mut collected.wake_at, until);
-                continue;
-            }
-            if readiness == Readiness::Ready && !due.contains(&leader) {
-                due.push(leader);
-            }
-            candidates.push((*slot, leader));
-        }
-        let mut shipments: Vec<(Shipment, usize)> =
-            due.into_iter().map(|node| (Shipment { node, batches: Vec::new() }, 0)).collect();
-        for (slot, leader) in candidates {
-            let Some((shipment, size)) = shipments.iter_mut().find(|(shipment, _)| shipment.node == leader) else {
-                continue;
-            };
-            let (rules, identity, limit) = (&self.rules, self.identity, self.limits.max_request_size);
-            let queue = self.topics.get_mut(slot.topic).and_then(|topic| topic.partitions.get_mut(slot.partition));
-            let Some(queue) = queue else { continue };
-            let bytes = queue.front_size();
-            if !shipment.batches.is_empty() && *size + bytes > limit {
-                continue;
-            }
-            if let Some(batch) = queue.take(leader, rules, identity) {
-                *size += bytes;
-                shipment.batches.push(Outgoing { slot, batch });
-            }
-        }
-        let before = collected.shipments.len();
-        for (shipment, _) in shipments {
-            if !shipment.batches.is_empty() {
-                self.nodes.entry(shipment.node).or_default().in_flight += 1;
-                collected.shipments.push(shipment);
-            }
-        }
-        collected.shipments.len() > before
-    }
-
-    fn retire_idle(&mut self) {
-        let topics = &mut self.topics;
-        self.active.retain(|slot| {
-            let queue = topics.get_mut(slot.topic).and_then(|topic| topic.partitions.get_mut(slot.partition));
-            let Some(queue) = queue else { return false };
-            queue.listed = !queue.is_idle();
-            queue.listed
-        });
-    }
-
     /// A request to `node` has its answer (or will never have one).
     pub(crate) fn node_answered(&mut self, node: i32, throttle: Duration) {
         let node = self.nodes.entry(node).or_default();
@@ -438,13 +303,6 @@ impl Accumulator {
         let spent = self.queue_of(slot).and_then(|(queue, _)| queue.spent.take());
         if spent.is_some() && spent == self.identity {
             self.identity = None;
-        }
-    }
-
-    /// A leader told by a broker that refused a batch.
-    pub(crate) fn set_leader(&mut self, slot: Slot, leader: Option<i32>) {
-        if let Some((queue, _)) = self.queue_of(slot) {
-            queue.leader = leader;
         }
     }
 
@@ -512,10 +370,6 @@ fn new_batch(
         reserved,
         cause: None,
     }
-}
-
-fn earlier(at: &mut Option<Instant>, other: Instant) {
-    *at = Some(at.map_or(other, |at| at.min(other)));
 }
 
 /// The error for a partition number that the topic does not have.

@@ -144,11 +144,10 @@ impl<'a> Plan<'a> {
         if reserved.bytes() < self.shared.lock().limits.batch_size / 2 {
             return self.append_to_open(range, reserved, parts);
         }
-        let groups = self.assign(range);
         let encoded = if self.shared.settings.codec == Codec::None {
-            groups.into_iter().map(|group| encode_group(&self.encoding(), &self.rows, group)).collect()
+            self.encode_in_one_pass(range)?
         } else {
-            self.encode_in_parallel(groups).await
+            self.encode_in_parallel(self.assign(range)).await?
         };
         self.push(encoded, reserved, parts)
     }
@@ -185,6 +184,40 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
+    /// The partition of a row; those without a key fill one partition's batch after the other.
+    #[inline]
+    fn partition(&self, row: usize, sticky: &mut Sticky) -> usize {
+        let partition = match (self.rows.partition(row), self.rows.key(row)) {
+            (Some(partition), _) => partition,
+            (None, Some(key)) => partitioner::by_key(key, self.partitions),
+            (None, None) => sticky.pick(&self.available, self.partitions, self.size(row), self.target),
+        };
+        usize::try_from(partition).unwrap_or(0)
+    }
+
+    /// Rows are read once, in the order in which they lie in memory, each into the batch of its partition.
+    fn encode_in_one_pass(&self, range: Range<usize>) -> Result<Vec<Encoded>> {
+        let encoding = self.encoding();
+        let mut encoders: Vec<Option<Encoder<'_>>> = Vec::new();
+        encoders.resize_with(usize::try_from(self.partitions).unwrap_or(0), || None);
+        let mut sticky = self.sticky();
+        for row in range {
+            let partition = self.partition(row, &mut sticky);
+            let Some(slot) = encoders.get_mut(partition) else { continue };
+            if slot.is_none() {
+                *slot = Some(Encoder::new(&encoding, partition)?);
+            }
+            if let Some(encoder) = slot {
+                encoder.add(&self.rows, row)?;
+            }
+        }
+        let mut encoded = Vec::new();
+        for encoder in encoders.into_iter().flatten() {
+            encoded.extend(encoder.finish()?);
+        }
+        Ok(encoded)
+    }
+
     /// The rows of a chunk by partition, in their order.
     fn assign(&self, range: Range<usize>) -> Vec<Group> {
         if !self.rows.has_partition() && !self.rows.has_key() {
@@ -194,12 +227,7 @@ impl<'a> Plan<'a> {
         let mut groups: Vec<Vec<u32>> = vec![Vec::new(); count];
         let mut sticky = self.sticky();
         for row in range {
-            let partition = match (self.rows.partition(row), self.rows.key(row)) {
-                (Some(partition), _) => partition,
-                (None, Some(key)) => partitioner::by_key(key, self.partitions),
-                (None, None) => sticky.pick(&self.available, self.partitions, self.size(row), self.target),
-            };
-            if let Some(group) = usize::try_from(partition).ok().and_then(|at| groups.get_mut(at)) {
+            if let Some(group) = groups.get_mut(self.partition(row, &mut sticky)) {
                 group.push(row as u32);
             }
         }
@@ -236,7 +264,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Compression is work for all cores.
-    async fn encode_in_parallel(&self, groups: Vec<Group>) -> Vec<Result<Vec<Encoded>>> {
+    async fn encode_in_parallel(&self, groups: Vec<Group>) -> Result<Vec<Encoded>> {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         let share = groups.len().div_ceil(workers).max(1);
         let mut groups = groups.into_iter().peekable();
@@ -245,25 +273,21 @@ impl<'a> Plan<'a> {
             let mine: Vec<Group> = groups.by_ref().take(share).collect();
             let (encoding, rows) = (self.encoding(), Arc::clone(&self.rows));
             tasks.push(tokio::task::spawn_blocking(move || {
-                mine.into_iter().map(|group| encode_group(&encoding, &rows, group)).collect::<Vec<_>>()
+                mine.into_iter().map(|group| encode_group(&encoding, &rows, group)).collect::<Result<Vec<_>>>()
             }));
         }
         let mut encoded = Vec::new();
         for task in tasks {
-            match task.await {
-                Ok(some) => encoded.extend(some),
-                Err(error) => encoded.push(Err(Error::configuration(format!("encoding was broken off: {error}")))),
-            }
+            encoded.extend(task.await.map_err(|error| broken(&error))??);
         }
-        encoded
+        Ok(encoded.into_iter().flatten().collect())
     }
 
-    /// Queues what was encoded; all of it, or nothing if a part failed.
-    fn push(&self, encoded: Vec<Result<Vec<Encoded>>>, mut reserved: Reserved<'_>, parts: &mut Parts) -> Result<()> {
-        let encoded = encoded.into_iter().collect::<Result<Vec<_>>>()?;
+    /// Queues what was encoded.
+    fn push(&self, encoded: Vec<Encoded>, mut reserved: Reserved<'_>, parts: &mut Parts) -> Result<()> {
         {
             let mut accumulator = self.shared.lock();
-            for Encoded { partition, count, payload, bytes } in encoded.into_iter().flatten() {
+            for Encoded { partition, count, payload, bytes } in encoded {
                 let slot = Slot { topic: self.index, partition };
                 parts.add(accumulator.push_built(slot, count, payload, bytes)?);
                 reserved.hand_over(bytes);

@@ -1,6 +1,7 @@
 //! The write path: records and Arrow columns → batches → brokers → receipts.
 
 pub(crate) mod accumulator;
+pub(crate) mod collect;
 pub(crate) mod columns;
 mod delivery;
 mod identity;

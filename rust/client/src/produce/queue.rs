@@ -304,6 +304,14 @@ impl PartitionQueue {
             let error = timed_out(&batch, Some(&failure.error), rules);
             return Some(self.fail(batch, error));
         }
+        tracing::debug!(
+            topic = &*batch.state.topic,
+            partition = batch.state.partition,
+            records = batch.count,
+            attempts = batch.attempts,
+            error = %failure.error,
+            "a batch is sent again"
+        );
         self.retry_at = Some(now + backoff(rules, batch.attempts));
         self.requeue(batch, failure.error);
         None

@@ -14,12 +14,12 @@ use samsarrow_wire::messages::produce::{
 
 pub(crate) use samsarrow_wire::messages::produce::ProduceResponse;
 
-use super::accumulator::Outgoing;
+use super::collect::Outgoing;
 use super::delivery::Appended;
 use super::queue::{Batch, Failure, FailureKind, Payload};
 use super::sink::Settings;
 use crate::error::{Error, Result};
-use crate::metadata::Metadata;
+use crate::metadata::{Leader, Metadata};
 
 /// The first version that names topics by id.
 const TOPIC_ID_VERSION: i16 = 13;
@@ -145,8 +145,9 @@ impl<'a> Answers<'a> {
     }
 
     /// The leader that a broker which is none (any more) names.
-    pub(crate) fn new_leader(&self, outgoing: &Outgoing) -> Option<i32> {
-        self.find(&outgoing.batch).map(|answer| answer.current_leader.leader_id).filter(|leader| *leader >= 0)
+    pub(crate) fn new_leader(&self, outgoing: &Outgoing) -> Option<Leader> {
+        let leader = &self.find(&outgoing.batch)?.current_leader;
+        (leader.leader_id >= 0).then_some(Leader { node: leader.leader_id, epoch: leader.leader_epoch })
     }
 
     pub(crate) fn of(&self, outgoing: &Outgoing) -> std::result::Result<Appended, Failure> {

@@ -13,7 +13,8 @@ use samsarrow_wire::compression::{Codec, Compressor};
 use samsarrow_wire::error_code::ErrorCode;
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::accumulator::{Accumulator, Outgoing, Shipment};
+use super::accumulator::Accumulator;
+use super::collect::{Outgoing, Shipment};
 use super::delivery::Appended;
 use super::identity;
 use super::memory::{Memory, Reserved};
@@ -350,18 +351,15 @@ fn receive(shared: &Shared, node: i32, batches: Vec<Outgoing>, answer: Result<re
         let answer = answers.of(outgoing);
         if let Err(refused) = &answer {
             refresh |= refused.error.refresh_metadata();
-            leaders.extend(answers.new_leader(outgoing).map(|leader| (outgoing.slot, leader)));
+            leaders.extend(answers.new_leader(outgoing).map(|leader| (Arc::clone(&outgoing.batch.state), leader)));
         }
         answer
     });
     for outgoing in too_large {
         split_in_two(shared, outgoing, &answers);
     }
-    if !leaders.is_empty() {
-        let mut accumulator = shared.lock();
-        for (slot, leader) in leaders {
-            accumulator.set_leader(slot, Some(leader));
-        }
+    for (state, leader) in leaders {
+        shared.cluster.update_leader(&state.topic, state.partition, leader);
     }
     if refresh {
         shared.cluster.request_refresh();

@@ -1,0 +1,147 @@
+//! Picking what is to be sent now.
+
+use std::time::Instant;
+
+use super::accumulator::{Accumulator, Slot};
+use super::queue::{Batch, PartitionQueue, Readiness, Settled};
+
+/// A batch taken out for its broker.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) slot: Slot,
+    pub(crate) batch: Batch,
+}
+
+/// One request's worth of batches for one broker.
+#[derive(Debug)]
+pub(crate) struct Shipment {
+    pub(crate) node: i32,
+    pub(crate) batches: Vec<Outgoing>,
+}
+
+/// What a look at the queues brought.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) shipments: Vec<Shipment>,
+    pub(crate) settled: Vec<Settled>,
+    /// When to look again at the latest.
+    pub(crate) wake_at: Option<Instant>,
+    /// A batch waits for a leader.
+    pub(crate) leader_missing: bool,
+    /// A batch waits for a producer identity.
+    pub(crate) identity_missing: bool,
+}
+
+impl Accumulator {
+    /// Takes out what is to be sent now, one request per broker with room for one at a time.
+    pub(crate) fn collect(&mut self, now: Instant, exhausted: bool) -> Collected {
+        let mut collected = Collected::default();
+        let force = exhausted || self.flushing > 0 || self.closed;
+        self.expire(now, &mut collected.settled);
+        while self.collect_round(now, force, &mut collected) {}
+        self.retire_idle();
+        let deadlines = self.active.iter().filter_map(|slot| self.peek(*slot)?.next_deadline());
+        for deadline in deadlines.collect::<Vec<_>>() {
+            earlier(&mut collected.wake_at, deadline);
+        }
+        // Fairness: another partition is looked at first next time.
+        if self.active.len() > 1 {
+            self.active.rotate_left(1);
+        }
+        self.sender_wakes_at = collected.wake_at;
+        collected
+    }
+
+    fn peek(&self, slot: Slot) -> Option<&PartitionQueue> {
+        self.topics.get(slot.topic)?.partitions.get(slot.partition)
+    }
+
+    fn expire(&mut self, now: Instant, settled: &mut Vec<Settled>) {
+        for slot in &self.active {
+            let queue = self.topics.get_mut(slot.topic).and_then(|topic| topic.partitions.get_mut(slot.partition));
+            if let Some(queue) = queue.filter(|queue| queue.next_deadline().is_some_and(|at| at <= now)) {
+                queue.expire(now, &self.rules, settled);
+            }
+        }
+    }
+
+    /// At most one request per broker; false when there was nothing to send.
+    fn collect_round(&mut self, now: Instant, force: bool, collected: &mut Collected) -> bool {
+        // Brokers with a batch that is due, then all batches that may go along with it.
+        let mut due: Vec<i32> = Vec::new();
+        let mut candidates: Vec<(Slot, i32)> = Vec::new();
+        for slot in &self.active {
+            let Some(queue) = self.peek(*slot) else { continue };
+            let readiness = queue.readiness(now, &self.rules, force);
+            match readiness {
+                Readiness::Idle | Readiness::Blocked => continue,
+                Readiness::At(at) => {
+                    earlier(&mut collected.wake_at, at);
+                    continue;
+                }
+                Readiness::Lingering(at) => earlier(&mut collected.wake_at, at),
+                Readiness::Ready => {}
+            }
+            let Some(leader) = queue.leader else {
+                collected.leader_missing |= readiness == Readiness::Ready;
+                continue;
+            };
+            if self.rules.idempotent && queue.wants_identity() && self.identity.is_none() {
+                collected.identity_missing |= readiness == Readiness::Ready;
+                continue;
+            }
+            let node = self.nodes.entry(leader).or_default();
+            if node.in_flight >= self.limits.max_in_flight {
+                continue;
+            }
+            if let Some(until) = node.throttled_until.filter(|until| *until > now) {
+                earlier(&mut collected.wake_at, until);
+                continue;
+            }
+            if readiness == Readiness::Ready && !due.contains(&leader) {
+                due.push(leader);
+            }
+            candidates.push((*slot, leader));
+        }
+        let mut shipments: Vec<(Shipment, usize)> =
+            due.into_iter().map(|node| (Shipment { node, batches: Vec::new() }, 0)).collect();
+        for (slot, leader) in candidates {
+            let Some((shipment, size)) = shipments.iter_mut().find(|(shipment, _)| shipment.node == leader) else {
+                continue;
+            };
+            let (rules, identity, limit) = (&self.rules, self.identity, self.limits.max_request_size);
+            let queue = self.topics.get_mut(slot.topic).and_then(|topic| topic.partitions.get_mut(slot.partition));
+            let Some(queue) = queue else { continue };
+            let bytes = queue.front_size();
+            if !shipment.batches.is_empty() && *size + bytes > limit {
+                continue;
+            }
+            if let Some(batch) = queue.take(leader, rules, identity) {
+                *size += bytes;
+                shipment.batches.push(Outgoing { slot, batch });
+            }
+        }
+        let before = collected.shipments.len();
+        for (shipment, _) in shipments {
+            if !shipment.batches.is_empty() {
+                self.nodes.entry(shipment.node).or_default().in_flight += 1;
+                collected.shipments.push(shipment);
+            }
+        }
+        collected.shipments.len() > before
+    }
+
+    fn retire_idle(&mut self) {
+        let topics = &mut self.topics;
+        self.active.retain(|slot| {
+            let queue = topics.get_mut(slot.topic).and_then(|topic| topic.partitions.get_mut(slot.partition));
+            let Some(queue) = queue else { return false };
+            queue.listed = !queue.is_idle();
+            queue.listed
+        });
+    }
+}
+
+fn earlier(at: &mut Option<Instant>, other: Instant) {
+    *at = Some(at.map_or(other, |at| at.min(other)));
+}
