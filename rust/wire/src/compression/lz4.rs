@@ -73,11 +73,11 @@ fn header_checksum(descriptor: &[u8]) -> u8 {
     (XxHash32::oneshot(0, descriptor) >> 8) as u8
 }
 
-/// Frames one after the other. Checksums of contents are passed over, as the batch has its own.
-pub(super) fn decompress(input: &[u8], out: &mut Output<'_>) -> Result<(), CompressionError> {
+/// Frames one after the other. `legacy`: the header's checksum may be the wrong one of old Kafka clients.
+pub(super) fn decompress(input: &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), CompressionError> {
     let mut rest = input;
     loop {
-        frame(&mut rest, out)?;
+        frame(&mut rest, legacy, out)?;
         if rest.is_empty() {
             return Ok(());
         }
@@ -100,7 +100,7 @@ fn take_u32(rest: &mut &[u8]) -> Result<u32, CompressionError> {
     Ok(u32::from_le_bytes(*number))
 }
 
-fn frame(rest: &mut &[u8], out: &mut Output<'_>) -> Result<(), CompressionError> {
+fn frame(rest: &mut &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), CompressionError> {
     let frame = *rest;
     if take_u32(rest)? != MAGIC {
         return Err(corrupt("it does not begin with lz4's magic number"));
@@ -113,8 +113,12 @@ fn frame(rest: &mut &[u8], out: &mut Output<'_>) -> Result<(), CompressionError>
         code @ 4..=7 => 1usize << (8 + 2 * code),
         _ => return Err(corrupt("the block size is out of range")),
     };
+    let mut told = None;
     if flags & CONTENT_SIZE != 0 {
-        take(rest, 8)?;
+        let (size, left) = rest.split_first_chunk::<8>().ok_or_else(|| corrupt("the frame is cut off"))?;
+        *rest = left;
+        // Zero is what writers put that do not know.
+        told = Some(u64::from_le_bytes(*size)).filter(|&size| size != 0);
     }
     if flags & DICTIONARY_ID != 0 {
         return Err(corrupt("it needs a dictionary"));
@@ -123,8 +127,8 @@ fn frame(rest: &mut &[u8], out: &mut Output<'_>) -> Result<(), CompressionError>
     let descriptor = frame.get(4..descriptor_end).unwrap_or_default();
     let with_magic = frame.get(..descriptor_end).unwrap_or_default();
     let checksum = take(rest, 1)?;
-    // Old Kafka clients took the magic number into the checksum (KIP-57).
-    if checksum != [header_checksum(descriptor)] && checksum != [header_checksum(with_magic)] {
+    // In messages of magic 0 Kafka's clients took the frame's magic number into the checksum (KIP-57).
+    if checksum != [header_checksum(descriptor)] && !(legacy && checksum == [header_checksum(with_magic)]) {
         return Err(corrupt("the checksum of the frame's header is wrong"));
     }
     let frame_start = out.bytes.len();
@@ -149,8 +153,12 @@ fn frame(rest: &mut &[u8], out: &mut Output<'_>) -> Result<(), CompressionError>
             out.bytes.extend_from_slice(block);
         }
     }
-    if flags & CONTENT_CHECKSUM != 0 {
-        take(rest, 4)?;
+    let content = out.bytes.get(frame_start..).unwrap_or_default();
+    if told.is_some_and(|told| told != content.len() as u64) {
+        return Err(corrupt("the frame holds another number of bytes than its header tells"));
+    }
+    if flags & CONTENT_CHECKSUM != 0 && take_u32(rest)? != XxHash32::oneshot(0, content) {
+        return Err(corrupt("the checksum of the content is wrong"));
     }
     Ok(())
 }

@@ -177,6 +177,7 @@ impl Compressor {
 /// Decompresses with any codec; contexts are made when first needed, and reused.
 #[derive(Debug, Default)]
 pub struct Decompressor {
+    legacy_lz4: bool,
     snappy: snappy::Decompress,
     zstd: zstd::Decompress,
 }
@@ -185,6 +186,12 @@ impl Decompressor {
     /// Without contexts yet.
     pub fn new() -> Decompressor {
         Decompressor::default()
+    }
+
+    /// Also takes lz4 frames whose header has the wrong checksum that Kafka's clients wrote in messages of magic 0.
+    pub fn with_legacy_lz4(mut self) -> Decompressor {
+        self.legacy_lz4 = true;
+        self
     }
 
     /// Appends the decompressed `input` to `out`, at most `cap` bytes. On an error `out` may hold a part of them.
@@ -206,7 +213,7 @@ impl Decompressor {
             }
             Codec::Gzip => gzip::decompress(input, &mut out),
             Codec::Snappy => self.snappy.run(input, &mut out),
-            Codec::Lz4 => lz4::decompress(input, &mut out),
+            Codec::Lz4 => lz4::decompress(input, self.legacy_lz4, &mut out),
             Codec::Zstd => self.zstd.run(input, &mut out),
         }
     }
