@@ -1,0 +1,80 @@
+# `make help` lists the targets. Everything is made from this checkout: the virtual environment too.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Where the demo's Kafka is; empty starts the embedded broker.
+BOOTSTRAP ?=
+
+RUST_SOURCES := $(shell find rust -name '*.rs' -not -path '*/target/*') $(shell find rust -name Cargo.toml) Cargo.toml Cargo.lock
+DEPS := $(VENV)/.deps
+BUILT := $(VENV)/.built
+RELEASE := $(VENV)/.release
+
+.PHONY: help demo test test-rust test-python check bench bench-rust bench-python wheel docs format clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
+
+$(DEPS): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+	touch $@
+
+# Tests run on the `ci` profile: near release speed, without the minutes of link-time optimisation.
+$(BUILT): $(DEPS) $(RUST_SOURCES)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --skip-install --profile ci
+	touch $@
+	rm -f $(RELEASE)
+
+$(RELEASE): $(DEPS) $(RUST_SOURCES)
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --release
+	touch $@
+	touch $(BUILT)
+
+demo: $(BUILT) ## flights into Kafka, back as Arrow, committed, and through PySpark (BOOTSTRAP=host:port for your own Kafka)
+	$(BIN)/samsarrow demo $(if $(BOOTSTRAP),--bootstrap-servers $(BOOTSTRAP))
+
+test: test-rust test-python ## every test, on real Kafka and real Spark
+
+test-rust:
+	cargo test --workspace --quiet
+
+test-python: $(BUILT)
+	$(BIN)/python -m pytest tests
+
+check: $(BUILT) ## lint, types, stubs, licences
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest samsarrow --mypy-config-file pyproject.toml
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	cargo deny --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-deny
+	cargo deny --log-level error check licenses bans sources
+
+bench: bench-rust bench-python ## every benchmark; the Python ones against their peers on real Kafka
+
+bench-rust:
+	cargo bench --workspace --quiet
+
+bench-python: $(RELEASE)
+	$(BIN)/python -m pytest benches/python --benchmark-only -s
+
+wheel: $(DEPS) ## the wheel, into dist/
+	$(BIN)/maturin build --release --out dist
+
+docs: $(BUILT) ## docs/options.md from the option table
+	$(BIN)/python -m samsarrow.cli options --markdown > docs/options.md
+
+format: $(DEPS) ## format Python and Rust
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	cargo fmt --all
+
+clean: ## remove what make made
+	rm -rf $(VENV) target dist .cache

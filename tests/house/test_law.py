@@ -1,0 +1,75 @@
+"""The law of the house: which room may know which, read from `cargo metadata` (docs/design.md)."""
+
+import functools
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PREFIX = "samsarrow-"
+ALLOWED_ROOMS = {
+    "wire": set(),
+    "arrow": {"wire"},
+    "client": {"wire", "arrow"},
+    "broker": {"wire"},
+    "py": {"wire", "arrow", "client", "broker"},
+}
+# Crates that must not be reachable from a room, however deep.
+FORBIDDEN = {
+    "wire": {"tokio", "pyo3", "arrow-array", "arrow-buffer", "arrow-schema"},
+    "arrow": {"tokio", "pyo3"},
+    "client": {"pyo3"},
+    "broker": {"pyo3", "arrow-array"},
+}
+
+
+@functools.cache
+def metadata() -> Any:
+    command = ["cargo", "metadata", "--format-version", "1", "--locked", "--offline"]
+    return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True, timeout=120).stdout)
+
+
+@functools.cache
+def reachable(room: str) -> frozenset[str]:
+    """Names of all crates that a room is built from, development dependencies left out."""
+    names = {p["id"]: p["name"] for p in metadata()["packages"]}
+    nodes = {n["id"]: n for n in metadata()["resolve"]["nodes"]}
+    todo = [i for i, name in names.items() if name == PREFIX + room]
+    assert todo, f"no crate {PREFIX}{room}"
+    seen: set[str] = set(todo)
+    while todo:
+        for dep in nodes[todo.pop()]["deps"]:
+            if any(k["kind"] is None for k in dep["dep_kinds"]) and dep["pkg"] not in seen:
+                seen.add(dep["pkg"])
+                todo.append(dep["pkg"])
+    return frozenset(names[i] for i in seen) - {PREFIX + room}
+
+
+def test_every_room_has_its_law() -> None:
+    members = set(metadata()["workspace_members"])
+    rooms = {p["name"].removeprefix(PREFIX) for p in metadata()["packages"] if p["id"] in members}
+    assert rooms == set(ALLOWED_ROOMS)
+
+
+@pytest.mark.parametrize("room", ALLOWED_ROOMS)
+def test_rooms_know_only_the_rooms_below(room: str) -> None:
+    known = {name.removeprefix(PREFIX) for name in reachable(room) if name.startswith(PREFIX)}
+    assert known == ALLOWED_ROOMS[room]
+
+
+@pytest.mark.parametrize("room", FORBIDDEN)
+def test_rooms_reach_no_forbidden_crate(room: str) -> None:
+    assert reachable(room) & FORBIDDEN[room] == set()
+
+
+def test_unsafe_lives_in_one_file() -> None:
+    """Only the capsule module may say `unsafe`; everything else is held by the workspace's lint."""
+    permitting = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "rust").glob("*/src/**/*.rs"))
+        if "allow(unsafe_code)" in path.read_text()
+    ]
+    assert permitting == ["rust/py/src/arrow_ffi.rs"]

@@ -1,0 +1,195 @@
+"""Apache Kafka for tests and benches: its jars through Maven, one KRaft node on free loopback ports.
+
+    with KafkaServer() as kafka:
+        Consumer(bootstrap_servers=kafka.bootstrap_servers, ...)
+
+The server is a child process with its data in a temporary folder. Whatever was started is stopped, also when the body raises.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+SUPPORT = Path(__file__).resolve().parent
+CACHE = SUPPORT.parent.parent / ".cache" / "kafka"
+DEFAULT_VERSION = "4.3.1"
+START_DEADLINE_S = 90.0
+
+
+class KafkaUnavailableError(RuntimeError):
+    """Kafka cannot be run on this machine; the message says what is missing."""
+
+
+def classpath(version: str = DEFAULT_VERSION) -> str:
+    """The class path of Kafka's broker and tools, downloaded by Maven once and remembered under `.cache/`."""
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            raise KafkaUnavailableError(f"real Kafka needs `{tool}` on PATH (JDK 17 and Maven)")
+    remembered = CACHE / f"{version}.classpath"
+    if remembered.exists():
+        paths = remembered.read_text()
+        if all(Path(p).exists() for p in paths.split(os.pathsep)):
+            return paths
+    CACHE.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        [
+            "mvn", "-q", "-B", "-f", str(SUPPORT / "kafka-pom.xml"), f"-Dkafka.version={version}",
+            "dependency:build-classpath", f"-Dmdep.outputFile={remembered}",
+        ],
+        capture_output=True, text=True, timeout=900, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        remembered.unlink(missing_ok=True)
+        raise KafkaUnavailableError(f"Maven could not fetch Kafka {version}:\n{done.stdout}{done.stderr}")
+    return remembered.read_text()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that were free a moment ago, all different."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for s in sockets:
+            s.bind(("127.0.0.1", 0))
+        return [s.getsockname()[1] for s in sockets]
+
+
+class KafkaServer:
+    """One combined KRaft node (controller and broker).
+
+    Args:
+        version: of Apache Kafka.
+        properties: broker settings on top of the ones below.
+        heap: of the JVM.
+    """
+
+    def __init__(
+        self, version: str = DEFAULT_VERSION, properties: Mapping[str, str] | None = None, heap: str = "768m"
+    ) -> None:
+        self.version = version
+        self._heap = heap
+        self._dir = Path(tempfile.mkdtemp(prefix="samsarrow-kafka-"))
+        self._port, self._controller_port = free_ports(2)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.log_path = self._dir / "server.out"
+        self.data_dir = self._dir / "data"
+        self._properties = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.data_dir),
+            "num.partitions": "1",
+            "auto.create.topics.enable": "false",
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "4",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "4",
+            "group.initial.rebalance.delay.ms": "0",
+            "log.segment.bytes": "1073741824",
+            **(properties or {}),
+        }
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    def java(self, main: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
+        """The command line that runs a class of this Kafka."""
+        logging = f"-Dlog4j2.configurationFile={SUPPORT / 'log4j2.properties'}"
+        return ["java", "-XX:+UseSerialGC", *jvm, logging, "-cp", classpath(self.version), main, *arguments]
+
+    def tool(
+        self, main: str, *arguments: str, stdin: bytes | None = None, timeout: float = 90
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Runs a command line tool of this Kafka to its end; raises with its output if it fails."""
+        command = self.java(main, *arguments, jvm=["-Xmx256m"])
+        done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"{main} {' '.join(arguments)} failed ({done.returncode}):\n{done.stdout.decode()}{done.stderr.decode()}")
+        return done
+
+    def start(self) -> None:
+        """Formats the storage at the first start, then waits until the broker answers."""
+        config = self._dir / "server.properties"
+        if not config.exists():
+            config.write_text("".join(f"{k}={v}\n" for k, v in self._properties.items()))
+            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            self.tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config))
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.java("kafka.Kafka", str(config), jvm=[f"-Xmx{self._heap}"]), stdout=log, stderr=log, start_new_session=True
+            )
+        self._wait_until_ready()
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + START_DEADLINE_S
+        while time.monotonic() < deadline:
+            if self._process is not None and self._process.poll() is not None:
+                break
+            if self._answers():
+                return
+            time.sleep(0.1)
+        output = self.log_path.read_text(errors="replace")
+        self.kill()
+        raise RuntimeError(f"Kafka {self.version} did not start on {self.bootstrap_servers}:\n{output}")
+
+    def _answers(self) -> bool:
+        """Whether the broker answers an ApiVersions request: an open port alone comes too early."""
+        request = b"\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
+        try:
+            with socket.create_connection(("127.0.0.1", self._port), timeout=2) as s:
+                s.sendall(len(request).to_bytes(4, "big") + request)
+                return len(s.recv(8)) == 8
+        except OSError:
+            return False
+
+    def stop(self, timeout: float = 30) -> None:
+        """Ends the broker with SIGTERM, then SIGKILL; data stays for the next `start`."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def kill(self) -> None:
+        """Ends the broker as a power cut would."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def segments(self, topic: str) -> Iterable[Path]:
+        """The `.log` files of a topic."""
+        return sorted(self.data_dir.glob(f"{topic}-*/*.log"))
+
+    def __enter__(self) -> KafkaServer:
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            shutil.rmtree(self._dir, ignore_errors=True)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+        shutil.rmtree(self._dir, ignore_errors=True)
