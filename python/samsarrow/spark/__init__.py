@@ -1,0 +1,11 @@
+"""Kafka as a Spark data source, without a jar: `spark.read.format("samsarrow")`.
+
+Spark finds the source by itself in the Python that its workers run. That Python is `python3` of the workers' PATH
+unless `PYSPARK_PYTHON` (or `spark.pyspark.python`) says otherwise *before* the session starts; `check_session` tells
+whether it is one that has samsarrow.
+"""
+
+from samsarrow.spark.datasource import KafkaDataSource
+from samsarrow.spark.environment import check_session
+
+__all__ = ["KafkaDataSource", "check_session"]
