@@ -1,0 +1,46 @@
+"""confluent-kafka, the usual way: `consume` in thousands, one Python object a record, then arrays."""
+
+from collections.abc import Iterator
+
+import confluent_kafka as ck
+import pyarrow as pa
+
+
+def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
+    consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
+    partitions = consumer.list_topics(topic).topics[topic].partitions
+    consumer.assign([ck.TopicPartition(topic, p, ck.OFFSET_BEGINNING) for p in partitions])
+    rows = 0
+    while rows < count:
+        messages = consumer.consume(10_000, 5.0)
+        if not messages:
+            raise RuntimeError(f"nothing came after {rows} of {count} records")
+        batch = pa.record_batch(
+            {
+                "key": pa.array([m.key() for m in messages], pa.binary()),
+                "value": pa.array([m.value() for m in messages], pa.binary()),
+                "partition": pa.array([m.partition() for m in messages], pa.int32()),
+                "offset": pa.array([m.offset() for m in messages], pa.int64()),
+                "timestamp": pa.array([m.timestamp()[1] for m in messages], pa.timestamp("ms", "UTC")),
+            }
+        )
+        rows += batch.num_rows
+        yield batch.column("value")
+    consumer.close()
+
+
+def produce(bootstrap: str, topic: str, table: pa.Table) -> int:
+    failures: list[object] = []
+    options = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "queue.buffering.max.messages": 500_000}
+    producer = ck.Producer({**options, "linger.ms": 5, "batch.size": 1_000_000})
+    for chunk in table.column("value").chunks:
+        for value in chunk.to_pylist():
+            while True:
+                try:
+                    producer.produce(topic, value)
+                    break
+                except BufferError:
+                    producer.poll(0.01)
+        producer.poll(0)
+    failures += [None] * producer.flush(120)
+    return table.num_rows - len(failures)

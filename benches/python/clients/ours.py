@@ -1,0 +1,25 @@
+"""samsarrow: fetched bytes straight into Arrow."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from samsarrow import Consumer, Producer
+
+
+def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign(consumer.partitions_for(topic))
+        rows = 0
+        while rows < count:
+            batch = consumer.poll(5.0)
+            if batch.num_rows == 0:
+                raise RuntimeError(f"nothing came after {rows} of {count} records")
+            rows += batch.num_rows
+            yield batch.column("value")
+
+
+def produce(bootstrap: str, topic: str, table: pa.Table) -> int:
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        delivery = producer.send_batch(topic, table, value="value")
+        return sum(receipt.count for receipt in delivery.result(120))

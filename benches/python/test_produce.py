@@ -1,0 +1,31 @@
+"""An Arrow table into a topic: records per second and cost, and that the topic then has exactly those values."""
+
+import itertools
+from typing import Any
+
+import pytest
+from clients import data
+from clients.checksum import checksum
+from conftest import RECORDS, create_topic, record, run_client
+from support.kafka import KafkaServer
+
+ROUNDS = {"ours": 5, "confluent": 3, "aio": 1}
+_numbers = itertools.count()
+
+
+@pytest.mark.parametrize("client", ROUNDS)
+def test_produce(benchmark: Any, kafka: KafkaServer, client: str) -> None:
+    topics: list[str] = []
+
+    def fresh() -> None:
+        topics.append(create_topic(kafka, f"produce-{client}-{next(_numbers)}"))
+
+    def once() -> None:
+        result = run_client(client, "produce", kafka, topics[-1])
+        assert result["rows"] == RECORDS
+        record("produce", client, result)
+
+    benchmark.pedantic(once, setup=fresh, rounds=ROUNDS[client])
+    rows, crc = checksum(data.table(RECORDS).column("value").chunks)
+    # Read back by a client of another make.
+    assert run_client("confluent", "check", kafka, topics[-1]) == {"rows": rows, "crc": crc}
