@@ -1,1 +1,29 @@
 //! `samsarrow._core`: conversions between Python and the Rust core, nothing else.
+
+mod admin;
+mod arrow_ffi;
+mod codec;
+mod config;
+mod consumer;
+mod error;
+mod producer;
+mod runtime;
+mod testing;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+mod _core {
+    #[pymodule_export]
+    use super::admin::Admin;
+    #[pymodule_export]
+    use super::codec::{decode_batches, encode_batches};
+    #[pymodule_export]
+    use super::config::{error_table, options_markdown};
+    #[pymodule_export]
+    use super::consumer::Consumer;
+    #[pymodule_export]
+    use super::producer::{BatchDelivery, Delivery, Producer};
+    #[pymodule_export]
+    use super::testing::Broker;
+}

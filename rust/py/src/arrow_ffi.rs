@@ -1,0 +1,106 @@
+//! Arrow across the border: the Arrow C data interface in PyCapsules. The only file with `unsafe` in it.
+#![allow(unsafe_code, reason = "the Arrow C data interface is made of raw structs")]
+
+use std::ffi::CStr;
+use std::ptr::NonNull;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
+use arrow_array::ffi_stream::{RecordBatchStreamReader, FFI_ArrowArrayStream};
+use arrow_array::{Array, RecordBatch, StructArray};
+use arrow_schema::{ArrowError, DataType};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCapsule, PyTuple};
+
+const SCHEMA: &CStr = c"arrow_schema";
+const ARRAY: &CStr = c"arrow_array";
+const STREAM: &CStr = c"arrow_array_stream";
+
+/// A `pyarrow.RecordBatch` over the same memory.
+pub(crate) fn to_pyarrow<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyAny>> {
+    static IMPORT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let import = IMPORT.get_or_try_init(py, || {
+        py.import("pyarrow")?.getattr("RecordBatch")?.getattr("_import_from_c_capsule").map(Bound::unbind)
+    })?;
+    let data = StructArray::from(batch.clone()).into_data();
+    let (array, schema) = to_ffi(&data).map_err(refused)?;
+    // The importer moves the structs out and marks them released; what is left is dropped with the capsules.
+    let schema = PyCapsule::new_with_value(py, schema, SCHEMA)?;
+    let array = PyCapsule::new_with_value(py, array, ARRAY)?;
+    import.bind(py).call1((schema, array))
+}
+
+/// The batches of anything that speaks the Arrow PyCapsule interface: a record batch, a table, a reader, a data frame.
+pub(crate) enum Input {
+    /// One batch.
+    Batch(RecordBatch),
+    /// Many, read one after the other.
+    Stream(RecordBatchStreamReader),
+}
+
+impl Iterator for Input {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Stream(reader) => reader.next(),
+            Self::Batch(batch) => {
+                let taken = std::mem::replace(batch, RecordBatch::new_empty(batch.schema()));
+                (taken.num_rows() > 0).then_some(Ok(taken))
+            }
+        }
+    }
+}
+
+/// Takes Arrow data from a Python object.
+///
+/// # Errors
+/// `TypeError` if it is no Arrow data with columns.
+pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
+    // A stream is asked for first: a table has both, and its array would be one copy of everything.
+    if data.hasattr("__arrow_c_stream__")? && !data.hasattr("__arrow_c_array__")? {
+        let capsule = data.call_method0("__arrow_c_stream__")?;
+        let pointer = pointer::<FFI_ArrowArrayStream>(&capsule, STREAM)?;
+        // SAFETY: the capsule's name was checked, so it holds a valid stream; `from_raw` moves it out and leaves a
+        // released one, which the capsule's destructor skips (Arrow PyCapsule interface).
+        let reader = unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr()) }.map_err(refused)?;
+        return Ok(Input::Stream(reader));
+    }
+    if data.hasattr("__arrow_c_array__")? {
+        let pair = data.call_method0("__arrow_c_array__")?;
+        let pair = pair.cast::<PyTuple>()?;
+        let schema = pointer::<FFI_ArrowSchema>(&pair.get_item(0)?, SCHEMA)?;
+        let array = pointer::<FFI_ArrowArray>(&pair.get_item(1)?, ARRAY)?;
+        // SAFETY: both names were checked, so both point to valid structs that live as long as their capsules. The array
+        // is moved out and an empty one left, as the interface demands of a consumer; the schema is only read.
+        let imported = unsafe {
+            let array = FFI_ArrowArray::from_raw(array.as_ptr());
+            from_ffi(array, schema.as_ref())
+        };
+        let imported = imported.map_err(refused)?;
+        if !matches!(imported.data_type(), DataType::Struct(_)) {
+            let kind = imported.data_type();
+            return Err(PyTypeError::new_err(format!(
+                "expected a record batch or table, got an Arrow array of {kind}"
+            )));
+        }
+        let columns = StructArray::from(imported);
+        if columns.null_count() > 0 {
+            return Err(PyTypeError::new_err("expected a record batch or table, got a struct array with null rows"));
+        }
+        return Ok(Input::Batch(RecordBatch::from(columns)));
+    }
+    let kind = data.get_type().name()?;
+    Err(PyTypeError::new_err(format!(
+        "expected Arrow data (a pyarrow RecordBatch or Table, or anything with __arrow_c_array__ or __arrow_c_stream__), got {kind}"
+    )))
+}
+
+fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<NonNull<T>> {
+    Ok(capsule.cast::<PyCapsule>()?.pointer_checked(Some(name))?.cast())
+}
+
+fn refused(error: ArrowError) -> PyErr {
+    PyValueError::new_err(format!("Arrow data cannot cross: {error}"))
+}

@@ -1,0 +1,77 @@
+//! Record batches as bytes, without a broker.
+
+use arrow_array::RecordBatch;
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use samsarrow_arrow::decode::{DecodeOptions, decode_batches as decode};
+use samsarrow_arrow::encode::{Columns, EncodeOptions, encode_batches as encode};
+use samsarrow_arrow::layout::Layout;
+use samsarrow_client::error::Error;
+use samsarrow_wire::compression::Codec;
+
+use crate::arrow_ffi;
+use crate::error::to_py;
+
+/// See `samsarrow.decode_batches`.
+#[pyfunction]
+#[pyo3(signature = (data, layout, include_headers, include_control, check_crcs))]
+pub(crate) fn decode_batches<'py>(
+    py: Python<'py>,
+    data: &[u8],
+    layout: &str,
+    include_headers: bool,
+    include_control: bool,
+    check_crcs: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let layout = match layout {
+        "binary" => Layout::Binary,
+        "view" => Layout::View,
+        other => return Err(to_py(py, &Error::configuration(format!("layout must be binary or view, not {other:?}")))),
+    };
+    let options = DecodeOptions { layout, include_headers, include_control, check_crcs, ..Default::default() };
+    let data = Bytes::copy_from_slice(data);
+    let batch: RecordBatch =
+        py.detach(|| decode(data, options)).map_err(|error| to_py(py, &Error::corrupt(error.to_string())))?;
+    arrow_ffi::to_pyarrow(py, &batch)
+}
+
+/// See `samsarrow.encode_batches`.
+#[pyfunction]
+#[pyo3(signature = (data, key, value, headers, timestamp, compression, level, magic, base_offset, batch_size))]
+#[allow(clippy::too_many_arguments, reason = "the keyword arguments of the Python function")]
+pub(crate) fn encode_batches<'py>(
+    py: Python<'py>,
+    data: &Bound<'py, PyAny>,
+    key: Option<String>,
+    value: Option<String>,
+    headers: Option<String>,
+    timestamp: Option<String>,
+    compression: &str,
+    level: Option<i32>,
+    magic: i8,
+    base_offset: i64,
+    batch_size: usize,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let codec = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd]
+        .into_iter()
+        .find(|codec| format!("{codec:?}").eq_ignore_ascii_case(compression))
+        .ok_or_else(|| {
+            let text = format!("compression must be none, gzip, snappy, lz4 or zstd, not {compression:?}");
+            to_py(py, &Error::configuration(text))
+        })?;
+    let columns = Columns { key, value, headers, timestamp, partition: None };
+    let mut options = EncodeOptions { codec, level, magic, base_offset, batch_size, ..Default::default() };
+    let input = arrow_ffi::from_python(data)?;
+    let encoded = py.detach(|| {
+        let mut out = Vec::new();
+        for batch in input {
+            let batch = batch.map_err(|error| Error::configuration(format!("Arrow data cannot be read: {error}")))?;
+            let bytes = encode(&batch, &columns, &options).map_err(|error| Error::configuration(error.to_string()))?;
+            out.extend_from_slice(&bytes);
+            options.base_offset += batch.num_rows() as i64;
+        }
+        Ok(out)
+    });
+    encoded.map(|bytes| PyBytes::new(py, &bytes)).map_err(|error: Error| to_py(py, &error))
+}

@@ -1,0 +1,35 @@
+//! Errors of the core as Python exceptions: one mapping, by the name of the class.
+
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use samsarrow_client::error::Error;
+
+/// The exception for an error; the classes and the choice among them live in `samsarrow.exceptions`.
+pub(crate) fn to_py(py: Python<'_>, error: &Error) -> PyErr {
+    make(py, &error.name(), &error.to_string(), error.code(), error.retriable(), error.fatal())
+}
+
+/// For a handle that crossed a fork.
+pub(crate) fn fork_error(py: Python<'_>, what: &str, pid: u32) -> PyErr {
+    let text = format!(
+        "this {what} was created in process {pid} and cannot be used in process {}: make a new one in this process",
+        std::process::id()
+    );
+    make(py, "ForkError", &text, None, false, true)
+}
+
+fn make(py: Python<'_>, class: &str, text: &str, code: Option<i16>, retriable: bool, fatal: bool) -> PyErr {
+    let built = py
+        .import("samsarrow.exceptions")
+        .and_then(|module| module.getattr("error_of"))
+        .and_then(|build| build.call1((class, PyString::new(py, text), code, retriable, fatal)));
+    match built {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(failure) => failure,
+    }
+}
+
+/// Exception objects for callbacks, which get them as values.
+pub(crate) fn to_py_value(py: Python<'_>, error: &Error) -> Py<PyAny> {
+    to_py(py, error).into_value(py).into_any()
+}

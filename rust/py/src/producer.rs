@@ -1,0 +1,285 @@
+//! The producer as Python calls it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyString};
+use samsarrow_arrow::encode::Columns;
+use samsarrow_client::config::ClientKind;
+use samsarrow_client::error::Error;
+use samsarrow_client::producer::{
+    BatchDelivery as CoreBatch, Delivery as CoreDelivery, PartitionReceipt, Producer as Core, ProducerRecord,
+    RecordMetadata, TrySendError,
+};
+
+use crate::arrow_ffi;
+use crate::config;
+use crate::consumer::{Tp, tuple};
+use crate::error::{to_py, to_py_value};
+use crate::runtime::{Owned, run, runtime, seconds};
+
+/// Longer than any wait that ends.
+const FOREVER: Duration = Duration::from_secs(1_000_000_000);
+
+/// See `samsarrow.Producer`.
+#[pyclass(frozen, module = "samsarrow._core")]
+pub(crate) struct Producer {
+    core: Owned<Core>,
+}
+
+/// Bytes, or text as UTF-8.
+fn payload(value: Option<&Bound<'_, PyAny>>, what: &str) -> PyResult<Option<Bytes>> {
+    let Some(value) = value else { return Ok(None) };
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(Some(Bytes::copy_from_slice(bytes.as_bytes())));
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(Some(Bytes::copy_from_slice(text.to_str()?.as_bytes())));
+    }
+    match value.extract::<pyo3::pybacked::PyBackedBytes>() {
+        Ok(bytes) => Ok(Some(Bytes::copy_from_slice(&bytes))),
+        Err(_) => {
+            let kind = value.get_type().name()?;
+            Err(PyTypeError::new_err(format!("{what} must be bytes, str or None, not {kind}")))
+        }
+    }
+}
+
+/// Names and values of headers, as Python gives them.
+type GivenHeaders<'py> = Vec<(String, Option<Bound<'py, PyAny>>)>;
+
+#[pymethods]
+impl Producer {
+    #[new]
+    fn new(py: Python<'_>, options: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Self> {
+        let options = config::parse(py, ClientKind::Producer, options)?;
+        let runtime = runtime()?;
+        let _inside = runtime.enter();
+        let core = Core::new(&options).map_err(|error| to_py(py, &error))?;
+        Ok(Self { core: Owned::new("producer", core) })
+    }
+
+    #[pyo3(signature = (topic, value, key, headers, partition, timestamp))]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of the Python method")]
+    fn send(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        value: Option<&Bound<'_, PyAny>>,
+        key: Option<&Bound<'_, PyAny>>,
+        headers: Option<GivenHeaders<'_>>,
+        partition: Option<i32>,
+        timestamp: Option<i64>,
+    ) -> PyResult<Delivery> {
+        let core = self.core.get(py)?;
+        let headers = headers.unwrap_or_default().into_iter();
+        let headers = headers.map(|(name, value)| Ok((name, payload(value.as_ref(), "a header's value")?)));
+        let record = ProducerRecord {
+            topic: Arc::from(topic),
+            partition,
+            timestamp,
+            key: payload(key, "key")?,
+            value: payload(value, "value")?,
+            headers: headers.collect::<PyResult<_>>()?,
+        };
+        let runtime = runtime()?;
+        let tried = {
+            let _inside = runtime.enter();
+            core.try_send(record)
+        };
+        let delivery = match tried {
+            Ok(delivery) => delivery,
+            // Only a full buffer or an unknown topic makes the call wait.
+            Err(TrySendError::Full(record) | TrySendError::NeedsMetadata(record)) => run(py, core.send(record))?,
+            Err(TrySendError::Error(error)) => return Err(to_py(py, &error)),
+        };
+        Ok(Delivery { core: Owned::new("delivery", delivery) })
+    }
+
+    #[pyo3(signature = (topic, data, key, value, headers, partition, timestamp))]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of the Python method")]
+    fn send_batch(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        data: &Bound<'_, PyAny>,
+        key: Option<String>,
+        value: Option<String>,
+        headers: Option<String>,
+        partition: Option<String>,
+        timestamp: Option<String>,
+    ) -> PyResult<BatchDelivery> {
+        let core = self.core.get(py)?;
+        let columns = Columns { key, value, headers, partition, timestamp };
+        let input = arrow_ffi::from_python(data)?;
+        let sent = run(py, async {
+            let mut sent = Vec::new();
+            // One batch of the input after the other: memory holds what `buffer.memory` allows, not the whole input.
+            for batch in input {
+                let batch =
+                    batch.map_err(|error| Error::configuration(format!("Arrow data cannot be read: {error}")))?;
+                sent.push(core.send_batch(topic, batch, columns.clone()).await?);
+            }
+            Ok(sent)
+        })?;
+        Ok(BatchDelivery { parts: Owned::new("delivery", sent) })
+    }
+
+    #[pyo3(signature = (timeout))]
+    fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let core = self.core.get(py)?;
+        let timeout = timeout.map(|given| seconds(py, Some(given), FOREVER)).transpose()?;
+        run(py, core.flush(timeout))
+    }
+
+    fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<Vec<Tp>> {
+        let core = self.core.get(py)?;
+        Ok(run(py, core.partitions_for(topic))?.iter().map(tuple).collect())
+    }
+
+    #[pyo3(signature = (timeout))]
+    fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let core = self.core.get(py)?;
+        let timeout = seconds(py, timeout, FOREVER)?;
+        run(py, core.close(timeout))
+    }
+}
+
+/// See `samsarrow.Delivery`.
+#[pyclass(frozen, module = "samsarrow._core")]
+pub(crate) struct Delivery {
+    core: Owned<CoreDelivery>,
+}
+
+#[pymethods]
+impl Delivery {
+    /// Waits for the broker's answer.
+    #[pyo3(signature = (timeout=None))]
+    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        let core = self.core.get(py)?;
+        let limit = seconds(py, timeout, FOREVER)?;
+        let landed = match core.peek() {
+            Some(outcome) => outcome.map_err(|error| to_py(py, &error))?,
+            None => run(py, within(limit, "the delivery", core.wait()))?,
+        };
+        metadata(py, landed)
+    }
+
+    /// Whether the result is there.
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.core.get(py)?.is_done())
+    }
+
+    /// Calls `callback(metadata, error)` once, on a thread of the client's; one of the two is None.
+    fn add_done_callback(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+        let core = Arc::clone(self.core.get(py)?);
+        py.detach(|| core.on_done(Box::new(move |outcome| call(callback, outcome, metadata))));
+        Ok(())
+    }
+
+    fn __await__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        wait_in_asyncio(slf.as_any())
+    }
+}
+
+/// See `samsarrow.BatchDelivery`.
+#[pyclass(frozen, module = "samsarrow._core")]
+pub(crate) struct BatchDelivery {
+    parts: Owned<Vec<CoreBatch>>,
+}
+
+#[pymethods]
+impl BatchDelivery {
+    /// Waits for the brokers' answers to all rows.
+    #[pyo3(signature = (timeout=None))]
+    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
+        let parts = self.parts.get(py)?;
+        let limit = seconds(py, timeout, FOREVER)?;
+        let all = async {
+            let mut receipts: Vec<PartitionReceipt> = Vec::new();
+            let mut failure = None;
+            for part in parts.iter() {
+                match part.wait().await {
+                    Ok(more) => join(&mut receipts, more),
+                    Err(error) => failure = failure.or(Some(error)),
+                }
+            }
+            failure.map_or(Ok(receipts), Err)
+        };
+        let landed = run(py, within(limit, "the delivery of all rows", all))?;
+        landed.iter().map(|receipt| build_receipt(py, receipt)).collect()
+    }
+
+    /// Whether every row has its result.
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.parts.get(py)?.iter().all(CoreBatch::is_done))
+    }
+
+    /// Number of rows.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.parts.get(py)?.iter().map(CoreBatch::len).sum::<u64>() as usize)
+    }
+}
+
+/// Receipts of one partition that follow each other become one.
+fn join(receipts: &mut Vec<PartitionReceipt>, more: Vec<PartitionReceipt>) {
+    for next in more {
+        let last = receipts.iter_mut().rev().find(|receipt| receipt.partition == next.partition);
+        match last {
+            Some(last) if last.base_offset >= 0 && last.base_offset + last.count as i64 == next.base_offset => {
+                last.count += next.count;
+            }
+            _ => receipts.push(next),
+        }
+    }
+    receipts.sort_by_key(|receipt| (receipt.partition, receipt.base_offset));
+}
+
+async fn within<T>(
+    limit: Duration,
+    what: &str,
+    work: impl Future<Output = samsarrow_client::error::Result<T>>,
+) -> samsarrow_client::error::Result<T> {
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(Error::timeout(what, limit)))
+}
+
+fn types<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    static MODULE: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = MODULE.get_or_try_init(py, || py.import("samsarrow.types").map(Bound::unbind))?;
+    module.bind(py).getattr(name)
+}
+
+fn metadata(py: Python<'_>, landed: RecordMetadata) -> PyResult<Py<PyAny>> {
+    let class = types(py, "RecordMetadata")?;
+    class.call1((&*landed.topic, landed.partition, landed.offset, landed.timestamp)).map(Bound::unbind)
+}
+
+fn build_receipt(py: Python<'_>, receipt: &PartitionReceipt) -> PyResult<Py<PyAny>> {
+    let class = types(py, "PartitionReceipt")?;
+    class.call1((receipt.partition, receipt.base_offset, receipt.count)).map(Bound::unbind)
+}
+
+/// Calls back into Python. An exception there has no caller to go to: it is reported as Python reports such.
+fn call<T>(
+    callback: Py<PyAny>,
+    outcome: samsarrow_client::error::Result<T>,
+    build: fn(Python<'_>, T) -> PyResult<Py<PyAny>>,
+) {
+    Python::attach(|py| {
+        let called = match outcome {
+            Ok(landed) => build(py, landed).and_then(|landed| callback.call1(py, (landed, py.None()))),
+            Err(error) => callback.call1(py, (py.None(), to_py_value(py, &error))),
+        };
+        if let Err(error) = called {
+            error.write_unraisable(py, Some(callback.bind(py)));
+        }
+    });
+}
+
+fn wait_in_asyncio<'py>(delivery: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    delivery.py().import("samsarrow.producer")?.getattr("wait_in_asyncio")?.call1((delivery,))
+}
