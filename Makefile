@@ -27,7 +27,7 @@ $(DEPS): pyproject.toml
 
 # Tests run on the `ci` profile: near release speed, without the minutes of link-time optimisation.
 $(BUILT): $(DEPS) $(RUST_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --skip-install --profile ci
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --profile ci
 	touch $@
 	rm -f $(RELEASE)
 
@@ -69,7 +69,7 @@ wheel: $(DEPS) ## the wheel, into dist/
 	$(BIN)/maturin build --release --out dist
 
 docs: $(BUILT) ## docs/options.md from the option table
-	$(BIN)/python -m samsarrow.cli options --markdown > docs/options.md
+	$(BIN)/python -m samsarrow.cli options > docs/options.md
 
 format: $(DEPS) ## format Python and Rust
 	$(BIN)/ruff format .

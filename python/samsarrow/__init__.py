@@ -1,0 +1,41 @@
+"""Kafka for Python at Arrow speed.
+
+Record batches are decoded straight into Arrow arrays and encoded straight from Arrow columns, by a core that speaks
+Kafka's protocol itself.
+"""
+
+from samsarrow._core import BatchDelivery, Delivery
+from samsarrow.admin import Admin
+from samsarrow.codec import decode_batches, encode_batches
+from samsarrow.consumer import Consumer
+from samsarrow.exceptions import KafkaError
+from samsarrow.producer import Producer
+from samsarrow.types import (
+    ConsumerRecord,
+    NewTopic,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    PartitionReceipt,
+    RecordMetadata,
+    TopicListing,
+    TopicPartition,
+)
+
+__all__ = [
+    "Admin",
+    "BatchDelivery",
+    "Consumer",
+    "ConsumerRecord",
+    "Delivery",
+    "KafkaError",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "PartitionReceipt",
+    "Producer",
+    "RecordMetadata",
+    "TopicListing",
+    "TopicPartition",
+    "decode_batches",
+    "encode_batches",
+]

@@ -1,0 +1,76 @@
+"""Record batches as bytes, without a broker."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from samsarrow import _core
+
+Layout = Literal["binary", "view"]
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+def decode_batches(
+    data: bytes | bytearray | memoryview,
+    *,
+    layout: Layout = "binary",
+    include_headers: bool = False,
+    include_control: bool = False,
+    check_crcs: bool = True,
+) -> pa.RecordBatch:
+    """Decodes the record batches of one partition, as they are on the wire and in log segments (format v2, KIP-98).
+
+    Args:
+        data: batches one after the other. An incomplete one at the end is left out.
+        layout: `binary` copies keys and values, `view` points into the bytes.
+        include_headers: adds the column `headers`, `list<struct<key: string, value: binary>>`.
+        include_control: gives the records of control batches too.
+        check_crcs: whether the CRC-32C of each batch is checked.
+
+    Returns:
+        One row per record: `key`, `value`, `topic`, `partition`, `offset`, `timestamp` and `timestamp_type` as from
+        `Consumer.poll`; `topic` and `partition` are null, as the bytes do not tell them.
+
+    Raises:
+        CorruptRecordError: the bytes are no valid batches; the text says where and why.
+    """
+    raw = data if isinstance(data, bytes) else bytes(data)
+    return _core.decode_batches(raw, layout, include_headers, include_control, check_crcs)
+
+
+def encode_batches(
+    data: Any,
+    *,
+    key: str | None = None,
+    value: str | None = None,
+    headers: str | None = None,
+    timestamp: str | None = None,
+    compression: Compression = "none",
+    compression_level: int | None = None,
+    magic: int = 2,
+    base_offset: int = 0,
+    batch_size: int = 1 << 20,
+) -> bytes:
+    """Encodes rows as record batches, as a producer sends them and a log segment holds them.
+
+    Args:
+        data: a record batch, a table or anything else with `__arrow_c_array__` or `__arrow_c_stream__`.
+        key: column of keys, any binary or string type; by default the column `key`, if there is one.
+        value: column of values; by default the column `value`.
+        headers: column of headers, `list<struct<key: string, value: binary>>`; by default the column `headers`.
+        timestamp: column of timestamps, or of integers in milliseconds; without it records have none (-1).
+        compression: codec of the batches.
+        compression_level: None takes the codec's default.
+        magic: format; 2 is the only one in this version.
+        base_offset: of the first record.
+        batch_size: most bytes of a batch before compression.
+
+    Raises:
+        TypeError: `data` is no Arrow data.
+        ConfigurationError: a column is missing or of a type that cannot be encoded, or an option cannot be.
+    """
+    return _core.encode_batches(
+        data, key, value, headers, timestamp, compression, compression_level, magic, base_offset, batch_size
+    )

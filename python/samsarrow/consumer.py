@@ -1,0 +1,311 @@
+"""Reading Kafka as Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from samsarrow import _core
+from samsarrow.config import merge
+from samsarrow.exceptions import ClosedError
+from samsarrow.types import (
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    Seconds,
+    TopicPartition,
+    to_milliseconds,
+    to_seconds,
+)
+
+Offsets = Mapping[TopicPartition, int | OffsetAndMetadata]
+
+
+class Consumer:
+    """Reads assigned partitions; `poll` gives `pyarrow.RecordBatch`es.
+
+    Columns: `key binary`, `value binary`, `topic dictionary<int32, string>`, `partition int32`, `offset int64`,
+    `timestamp timestamp[ms, UTC]`, `timestamp_type int8` (0 the producer's time, 1 the broker's); with
+    `include_headers` also `headers list<struct<key: string, value: binary>>`, with `include_leader_epoch` also
+    `leader_epoch int32`. Null is null and empty is empty. With `layout="view"` keys and values are `binary_view`.
+
+    No connection is made before the first call that needs one. A consumer belongs to the process that made it; its
+    methods may be called from many threads.
+
+    Args:
+        config: options with dotted names, `{"bootstrap.servers": "localhost:9092", "group.id": "g"}`.
+        **options: the same as keywords, `group_id="g"`. docs/options.md lists all.
+
+    Raises:
+        ConfigurationError: an option is unknown, given twice or has a value that cannot be.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, **options: Any) -> None:
+        self._core: _core.Consumer | None = _core.Consumer(merge(config, options))
+
+    @property
+    def _open(self) -> _core.Consumer:
+        if self._core is None:
+            raise ClosedError("the consumer is closed")
+        return self._core
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Reads these partitions from now on, and no others.
+
+        Partitions that were assigned before keep their positions. Others start at the group's committed offset, without
+        one where `auto.offset.reset` says.
+
+        Args:
+            partitions: all that are to be read.
+        """
+        self._open.assign([(tp[0], tp[1]) for tp in partitions])
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read."""
+        return {TopicPartition(*tp) for tp in self._open.assignment()}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of every batch."""
+        return self._open.empty().schema
+
+    def poll(self, timeout: Seconds = 1.0) -> pa.RecordBatch:
+        """The next rows, of one partition or several.
+
+        Args:
+            timeout: seconds to wait for the first row.
+
+        Returns:
+            At most `max.poll.records` rows; none when nothing came in time. The schema is always the same. Positions move
+            past the rows that are returned, and only those.
+
+        Raises:
+            OffsetOutOfRangeError: the position is gone and `auto.offset.reset` is `none`.
+            CorruptRecordError: a fetched batch is damaged; seek past it to go on.
+            KafkaError: anything else that keeps an assigned partition from being read, once each time it is met.
+        """
+        return self._open.poll(to_seconds(timeout) or 0.0)
+
+    def records(self, timeout: Seconds = 1.0) -> Iterator[ConsumerRecord]:
+        """The rows of one `poll`, one by one."""
+        batch = self.poll(timeout)
+        columns = {field.name: batch.column(i) for i, field in enumerate(batch.schema)}
+        columns["timestamp"] = columns["timestamp"].cast(pa.int64())
+        names = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value")
+        lists = [columns[name].to_pylist() for name in names]
+        if "headers" in columns:
+            headers = [[(h["key"], h["value"]) for h in row or ()] for row in columns["headers"].to_pylist()]
+        else:
+            headers = [[] for _ in range(batch.num_rows)]
+        for row in zip(*lists, headers, strict=True):
+            yield ConsumerRecord(*row)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Batches as they come, never an empty one, for ever or until the consumer is closed."""
+        while self._core is not None:
+            try:
+                batch = self.poll(1.0)
+            except ClosedError:
+                return
+            if batch.num_rows:
+                yield batch
+
+    def reader(self) -> pa.RecordBatchReader:
+        """What is there now, as a reader that ends: every assigned partition up to its end at this moment.
+
+        Reading moves the positions, as `poll` does. Polars, DuckDB and others take it as it is.
+        """
+        ends = self.end_offsets(self.assignment())
+        return pa.RecordBatchReader.from_batches(self.schema, self._until(ends))
+
+    def _until(self, ends: Mapping[TopicPartition, int]) -> Iterator[pa.RecordBatch]:
+        """Polls until all `ends` are reached; rows beyond them are left for the next `poll`."""
+        open_ends = {tp: end for tp, end in ends.items() if self.position(tp) < end}
+        paused = self.assignment() - set(open_ends)
+        self.pause(*paused)
+        try:
+            while open_ends:
+                batch = self.poll(1.0)
+                kept = batch
+                for tp, end in list(open_ends.items()):
+                    if self.position(tp) >= end:
+                        del open_ends[tp]
+                        self.pause(tp)
+                        paused.add(tp)
+                        if self.position(tp) > end:
+                            kept = _before(kept, tp, end)
+                            self.seek(tp, end)
+                if kept.num_rows:
+                    yield kept
+        finally:
+            if self._core is not None:
+                self.resume(*paused)
+
+    def commit(self, what: Offsets | pa.RecordBatch | None = None, *, timeout: Seconds | None = None) -> None:
+        """Commits offsets to the group, and waits until that is done.
+
+        Args:
+            what: None for the positions of all assigned partitions; a batch for the offsets after its last rows; or
+                offsets by partition, each the next one to read.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Raises:
+            ConfigurationError: there is no `group.id`.
+            OffsetMetadataTooLargeError: the metadata is longer than the broker allows.
+            KafkaTimeoutError: it could not be done in time; the text has the last error.
+        """
+        seconds = to_seconds(timeout)
+        if what is None:
+            self._open.commit(None, seconds)
+        elif isinstance(what, Mapping):
+            self._open.commit([((tp[0], tp[1]), _committed(offset)) for tp, offset in what.items()], seconds)
+        else:
+            self._open.commit_batch(what, seconds)
+
+    def committed(
+        self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group has committed.
+
+        Args:
+            partitions: to ask for.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Returns:
+            For each partition its offset, None where nothing was committed.
+        """
+        found = self._open.committed([(tp[0], tp[1]) for tp in partitions], to_seconds(timeout))
+        return {TopicPartition(*tp): None if o is None else OffsetAndMetadata(*o) for tp, o in found}
+
+    def position(self, partition: TopicPartition, *, timeout: Seconds | None = None) -> int:
+        """The offset of the next row that `poll` will give of an assigned partition."""
+        return self._open.position((partition[0], partition[1]), to_seconds(timeout))
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each partition that is still there."""
+        found = self._open.beginning_offsets([(tp[0], tp[1]) for tp in partitions], to_seconds(timeout))
+        return {TopicPartition(*tp): offset for tp, offset in found}
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
+    ) -> dict[TopicPartition, int]:
+        """The end of each partition: its high watermark, with `read_committed` its last stable offset."""
+        found = self._open.end_offsets([(tp[0], tp[1]) for tp in partitions], to_seconds(timeout))
+        return {TopicPartition(*tp): offset for tp, offset in found}
+
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int | datetime], *, timeout: Seconds | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after a time.
+
+        Args:
+            times: milliseconds since 1970 or a `datetime`, by partition.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Returns:
+            None for a partition without such a record.
+        """
+        wanted = [((tp[0], tp[1]), to_milliseconds(time)) for tp, time in times.items()]
+        found = self._open.offsets_for_times(wanted, to_seconds(timeout))
+        return {TopicPartition(*tp): None if o is None else OffsetAndTimestamp(*o) for tp, o in found}
+
+    def lag(self, *, timeout: Seconds | None = None) -> dict[TopicPartition, int]:
+        """How many offsets lie between position and end, of every assigned partition."""
+        return {TopicPartition(*tp): lag for tp, lag in self._open.lag(to_seconds(timeout))}
+
+    def partitions_for(self, topic: str, *, timeout: Seconds | None = None) -> list[TopicPartition]:
+        """The partitions of a topic, in order.
+
+        Raises:
+            UnknownTopicOrPartitionError: the topic does not exist.
+        """
+        return [TopicPartition(*tp) for tp in self._open.partitions_for(topic, to_seconds(timeout))]
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Goes on at `offset`; what was prefetched of the partition is dropped."""
+        self._open.seek((partition[0], partition[1]), offset)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Goes on at the first offset of these partitions, of all that are assigned if none is named."""
+        self._seek_to("beginning", partitions)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Goes on at the end of these partitions, of all that are assigned if none is named."""
+        self._seek_to("end", partitions)
+
+    def seek_to_committed(self, *partitions: TopicPartition) -> None:
+        """Goes on at the group's committed offsets; without one, where `auto.offset.reset` says."""
+        self._seek_to("committed", partitions)
+
+    def seek_to_timestamp(self, when: int | datetime, *partitions: TopicPartition) -> None:
+        """Goes on at the first record at or after a time; at the end where there is none.
+
+        Args:
+            when: milliseconds since 1970, or a `datetime`.
+            *partitions: all that are assigned if none is named.
+        """
+        self._seek_to(to_milliseconds(when), partitions)
+
+    def _seek_to(self, target: str | int, partitions: Sequence[TopicPartition]) -> None:
+        self._open.seek_to([(tp[0], tp[1]) for tp in partitions], target, None)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Gives no rows of these partitions until `resume`; their positions stay."""
+        self._open.pause([(tp[0], tp[1]) for tp in partitions])
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Undoes `pause`."""
+        self._open.resume([(tp[0], tp[1]) for tp in partitions])
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        return {TopicPartition(*tp) for tp in self._open.paused()}
+
+    def close(self, timeout: Seconds | None = None) -> None:
+        """Ends all connections; calls that wait in other threads raise `ClosedError`. May be called again.
+
+        Args:
+            timeout: seconds that it may take.
+        """
+        core, self._core = self._core, None
+        if core is not None:
+            core.close(to_seconds(timeout))
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _committed(offset: int | OffsetAndMetadata) -> tuple[int, str, int | None]:
+    return (offset, "", None) if isinstance(offset, int) else (offset[0], offset[1], offset[2])
+
+
+def _before(batch: pa.RecordBatch, tp: TopicPartition, end: int) -> pa.RecordBatch:
+    """The rows without those of `tp` from offset `end` on."""
+    topics = batch.column("topic").to_pylist()
+    partitions, offsets = batch.column("partition").to_pylist(), batch.column("offset").to_pylist()
+    rows = zip(topics, partitions, offsets, strict=True)
+    wanted = [i for i, (topic, partition, offset) in enumerate(rows) if (topic, partition) != tp or offset < end]
+    # Rows of a partition lie together, so that slices serve both layouts; views have no `take`.
+    return _slices(batch, wanted)
+
+
+def _slices(batch: pa.RecordBatch, rows: list[int]) -> pa.RecordBatch:
+    """The rows of these numbers, which rise, as one batch."""
+    runs: list[list[int]] = []
+    for row in rows:
+        if runs and runs[-1][1] == row:
+            runs[-1][1] = row + 1
+        else:
+            runs.append([row, row + 1])
+    return pa.concat_batches([batch.slice(start, end - start) for start, end in runs] or [batch.slice(0, 0)])

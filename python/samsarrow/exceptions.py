@@ -1,0 +1,1057 @@
+"""The exceptions: `KafkaError`, below it what goes wrong in the client, and one class for each error of the protocol."""
+
+from __future__ import annotations
+
+
+class KafkaError(Exception):
+    """Anything that goes wrong with Kafka.
+
+    Attributes:
+        name: of the error: Kafka's own where it is one of the protocol.
+        code: the protocol's number, None for what happens in the client.
+        retriable: whether the same call may succeed later.
+        fatal: whether this client will never succeed as it is.
+    """
+
+    name: str = "KAFKA_ERROR"
+    code: int | None = None
+    retriable: bool = False
+    fatal: bool = False
+
+
+class KafkaTimeoutError(KafkaError, TimeoutError):
+    """Something was not done in its time; the text has the last error that was met on the way."""
+
+    name = "TIMEOUT"
+    retriable = True
+
+
+class KafkaConnectionError(KafkaError, ConnectionError):
+    """A broker cannot be reached, or the connection broke."""
+
+    name = "CONNECTION"
+    retriable = True
+
+
+class KafkaProtocolError(KafkaError):
+    """What answers does not speak Kafka, or not as it should."""
+
+    name = "PROTOCOL"
+    fatal = True
+
+
+class ClosedError(KafkaError):
+    """The client was closed."""
+
+    name = "CLOSED"
+    fatal = True
+
+
+class ForkError(KafkaError):
+    """A client was used in another process than the one that made it."""
+
+    name = "FORK"
+    fatal = True
+
+
+class ConfigurationError(KafkaError, ValueError):
+    """An option or argument, or a combination of them, cannot be."""
+
+    name = "CONFIGURATION"
+
+
+class CorruptRecordError(KafkaError):
+    """Bytes that should be record batches are not."""
+
+    name = "CORRUPT_RECORD"
+
+
+class UnknownServerError(KafkaError):
+    """The broker hit an error it did not expect; its log says more."""
+
+    name = "UNKNOWN_SERVER_ERROR"
+    code = -1
+
+
+class OffsetOutOfRangeError(KafkaError):
+    """The offset is outside the partition's log."""
+
+    name = "OFFSET_OUT_OF_RANGE"
+    code = 1
+
+
+class CorruptMessageError(KafkaError):
+    """The broker found a record batch whose checksum or size is wrong."""
+
+    name = "CORRUPT_MESSAGE"
+    code = 2
+    retriable = True
+
+
+class UnknownTopicOrPartitionError(KafkaError):
+    """The broker does not have this topic or partition."""
+
+    name = "UNKNOWN_TOPIC_OR_PARTITION"
+    code = 3
+    retriable = True
+
+
+class InvalidFetchSizeError(KafkaError):
+    """The fetch size is not valid."""
+
+    name = "INVALID_FETCH_SIZE"
+    code = 4
+
+
+class LeaderNotAvailableError(KafkaError):
+    """The partition has no leader at the moment."""
+
+    name = "LEADER_NOT_AVAILABLE"
+    code = 5
+    retriable = True
+
+
+class NotLeaderOrFollowerError(KafkaError):
+    """This broker is not the leader or a replica of the partition."""
+
+    name = "NOT_LEADER_OR_FOLLOWER"
+    code = 6
+    retriable = True
+
+
+class RequestTimedOutError(KafkaError):
+    """The request was not finished in its time."""
+
+    name = "REQUEST_TIMED_OUT"
+    code = 7
+    retriable = True
+
+
+class BrokerNotAvailableError(KafkaError):
+    """The broker is not available."""
+
+    name = "BROKER_NOT_AVAILABLE"
+    code = 8
+
+
+class ReplicaNotAvailableError(KafkaError):
+    """The replica is not available."""
+
+    name = "REPLICA_NOT_AVAILABLE"
+    code = 9
+    retriable = True
+
+
+class MessageTooLargeError(KafkaError):
+    """The record batch is larger than the topic allows."""
+
+    name = "MESSAGE_TOO_LARGE"
+    code = 10
+
+
+class StaleControllerEpochError(KafkaError):
+    """The controller moved."""
+
+    name = "STALE_CONTROLLER_EPOCH"
+    code = 11
+
+
+class OffsetMetadataTooLargeError(KafkaError):
+    """The metadata of the committed offset is too long."""
+
+    name = "OFFSET_METADATA_TOO_LARGE"
+    code = 12
+
+
+class NetworkError(KafkaError):
+    """The broker was disconnected before it answered."""
+
+    name = "NETWORK_EXCEPTION"
+    code = 13
+    retriable = True
+
+
+class CoordinatorLoadInProgressError(KafkaError):
+    """The coordinator is still loading its state."""
+
+    name = "COORDINATOR_LOAD_IN_PROGRESS"
+    code = 14
+    retriable = True
+
+
+class CoordinatorNotAvailableError(KafkaError):
+    """The group or transaction has no coordinator at the moment."""
+
+    name = "COORDINATOR_NOT_AVAILABLE"
+    code = 15
+    retriable = True
+
+
+class NotCoordinatorError(KafkaError):
+    """This broker is not the coordinator."""
+
+    name = "NOT_COORDINATOR"
+    code = 16
+    retriable = True
+
+
+class InvalidTopicError(KafkaError):
+    """The topic name is not valid or the topic is internal."""
+
+    name = "INVALID_TOPIC_EXCEPTION"
+    code = 17
+
+
+class RecordListTooLargeError(KafkaError):
+    """The request holds more records than a segment can."""
+
+    name = "RECORD_LIST_TOO_LARGE"
+    code = 18
+
+
+class NotEnoughReplicasError(KafkaError):
+    """Fewer replicas are in sync than min.insync.replicas asks for."""
+
+    name = "NOT_ENOUGH_REPLICAS"
+    code = 19
+    retriable = True
+
+
+class NotEnoughReplicasAfterAppendError(KafkaError):
+    """Records were written, but to fewer in-sync replicas than asked for."""
+
+    name = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
+    code = 20
+    retriable = True
+
+
+class InvalidRequiredAcksError(KafkaError):
+    """Acks must be 0, 1 or -1."""
+
+    name = "INVALID_REQUIRED_ACKS"
+    code = 21
+
+
+class IllegalGenerationError(KafkaError):
+    """The group is in another generation."""
+
+    name = "ILLEGAL_GENERATION"
+    code = 22
+
+
+class InconsistentGroupProtocolError(KafkaError):
+    """The member's protocols have nothing in common with the group's."""
+
+    name = "INCONSISTENT_GROUP_PROTOCOL"
+    code = 23
+
+
+class InvalidGroupIdError(KafkaError):
+    """The group id is not valid."""
+
+    name = "INVALID_GROUP_ID"
+    code = 24
+
+
+class UnknownMemberIdError(KafkaError):
+    """The group does not know this member."""
+
+    name = "UNKNOWN_MEMBER_ID"
+    code = 25
+
+
+class InvalidSessionTimeoutError(KafkaError):
+    """The session timeout is outside what the broker allows."""
+
+    name = "INVALID_SESSION_TIMEOUT"
+    code = 26
+
+
+class RebalanceInProgressError(KafkaError):
+    """The group is rebalancing; join again."""
+
+    name = "REBALANCE_IN_PROGRESS"
+    code = 27
+
+
+class InvalidCommitOffsetSizeError(KafkaError):
+    """The offsets to commit are too large."""
+
+    name = "INVALID_COMMIT_OFFSET_SIZE"
+    code = 28
+
+
+class TopicAuthorizationFailedError(KafkaError):
+    """Not authorized for the topic."""
+
+    name = "TOPIC_AUTHORIZATION_FAILED"
+    code = 29
+    fatal = True
+
+
+class GroupAuthorizationFailedError(KafkaError):
+    """Not authorized for the group."""
+
+    name = "GROUP_AUTHORIZATION_FAILED"
+    code = 30
+    fatal = True
+
+
+class ClusterAuthorizationFailedError(KafkaError):
+    """Not authorized for the cluster."""
+
+    name = "CLUSTER_AUTHORIZATION_FAILED"
+    code = 31
+    fatal = True
+
+
+class InvalidTimestampError(KafkaError):
+    """The timestamp is outside what the topic allows."""
+
+    name = "INVALID_TIMESTAMP"
+    code = 32
+
+
+class UnsupportedSaslMechanismError(KafkaError):
+    """The broker does not support this SASL mechanism."""
+
+    name = "UNSUPPORTED_SASL_MECHANISM"
+    code = 33
+    fatal = True
+
+
+class IllegalSaslStateError(KafkaError):
+    """SASL is not in the state for this request."""
+
+    name = "ILLEGAL_SASL_STATE"
+    code = 34
+
+
+class UnsupportedVersionError(KafkaError):
+    """The broker does not support this version of the request."""
+
+    name = "UNSUPPORTED_VERSION"
+    code = 35
+    fatal = True
+
+
+class TopicAlreadyExistsError(KafkaError):
+    """The topic exists already."""
+
+    name = "TOPIC_ALREADY_EXISTS"
+    code = 36
+
+
+class InvalidPartitionsError(KafkaError):
+    """The number of partitions is not valid."""
+
+    name = "INVALID_PARTITIONS"
+    code = 37
+
+
+class InvalidReplicationFactorError(KafkaError):
+    """The replication factor is below 1 or above the number of brokers."""
+
+    name = "INVALID_REPLICATION_FACTOR"
+    code = 38
+
+
+class InvalidReplicaAssignmentError(KafkaError):
+    """The replica assignment is not valid."""
+
+    name = "INVALID_REPLICA_ASSIGNMENT"
+    code = 39
+
+
+class InvalidConfigError(KafkaError):
+    """The configuration is not valid."""
+
+    name = "INVALID_CONFIG"
+    code = 40
+
+
+class NotControllerError(KafkaError):
+    """This broker is not the controller."""
+
+    name = "NOT_CONTROLLER"
+    code = 41
+    retriable = True
+
+
+class InvalidRequestError(KafkaError):
+    """The request contradicts itself or the protocol."""
+
+    name = "INVALID_REQUEST"
+    code = 42
+
+
+class UnsupportedForMessageFormatError(KafkaError):
+    """The message format on the broker does not support the request."""
+
+    name = "UNSUPPORTED_FOR_MESSAGE_FORMAT"
+    code = 43
+
+
+class PolicyViolationError(KafkaError):
+    """A policy of the cluster refuses the request."""
+
+    name = "POLICY_VIOLATION"
+    code = 44
+
+
+class OutOfOrderSequenceNumberError(KafkaError):
+    """The broker received a sequence number out of order."""
+
+    name = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    code = 45
+
+
+class DuplicateSequenceNumberError(KafkaError):
+    """The broker has this sequence number already."""
+
+    name = "DUPLICATE_SEQUENCE_NUMBER"
+    code = 46
+
+
+class InvalidProducerEpochError(KafkaError):
+    """The producer's epoch is older than the one the broker knows."""
+
+    name = "INVALID_PRODUCER_EPOCH"
+    code = 47
+    fatal = True
+
+
+class InvalidTxnStateError(KafkaError):
+    """The transaction is not in a state for this request."""
+
+    name = "INVALID_TXN_STATE"
+    code = 48
+
+
+class InvalidProducerIdMappingError(KafkaError):
+    """The producer id does not belong to this transactional id."""
+
+    name = "INVALID_PRODUCER_ID_MAPPING"
+    code = 49
+    fatal = True
+
+
+class InvalidTransactionTimeoutError(KafkaError):
+    """The transaction timeout is above what the broker allows."""
+
+    name = "INVALID_TRANSACTION_TIMEOUT"
+    code = 50
+
+
+class ConcurrentTransactionsError(KafkaError):
+    """Another operation on this transaction is in progress."""
+
+    name = "CONCURRENT_TRANSACTIONS"
+    code = 51
+    retriable = True
+
+
+class TransactionCoordinatorFencedError(KafkaError):
+    """The transaction coordinator is no longer the current one."""
+
+    name = "TRANSACTION_COORDINATOR_FENCED"
+    code = 52
+    fatal = True
+
+
+class TransactionalIdAuthorizationFailedError(KafkaError):
+    """Not authorized for the transactional id."""
+
+    name = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+    code = 53
+    fatal = True
+
+
+class SecurityDisabledError(KafkaError):
+    """Security is not enabled on the broker."""
+
+    name = "SECURITY_DISABLED"
+    code = 54
+    fatal = True
+
+
+class OperationNotAttemptedError(KafkaError):
+    """The operation was not attempted, as another of the same request failed."""
+
+    name = "OPERATION_NOT_ATTEMPTED"
+    code = 55
+
+
+class KafkaStorageError(KafkaError):
+    """The broker cannot read or write its disk."""
+
+    name = "KAFKA_STORAGE_ERROR"
+    code = 56
+    retriable = True
+
+
+class LogDirNotFoundError(KafkaError):
+    """The log directory does not exist on the broker."""
+
+    name = "LOG_DIR_NOT_FOUND"
+    code = 57
+
+
+class SaslAuthenticationFailedError(KafkaError):
+    """SASL authentication failed."""
+
+    name = "SASL_AUTHENTICATION_FAILED"
+    code = 58
+    fatal = True
+
+
+class UnknownProducerIdError(KafkaError):
+    """The broker has no state of this producer any more."""
+
+    name = "UNKNOWN_PRODUCER_ID"
+    code = 59
+
+
+class ReassignmentInProgressError(KafkaError):
+    """A partition reassignment is in progress."""
+
+    name = "REASSIGNMENT_IN_PROGRESS"
+    code = 60
+
+
+class DelegationTokenAuthDisabledError(KafkaError):
+    """Delegation token auth disabled."""
+
+    name = "DELEGATION_TOKEN_AUTH_DISABLED"
+    code = 61
+
+
+class DelegationTokenNotFoundError(KafkaError):
+    """Delegation token not found."""
+
+    name = "DELEGATION_TOKEN_NOT_FOUND"
+    code = 62
+
+
+class DelegationTokenOwnerMismatchError(KafkaError):
+    """Delegation token owner mismatch."""
+
+    name = "DELEGATION_TOKEN_OWNER_MISMATCH"
+    code = 63
+
+
+class DelegationTokenRequestNotAllowedError(KafkaError):
+    """Delegation token request not allowed."""
+
+    name = "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
+    code = 64
+
+
+class DelegationTokenAuthorizationFailedError(KafkaError):
+    """Delegation token authorization failed."""
+
+    name = "DELEGATION_TOKEN_AUTHORIZATION_FAILED"
+    code = 65
+
+
+class DelegationTokenExpiredError(KafkaError):
+    """Delegation token expired."""
+
+    name = "DELEGATION_TOKEN_EXPIRED"
+    code = 66
+
+
+class InvalidPrincipalTypeError(KafkaError):
+    """Invalid principal type."""
+
+    name = "INVALID_PRINCIPAL_TYPE"
+    code = 67
+
+
+class NonEmptyGroupError(KafkaError):
+    """The group has members."""
+
+    name = "NON_EMPTY_GROUP"
+    code = 68
+
+
+class GroupIdNotFoundError(KafkaError):
+    """The broker does not know this group."""
+
+    name = "GROUP_ID_NOT_FOUND"
+    code = 69
+
+
+class FetchSessionIdNotFoundError(KafkaError):
+    """The broker has forgotten the fetch session."""
+
+    name = "FETCH_SESSION_ID_NOT_FOUND"
+    code = 70
+    retriable = True
+
+
+class InvalidFetchSessionEpochError(KafkaError):
+    """The fetch session is at another epoch."""
+
+    name = "INVALID_FETCH_SESSION_EPOCH"
+    code = 71
+    retriable = True
+
+
+class ListenerNotFoundError(KafkaError):
+    """Listener not found."""
+
+    name = "LISTENER_NOT_FOUND"
+    code = 72
+    retriable = True
+
+
+class TopicDeletionDisabledError(KafkaError):
+    """Topic deletion disabled."""
+
+    name = "TOPIC_DELETION_DISABLED"
+    code = 73
+
+
+class FencedLeaderEpochError(KafkaError):
+    """The leader epoch of the request is older than the broker's."""
+
+    name = "FENCED_LEADER_EPOCH"
+    code = 74
+    retriable = True
+
+
+class UnknownLeaderEpochError(KafkaError):
+    """The leader epoch of the request is newer than the broker's."""
+
+    name = "UNKNOWN_LEADER_EPOCH"
+    code = 75
+    retriable = True
+
+
+class UnsupportedCompressionTypeError(KafkaError):
+    """The broker does not support this compression."""
+
+    name = "UNSUPPORTED_COMPRESSION_TYPE"
+    code = 76
+    fatal = True
+
+
+class StaleBrokerEpochError(KafkaError):
+    """Stale broker epoch."""
+
+    name = "STALE_BROKER_EPOCH"
+    code = 77
+
+
+class OffsetNotAvailableError(KafkaError):
+    """The offset is not known yet to the new leader."""
+
+    name = "OFFSET_NOT_AVAILABLE"
+    code = 78
+    retriable = True
+
+
+class MemberIdRequiredError(KafkaError):
+    """Join again with the member id that the broker gave."""
+
+    name = "MEMBER_ID_REQUIRED"
+    code = 79
+
+
+class PreferredLeaderNotAvailableError(KafkaError):
+    """Preferred leader not available."""
+
+    name = "PREFERRED_LEADER_NOT_AVAILABLE"
+    code = 80
+    retriable = True
+
+
+class GroupMaxSizeReachedError(KafkaError):
+    """The group is full."""
+
+    name = "GROUP_MAX_SIZE_REACHED"
+    code = 81
+
+
+class FencedInstanceIdError(KafkaError):
+    """Another member took over this group.instance.id."""
+
+    name = "FENCED_INSTANCE_ID"
+    code = 82
+
+
+class EligibleLeadersNotAvailableError(KafkaError):
+    """Eligible leaders not available."""
+
+    name = "ELIGIBLE_LEADERS_NOT_AVAILABLE"
+    code = 83
+    retriable = True
+
+
+class ElectionNotNeededError(KafkaError):
+    """Election not needed."""
+
+    name = "ELECTION_NOT_NEEDED"
+    code = 84
+    retriable = True
+
+
+class NoReassignmentInProgressError(KafkaError):
+    """No reassignment in progress."""
+
+    name = "NO_REASSIGNMENT_IN_PROGRESS"
+    code = 85
+
+
+class GroupSubscribedToTopicError(KafkaError):
+    """Group subscribed to topic."""
+
+    name = "GROUP_SUBSCRIBED_TO_TOPIC"
+    code = 86
+
+
+class InvalidRecordError(KafkaError):
+    """A record was refused by the broker's validation."""
+
+    name = "INVALID_RECORD"
+    code = 87
+
+
+class UnstableOffsetCommitError(KafkaError):
+    """Transactions with offsets of this group are still open."""
+
+    name = "UNSTABLE_OFFSET_COMMIT"
+    code = 88
+    retriable = True
+
+
+class ThrottlingQuotaExceededError(KafkaError):
+    """A quota was exceeded."""
+
+    name = "THROTTLING_QUOTA_EXCEEDED"
+    code = 89
+    retriable = True
+
+
+class ProducerFencedError(KafkaError):
+    """A newer producer with the same transactional id took over."""
+
+    name = "PRODUCER_FENCED"
+    code = 90
+    fatal = True
+
+
+class ResourceNotFoundError(KafkaError):
+    """Resource not found."""
+
+    name = "RESOURCE_NOT_FOUND"
+    code = 91
+
+
+class DuplicateResourceError(KafkaError):
+    """Duplicate resource."""
+
+    name = "DUPLICATE_RESOURCE"
+    code = 92
+
+
+class UnacceptableCredentialError(KafkaError):
+    """Unacceptable credential."""
+
+    name = "UNACCEPTABLE_CREDENTIAL"
+    code = 93
+
+
+class InconsistentVoterSetError(KafkaError):
+    """Inconsistent voter set."""
+
+    name = "INCONSISTENT_VOTER_SET"
+    code = 94
+
+
+class InvalidUpdateVersionError(KafkaError):
+    """Invalid update version."""
+
+    name = "INVALID_UPDATE_VERSION"
+    code = 95
+
+
+class FeatureUpdateFailedError(KafkaError):
+    """Feature update failed."""
+
+    name = "FEATURE_UPDATE_FAILED"
+    code = 96
+
+
+class PrincipalDeserializationFailureError(KafkaError):
+    """Principal deserialization failure."""
+
+    name = "PRINCIPAL_DESERIALIZATION_FAILURE"
+    code = 97
+
+
+class SnapshotNotFoundError(KafkaError):
+    """Snapshot not found."""
+
+    name = "SNAPSHOT_NOT_FOUND"
+    code = 98
+
+
+class PositionOutOfRangeError(KafkaError):
+    """Position out of range."""
+
+    name = "POSITION_OUT_OF_RANGE"
+    code = 99
+
+
+class UnknownTopicIdError(KafkaError):
+    """The broker does not have a topic of this id."""
+
+    name = "UNKNOWN_TOPIC_ID"
+    code = 100
+    retriable = True
+
+
+class DuplicateBrokerRegistrationError(KafkaError):
+    """Duplicate broker registration."""
+
+    name = "DUPLICATE_BROKER_REGISTRATION"
+    code = 101
+
+
+class BrokerIdNotRegisteredError(KafkaError):
+    """Broker id not registered."""
+
+    name = "BROKER_ID_NOT_REGISTERED"
+    code = 102
+
+
+class InconsistentTopicIdError(KafkaError):
+    """The topic id does not belong to this topic name."""
+
+    name = "INCONSISTENT_TOPIC_ID"
+    code = 103
+    retriable = True
+
+
+class InconsistentClusterIdError(KafkaError):
+    """Inconsistent cluster id."""
+
+    name = "INCONSISTENT_CLUSTER_ID"
+    code = 104
+
+
+class TransactionalIdNotFoundError(KafkaError):
+    """Transactional id not found."""
+
+    name = "TRANSACTIONAL_ID_NOT_FOUND"
+    code = 105
+
+
+class FetchSessionTopicIdError(KafkaError):
+    """Fetch session topic id error."""
+
+    name = "FETCH_SESSION_TOPIC_ID_ERROR"
+    code = 106
+    retriable = True
+
+
+class IneligibleReplicaError(KafkaError):
+    """Ineligible replica."""
+
+    name = "INELIGIBLE_REPLICA"
+    code = 107
+
+
+class NewLeaderElectedError(KafkaError):
+    """New leader elected."""
+
+    name = "NEW_LEADER_ELECTED"
+    code = 108
+
+
+class OffsetMovedToTieredStorageError(KafkaError):
+    """Offset moved to tiered storage."""
+
+    name = "OFFSET_MOVED_TO_TIERED_STORAGE"
+    code = 109
+
+
+class FencedMemberEpochError(KafkaError):
+    """The member's epoch is older than the group's."""
+
+    name = "FENCED_MEMBER_EPOCH"
+    code = 110
+
+
+class UnreleasedInstanceIdError(KafkaError):
+    """The instance id is still held by another member."""
+
+    name = "UNRELEASED_INSTANCE_ID"
+    code = 111
+
+
+class UnsupportedAssignorError(KafkaError):
+    """The broker has no such assignor."""
+
+    name = "UNSUPPORTED_ASSIGNOR"
+    code = 112
+
+
+class StaleMemberEpochError(KafkaError):
+    """The member's epoch is not the current one."""
+
+    name = "STALE_MEMBER_EPOCH"
+    code = 113
+
+
+class MismatchedEndpointTypeError(KafkaError):
+    """Mismatched endpoint type."""
+
+    name = "MISMATCHED_ENDPOINT_TYPE"
+    code = 114
+
+
+class UnsupportedEndpointTypeError(KafkaError):
+    """Unsupported endpoint type."""
+
+    name = "UNSUPPORTED_ENDPOINT_TYPE"
+    code = 115
+
+
+class UnknownControllerIdError(KafkaError):
+    """Unknown controller id."""
+
+    name = "UNKNOWN_CONTROLLER_ID"
+    code = 116
+
+
+class UnknownSubscriptionIdError(KafkaError):
+    """Unknown subscription id."""
+
+    name = "UNKNOWN_SUBSCRIPTION_ID"
+    code = 117
+
+
+class TelemetryTooLargeError(KafkaError):
+    """Telemetry too large."""
+
+    name = "TELEMETRY_TOO_LARGE"
+    code = 118
+
+
+class InvalidRegistrationError(KafkaError):
+    """Invalid registration."""
+
+    name = "INVALID_REGISTRATION"
+    code = 119
+
+
+class TransactionAbortableError(KafkaError):
+    """The transaction must be aborted."""
+
+    name = "TRANSACTION_ABORTABLE"
+    code = 120
+
+
+class InvalidRecordStateError(KafkaError):
+    """Invalid record state."""
+
+    name = "INVALID_RECORD_STATE"
+    code = 121
+
+
+class ShareSessionNotFoundError(KafkaError):
+    """Share session not found."""
+
+    name = "SHARE_SESSION_NOT_FOUND"
+    code = 122
+    retriable = True
+
+
+class InvalidShareSessionEpochError(KafkaError):
+    """Invalid share session epoch."""
+
+    name = "INVALID_SHARE_SESSION_EPOCH"
+    code = 123
+    retriable = True
+
+
+class FencedStateEpochError(KafkaError):
+    """Fenced state epoch."""
+
+    name = "FENCED_STATE_EPOCH"
+    code = 124
+
+
+class InvalidVoterKeyError(KafkaError):
+    """Invalid voter key."""
+
+    name = "INVALID_VOTER_KEY"
+    code = 125
+
+
+class DuplicateVoterError(KafkaError):
+    """Duplicate voter."""
+
+    name = "DUPLICATE_VOTER"
+    code = 126
+
+
+class VoterNotFoundError(KafkaError):
+    """Voter not found."""
+
+    name = "VOTER_NOT_FOUND"
+    code = 127
+
+
+class InvalidRegularExpressionError(KafkaError):
+    """The regular expression is not valid."""
+
+    name = "INVALID_REGULAR_EXPRESSION"
+    code = 128
+
+
+class RebootstrapRequiredError(KafkaError):
+    """All known brokers are gone; start again from the bootstrap servers."""
+
+    name = "REBOOTSTRAP_REQUIRED"
+    code = 129
+
+
+class StreamsInvalidTopologyError(KafkaError):
+    """Streams invalid topology."""
+
+    name = "STREAMS_INVALID_TOPOLOGY"
+    code = 130
+
+
+class StreamsInvalidTopologyEpochError(KafkaError):
+    """Streams invalid topology epoch."""
+
+    name = "STREAMS_INVALID_TOPOLOGY_EPOCH"
+    code = 131
+
+
+class StreamsTopologyFencedError(KafkaError):
+    """Streams topology fenced."""
+
+    name = "STREAMS_TOPOLOGY_FENCED"
+    code = 132
+
+
+class ShareSessionLimitReachedError(KafkaError):
+    """Share session limit reached."""
+
+    name = "SHARE_SESSION_LIMIT_REACHED"
+    code = 133
+    retriable = True
+
+
+def error_of(class_name: str, text: str, code: int | None, retriable: bool, fatal: bool) -> KafkaError:
+    """The exception for an error of the core. A code that has no class of its own becomes a plain `KafkaError`."""
+    found = globals().get(class_name)
+    error = found(text) if isinstance(found, type) and issubclass(found, KafkaError) else KafkaError(text)
+    error.code, error.retriable, error.fatal = code, retriable, fatal
+    return error

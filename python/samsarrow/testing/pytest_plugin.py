@@ -1,0 +1,20 @@
+"""pytest fixtures; pytest loads them through an entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from samsarrow.testing.broker import Broker
+
+
+@pytest.fixture
+def samsarrow_broker() -> Iterator[Broker]:
+    """An embedded broker for one test; topics are created when they are first asked for."""
+    from samsarrow.testing.broker import Broker
+
+    with Broker() as broker:
+        yield broker

@@ -1,0 +1,147 @@
+"""Names for the values that go in and come out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple, TypeAlias
+from uuid import UUID
+
+Seconds: TypeAlias = float | timedelta
+"""A time span: seconds as a number, or a `timedelta`."""
+
+Header: TypeAlias = tuple[str, bytes | None]
+"""One record header. Names may repeat and the order is kept."""
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset.
+
+    Attributes:
+        offset: the next one to read.
+        metadata: any text, kept with it.
+        leader_epoch: of the last record that was read, if known (KIP-320).
+    """
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int | None = None
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """An offset that was looked up by time.
+
+    Attributes:
+        offset: of the first record at or after that time.
+        timestamp: of that record, in milliseconds since 1970.
+        leader_epoch: of that record, if the broker tells it.
+    """
+
+    offset: int
+    timestamp: int
+    leader_epoch: int | None = None
+
+
+class ConsumerRecord(NamedTuple):
+    """One record as a row.
+
+    Attributes:
+        topic: where it is from.
+        partition: where it is from.
+        offset: where it is from.
+        timestamp: milliseconds since 1970, None for a record without.
+        timestamp_type: 0 for the producer's time, 1 for the broker's.
+        key: None is not the same as empty.
+        value: None is a tombstone.
+        headers: in their order, names may repeat; empty unless the consumer has `include_headers`.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header]
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record landed.
+
+    Attributes:
+        topic: written to.
+        partition: written to.
+        offset: in the partition; -1 where the broker does not tell it (`acks=0`).
+        timestamp: milliseconds since 1970, the broker's where the topic uses its time.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None
+
+
+class PartitionReceipt(NamedTuple):
+    """Rows of a `send_batch` that landed one after the other in a partition.
+
+    Attributes:
+        partition: written to.
+        base_offset: of the first of them; -1 where the broker does not tell it.
+        count: how many.
+    """
+
+    partition: int
+    base_offset: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create.
+
+    Attributes:
+        name: of the topic.
+        num_partitions: -1 takes the broker's default.
+        replication_factor: -1 takes the broker's default.
+        configs: settings of the topic, such as `{"cleanup.policy": "compact"}`.
+    """
+
+    name: str
+    num_partitions: int = 1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+class TopicListing(NamedTuple):
+    """A topic that exists.
+
+    Attributes:
+        name: of the topic.
+        topic_id: None where brokers have none.
+        partitions: how many.
+        internal: whether Kafka keeps it for itself.
+    """
+
+    name: str
+    topic_id: UUID | None
+    partitions: int
+    internal: bool
+
+
+def to_seconds(time: Seconds | None) -> float | None:
+    """Seconds as a number."""
+    return time.total_seconds() if isinstance(time, timedelta) else time
+
+
+def to_milliseconds(time: int | datetime) -> int:
+    """Milliseconds since 1970. A `datetime` without a time zone is local time, as everywhere in Python."""
+    return round(time.timestamp() * 1000) if isinstance(time, datetime) else time
