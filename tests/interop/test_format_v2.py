@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.kafka import KafkaServer
 
-from .peers import Received, Sent, aio, confluent, java, samsarrow_arrow, samsarrow_rows
+from support.peers import Received, Sent, aio, confluent, java, samsarrow_arrow, samsarrow_rows
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 OURS = [samsarrow_rows, samsarrow_arrow]
@@ -47,12 +47,14 @@ def expected(sent: list[Sent]) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("producer", [*OURS, *PYTHON_PEERS], ids=lambda m: m.__name__.rpartition(".")[2])
 def test_api_clients(kafka: KafkaServer, new_topic: Callable[..., str], producer: ModuleType, codec: str) -> None:
     topic = new_topic()
-    producer.produce(kafka.bootstrap_servers, topic, codec, BINARY)
+    # aiokafka refuses a record that has neither key nor value.
+    sent = [s for s in BINARY if producer is not aio or (s.key, s.value) != (None, None)]
+    producer.produce(kafka.bootstrap_servers, topic, codec, sent)
     readers = [*OURS, *PYTHON_PEERS] if producer in OURS else OURS
     for reader in readers:
-        received = reader.consume(kafka.bootstrap_servers, topic, len(BINARY))
-        assert contents(received) == expected(BINARY), reader.__name__
-        assert [r.timestamp for r in received] == [s.timestamp for s in BINARY], reader.__name__
+        received = reader.consume(kafka.bootstrap_servers, topic, len(sent))
+        assert contents(received) == expected(sent), reader.__name__
+        assert [r.timestamp for r in received] == [s.timestamp for s in sent], reader.__name__
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["support.fixtures"]
 pyspark_sql = pytest.importorskip("pyspark.sql", reason="PySpark is not installed")
 
 

@@ -1,1 +1,3 @@
+"""Fixtures of all tests."""
+
 pytest_plugins = ["support.fixtures"]
