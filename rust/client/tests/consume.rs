@@ -326,3 +326,37 @@ async fn prefetch_stays_within_its_memory() {
     assert_eq!(by_partition(&read(&consumer, 8000).await), complete(4, 0, 2000));
     broker.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn brokers_with_nothing_to_send_do_not_keep_the_memory() {
+    let broker = broker(3, 3).await;
+    let small = [("queued.max.bytes", "6000"), ("max.partition.fetch.bytes", "6000"), ("fetch.max.wait.ms", "5000")];
+    let consumer = consumer(&broker, &small);
+    consumer.assign(&all(3)).unwrap();
+    // All three brokers have a request waiting, or one of them has all the memory.
+    assert_eq!(consumer.poll(Duration::from_millis(500)).await.unwrap().num_rows(), 0);
+    produce(&broker, 3, 0, 1).await;
+    let mut found = Vec::new();
+    // Each answer comes at once: none waits for the long poll of another.
+    while found.len() < 3 {
+        let batch = consumer.poll(Duration::from_secs(3)).await.unwrap();
+        assert!(batch.num_rows() > 0, "only {found:?} within 3 s");
+        found.extend(rows(&batch));
+    }
+    assert_eq!(by_partition(&found), complete(3, 0, 1));
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_larger_than_a_fetch_still_arrive() {
+    let broker = broker(1, 3).await;
+    produce(&broker, 3, 0, 300).await;
+    let tiny = [("max.partition.fetch.bytes", "10"), ("fetch.max.bytes", "10"), ("queued.max.bytes", "10")];
+    for version in ["4", "12", "13"] {
+        let more: Vec<_> = tiny.into_iter().chain([("api.version.fetch", version)]).collect();
+        let consumer = consumer(&broker, &more);
+        consumer.assign(&all(3)).unwrap();
+        assert_eq!(by_partition(&read(&consumer, 900).await), complete(3, 0, 300), "Fetch v{version}");
+    }
+    broker.shutdown().await;
+}

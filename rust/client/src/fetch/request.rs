@@ -1,6 +1,6 @@
 //! The Fetch request of one round at one broker, and what its answer says.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,16 @@ pub(super) struct Asked {
     pub(super) tp: TopicPartition,
     pub(super) version: u64,
     pub(super) offset: i64,
+    /// Asked for first in its round: a broker sends at least one whole batch of it (KIP-74).
+    pub(super) first: bool,
     epoch: i32,
+}
+
+#[cfg(test)]
+impl Asked {
+    pub(super) fn new(tp: TopicPartition, version: u64, offset: i64, first: bool) -> Self {
+        Self { tp, version, offset, first, epoch: -1 }
+    }
 }
 
 /// What to ask of one broker now.
@@ -45,7 +54,8 @@ pub(super) enum Idle {
 }
 
 /// The partitions that `node` leads and that want bytes, as far as memory allows. `turn` moves the first partition on
-/// with each round, so that none starves when answers are cut at `fetch.max.bytes`.
+/// with each round, so that none starves when answers are cut at `fetch.max.bytes`. A round reserves no more than its
+/// broker's share of the memory: brokers with nothing to send would otherwise keep it from the others while they wait.
 pub(super) fn plan(
     shared: &Shared,
     metadata: &Metadata,
@@ -55,20 +65,24 @@ pub(super) fn plan(
 ) -> std::result::Result<Round, Idle> {
     let now = Instant::now();
     let mut state = shared.lock();
-    let waiting = state.queued + state.reserved;
-    let left = options.queued_max_bytes.saturating_sub(waiting);
-    if waiting > 0 && left < options.max_partition_fetch_bytes as usize {
-        return Err(Idle::Wait);
-    }
+    let mut leaders = HashSet::new();
     let mut retry_at: Option<Instant> = None;
     let mut asked = Vec::new();
     for (tp, cursor) in &state.cursors {
-        let Some(leader) = metadata.leader(&tp.topic, tp.partition).filter(|leader| leader.node == node) else {
+        let Some(leader) = metadata.leader(&tp.topic, tp.partition) else { continue };
+        leaders.insert(leader.node);
+        if leader.node != node {
             continue;
-        };
+        }
         match cursor.wants(now) {
             Some(offset) => {
-                asked.push(Asked { tp: tp.clone(), version: cursor.version, offset, epoch: leader.epoch });
+                asked.push(Asked {
+                    tp: tp.clone(),
+                    version: cursor.version,
+                    offset,
+                    first: false,
+                    epoch: leader.epoch,
+                });
             }
             None => {
                 let later = cursor.retry_at.filter(|at| *at > now && cursor.fetch_offset.is_some());
@@ -79,10 +93,20 @@ pub(super) fn plan(
     if asked.is_empty() {
         return Err(retry_at.map_or(Idle::Wait, Idle::Until));
     }
+    let partition_bytes = options.max_partition_fetch_bytes as usize;
+    let share = (options.queued_max_bytes / leaders.len().max(1)).max(1);
+    let waiting = state.queued + state.reserved;
+    let left = options.queued_max_bytes.saturating_sub(waiting);
+    if waiting > 0 && left < partition_bytes.min(share) {
+        return Err(Idle::Wait);
+    }
     let first = turn % asked.len();
     asked.rotate_left(first);
-    let all = (options.max_partition_fetch_bytes as usize).saturating_mul(asked.len());
-    let max_bytes = all.min(options.fetch_max_bytes as usize).min(left.max(1));
+    if let Some(asked) = asked.first_mut() {
+        asked.first = true;
+    }
+    let all = partition_bytes.saturating_mul(asked.len());
+    let max_bytes = all.min(options.fetch_max_bytes as usize).min(share).min(left.max(1));
     state.reserved += max_bytes;
     Ok(Round { asked, max_bytes: i32::try_from(max_bytes).unwrap_or(i32::MAX) })
 }

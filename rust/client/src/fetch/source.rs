@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use samsarrow_arrow::decode::Decoder;
 use samsarrow_wire::batch::batches;
@@ -14,7 +15,7 @@ use super::decode::{decode, decoder};
 use super::positions::Positioner;
 use super::queue::Item;
 use super::request::{Asked, Idle, Outcome, Part, build, limit, plan, read};
-use super::state::Shared;
+use super::state::{RETRY, Shared};
 use crate::cluster::{Cluster, Lane};
 use crate::config::{ConsumerOptions, OffsetReset, Options};
 use crate::error::Error;
@@ -233,18 +234,25 @@ impl Source {
                 match outcome {
                     Outcome::Records(part) => {
                         let tp = part.asked.tp.clone();
-                        let next = next_offset(&part);
+                        let (next, stuck) = progress(&part, self.options.max_partition_fetch_bytes as usize);
                         let current = state.at_version(&tp, part.asked.version);
                         let Some(cursor) = current.filter(|c| c.fetch_offset == Some(part.asked.offset)) else {
                             continue;
                         };
+                        match stuck {
+                            None => {}
+                            Some(Stuck::Cut) => {
+                                cursor.retry_at = Some(Instant::now() + RETRY);
+                                continue;
+                            }
+                            Some(Stuck::For(error)) => {
+                                cursor.failed = true;
+                                state.queue.push_back(Item::PartitionError(tp, part.asked.version, error));
+                                continue;
+                            }
+                        }
                         cursor.failing = None;
                         cursor.fetch_offset = Some(next);
-                        if next == part.asked.offset
-                            && part.records.len() > self.options.max_partition_fetch_bytes as usize
-                        {
-                            tracing::warn!(%tp, offset = next, "a fetched batch lies wholly before the offset asked for");
-                        }
                         parts.push(part);
                     }
                     Outcome::Empty(asked) => {
@@ -267,8 +275,6 @@ impl Source {
             self.cluster.request_refresh();
         }
         self.shared.ring_ready();
-        // The positioner may have to find a new start.
-        self.shared.ring_work();
         parts
     }
 
@@ -305,16 +311,47 @@ impl Source {
     }
 }
 
-/// The offset after the last whole batch: holes, markers and filtered batches are passed by.
-fn next_offset(part: &Part) -> i64 {
-    let mut next = part.asked.offset;
-    for batch in batches(part.records.clone()) {
+/// Why an answer has bytes of a partition and yet nothing to go on with.
+#[derive(Debug, PartialEq, Eq)]
+enum Stuck {
+    /// The answer was full before this partition's first batch was whole: its turn to be the first will come.
+    Cut,
+    /// Asking again would bring the same.
+    For(Error),
+}
+
+/// The offset after the last whole batch: holes, markers and filtered batches are passed by. Bytes that are no batch
+/// are left to the decoder to complain of.
+fn progress(part: &Part, partition_bytes: usize) -> (i64, Option<Stuck>) {
+    let asked = &part.asked;
+    let mut next = asked.offset;
+    let mut all = batches(part.records.clone());
+    for batch in &mut all {
         match batch {
             Ok(batch) => next = next.max(batch.header.next_offset()),
-            Err(_) => break,
+            Err(_) => return (next, None),
         }
     }
-    next
+    if next > asked.offset {
+        return (next, None);
+    }
+    let size = part.records.len();
+    let stuck = if !all.truncated_tail() {
+        Stuck::For(Error::corrupt(format!(
+            "{} at offset {}: the broker sent only records before this offset; seek past it, or check the log",
+            asked.tp, asked.offset
+        )))
+    } else if asked.first || size >= partition_bytes {
+        let context = format!(
+            "{} at offset {}: only the first {size} bytes of the record batch came, as it is larger than a fetch may be; \
+             raise max.partition.fetch.bytes, fetch.max.bytes and queued.max.bytes, or seek past it",
+            asked.tp, asked.offset
+        );
+        Stuck::For(Error::server(ErrorCode::MESSAGE_TOO_LARGE, context))
+    } else {
+        Stuck::Cut
+    };
+    (next, Some(stuck))
 }
 
 /// Memory that a request may bring, given back when it is known what it brought.
@@ -336,6 +373,9 @@ impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.reserved = state.reserved.saturating_sub(self.bytes);
+        drop(state);
+        // Other brokers may have waited for this memory, and the positioner for what the answer said.
+        self.shared.ring_work();
     }
 }
 
@@ -348,5 +388,52 @@ impl Held {
         state.reserved = state.reserved.saturating_sub(self.0);
         drop(state);
         shared.ring_work();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::{BufMut, Bytes, BytesMut};
+
+    /// A batch header of one record at `offset`, of `size` bytes in all.
+    fn batch(offset: i64, size: usize) -> Bytes {
+        let mut out = BytesMut::zeroed(size);
+        let mut head = &mut out[..17];
+        head.put_i64(offset);
+        head.put_i32(size as i32 - 12);
+        head.put_i32(0);
+        head.put_i8(2);
+        out[57..61].copy_from_slice(&1i32.to_be_bytes());
+        out.freeze()
+    }
+
+    fn stuck(records: Bytes, offset: i64, first: bool) -> (i64, Option<Stuck>) {
+        let tp = TopicPartition::new("t", 3);
+        progress(&Part { asked: Asked::new(tp, 1, offset, first), records, aborted: None }, 500)
+    }
+
+    #[test]
+    fn whole_batches_move_on_whatever_follows_them() {
+        assert_eq!(stuck(batch(7, 100), 7, true), (8, None));
+        let mut cut = batch(7, 100).to_vec();
+        cut.extend_from_slice(&batch(8, 100)[..40]);
+        assert_eq!(stuck(cut.into(), 5, true), (8, None));
+    }
+
+    #[test]
+    fn an_answer_that_brings_no_batch_never_loops() {
+        let cut = batch(7, 1000).slice(..400);
+        assert_eq!(stuck(cut.clone(), 7, false), (7, Some(Stuck::Cut)));
+        for (records, first) in [(cut, true), (batch(7, 1000).slice(..500), false)] {
+            let (next, Some(Stuck::For(error))) = stuck(records, 7, first) else { panic!("not stuck") };
+            let text = error.to_string();
+            assert!(
+                next == 7 && text.contains("t-3 at offset 7") && text.contains("max.partition.fetch.bytes"),
+                "{text}"
+            );
+        }
+        let (_, before) = stuck(batch(3, 100), 7, true);
+        assert!(matches!(before, Some(Stuck::For(Error::Corrupt(_)))), "{before:?}");
     }
 }
