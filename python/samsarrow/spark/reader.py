@@ -35,8 +35,13 @@ class KafkaReader(DataSourceReader):
 
         return list(plan(self._options))
 
-    def read(self, partition: OffsetRange) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Asked in a task: the range's records, in order, none outside it."""
+        from samsarrow.spark.ranges import OffsetRange
+
+        if not isinstance(partition, OffsetRange):
+            # Where there is no range at all, Spark asks once with a partition of its own.
+            return
         schema = arrow_schema(self._options.include_headers)
         for batch in gather(self._fetch(partition)):
             yield to_spark(batch, schema)
