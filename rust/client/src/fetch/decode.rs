@@ -111,3 +111,52 @@ fn fail(shared: &Shared, tp: &crate::types::TopicPartition, version: u64, error:
     }
     shared.ring_ready();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fetch::request::Asked;
+    use crate::types::TopicPartition;
+    use arrow_array::{BinaryArray, RecordBatch};
+    use samsarrow_arrow::decode::DecodeOptions;
+    use samsarrow_arrow::{Columns, EncodeOptions, encode_batches};
+    use std::sync::Arc;
+
+    /// Three records from `base` on.
+    fn batch(base: i64) -> Vec<u8> {
+        let values: Arc<dyn arrow_array::Array> = Arc::new(BinaryArray::from_iter_values([b"a", b"b", b"c"]));
+        let table = RecordBatch::try_from_iter([("value", values)]).unwrap();
+        let columns = Columns { value: Some("value".into()), ..Default::default() };
+        let options = EncodeOptions { base_offset: base, ..Default::default() };
+        encode_batches(&table, &columns, &options).unwrap().to_vec()
+    }
+
+    #[tokio::test]
+    async fn a_corrupt_batch_raises_in_its_place_and_can_be_passed() {
+        let shared = Shared::new();
+        let tp = TopicPartition::new("t", 0);
+        shared.assign(std::slice::from_ref(&tp));
+        shared.seek(&tp, Some(0)).unwrap();
+        let mut decoder = Decoder::new(DecodeOptions { max_bytes: CHUNK_BYTES, ..Default::default() });
+        let mut bad = batch(3);
+        *bad.last_mut().unwrap() ^= 1;
+        let data = [batch(0), bad, batch(6)].concat();
+        let version = shared.lock().cursors[&tp].version;
+        let asked = Asked::new(tp.clone(), version, 0, true);
+        decode(&mut decoder, vec![Part { asked, records: data.into(), aborted: None }], 100, &shared);
+        let now = tokio::time::Instant::now();
+        assert_eq!(shared.poll(100, now).await.unwrap().unwrap().num_rows(), 3);
+        let error = shared.poll(100, now).await.unwrap().unwrap_err();
+        let text = error.to_string();
+        assert!(error.name() == "CorruptRecordError" && text.contains("topic t, partition 0, offset 3"), "{text}");
+        // Once; then it is fetched again from there, unless the user seeks past it.
+        assert!(shared.poll(100, now).await.is_none());
+        assert_eq!(shared.positions(), [(tp.clone(), Some(3))]);
+        shared.seek(&tp, Some(6)).unwrap();
+        let version = shared.lock().cursors[&tp].version;
+        let asked = Asked::new(tp.clone(), version, 6, true);
+        decode(&mut decoder, vec![Part { asked, records: batch(6).into(), aborted: None }], 100, &shared);
+        assert_eq!(shared.poll(100, now).await.unwrap().unwrap().num_rows(), 3);
+        assert_eq!(shared.positions(), [(tp, Some(9))]);
+    }
+}
