@@ -60,8 +60,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         medians = {name: _median(runs) for name, runs in clients.items()}
         base = medians.get("confluent")
         terminalreporter.write_line("")
-        terminalreporter.write_line(f"{verb}: {RECORDS:,} records of 100 bytes, Apache Kafka on this machine, median of runs")
-        terminalreporter.write_line(f"{'client':<12}{'records/s':>14}{'CPU us/record':>16}{'peak RSS MiB':>15}{'x confluent':>14}")
+        terminalreporter.write_line(
+            f"{verb}: {RECORDS:,} records of 100 bytes, Apache Kafka on this machine, median of runs"
+        )
+        terminalreporter.write_line(
+            f"{'client':<12}{'records/s':>14}{'CPU us/record':>16}{'peak RSS MiB':>15}{'x confluent':>14}"
+        )
         for name, r in sorted(medians.items(), key=lambda item: float(item[1]["seconds"])):
             rate = r["rows"] / r["seconds"]
             ratio = f"{base['seconds'] / r['seconds']:.1f}" if base else "-"

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from clients import data
 from clients.checksum import checksum
 from conftest import RECORDS, create_topic, record, run_client

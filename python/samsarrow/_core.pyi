@@ -1,4 +1,4 @@
-"""The compiled core. Its functions take plain values; the public classes of `samsarrow` give them names and meanings."""
+"""The compiled core. It takes and gives plain values; the public classes of `samsarrow` give them names."""
 
 from collections.abc import Callable, Generator
 from typing import Any, final

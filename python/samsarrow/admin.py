@@ -52,8 +52,8 @@ class Admin:
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            TopicAlreadyExistsError: and other errors of the protocol. All topics are tried; the first failure is raised,
-                with notes about the others.
+            TopicAlreadyExistsError: and other errors of the protocol. All topics are tried; the first failure is
+                raised, with notes about the others.
         """
         if isinstance(topics, str):
             raise TypeError("topics must be a sequence of names or NewTopics, not one str")

@@ -8,14 +8,11 @@ import pyarrow as pa
 
 from samsarrow import _core
 
-Layout = Literal["binary", "view"]
-Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-
 
 def decode_batches(
     data: bytes | bytearray | memoryview,
     *,
-    layout: Layout = "binary",
+    layout: Literal["binary", "view"] = "binary",
     include_headers: bool = False,
     include_control: bool = False,
     check_crcs: bool = True,
@@ -47,7 +44,7 @@ def encode_batches(
     value: str | None = None,
     headers: str | None = None,
     timestamp: str | None = None,
-    compression: Compression = "none",
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none",
     compression_level: int | None = None,
     magic: int = 2,
     base_offset: int = 0,

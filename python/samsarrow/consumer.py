@@ -80,8 +80,8 @@ class Consumer:
             timeout: seconds to wait for the first row.
 
         Returns:
-            At most `max.poll.records` rows; none when nothing came in time. The schema is always the same. Positions move
-            past the rows that are returned, and only those.
+            At most `max.poll.records` rows; none when nothing came in time. The schema is always the same. Positions
+            move past the rows that are returned, and only those.
 
         Raises:
             OffsetOutOfRangeError: the position is gone and `auto.offset.reset` is `none`.

@@ -1,4 +1,4 @@
-"""The exceptions: `KafkaError`, below it what goes wrong in the client, and one class for each error of the protocol."""
+"""The exceptions: `KafkaError`, below it the client's own, and one class for each error of the protocol."""
 
 from __future__ import annotations
 

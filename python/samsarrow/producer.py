@@ -61,8 +61,8 @@ class Producer:
             headers: pairs of name and value in their order, names may repeat; or a mapping.
             partition: to send to, by default chosen by the key.
             timestamp: milliseconds since 1970 or a `datetime`, by default now.
-            on_delivery: called once as `on_delivery(metadata, error)`, one of them None, on a thread of the client's. An
-                exception in it goes to `sys.unraisablehook`.
+            on_delivery: called once as `on_delivery(metadata, error)`, one of them None, on a thread of the client's.
+                An exception in it goes to `sys.unraisablehook`.
 
         Returns:
             The pending result: `.result(timeout)` gives a `RecordMetadata` or raises, so does `await`.
@@ -98,8 +98,8 @@ class Producer:
         Args:
             topic: to send to.
             data: a record batch, a table, a reader or anything else with `__arrow_c_array__` or `__arrow_c_stream__`.
-            key: name of the column of keys: binary or string of any kind, or a dictionary of those. By default the column
-                `key`, if there is one.
+            key: name of the column of keys: binary or string of any kind, or a dictionary of those. By default the
+                column `key`, if there is one.
             value: name of the column of values, of the same types; by default the column `value`.
             headers: name of a column `list<struct<key: string, value: binary>>`; by default the column `headers`.
             partition: name of a column of integers; null leaves the choice to the key.
@@ -111,7 +111,8 @@ class Producer:
         Raises:
             TypeError: `data` is no Arrow data.
             ConfigurationError: a column is missing or of a type that cannot be sent.
-            MessageTooLargeError: a row is larger than `max.request.size`; the text names it. Nothing of its batch is sent.
+            MessageTooLargeError: a row is larger than `max.request.size`; the text names it. Nothing of its batch is
+                sent.
         """
         return self._open.send_batch(topic, data, key, value, headers, partition, timestamp)
 

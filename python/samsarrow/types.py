@@ -90,7 +90,8 @@ class RecordMetadata(NamedTuple):
     timestamp: int | None
 
 
-class PartitionReceipt(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PartitionReceipt:
     """Rows of a `send_batch` that landed one after the other in a partition.
 
     Attributes:

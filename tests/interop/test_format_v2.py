@@ -5,8 +5,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from support.kafka import KafkaServer
 
+from support.kafka import KafkaServer
 from support.peers import Received, Sent, aio, confluent, java, samsarrow_arrow, samsarrow_rows
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

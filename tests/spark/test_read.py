@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.kafka import KafkaServer
 
 from samsarrow import Producer
+from support.kafka import KafkaServer
 
 T0 = 1_700_000_000_000
 
@@ -54,7 +54,9 @@ def test_whole_topic(load: Callable[..., Any], topic: str) -> None:
         assert r.topic == topic
         assert r.timestamp.replace(tzinfo=None) == datetime.datetime(2023, 11, 14, 22, 13, 20, i * 1000)
         assert r.timestampType == 0
-        assert [(h.key, h.value and bytes(h.value)) for h in r.headers] == ([("a", b"1"), ("a", None)] if i == 3 else [])
+        assert [(h.key, h.value and bytes(h.value)) for h in r.headers] == (
+            [("a", b"1"), ("a", None)] if i == 3 else []
+        )
 
 
 def test_offsets(load: Callable[..., Any], topic: str) -> None:
@@ -114,7 +116,7 @@ def test_errors_say_what_is_wrong(load: Callable[..., Any], topic: str, options:
 
 
 def test_unreadable_offsets_fail_and_say_which(load: Callable[..., Any], topic: str) -> None:
-    with pytest.raises(Exception, match="spark-read.*99|99.*spark-read"):
+    with pytest.raises(Exception, match=r"spark-read.*99|99.*spark-read"):
         load(
             assign=json.dumps({topic: [0]}),
             startingOffsets=json.dumps({topic: {"0": 99}}),
@@ -135,5 +137,3 @@ def test_check_session_explains_another_python(spark: Any, monkeypatch: pytest.M
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "/no/such/python")
     with pytest.raises(ConfigurationError, match="PYSPARK_PYTHON"):
         check_session(spark)
-
-

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
+
 from support.kafka import KafkaServer, KafkaUnavailableError, classpath
 
 _numbers = itertools.count()

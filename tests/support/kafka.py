@@ -3,7 +3,7 @@
     with KafkaServer() as kafka:
         Consumer(bootstrap_servers=kafka.bootstrap_servers, ...)
 
-The server is a child process with its data in a temporary folder. Whatever was started is stopped, also when the body raises.
+The server is a child process with its data in a temporary folder. It is stopped also when the body raises.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ class KafkaServer:
         command = self.java(main, *arguments, jvm=["-Xmx256m"])
         done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout, check=False)
         if done.returncode != 0:
-            raise RuntimeError(f"{main} {' '.join(arguments)} failed ({done.returncode}):\n{done.stdout.decode()}{done.stderr.decode()}")
+            said = done.stdout.decode() + done.stderr.decode()
+            raise RuntimeError(f"{main} {' '.join(arguments)} failed ({done.returncode}):\n{said}")
         return done
 
     def start(self) -> None:
@@ -132,7 +133,10 @@ class KafkaServer:
             self.tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config))
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                self.java("kafka.Kafka", str(config), jvm=[f"-Xmx{self._heap}"]), stdout=log, stderr=log, start_new_session=True
+                self.java("kafka.Kafka", str(config), jvm=[f"-Xmx{self._heap}"]),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
         self._wait_until_ready()
 
@@ -190,6 +194,8 @@ class KafkaServer:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.kill()
         shutil.rmtree(self._dir, ignore_errors=True)

@@ -21,7 +21,11 @@ def main() -> None:
     prepared = data.table(int(count)) if verb == "produce" else None
     before = resource.getrusage(resource.RUSAGE_SELF)
     started = time.perf_counter()
-    rows = work(bootstrap, topic, prepared) if verb == "produce" else sum(len(a) for a in work(bootstrap, topic, int(count)))
+    rows = (
+        work(bootstrap, topic, prepared)
+        if verb == "produce"
+        else sum(len(a) for a in work(bootstrap, topic, int(count)))
+    )
     seconds = time.perf_counter() - started
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

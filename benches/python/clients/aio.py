@@ -47,7 +47,9 @@ async def _partitions(consumer: AIOKafkaConsumer, topic: str) -> set[int]:
 
 def produce(bootstrap: str, topic: str, table: pa.Table) -> int:
     async def run() -> int:
-        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, linger_ms=5, max_batch_size=1_000_000)
+        producer = AIOKafkaProducer(
+            bootstrap_servers=bootstrap, enable_idempotence=True, linger_ms=5, max_batch_size=1_000_000
+        )
         await producer.start()
         sent = 0
         try:

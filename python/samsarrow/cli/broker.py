@@ -19,8 +19,17 @@ def _topic(_context: click.Context, _parameter: click.Parameter, values: tuple[s
 
 @click.command()
 @click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="0 takes any free port.")
-@click.option("--brokers", type=click.IntRange(1, 64), default=1, show_default=True, help="Virtual brokers, on following ports.")
-@click.option("--topic", "topics", multiple=True, callback=_topic, metavar="NAME:PARTITIONS", help="A topic to begin with; repeatable.")
+@click.option(
+    "--brokers", type=click.IntRange(1, 64), default=1, show_default=True, help="Virtual brokers, on following ports."
+)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    callback=_topic,
+    metavar="NAME:PARTITIONS",
+    help="A topic to begin with; repeatable.",
+)
 def broker(port: int, brokers: int, topics: dict[str, int]) -> None:
     """Run a Kafka broker in memory, on loopback, until Ctrl-C.
 

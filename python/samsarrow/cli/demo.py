@@ -43,7 +43,9 @@ class Stage:
     seconds: float = 0.0
 
     def rate(self) -> str:
-        return f"{self.records:,} records in {self.seconds:.2f} s: {self.records / self.seconds:,.0f}/s, {self.size / self.seconds / 1e6:,.0f} MB/s"
+        """For people."""
+        rows, megabytes = self.records / self.seconds, self.size / self.seconds / 1e6
+        return f"{self.records:,} records in {self.seconds:.2f} s: {rows:,.0f}/s, {megabytes:,.0f} MB/s"
 
 
 @click.command()
@@ -81,7 +83,8 @@ def _run(bootstrap: str, topic: str, flights: pa.Table) -> ByCarrier:
         raise DemoError(f"{produced.records:,} records were produced, {consumed.records:,} consumed, lag {lag}")
     started = time.perf_counter()
     rows = _aggregate(bootstrap, topic)
-    click.echo(f"PySpark   {sum(n for n, _ in rows.values()):,} flights aggregated in {time.perf_counter() - started:.1f} s, session included")
+    took = time.perf_counter() - started
+    click.echo(f"PySpark   {sum(n for n, _ in rows.values()):,} flights aggregated in {took:.1f} s, session included")
     click.echo(f"\n{'carrier':<9}{'flights':>9}{'mean arrival delay, minutes':>30}")
     for carrier, (count, delay) in sorted(rows.items(), key=lambda item: -item[1][0]):
         click.echo(f"{carrier:<9}{count:>9,}{delay:>30.2f}")
@@ -119,7 +122,9 @@ def _encode(flights: pa.Table) -> list[pa.RecordBatch]:
     with click.progressbar(length=flights.num_rows, label="encoding ") as bar:
         for chunk in flights.to_batches(CHUNK):
             values = [json.dumps(row, default=str).encode() for row in chunk.to_pylist()]
-            batches.append(pa.record_batch({"carrier": chunk.column("carrier"), "value": pa.array(values, pa.binary())}))
+            batches.append(
+                pa.record_batch({"carrier": chunk.column("carrier"), "value": pa.array(values, pa.binary())})
+            )
             bar.update(chunk.num_rows)
     return batches
 
@@ -170,7 +175,7 @@ def _spark() -> SparkSession:
     # Spark's workers run `python3` of PATH unless told otherwise.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    session = (
+    return (
         SparkSession.builder.master("local[2]")
         .appName("samsarrow demo")
         .config("spark.ui.enabled", "false")
@@ -179,7 +184,6 @@ def _spark() -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
     )
-    return session
 
 
 def _aggregate(bootstrap: str, topic: str) -> ByCarrier:
@@ -188,7 +192,12 @@ def _aggregate(bootstrap: str, topic: str) -> ByCarrier:
 
     spark = _spark()
     try:
-        records = spark.read.format("samsarrow").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic).load()
+        records = (
+            spark.read.format("samsarrow")
+            .option("kafka.bootstrap.servers", bootstrap)
+            .option("subscribe", topic)
+            .load()
+        )
         flight = f.from_json(records.value.cast("string"), JSON_FIELDS).alias("flight")
         result = (
             records.select(flight)

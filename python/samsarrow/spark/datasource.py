@@ -36,6 +36,6 @@ class KafkaDataSource(DataSource):
         expected = self.schema()
         if schema != expected:
             raise ConfigurationError(
-                f"this source has a fixed schema, {expected.simpleString()}: drop .schema(...) and select columns instead"
+                f"this source has a fixed schema, {expected.simpleString()}: drop .schema(...), select columns"
             )
         return KafkaReader(self._read_options)

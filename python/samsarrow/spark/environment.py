@@ -33,6 +33,6 @@ def check_session(spark: SparkSession) -> None:
         cause = [str(error)]
     if cause is not None:
         raise ConfigurationError(
-            f"Spark's workers run {python!r}, where samsarrow cannot be imported ({''.join(cause)}): set PYSPARK_PYTHON "
-            f"to the Python that has it (this one is {sys.executable}) before the Spark session starts"
+            f"Spark's workers run {python!r}, where samsarrow cannot be imported ({''.join(cause)}): set "
+            f"PYSPARK_PYTHON to the Python that has it (this one is {sys.executable}) before the Spark session starts"
         )

@@ -104,7 +104,9 @@ def _kafka_options(given: Mapping[str, str]) -> dict[str, str]:
 
 def _what_to_read(given: Mapping[str, str]) -> tuple[tuple[str, ...] | None, dict[str, tuple[int, ...]] | None]:
     if ("subscribe" in given) == ("assign" in given):
-        raise ConfigurationError('exactly one of the options subscribe ("topic,topic") and assign (\'{"topic":[0,1]}\') must be given')
+        raise ConfigurationError(
+            'exactly one of the options subscribe ("topic,topic") and assign (\'{"topic":[0,1]}\') must be given'
+        )
     if "subscribe" in given:
         topics = tuple(dict.fromkeys(t for t in (part.strip() for part in given["subscribe"].split(",")) if t))
         if not topics:
@@ -130,13 +132,19 @@ def _offsets(given: Mapping[str, str], name: str, default: str) -> int | Offsets
     result: Offsets = {}
     for topic, partitions in parsed.items():
         if not isinstance(partitions, dict):
-            raise ConfigurationError(f'option {name}: {topic!r} must map to offsets per partition, like {{"{topic}":{{"0":23}}}}')
+            raise ConfigurationError(
+                f'option {name}: {topic!r} must map to offsets per partition, like {{"{topic}":{{"0":23}}}}'
+            )
         for partition, offset in partitions.items():
             if not partition.isdecimal() or type(offset) is not int or offset < EARLIEST:
-                raise ConfigurationError(f"option {name}: {partition!r}: {offset!r} of topic {topic!r} is not a partition and an offset")
+                raise ConfigurationError(
+                    f"option {name}: {partition!r}: {offset!r} of topic {topic!r} is not a partition and an offset"
+                )
             if offset == refused:
                 meaning = "latest" if refused == LATEST else "earliest"
-                raise ConfigurationError(f"option {name}: {refused} ({meaning}) of {topic}-{partition} cannot be used in a batch read")
+                raise ConfigurationError(
+                    f"option {name}: {refused} ({meaning}) of {topic}-{partition} cannot be used in a batch read"
+                )
             result.setdefault(topic, {})[int(partition)] = offset
     return result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pyspark.sql.datasource import InputPartition
 
@@ -86,5 +87,5 @@ def split(ranges: Sequence[OffsetRange], min_partitions: int | None) -> list[Off
     for r in ranges:
         parts = min(len(r), max(1, round(len(r) / total * min_partitions)))
         cuts = [r.start + len(r) * i // parts for i in range(parts + 1)]
-        result += [OffsetRange(r.topic, r.partition, a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+        result += [OffsetRange(r.topic, r.partition, a, b) for a, b in pairwise(cuts)]
     return result

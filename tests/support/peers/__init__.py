@@ -1,4 +1,7 @@
-"""Kafka clients behind one face: each module has `produce(bootstrap, topic, codec, records)` and `consume(bootstrap, topic, count)`."""
+"""Kafka clients behind one face, a module each.
+
+`produce(bootstrap, topic, codec, records)` and `consume(bootstrap, topic, count)`, always of partition 0.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""Apache Kafka's own console tools. They speak text: use them with printable records, without tabs, commas or colons."""
+"""Apache Kafka's own console tools.
+
+They speak text: use them with printable records, without tabs, commas or colons.
+"""
 
 from support.kafka import KafkaServer
 

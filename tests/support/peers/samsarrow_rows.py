@@ -19,8 +19,9 @@ def consume(bootstrap: str, topic: str, count: int) -> list[Received]:
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", include_headers=True) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         for _ in range(100):
-            for r in consumer.records(timeout=1.0):
-                received.append(Received(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)))
+            received += [
+                Received(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in consumer.records(timeout=1.0)
+            ]
             if len(received) >= count:
                 break
     return received
