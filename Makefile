@@ -63,7 +63,7 @@ bench-rust:
 	cargo bench --workspace --quiet
 
 bench-python: $(RELEASE)
-	$(BIN)/python -m pytest benches/python --benchmark-only -s
+	$(BIN)/python -m pytest benches/python --benchmark-only
 
 wheel: $(DEPS) ## the wheel, into dist/
 	$(BIN)/maturin build --release --out dist

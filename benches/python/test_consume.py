@@ -6,7 +6,7 @@ import pytest
 
 from clients import data
 from clients.checksum import checksum
-from conftest import RECORDS, create_topic, record, run_client
+from harness import RECORDS, create_topic, record, run_client
 from support.kafka import KafkaServer
 
 ROUNDS = {"ours": 5, "confluent": 3, "aio": 3, "kafkarrow": 1}
