@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import confluent_kafka as ck
 import pytest
-from support.kafka import KafkaServer
 
 from samsarrow import Consumer, KafkaError, OffsetAndMetadata, Producer, TopicPartition
+from support.kafka import KafkaServer
 
 
 @pytest.fixture

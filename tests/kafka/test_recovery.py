@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 
 import pyarrow as pa
-from support.kafka import KafkaServer
 
 from samsarrow import Consumer, Producer, TopicPartition
+from support.kafka import KafkaServer
 
 COUNT = 200_000
 
