@@ -19,6 +19,7 @@ from samsarrow.types import (
     Seconds,
     TopicPartition,
     to_milliseconds,
+    to_pair,
     to_seconds,
 )
 
@@ -62,7 +63,7 @@ class Consumer:
         Args:
             partitions: all that are to be read.
         """
-        self._open.assign([(tp[0], tp[1]) for tp in partitions])
+        self._open.assign([to_pair(tp) for tp in partitions])
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read."""
@@ -162,7 +163,7 @@ class Consumer:
         if what is None:
             self._open.commit(None, seconds)
         elif isinstance(what, Mapping):
-            self._open.commit([((tp[0], tp[1]), _committed(offset)) for tp, offset in what.items()], seconds)
+            self._open.commit([(to_pair(tp), _committed(offset)) for tp, offset in what.items()], seconds)
         else:
             self._open.commit_batch(what, seconds)
 
@@ -178,25 +179,25 @@ class Consumer:
         Returns:
             For each partition its offset, None where nothing was committed.
         """
-        found = self._open.committed([(tp[0], tp[1]) for tp in partitions], to_seconds(timeout))
+        found = self._open.committed([to_pair(tp) for tp in partitions], to_seconds(timeout))
         return {TopicPartition(*tp): None if o is None else OffsetAndMetadata(*o) for tp, o in found}
 
     def position(self, partition: TopicPartition, *, timeout: Seconds | None = None) -> int:
         """The offset of the next row that `poll` will give of an assigned partition."""
-        return self._open.position((partition[0], partition[1]), to_seconds(timeout))
+        return self._open.position(to_pair(partition), to_seconds(timeout))
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
     ) -> dict[TopicPartition, int]:
         """The first offset of each partition that is still there."""
-        found = self._open.beginning_offsets([(tp[0], tp[1]) for tp in partitions], to_seconds(timeout))
+        found = self._open.beginning_offsets([to_pair(tp) for tp in partitions], to_seconds(timeout))
         return {TopicPartition(*tp): offset for tp, offset in found}
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
     ) -> dict[TopicPartition, int]:
         """The end of each partition: its high watermark, with `read_committed` its last stable offset."""
-        found = self._open.end_offsets([(tp[0], tp[1]) for tp in partitions], to_seconds(timeout))
+        found = self._open.end_offsets([to_pair(tp) for tp in partitions], to_seconds(timeout))
         return {TopicPartition(*tp): offset for tp, offset in found}
 
     def offsets_for_times(
@@ -211,7 +212,7 @@ class Consumer:
         Returns:
             None for a partition without such a record.
         """
-        wanted = [((tp[0], tp[1]), to_milliseconds(time)) for tp, time in times.items()]
+        wanted = [(to_pair(tp), to_milliseconds(time)) for tp, time in times.items()]
         found = self._open.offsets_for_times(wanted, to_seconds(timeout))
         return {TopicPartition(*tp): None if o is None else OffsetAndTimestamp(*o) for tp, o in found}
 
@@ -229,7 +230,7 @@ class Consumer:
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Goes on at `offset`; what was prefetched of the partition is dropped."""
-        self._open.seek((partition[0], partition[1]), offset)
+        self._open.seek(to_pair(partition), offset)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Goes on at the first offset of these partitions, of all that are assigned if none is named."""
@@ -253,15 +254,15 @@ class Consumer:
         self._seek_to(to_milliseconds(when), partitions)
 
     def _seek_to(self, target: str | int, partitions: Sequence[TopicPartition]) -> None:
-        self._open.seek_to([(tp[0], tp[1]) for tp in partitions], target, None)
+        self._open.seek_to([to_pair(tp) for tp in partitions], target, None)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Gives no rows of these partitions until `resume`; their positions stay."""
-        self._open.pause([(tp[0], tp[1]) for tp in partitions])
+        self._open.pause([to_pair(tp) for tp in partitions])
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Undoes `pause`."""
-        self._open.resume([(tp[0], tp[1]) for tp in partitions])
+        self._open.resume([to_pair(tp) for tp in partitions])
 
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""

@@ -146,3 +146,10 @@ def to_seconds(time: Seconds | None) -> float | None:
 def to_milliseconds(time: int | datetime) -> int:
     """Milliseconds since 1970. A `datetime` without a time zone is local time, as everywhere in Python."""
     return round(time.timestamp() * 1000) if isinstance(time, datetime) else time
+
+
+def to_pair(partition: TopicPartition) -> tuple[str, int]:
+    """Topic and partition, checked: text is a sequence too, and would be taken apart."""
+    if not isinstance(partition, tuple) or len(partition) != 2:
+        raise TypeError(f"expected a TopicPartition, got {partition!r}")
+    return partition[0], partition[1]

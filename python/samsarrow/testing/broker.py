@@ -12,19 +12,26 @@ class Broker:
     """A Kafka broker in memory: it speaks the wire protocol on loopback, so any Kafka client can use it.
 
     It serves topics, records, offsets and idempotent producers; group membership and transactions it does not have.
-    Topics that are asked for and do not exist are created with one partition.
 
     Args:
         brokers: how many virtual brokers, each on a port of its own; they lead the partitions in turn.
         topics: number of partitions by name of topic.
         port: of the first broker, the others follow; 0 takes free ones.
+        auto_create_topics: whether a topic that is asked for and does not exist is created, with one partition.
 
     Raises:
         OSError: the port is taken.
     """
 
-    def __init__(self, brokers: int = 1, topics: Mapping[str, int] | None = None, port: int = 0) -> None:
-        self._core = _core.Broker(brokers, list((topics or {}).items()), port)
+    def __init__(
+        self,
+        brokers: int = 1,
+        topics: Mapping[str, int] | None = None,
+        port: int = 0,
+        *,
+        auto_create_topics: bool = True,
+    ) -> None:
+        self._core = _core.Broker(brokers, list((topics or {}).items()), port, auto_create_topics)
         self._closed = False
 
     @property

@@ -10,6 +10,8 @@ use crate::runtime::{Owned, run, seconds};
 
 /// Name, partitions, replication factor, configs.
 type Topic = (String, i32, i16, Vec<(String, String)>);
+/// Name, id, number of partitions, internal.
+type Listing = (String, [u8; 16], usize, bool);
 /// Name and the exception, if it failed.
 type Outcomes = Vec<(String, Option<Py<PyAny>>)>;
 
@@ -49,9 +51,8 @@ impl Admin {
         run(py, core.delete_topics(&names, timeout)).map(|done| outcomes(py, done))
     }
 
-    /// Name, id, number of partitions, internal.
     #[pyo3(signature = (timeout))]
-    fn list_topics(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<(String, [u8; 16], usize, bool)>> {
+    fn list_topics(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<Listing>> {
         let core = self.core.get(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
         let topics = run(py, core.list_topics(timeout))?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 use samsarrow_arrow::encode::Columns;
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::Error;
@@ -40,13 +40,16 @@ fn payload(value: Option<&Bound<'_, PyAny>>, what: &str) -> PyResult<Option<Byte
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(Some(Bytes::copy_from_slice(text.to_str()?.as_bytes())));
     }
-    match value.extract::<pyo3::pybacked::PyBackedBytes>() {
-        Ok(bytes) => Ok(Some(Bytes::copy_from_slice(&bytes))),
-        Err(_) => {
-            let kind = value.get_type().name()?;
-            Err(PyTypeError::new_err(format!("{what} must be bytes, str or None, not {kind}")))
-        }
+    if let Ok(array) = value.cast::<PyByteArray>() {
+        return Ok(Some(Bytes::from(array.to_vec())));
     }
+    if value.is_instance_of::<PyMemoryView>() {
+        // `tobytes` also lays out what is not contiguous.
+        let bytes = value.call_method0("tobytes")?;
+        return Ok(Some(Bytes::copy_from_slice(bytes.cast::<PyBytes>()?.as_bytes())));
+    }
+    let kind = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!("{what} must be bytes, bytearray, memoryview, str or None, not {kind}")))
 }
 
 /// Names and values of headers, as Python gives them.

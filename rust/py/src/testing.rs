@@ -14,8 +14,14 @@ pub(crate) struct Broker {
 #[pymethods]
 impl Broker {
     #[new]
-    fn new(py: Python<'_>, brokers: usize, topics: Vec<(String, i32)>, port: u16) -> PyResult<Self> {
-        let options = BrokerOptions { brokers, topics, port, ..Default::default() };
+    fn new(
+        py: Python<'_>,
+        brokers: usize,
+        topics: Vec<(String, i32)>,
+        port: u16,
+        auto_create_topics: bool,
+    ) -> PyResult<Self> {
+        let options = BrokerOptions { brokers, topics, port, auto_create_topics, ..Default::default() };
         let runtime = runtime()?;
         let core = py.detach(|| runtime.block_on(Core::start(options)))?;
         Ok(Self { core: Owned::new("broker", core) })

@@ -1,0 +1,41 @@
+"""What the tests on the embedded broker share."""
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pytest
+
+from samsarrow import Consumer, TopicPartition
+from samsarrow.testing import Broker
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"t": 1, "four": 4}, auto_create_topics=False) as broker:
+        yield broker
+
+
+@pytest.fixture
+def servers(broker: Broker) -> str:
+    return broker.bootstrap_servers
+
+
+@pytest.fixture
+def read() -> Callable[..., pa.Table]:
+    """Polls until so many rows are there: `read(consumer, 100)`."""
+
+    def poll(consumer: Consumer, rows: int, tries: int = 60) -> pa.Table:
+        batches = []
+        while sum(b.num_rows for b in batches) < rows and tries:
+            batches.append(consumer.poll(0.5))
+            tries -= 1
+        return pa.Table.from_batches(batches, consumer.schema)
+
+    return poll
+
+
+@pytest.fixture
+def consumer(servers: str) -> Iterator[Consumer]:
+    with Consumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        yield consumer

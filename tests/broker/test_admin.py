@@ -1,0 +1,57 @@
+"""Admin on the embedded broker."""
+
+import pytest
+
+from samsarrow import Admin, NewTopic
+from samsarrow.exceptions import ClosedError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from samsarrow.testing import Broker
+
+
+@pytest.fixture
+def admin(servers):
+    with Admin(bootstrap_servers=servers) as admin:
+        yield admin
+
+
+def test_create_list_delete(admin):
+    admin.create_topics(["a", NewTopic("b", 3)], num_partitions=2)
+    listed = admin.list_topics()
+    assert {n: listed[n].partitions for n in ("a", "b", "t", "four")} == {"a": 2, "b": 3, "t": 1, "four": 4}
+    assert listed["a"].name == "a"
+    assert not listed["a"].internal
+    admin.delete_topics(["a"], timeout=10)
+    assert "a" not in admin.list_topics()
+
+
+def test_each_topic_is_tried_and_failures_raise(admin):
+    with pytest.raises(TopicAlreadyExistsError, match="t") as raised:
+        admin.create_topics(["t", "new", "four"])
+    assert raised.value.code == 36
+    assert any("four" in note for note in raised.value.__notes__)
+    assert "new" in admin.list_topics()
+    with pytest.raises(UnknownTopicOrPartitionError, match="nope"):
+        admin.delete_topics(["nope"])
+
+
+def test_a_single_name_is_not_a_list_of_letters(admin):
+    with pytest.raises(TypeError, match="sequence"):
+        admin.create_topics("abc")
+    with pytest.raises(TypeError, match="sequence"):
+        admin.delete_topics("abc")
+
+
+def test_closed_is_closed(admin):
+    admin.close()
+    admin.close()
+    with pytest.raises(ClosedError):
+        admin.list_topics()
+
+
+def test_a_broker_can_be_closed_twice_and_gives_its_port_back():
+    with Broker() as broker:
+        port = int(broker.bootstrap_servers.rsplit(":", 1)[1])
+        with pytest.raises(OSError, match=r"."):
+            Broker(port=port)
+    broker.close()
+    with Broker(port=port) as again:
+        assert again.bootstrap_servers.endswith(f":{port}")

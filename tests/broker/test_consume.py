@@ -1,0 +1,273 @@
+"""Consumer on the embedded broker."""
+
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+
+from samsarrow import Consumer, ConsumerRecord, OffsetAndMetadata, Producer, TopicPartition
+from samsarrow.exceptions import (
+    ClosedError,
+    ConfigurationError,
+    KafkaError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+
+TP = TopicPartition("t", 0)
+FOUR = [TopicPartition("four", p) for p in range(4)]
+
+
+@pytest.fixture
+def hundred(servers):
+    """100 records in t-0: value i, timestamp 1000 * i."""
+    with Producer(bootstrap_servers=servers) as producer:
+        for i in range(100):
+            producer.send("t", str(i), timestamp=1000 * i)
+
+
+def values(table):
+    return [int(v) for v in table["value"].to_pylist()]
+
+
+def test_nothing_is_an_empty_batch_of_the_same_schema(consumer):
+    batch = consumer.poll(0.05)
+    assert isinstance(batch, pa.RecordBatch)
+    assert batch.num_rows == 0
+    assert batch.schema == consumer.schema
+    assert consumer.poll(timedelta(milliseconds=10)).num_rows == 0
+    assert consumer.poll(0).num_rows == 0
+
+
+def test_poll_keeps_its_timeout(consumer):
+    start = time.monotonic()
+    consumer.poll(0.3)
+    assert time.monotonic() - start >= 0.29
+
+
+@pytest.mark.usefixtures("hundred")
+def test_everything_arrives_in_order(consumer, read):
+    table = read(consumer, 100)
+    assert values(table) == list(range(100))
+    assert table["offset"].to_pylist() == list(range(100))
+    assert set(table["topic"].to_pylist()) == {"t"}
+    assert table["timestamp"].to_pylist()[7] == datetime(1970, 1, 1, 0, 0, 7, tzinfo=UTC)
+    assert set(table["timestamp_type"].to_pylist()) == {0}
+    assert table.schema == consumer.schema
+
+
+@pytest.mark.usefixtures("hundred")
+def test_max_poll_records(servers):
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", max_poll_records=30) as consumer:
+        consumer.assign([TP])
+        sizes = [consumer.poll(5).num_rows for _ in range(4)]
+        assert sum(sizes) == 100
+        assert max(sizes) <= 30
+        assert consumer.position(TP) == 100
+
+
+@pytest.mark.usefixtures("hundred")
+@pytest.mark.parametrize("layout", ["binary", "view"])
+def test_records_are_rows(servers, layout):
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", layout=layout) as consumer:
+        consumer.assign([TP])
+        rows = []
+        while len(rows) < 100:
+            rows += consumer.records(5)
+    assert rows[3] == ConsumerRecord("t", 0, 3, 3000, 0, None, b"3", [])
+
+
+@pytest.mark.usefixtures("hundred")
+def test_iteration_gives_full_batches_until_closed(servers):
+    seen = 0
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", max_poll_records=10) as consumer:
+        consumer.assign([TP])
+        for batch in consumer:
+            assert batch.num_rows
+            seen += batch.num_rows
+            if seen == 100:
+                consumer.close()
+    assert seen == 100
+
+
+@pytest.mark.usefixtures("hundred")
+@pytest.mark.parametrize("layout", ["binary", "view"])
+def test_a_reader_ends_where_the_topic_ended(servers, layout):
+    with (
+        Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", layout=layout) as consumer,
+        Producer(bootstrap_servers=servers) as producer,
+    ):
+        consumer.assign([TP])
+        reader = consumer.reader()
+        producer.send("t", "late").result(10)
+        table = reader.read_all()
+        assert table["value"].to_pylist() == [str(i).encode() for i in range(100)]
+        assert consumer.position(TP) == 100
+        assert consumer.paused() == set()
+        assert consumer.poll(5)["value"].to_pylist() == [b"late"]
+
+
+@pytest.mark.usefixtures("hundred")
+def test_commit_positions_batches_and_offsets(consumer, servers, read):
+    assert consumer.committed([TP]) == {TP: None}
+    batch = consumer.poll(5)
+    consumer.commit(batch.slice(0, 10))
+    assert consumer.committed([TP])[TP].offset == 10
+    read(consumer, 100 - batch.num_rows)
+    consumer.commit()
+    assert consumer.committed([TP])[TP].offset == 100
+    consumer.commit({TP: 42})
+    assert consumer.committed([TP])[TP].offset == 42
+    consumer.commit({TP: OffsetAndMetadata(43, "why", None)}, timeout=5)
+    assert consumer.committed([TP])[TP][:2] == (43, "why")
+    with Consumer(bootstrap_servers=servers, group_id="g") as other:
+        other.assign([TP])
+        assert values(read(other, 57))[0] == 43
+
+
+@pytest.mark.usefixtures("hundred")
+def test_only_what_was_given_is_committed(servers):
+    with Consumer(
+        bootstrap_servers=servers, group_id="given", auto_offset_reset="earliest", max_poll_records=7
+    ) as consumer:
+        consumer.assign([TP])
+        given = consumer.poll(5).num_rows
+        time.sleep(0.2)
+        consumer.commit()
+        assert consumer.committed([TP])[TP].offset == given == consumer.position(TP)
+
+
+def test_committing_without_a_group_says_so(servers):
+    with Consumer(bootstrap_servers=servers) as consumer:
+        consumer.assign([TP])
+        with pytest.raises(ConfigurationError, match=r"group\.id"):
+            consumer.commit({TP: 1})
+
+
+@pytest.mark.usefixtures("hundred")
+def test_seeking(consumer, read):
+    consumer.seek(TP, 90)
+    assert values(read(consumer, 10)) == list(range(90, 100))
+    consumer.seek_to_beginning()
+    assert values(consumer.poll(5))[0] == 0
+    consumer.seek_to_end(TP)
+    assert consumer.position(TP) == 100
+    assert consumer.poll(0.1).num_rows == 0
+    consumer.seek_to_timestamp(50_001, TP)
+    assert values(consumer.poll(5))[0] == 51
+    consumer.seek_to_timestamp(datetime(1970, 1, 1, 0, 1, 0, tzinfo=UTC))
+    assert values(consumer.poll(5))[0] == 60
+    consumer.commit({TP: 20})
+    consumer.seek_to_committed()
+    assert values(consumer.poll(5))[0] == 20
+
+
+@pytest.mark.usefixtures("hundred")
+def test_offsets_by_time_and_ends(consumer):
+    assert consumer.offsets_for_times({TP: 50_000})[TP][:2] == (50, 50_000)
+    assert consumer.offsets_for_times({TP: datetime(1970, 1, 1, 0, 0, 50, 1000, tzinfo=UTC)})[TP].offset == 51
+    assert consumer.offsets_for_times({TP: 10**12}) == {TP: None}
+    assert consumer.beginning_offsets([TP]) == {TP: 0}
+    assert consumer.end_offsets([TP, FOUR[2]]) == {TP: 100, FOUR[2]: 0}
+
+
+@pytest.mark.usefixtures("hundred")
+def test_lag_falls_to_zero(consumer, read):
+    assert consumer.lag() == {TP: 100}
+    consumer.seek(TP, 40)
+    assert consumer.lag() == {TP: 60}
+    read(consumer, 60)
+    assert consumer.lag() == {TP: 0}
+
+
+@pytest.mark.usefixtures("hundred")
+def test_paused_partitions_give_nothing(consumer):
+    consumer.pause(TP)
+    assert consumer.paused() == {TP}
+    assert consumer.poll(0.3).num_rows == 0
+    consumer.resume(TP)
+    assert consumer.paused() == set()
+    assert consumer.poll(5).num_rows > 0
+
+
+def test_assignment_changes(consumer, servers, read):
+    with Producer(bootstrap_servers=servers) as producer:
+        for tp in FOUR:
+            producer.send("four", str(tp.partition), partition=tp.partition)
+    assert consumer.partitions_for("four") == FOUR
+    consumer.assign(FOUR[:2])
+    assert consumer.assignment() == set(FOUR[:2])
+    assert sorted(values(read(consumer, 2))) == [0, 1]
+    consumer.assign(FOUR)
+    assert sorted(values(read(consumer, 2))) == [2, 3]
+
+
+@pytest.mark.usefixtures("hundred")
+def test_where_to_start_without_an_offset(servers):
+    with Consumer(bootstrap_servers=servers) as latest:
+        latest.assign([TP])
+        assert latest.position(TP) == 100
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="none") as none:
+        none.assign([TP])
+        with pytest.raises(KafkaError, match=r"t-0|t"):
+            none.poll(5)
+        none.seek(TP, 5)
+        assert values(none.poll(5))[0] == 5
+        none.seek(TP, 5000)
+        with pytest.raises(OffsetOutOfRangeError):
+            none.poll(5)
+
+
+def test_a_missing_topic_or_partition_is_an_error_not_silence(servers):
+    with Consumer(bootstrap_servers=servers, allow_auto_create_topics=False, default_api_timeout_ms=1500) as consumer:
+        with pytest.raises(UnknownTopicOrPartitionError, match="nowhere"):
+            consumer.partitions_for("nowhere", timeout=1)
+        with pytest.raises(KafkaError, match="nowhere"):
+            consumer.end_offsets([TopicPartition("nowhere", 0)])
+        with pytest.raises(KafkaError, match="9"):
+            consumer.end_offsets([TopicPartition("t", 9)])
+        with pytest.raises(KafkaError):
+            consumer.position(TP)
+
+
+def test_values_that_cannot_be(consumer):
+    with pytest.raises(ConfigurationError, match="timeout"):
+        consumer.poll(-1)
+    with pytest.raises(ConfigurationError, match="timeout"):
+        consumer.poll(float("nan"))
+    with pytest.raises(KafkaError):
+        consumer.seek(TP, -5)
+    with pytest.raises(KafkaError):
+        consumer.seek(TopicPartition("t", 3), 0)
+    with pytest.raises(TypeError, match="TopicPartition"):
+        consumer.assign(["t0"])
+    with pytest.raises(TypeError):
+        consumer.commit(5)
+
+
+def test_close_is_final_and_wakes_waiting_calls(servers):
+    consumer = Consumer(bootstrap_servers=servers)
+    consumer.assign([TP])
+    outcome = []
+
+    def wait():
+        try:
+            outcome.append(consumer.poll(30))
+        except ClosedError as error:
+            outcome.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.2)
+    consumer.close()
+    waiting.join(5)
+    assert isinstance(outcome[0], ClosedError)
+    consumer.close()
+    with pytest.raises(ClosedError):
+        consumer.poll(0)
+    with pytest.raises(ClosedError):
+        consumer.commit()
+    with pytest.raises(ClosedError):
+        consumer.seek(TP, 0)

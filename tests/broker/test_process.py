@@ -1,0 +1,160 @@
+"""Processes, signals and threads: fork, Ctrl-C, the GIL, the end of the interpreter."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from samsarrow import Admin, Consumer, Producer, TopicPartition
+from samsarrow.exceptions import ForkError
+
+
+def python(code, *args):
+    """Starts a Python process; its output is text."""
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def in_child(work):
+    """What `work()` returns in a forked child, as text."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writer, str(work()).encode())
+        except BaseException as error:
+            os.write(writer, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        told = pipe.read()
+    os.waitpid(pid, 0)
+    return told
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_handle_from_before_a_fork_raises_and_a_new_one_works(broker):
+    servers = broker.bootstrap_servers
+    with (
+        Producer(bootstrap_servers=servers) as producer,
+        Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer,
+        Admin(bootstrap_servers=servers) as admin,
+    ):
+        delivery = producer.send("t", b"parent")
+        delivery.result(10)
+        consumer.assign([TopicPartition("t", 0)])
+        for use in (
+            lambda: producer.send("t", b"x"),
+            lambda: consumer.poll(1),
+            lambda: admin.list_topics(),
+            lambda: delivery.result(),
+            lambda: broker.create_topic("x"),
+        ):
+            told = in_child(use)
+            assert told.startswith("ForkError:"), told
+            assert f"created in process {os.getpid()}" in told
+            assert "make a new one" in told
+
+        def child():
+            with Producer(bootstrap_servers=servers) as own:
+                return own.send("t", b"child").result(10).offset
+
+        assert in_child(child) == "1"
+        # The parent's clients did not notice.
+        assert producer.send("t", b"parent").result(10).offset == 2
+        assert consumer.poll(5).num_rows >= 1
+    assert issubclass(ForkError, Exception)
+
+
+def test_ctrl_c_ends_a_waiting_call_soon(servers):
+    waiting = python(
+        """
+        import sys, time
+        from samsarrow import Consumer, TopicPartition
+        consumer = Consumer(bootstrap_servers=sys.argv[1])
+        consumer.assign([TopicPartition("t", 0)])
+        print("ready", flush=True)
+        try:
+            consumer.poll(60)
+        except KeyboardInterrupt:
+            print(time.time(), flush=True)
+        consumer.close()
+        """,
+        servers,
+    )
+    assert waiting.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    sent = time.time()
+    waiting.send_signal(signal.SIGINT)
+    out, err = waiting.communicate(timeout=20)
+    assert waiting.returncode == 0, err
+    # 200 ms is the promise; a busy machine gets a second.
+    assert float(out) - sent < 1.0
+
+
+def test_other_threads_run_while_a_call_waits(consumer):
+    ticks = 0
+    stop = threading.Event()
+
+    def tick():
+        nonlocal ticks
+        while not stop.is_set():
+            ticks += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        before = ticks
+        consumer.poll(1.0)
+        assert ticks - before > 50
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_leaving_without_close_ends_cleanly(servers):
+    careless = python(
+        """
+        import sys
+        from samsarrow import Consumer, Producer, TopicPartition
+        producer = Producer(bootstrap_servers=sys.argv[1])
+        for i in range(1000):
+            producer.send("t", b"x", on_delivery=lambda m, e: None)
+        consumer = Consumer(bootstrap_servers=sys.argv[1], auto_offset_reset="earliest")
+        consumer.assign([TopicPartition("t", 0)])
+        consumer.poll(5)
+        """,
+        servers,
+    )
+    _, err = careless.communicate(timeout=30)
+    assert (careless.returncode, err) == (0, "")
+
+
+def test_no_thread_is_started_by_import():
+    quiet = python(
+        """
+        import os, samsarrow
+        print(len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1)
+        import pyarrow
+        """
+    )
+    alone = python(
+        "import os, pyarrow; print(len(os.listdir('/proc/self/task')) if os.path.isdir('/proc/self/task') else 1)"
+    )
+    assert quiet.communicate(timeout=30)[0] == alone.communicate(timeout=30)[0]
+
+
+def test_the_readme_fixture_is_found(samsarrow_broker):
+    with Producer(bootstrap_servers=samsarrow_broker.bootstrap_servers) as producer:
+        assert producer.send("made-on-demand", b"x").result(10).offset == 0

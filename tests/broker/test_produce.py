@@ -1,0 +1,231 @@
+"""Producer on the embedded broker."""
+
+import asyncio
+import threading
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from samsarrow import Consumer, PartitionReceipt, Producer, TopicPartition
+from samsarrow.exceptions import (
+    ClosedError,
+    ConfigurationError,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageTooLargeError,
+    UnknownTopicOrPartitionError,
+)
+
+
+def test_send_tells_where_it_landed(servers):
+    when = datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC)
+    with Producer(bootstrap_servers=servers) as producer:
+        first = producer.send("t", b"a", timestamp=when)
+        second = producer.send("t", b"b", timestamp=123)
+        assert first.result(10) == ("t", 0, 0, int(when.timestamp() * 1000))
+        assert second.result(10)[1:] == (0, 1, 123)
+        assert first.done()
+        assert first.result().offset == 0
+
+
+def test_every_kind_of_payload(servers, read):
+    with Producer(bootstrap_servers=servers) as producer:
+        for value in (
+            b"bytes",
+            bytearray(b"array"),
+            memoryview(b"view"),
+            memoryview(b"xaxb")[1::2],
+            "text é",
+            b"",
+            None,
+        ):
+            producer.send("t", value)
+        producer.send("t", None, key="", headers=[("h", b"1"), ("h", None), ("other", "text")])
+        producer.send("t", b"v", headers={"m": b"2"})
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", include_headers=True) as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        table = read(consumer, 9)
+    assert table["value"].to_pylist()[:7] == [b"bytes", b"array", b"view", b"ab", "text é".encode(), b"", None]
+    assert table["key"].to_pylist()[6:8] == [None, b""]
+    headers = [[(h["key"], h["value"]) for h in row] for row in table["headers"].to_pylist()]
+    assert headers[7:] == [[("h", b"1"), ("h", None), ("other", b"text")], [("m", b"2")]]
+    assert headers[0] == []
+
+
+@pytest.mark.parametrize("payload", [1, 1.5, object(), ["x"]], ids=repr)
+def test_other_payloads_are_a_type_error(servers, payload):
+    with Producer(bootstrap_servers=servers) as producer:
+        with pytest.raises(TypeError, match="value must be bytes"):
+            producer.send("t", payload)
+        with pytest.raises(TypeError, match="key must be bytes"):
+            producer.send("t", b"", payload)
+
+
+def test_equal_keys_share_a_partition_and_a_partition_can_be_named(servers):
+    with Producer(bootstrap_servers=servers) as producer:
+        same = {producer.send("four", b"v", b"key").result(10).partition for _ in range(5)}
+        named = [producer.send("four", b"v", b"key", partition=p).result(10).partition for p in range(4)]
+    assert len(same) == 1
+    assert named == [0, 1, 2, 3]
+
+
+def test_await_and_callbacks(servers):
+    called = []
+    with Producer(bootstrap_servers=servers) as producer:
+
+        async def main():
+            one, two = producer.send("t", b"1"), producer.send("t", b"2")
+            return [await two, await one]
+
+        landed = asyncio.run(main())
+        main_thread = threading.get_ident()
+        producer.send("t", b"3", on_delivery=lambda m, e: called.append((m, e, threading.get_ident())))
+        producer.flush(10)
+    assert [m.offset for m in landed] == [1, 0]
+    ((metadata, error, thread),) = called
+    assert (metadata.offset, error) == (2, None)
+    assert thread != main_thread
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_callback_that_raises_is_reported_and_harms_nothing(servers, monkeypatch):
+    reported = []
+    monkeypatch.setattr("sys.unraisablehook", reported.append)
+    with Producer(bootstrap_servers=servers) as producer:
+
+        def bad(metadata, error):
+            raise RuntimeError("my own mistake")
+
+        producer.send("t", b"1", on_delivery=bad).result(10)
+        assert producer.send("t", b"2").result(10).offset == 1
+    assert [str(r.exc_value) for r in reported] == ["my own mistake"]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_send_batch_and_read_back(servers, read, codec):
+    rows = 10_000
+    keys = [None if i % 7 == 0 else str(i % 100).encode() for i in range(rows)]
+    table = pa.table({"key": pa.array(keys, pa.binary()), "value": [f"value {i}" for i in range(rows)]})
+    with Producer(bootstrap_servers=servers, compression_type=codec) as producer:
+        delivery = producer.send_batch("four", table)
+        receipts = delivery.result(30)
+    assert len(delivery) == rows
+    assert delivery.done()
+    assert sum(r.count for r in receipts) == rows
+    assert all(isinstance(r, PartitionReceipt) and r.base_offset == 0 for r in receipts)
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign(consumer.partitions_for("four"))
+        back = read(consumer, rows)
+    assert back.num_rows == rows
+    pairs = zip(back["key"].to_pylist(), back["value"].to_pylist(), strict=True)
+    assert sorted(pairs, key=str) == sorted(
+        zip(keys, [f"value {i}".encode() for i in range(rows)], strict=True), key=str
+    )
+    partition_of = set(zip(back["key"].to_pylist(), back["partition"].to_pylist(), strict=True))
+    assert len([k for k, _ in partition_of if k is not None]) == len({k for k, _ in partition_of if k is not None})
+
+
+def test_send_batch_with_named_columns(servers, read):
+    batch = pa.record_batch(
+        {
+            "k": pa.array(["AA", "UA", None]).dictionary_encode(),
+            "v": pa.array([b"1", None, b"3"]),
+            "p": pa.array([3, 1, 2], pa.int32()),
+            "at": pa.array([1000, 2000, 3000], pa.timestamp("ms")),
+        }
+    )
+    with Producer(bootstrap_servers=servers) as producer:
+        receipts = producer.send_batch("four", batch, key="k", value="v", partition="p", timestamp="at").result(10)
+    assert [(r.partition, r.base_offset, r.count) for r in receipts] == [(1, 0, 1), (2, 0, 1), (3, 0, 1)]
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign(consumer.partitions_for("four"))
+        rows = sorted(read(consumer, 3).to_pylist(), key=lambda r: r["timestamp"])
+    assert [(r["key"], r["value"], r["partition"]) for r in rows] == [
+        (b"AA", b"1", 3),
+        (b"UA", None, 1),
+        (None, b"3", 2),
+    ]
+
+
+def test_empty_data_is_delivered_at_once(servers):
+    with Producer(bootstrap_servers=servers) as producer:
+        delivery = producer.send_batch("t", pa.table({"value": pa.array([], pa.binary())}))
+        assert delivery.result(5) == []
+        assert len(delivery) == 0
+
+
+def test_bad_data_is_an_error_and_sends_nothing(servers):
+    with Producer(bootstrap_servers=servers, max_request_size=1000) as producer:
+        with pytest.raises(TypeError, match="__arrow_c_array__"):
+            producer.send_batch("t", [b"x"])
+        with pytest.raises(ConfigurationError, match="nope"):
+            producer.send_batch("t", pa.table({"value": [b"x"]}), key="nope")
+        with pytest.raises(ConfigurationError, match="value"):
+            producer.send_batch("t", pa.table({"value": [1]}))
+        with pytest.raises(MessageTooLargeError, match=r"max\.request\.size"):
+            producer.send_batch("t", pa.table({"value": [b"x", b"y" * 2000]}))
+        with pytest.raises(MessageTooLargeError, match=r"max\.request\.size"):
+            producer.send("t", b"y" * 2000)
+        assert producer.send("t", b"first").result(10).offset == 0
+
+
+def test_a_topic_or_partition_that_does_not_exist(servers):
+    with Producer(bootstrap_servers=servers, max_block_ms=1000) as producer:
+        with pytest.raises((UnknownTopicOrPartitionError, KafkaTimeoutError), match="nowhere"):
+            producer.send("nowhere", b"x")
+        with pytest.raises(KafkaError, match="nowhere"):
+            producer.send_batch("nowhere", pa.table({"value": [b"x"]}))
+        with pytest.raises(KafkaError, match="7"):
+            producer.send("t", b"x", partition=7).result(10)
+        assert producer.send("t", b"x").result(10).offset == 0
+        assert producer.partitions_for("four") == [("four", p) for p in range(4)]
+
+
+@pytest.mark.parametrize(("acks", "offset"), [(0, -1), (1, 0), ("all", 0)])
+def test_acks(servers, acks, offset):
+    with Producer(bootstrap_servers=servers, acks=acks) as producer:
+        assert producer.send("t", b"x").result(10).offset == offset
+
+
+def test_close_delivers_and_is_final(servers, read, consumer):
+    producer = Producer(bootstrap_servers=servers, linger_ms=5000)
+    deliveries = [producer.send("t", str(i)) for i in range(100)]
+    producer.close()
+    producer.close()
+    assert all(d.done() for d in deliveries)
+    assert deliveries[-1].result().offset == 99
+    with pytest.raises(ClosedError):
+        producer.send("t", b"x")
+    with pytest.raises(ClosedError):
+        producer.flush()
+    assert read(consumer, 100).num_rows == 100
+
+
+def test_result_keeps_its_timeout(servers):
+    with Producer(bootstrap_servers=servers, linger_ms=3000) as producer:
+        delivery = producer.send("t", b"x")
+        with pytest.raises(KafkaTimeoutError):
+            delivery.result(0.05)
+        producer.flush(10)
+        assert delivery.result(0).offset == 0
+
+
+def test_many_threads(servers, read, consumer):
+    with Producer(bootstrap_servers=servers) as producer:
+
+        def work(n):
+            for i in range(500):
+                producer.send("t", f"{n}-{i}")
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        producer.flush(30)
+    values = read(consumer, 2000)["value"].to_pylist()
+    assert len(values) == 2000
+    for n in range(4):
+        own = [int(v.decode().split("-")[1]) for v in values if v.startswith(f"{n}-".encode())]
+        assert own == list(range(500))

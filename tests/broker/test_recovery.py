@@ -1,0 +1,160 @@
+"""Brokers that are away, stop in the middle, or are something else."""
+
+import socket
+import threading
+import time
+
+import pyarrow as pa
+import pytest
+
+from samsarrow import Admin, Consumer, Producer, TopicPartition
+from samsarrow.exceptions import KafkaConnectionError, KafkaError, KafkaProtocolError, KafkaTimeoutError
+from samsarrow.testing import Broker
+
+FOUR = [TopicPartition("four", p) for p in range(4)]
+
+
+@pytest.fixture
+def nobody():
+    """An address where nothing listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+@pytest.fixture
+def not_kafka():
+    """A server that answers everything as a web server would."""
+    server = socket.create_server(("127.0.0.1", 0))
+    stop = threading.Event()
+
+    def serve():
+        server.settimeout(0.1)
+        while not stop.is_set():
+            try:
+                connection, _ = server.accept()
+            except TimeoutError:
+                continue
+            with connection:
+                connection.settimeout(1)
+                try:
+                    connection.recv(1000)
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+                except OSError:
+                    pass
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield f"127.0.0.1:{server.getsockname()[1]}"
+    stop.set()
+    thread.join()
+    server.close()
+
+
+def test_a_host_that_is_not_there_is_named(nobody):
+    with (
+        Admin(bootstrap_servers=nobody) as admin,
+        pytest.raises((KafkaTimeoutError, KafkaConnectionError), match=nobody),
+    ):
+        admin.list_topics(timeout=1)
+    with (
+        Producer(bootstrap_servers=nobody, max_block_ms=1000) as producer,
+        pytest.raises((KafkaTimeoutError, KafkaConnectionError), match=nobody),
+    ):
+        producer.send("t", b"x")
+    with (
+        Consumer(bootstrap_servers=nobody, default_api_timeout_ms=1000) as consumer,
+        pytest.raises((KafkaTimeoutError, KafkaConnectionError), match=nobody),
+    ):
+        consumer.end_offsets([TopicPartition("t", 0)])
+
+
+def test_a_name_that_does_not_resolve_is_named():
+    with Admin(bootstrap_servers="no-such-host.invalid:9092") as admin, pytest.raises(KafkaError, match="no-such-host"):
+        admin.list_topics(timeout=2)
+
+
+def test_what_is_not_kafka_is_said_to_be_not_kafka(not_kafka):
+    with (
+        Admin(bootstrap_servers=not_kafka) as admin,
+        pytest.raises((KafkaProtocolError, KafkaTimeoutError), match=not_kafka) as raised,
+    ):
+        admin.list_topics(timeout=2)
+    assert "Kafka" in str(raised.value) or "frame" in str(raised.value) or "bytes" in str(raised.value)
+
+
+def test_one_bootstrap_server_that_answers_is_enough(broker, nobody):
+    with Admin(bootstrap_servers=[nobody, broker.bootstrap_servers]) as admin:
+        assert "t" in admin.list_topics(timeout=10)
+
+
+def collect(consumer, rows, seconds=40):
+    """(partition, offset, value) of all rows until so many are there."""
+    seen = []
+    until = time.monotonic() + seconds
+    while len(seen) < rows and time.monotonic() < until:
+        batch = consumer.poll(0.5)
+        seen += zip(*(batch.column(n).to_pylist() for n in ("partition", "offset", "value")), strict=True)
+    return seen
+
+
+def test_a_broker_that_stops_while_producing_loses_nothing():
+    with Broker(brokers=2, topics={"four": 4}) as broker:
+        with Producer(bootstrap_servers=broker.bootstrap_servers, retry_backoff_ms=20) as producer:
+            deliveries = []
+            for i in range(3000):
+                if i == 1000:
+                    producer.flush(10)
+                    broker.stop_broker(1)
+                if i == 2000:
+                    time.sleep(0.3)
+                    broker.start_broker(1)
+                deliveries.append(producer.send("four", str(i), partition=i % 4))
+            batch = producer.send_batch("four", pa.table({"value": [str(i) for i in range(3000, 4000)]}))
+            producer.flush(60)
+            assert len({(d.result(0).partition, d.result(0).offset) for d in deliveries}) == 3000
+            assert sum(r.count for r in batch.result(0)) == 1000
+        with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign(FOUR)
+            seen = collect(consumer, 4000)
+            assert consumer.poll(0.2).num_rows == 0
+    assert sorted(int(v) for _, _, v in seen) == list(range(4000))
+    for p in range(4):
+        own = [int(v) for partition, _, v in seen if partition == p and int(v) < 3000]
+        assert own == sorted(own)
+
+
+def test_a_broker_that_stops_while_fetching_loses_and_repeats_nothing():
+    with Broker(brokers=2, topics={"four": 4}) as broker:
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for i in range(4000):
+                producer.send("four", str(i), partition=i % 4)
+        with Consumer(
+            bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", max_poll_records=100
+        ) as consumer:
+            consumer.assign(FOUR)
+            seen = collect(consumer, 500)
+            broker.stop_broker(0)
+            seen += collect(consumer, 300, seconds=2)
+            broker.start_broker(0)
+            seen += collect(consumer, 4000 - len(seen))
+            assert consumer.poll(0.2).num_rows == 0
+            assert sum(consumer.lag().values()) == 0
+    assert sorted((p, o) for p, o, _ in seen) == [(p, o) for p in range(4) for o in range(1000)]
+
+
+def test_records_that_cannot_be_delivered_say_so():
+    with Broker(topics={"t": 1}) as broker:
+        producer = Producer(
+            bootstrap_servers=broker.bootstrap_servers, delivery_timeout_ms=1000, request_timeout_ms=500, linger_ms=0
+        )
+        producer.send("t", b"x").result(10)
+        broker.stop_broker(0)
+        called = []
+        delivery = producer.send("t", b"y", on_delivery=lambda m, e: called.append((m, e)))
+        with pytest.raises(KafkaError) as raised:
+            delivery.result(20)
+        assert raised.value.retriable
+        producer.close(5)
+        assert called[0][0] is None
+        assert isinstance(called[0][1], KafkaError)

@@ -1,0 +1,80 @@
+"""Options: both spellings, and errors that say what to do."""
+
+import pytest
+
+from samsarrow import Admin, Consumer, Producer
+from samsarrow.config import options_markdown
+from samsarrow.exceptions import ConfigurationError
+
+SERVERS = {"bootstrap.servers": "localhost:9092"}
+
+
+@pytest.mark.parametrize("client", [Producer, Consumer, Admin])
+def test_dotted_and_snake_case_are_one_table(client):
+    client(SERVERS).close()
+    client(bootstrap_servers="localhost:9092").close()
+    client(SERVERS, client_id="me").close()
+    client(bootstrap_servers=["localhost:9092", "localhost:9093"]).close()
+
+
+@pytest.mark.parametrize(
+    ("client", "options", "text"),
+    [
+        (Producer, {"linger_mss": 5}, "linger.ms"),
+        (Consumer, {"group.idd": "g"}, "group.id"),
+        (Consumer, {"fetch_max_bites": 5}, "fetch.max.bytes"),
+        (Producer, {"linger_ms": "soon"}, "linger.ms"),
+        (Producer, {"linger_ms": -1}, "linger.ms"),
+        (Producer, {"batch_size": 1.5}, "batch.size"),
+        (Producer, {"acks": "most"}, "acks"),
+        (Producer, {"compression_type": "brotli"}, "compression.type"),
+        (Producer, {"enable_idempotence": True, "acks": 0}, "acks=all"),
+        (Consumer, {"check_crcs": "perhaps"}, "check.crcs"),
+        (Consumer, {"auto_offset_reset": "middle"}, "earliest"),
+        (Consumer, {"client_id": object()}, "client_id"),
+        (Consumer, {"client_id": None}, "leave it out"),
+        (Producer, {"group_id": "g"}, "group.id belongs to a consumer"),
+        (Consumer, {"linger_ms": 5}, "linger.ms belongs to a producer"),
+        (Producer, {"security_protocol": "SSL"}, "PLAINTEXT"),
+        (Producer, {"transactional_id": "t"}, "not available"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_errors_name_the_option(client, options, text):
+    with pytest.raises(ConfigurationError, match=text.replace(".", r"\.")):
+        client(SERVERS, **options)
+
+
+def test_a_name_set_twice_is_an_error():
+    with pytest.raises(ConfigurationError, match="twice"):
+        Producer(SERVERS, bootstrap_servers="localhost:9093")
+    with pytest.raises(ConfigurationError, match="twice"):
+        Producer({**SERVERS, "linger.ms": 1, "linger_ms": 1})
+
+
+@pytest.mark.parametrize("servers", ["", "localhost", "localhost:x", ":9092", "localhost:99999"])
+def test_addresses_are_checked_at_once(servers):
+    with pytest.raises(ConfigurationError, match=r"localhost:9092|port"):
+        Consumer(bootstrap_servers=servers)
+
+
+def test_bootstrap_servers_are_required():
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers"):
+        Producer()
+
+
+def test_the_configuration_is_a_mapping():
+    with pytest.raises(ConfigurationError, match="mapping"):
+        Producer("localhost:9092")
+    with pytest.raises(ConfigurationError, match="text"):
+        Producer({1: 2})
+
+
+def test_a_configuration_error_is_a_value_error():
+    assert issubclass(ConfigurationError, ValueError)
+
+
+def test_every_option_is_in_the_documentation():
+    page = options_markdown()
+    for name in ("bootstrap.servers", "linger.ms", "max.poll.records", "layout", "isolation.level"):
+        assert f"`{name}`" in page

@@ -1,0 +1,63 @@
+"""The tree of exceptions is the protocol's table of errors."""
+
+import pickle
+
+import pytest
+
+from samsarrow import KafkaError, _core, exceptions
+from samsarrow.exceptions import error_of
+
+TABLE = _core.error_table()
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row[1])
+def test_every_error_of_the_protocol_has_its_class(row):
+    code, class_name, retriable, fatal, description = row
+    assert description
+    cls = getattr(exceptions, class_name)
+    assert issubclass(cls, KafkaError)
+    assert (cls.code, cls.retriable, cls.fatal) == (code, retriable, fatal)
+    raised = error_of(class_name, "text", code, retriable, fatal)
+    assert type(raised) is cls
+    assert str(raised) == "text"
+
+
+def test_the_table_has_each_code_once():
+    codes = [row[0] for row in TABLE]
+    assert len(set(codes)) == len(codes) > 130
+    assert 0 not in codes
+
+
+def test_every_class_is_the_clients_own_or_in_the_table():
+    own = {
+        "KafkaError",
+        "KafkaTimeoutError",
+        "KafkaConnectionError",
+        "KafkaProtocolError",
+        "ClosedError",
+        "ForkError",
+        "ConfigurationError",
+        "CorruptRecordError",
+    }
+    found = {n for n, c in vars(exceptions).items() if isinstance(c, type) and issubclass(c, KafkaError)}
+    assert found - own == {row[1] for row in TABLE}
+    assert own <= found
+
+
+def test_builtin_handlers_catch_them_too():
+    assert issubclass(exceptions.KafkaTimeoutError, TimeoutError)
+    assert issubclass(exceptions.KafkaConnectionError, ConnectionError)
+    assert exceptions.NotLeaderOrFollowerError.name == "NOT_LEADER_OR_FOLLOWER"
+
+
+def test_a_code_from_the_future_is_a_plain_kafka_error():
+    error = error_of("SomethingNewError", "t: 999", 999, True, False)
+    assert type(error) is KafkaError
+    assert error.code == 999
+    assert error.retriable
+
+
+def test_errors_survive_pickling():
+    error = pickle.loads(pickle.dumps(error_of("OffsetOutOfRangeError", "gone", 1, False, False)))
+    assert isinstance(error, exceptions.OffsetOutOfRangeError)
+    assert (str(error), error.code) == ("gone", 1)
