@@ -132,9 +132,9 @@ impl Admin {
         let mut backoff = self.cluster.backoff();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            // The broker should give up before we do, or its answer would be lost.
-            let timeout_ms = i32::try_from(left.as_millis()).unwrap_or(i32::MAX);
             let limit = left.min(self.cluster.options().request_timeout);
+            // The broker should give up before we do, or its answer would be lost.
+            let timeout_ms = i32::try_from((limit * 9 / 10).as_millis()).unwrap_or(i32::MAX);
             let attempt = async {
                 self.cluster.refresh(limit).await?;
                 let controller = self.cluster.metadata().controller;

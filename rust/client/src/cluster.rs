@@ -67,7 +67,12 @@ impl Link {
             }
             tokio::time::sleep_until(until).await;
         }
-        match timeout_at(deadline, Connection::open(&self.address, options)).await.unwrap_or_else(|_| Err(late())) {
+        // Our deadline says nothing about the broker: the next in turn may have more time.
+        let Ok(attempt) = timeout_at(deadline, Connection::open(&self.address, options)).await else {
+            // What was wrong the last time tells more than that there was no time for this one.
+            return Err(state.failure.as_ref().map_or_else(late, |(.., error)| error.clone()));
+        };
+        match attempt {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 state.connection = Some(Arc::clone(&connection));
@@ -94,7 +99,7 @@ struct Inner {
     refresh_wanted: Arc<Notify>,
     refreshing: tokio::sync::Mutex<()>,
     refresher_runs: AtomicBool,
-    closed: AtomicBool,
+    closed: watch::Sender<bool>,
 }
 
 impl Drop for Inner {
@@ -127,7 +132,7 @@ impl Cluster {
             refresh_wanted: Arc::default(),
             refreshing: tokio::sync::Mutex::default(),
             refresher_runs: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
+            closed: watch::Sender::new(false),
         };
         Ok(Cluster { inner: Arc::new(inner), lane: Lane::Control })
     }
@@ -193,7 +198,7 @@ impl Cluster {
         connection.request(&build(version)?, version, timeout)
     }
 
-    /// Sends a request that is never answered.
+    /// Sends a request that is never answered; returns once the socket has taken it.
     pub async fn send_oneway<R: Request>(
         &self,
         node: i32,
@@ -202,7 +207,7 @@ impl Cluster {
     ) -> Result<()> {
         let connection = self.connection(node, timeout).await?;
         let version = connection.versions().choose::<R>(&self.inner.options.api_versions)?;
-        connection.request_without_answer(&build(version)?, version)
+        connection.request_without_answer(&build(version)?, version, timeout).await
     }
 
     /// The version of `R` that a broker would be asked in.
@@ -281,11 +286,17 @@ impl Cluster {
             }
             Arc::clone(link)
         };
-        link.connection(&self.inner.options, Instant::now() + timeout).await
+        let mut closed = self.inner.closed.subscribe();
+        tokio::select! {
+            biased;
+            // Whoever is connecting must not keep `close` waiting.
+            _ = closed.wait_for(|closed| *closed) => Err(Error::closed("the client")),
+            connection = link.connection(&self.inner.options, Instant::now() + timeout) => connection,
+        }
     }
 
     fn check_open(&self) -> Result<()> {
-        if self.inner.closed.load(Ordering::Acquire) { Err(Error::closed("the client")) } else { Ok(()) }
+        if *self.inner.closed.borrow() { Err(Error::closed("the client")) } else { Ok(()) }
     }
 
     // ---- metadata ----
@@ -422,7 +433,7 @@ impl Cluster {
 
     /// Ends all connections; whatever waits on one fails.
     pub async fn close(&self) {
-        self.inner.closed.store(true, Ordering::Release);
+        self.inner.closed.send_replace(true);
         self.inner.refresh_wanted.notify_one();
         let links = std::mem::take(&mut *self.inner.links.lock().unwrap_or_else(PoisonError::into_inner));
         for link in links.into_values() {
@@ -440,7 +451,7 @@ async fn keep_fresh(cluster: Weak<Inner>, wanted: Arc<Notify>, max_age: Duration
         let mut backoff: Option<Backoff> = None;
         loop {
             let Some(inner) = cluster.upgrade() else { return };
-            if inner.closed.load(Ordering::Acquire) {
+            if *inner.closed.borrow() {
                 return;
             }
             let cluster = Cluster { inner, lane: Lane::Control };

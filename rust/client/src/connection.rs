@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -14,7 +14,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::{ApiVersionsRequest, Request};
@@ -32,10 +32,22 @@ struct Pending {
     reply: oneshot::Sender<Result<Bytes>>,
 }
 
+/// A frame on its way to the socket, and who wants to know when it is written.
+struct Outgoing {
+    frame: Bytes,
+    written: Option<oneshot::Sender<()>>,
+}
+
+/// Requests without an answer, in the order in which their frames were queued.
+struct Waiting {
+    pending: VecDeque<Pending>,
+    last_used: Instant,
+}
+
 /// What both tasks and all callers see.
 struct Shared {
     address: String,
-    pending: Mutex<VecDeque<Pending>>,
+    waiting: Mutex<Waiting>,
     broken: Mutex<Option<Error>>,
 }
 
@@ -46,7 +58,7 @@ impl Shared {
             let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
             broken.get_or_insert(error).clone()
         };
-        let waiting = std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
+        let waiting = std::mem::take(&mut self.waiting().pending);
         for pending in waiting {
             let _ = pending.reply.send(Err(first.clone()));
         }
@@ -56,22 +68,31 @@ impl Shared {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Queues a waiter; false when the connection is broken already.
-    fn expect(&self, pending: Pending) -> std::result::Result<(), Error> {
-        let mut waiting = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        // Looked at under the same lock that `poison` empties the queue with: no waiter is ever left behind.
-        if let Some(error) = self.error() {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Breaks the connection if nothing was asked for `idle` and nothing is waited for; else how long to look away.
+    fn idle_for(&self, idle: Duration) -> Result<Duration> {
+        let waiting = self.waiting();
+        if !waiting.pending.is_empty() {
+            return Ok(idle);
+        }
+        let left = idle.saturating_sub(waiting.last_used.elapsed());
+        if left.is_zero() {
+            // Under the lock that requests are queued with: none can slip in between.
+            let error = Error::connection(self.address.clone(), "the connection was idle and is closed");
+            self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.clone());
             return Err(error);
         }
-        waiting.push_back(pending);
-        Ok(())
+        Ok(left)
     }
 }
 
 /// A connection that has agreed on versions.
 pub struct Connection {
     shared: Arc<Shared>,
-    outgoing: mpsc::UnboundedSender<Bytes>,
+    outgoing: mpsc::UnboundedSender<Outgoing>,
     next_id: AtomicI32,
     client_id: String,
     versions: ApiVersions,
@@ -101,8 +122,8 @@ impl Connection {
     pub async fn open(address: &str, options: &CommonOptions) -> Result<Connection> {
         let stream = connect(address, options).await?;
         let (reader, writer) = stream.into_split();
-        let shared =
-            Arc::new(Shared { address: address.to_owned(), pending: Mutex::default(), broken: Mutex::default() });
+        let waiting = Mutex::new(Waiting { pending: VecDeque::new(), last_used: Instant::now() });
+        let shared = Arc::new(Shared { address: address.to_owned(), waiting, broken: Mutex::default() });
         let (outgoing, queue) = mpsc::unbounded_channel();
         let limit = options.max_response_bytes;
         let tasks = [
@@ -179,15 +200,25 @@ impl Connection {
         let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let frame = self.encode(request, version, correlation_id)?;
         let (reply, answer) = oneshot::channel();
-        // The waiter must be queued before the frame: an answer can be faster than we are.
-        self.shared.expect(Pending { correlation_id, reply })?;
-        if self.outgoing.send(frame).is_err() {
-            return Err(self.gone());
-        }
+        self.enqueue(Outgoing { frame, written: None }, Some(Pending { correlation_id, reply }))?;
         let address = self.shared.address.clone();
         Ok(
             async move { answer.await.unwrap_or_else(|_| Err(Error::connection(address, "the connection was given up"))) },
         )
+    }
+
+    /// Queues a frame and whoever waits for its answer in one step: answers come in the order of frames, so the two
+    /// queues must never differ, whoever else asks at the same time.
+    fn enqueue(&self, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
+        let mut waiting = self.shared.waiting();
+        // Looked at under the same lock that `poison` empties the queue with: no waiter is ever left behind.
+        if let Some(error) = self.broken() {
+            return Err(error);
+        }
+        self.outgoing.send(outgoing).map_err(|_| self.gone())?;
+        waiting.pending.extend(pending);
+        waiting.last_used = Instant::now();
+        Ok(())
     }
 
     fn encode<R: Request>(&self, request: &R, version: i16, correlation_id: i32) -> Result<Bytes> {
@@ -226,14 +257,22 @@ impl Connection {
         })
     }
 
-    /// Queues a request that is never answered (Produce with acks=0).
-    pub fn request_without_answer<R: Request>(&self, request: &R, version: i16) -> Result<()> {
-        if let Some(error) = self.broken() {
-            return Err(error);
-        }
+    /// Sends a request that is never answered (Produce with acks=0) and waits until the socket has taken it: without
+    /// that wait, a slow broker would let such requests pile up without bound.
+    pub async fn request_without_answer<R: Request>(&self, request: &R, version: i16, limit: Duration) -> Result<()> {
         let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let frame = self.encode(request, version, correlation_id)?;
-        self.outgoing.send(frame).map_err(|_| self.gone())
+        let (done, written) = oneshot::channel();
+        self.enqueue(Outgoing { frame, written: Some(done) }, None)?;
+        match timeout(limit, written).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(self.gone()),
+            Err(_) => {
+                let error = Error::timeout(format!("sending {} to {}", R::KEY.name(), self.address()), limit);
+                self.poison(error.clone());
+                Err(error)
+            }
+        }
     }
 }
 
@@ -270,25 +309,27 @@ async fn connect(address: &str, options: &CommonOptions) -> Result<TcpStream> {
     Err(last)
 }
 
-async fn write_all(mut writer: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Bytes>, shared: Arc<Shared>) {
-    while let Some(frame) = queue.recv().await {
+async fn write_all(mut writer: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Outgoing>, shared: Arc<Shared>) {
+    while let Some(Outgoing { frame, written }) = queue.recv().await {
         if let Err(e) = writer.write_all(&frame).await {
             shared.poison(Error::io(&shared.address, "the connection broke while sending", &e));
             return;
+        }
+        if let Some(written) = written {
+            let _ = written.send(());
         }
     }
 }
 
 async fn read_all(mut reader: OwnedReadHalf, shared: Arc<Shared>, limit: usize, idle: Option<Duration>) {
     loop {
-        let next = read_frame(&mut reader, &shared, limit);
-        let frame = match idle {
-            None => next.await,
-            Some(idle) => match timeout(idle, next).await {
-                Ok(frame) => frame,
-                Err(_) => Err(Error::connection(shared.address.clone(), "the connection was idle and is closed")),
-            },
-        };
+        if let Some(idle) = idle
+            && let Err(error) = wait_unless_idle(&reader, &shared, idle).await
+        {
+            shared.poison(error);
+            return;
+        }
+        let frame = read_frame(&mut reader, &shared, limit).await;
         if let Err(error) = frame.and_then(|frame| deliver(&shared, frame)) {
             shared.poison(error);
             return;
@@ -296,9 +337,20 @@ async fn read_all(mut reader: OwnedReadHalf, shared: Arc<Shared>, limit: usize, 
     }
 }
 
+/// Returns when there is something to read. A frame is never given up half read, and no wait for an answer is idleness.
+async fn wait_unless_idle(reader: &OwnedReadHalf, shared: &Shared, idle: Duration) -> Result<()> {
+    loop {
+        let look_again = shared.idle_for(idle)?;
+        match timeout(look_again, reader.readable()).await {
+            Ok(ready) => return ready.map_err(|e| Error::io(&shared.address, "the connection broke", &e)),
+            Err(_) => continue,
+        }
+    }
+}
+
 /// Hands an answer to the oldest waiter, whose it must be.
 fn deliver(shared: &Shared, frame: Bytes) -> Result<()> {
-    let waiter = shared.pending.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    let waiter = shared.waiting().pending.pop_front();
     let found = frame::correlation_id(&frame);
     match waiter {
         Some(pending) if found == Some(pending.correlation_id) => {

@@ -153,6 +153,28 @@ pub struct Options {
     pub producer: ProducerOptions,
     /// Of a consumer; defaults in other clients.
     pub consumer: ConsumerOptions,
+    effective: Vec<(String, String)>,
+}
+
+impl Options {
+    /// Every option of this client and its value, given or default, in the order of the table; secrets are masked.
+    pub fn effective(&self) -> &[(String, String)] {
+        &self.effective
+    }
+}
+
+impl std::fmt::Display for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.effective.iter().try_for_each(|(name, value)| writeln!(f, "{name} = {value}"))
+    }
+}
+
+/// What stands for a secret wherever options are printed.
+const MASK: &str = "[hidden]";
+
+/// Whether a value must never be printed.
+fn is_secret(name: &str) -> bool {
+    ["password", "secret", "token", "jaas", "ssl.key", "private.key"].iter().any(|part| name.contains(part))
 }
 
 /// The table as a page of Markdown.

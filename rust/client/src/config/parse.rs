@@ -8,7 +8,9 @@ use samsarrow_wire::compression::Codec;
 use samsarrow_wire::messages::ApiKey;
 
 use super::table::{Kind, NOT_YET, NOT_YET_FAMILIES, OPTIONS, OptionSpec};
-use super::{ClientKind, CommonOptions, ConsumerOptions, IsolationLevel, OffsetReset, Options, ProducerOptions};
+use super::{
+    ClientKind, CommonOptions, ConsumerOptions, IsolationLevel, MASK, OffsetReset, Options, ProducerOptions, is_secret,
+};
 use crate::error::{Error, Result};
 
 /// A value as the user gave it.
@@ -203,8 +205,16 @@ impl Values {
             ));
         }
         let (producer, consumer) = (self.producer()?, self.consumer());
+        let effective = self.effective(kind, &api_versions);
         let common = self.common(kind, api_versions)?;
-        Ok(Options { common, producer, consumer })
+        Ok(Options { common, producer, consumer, effective })
+    }
+
+    fn effective(&self, kind: ClientKind, api_versions: &BTreeMap<&'static str, i16>) -> Vec<(String, String)> {
+        let mine = OPTIONS.iter().filter(|spec| spec.clients.contains(&kind));
+        let shown = |name: &str| if is_secret(name) { MASK.to_owned() } else { self.text(name).to_owned() };
+        let chosen = api_versions.iter().map(|(api, version)| (format!("api.version.{api}"), version.to_string()));
+        mine.map(|spec| (spec.name.to_owned(), shown(spec.name))).chain(chosen).collect()
     }
 
     fn common(&self, kind: ClientKind, api_versions: BTreeMap<&'static str, i16>) -> Result<CommonOptions> {
@@ -428,6 +438,17 @@ mod tests {
             let error = Options::parse(ClientKind::Admin, pairs).unwrap_err().to_string();
             assert!(error.contains("bootstrap.servers"), "{error}");
         }
+    }
+
+    #[test]
+    fn the_effective_options_can_be_printed_without_secrets() {
+        let given = [("fetch_max_wait_ms", OptionValue::Int(7)), ("api.version.offset_commit", OptionValue::Int(1))];
+        let printed = parse(ClientKind::Consumer, &given).unwrap().to_string();
+        for line in ["fetch.max.wait.ms = 7", "check.crcs = true", "api.version.OffsetCommit = 1"] {
+            assert!(printed.lines().any(|l| l == line), "{line} in {printed}");
+        }
+        assert!(!printed.contains("acks"), "options of other clients are no business of a consumer's");
+        assert!(is_secret("sasl.password") && is_secret("ssl.key.password") && !is_secret("group.id"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Offsets of a group, committed and fetched through its coordinator in whatever version is in use: 0 stores them in
 //! ZooKeeper, 1 and up in Kafka, 10 names topics by id (KIP-848).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -17,7 +17,7 @@ use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::group::coordinator::{Coordinator, Verdict};
 use crate::metadata::Metadata;
-use crate::types::{OffsetAndMetadata, TopicPartition};
+use crate::types::{OffsetAndMetadata, TopicPartition, some_of};
 
 /// From these versions on, topics are named by id.
 const COMMIT_BY_ID: i16 = 10;
@@ -41,13 +41,17 @@ pub async fn commit(
     let deadline = Instant::now() + timeout;
     learn_ids(cluster, offsets.iter().map(|(tp, _)| tp), timeout).await?;
     let left = deadline.saturating_duration_since(Instant::now());
+    super::check_partitions(cluster, offsets.iter().map(|(tp, _)| tp), left).await?;
+    let left = deadline.saturating_duration_since(Instant::now());
     let build = |version| commit_request(&cluster.metadata(), coordinator.group(), version, offsets);
     let judge = |_, response: samsarrow_wire::messages::OffsetCommitResponse| {
         let metadata = cluster.metadata();
         let mut verdict = Verdict::Done(());
+        let mut silent: BTreeSet<&TopicPartition> = offsets.iter().map(|(tp, _)| tp).collect();
         for topic in response.topics {
             let name = name_of(&metadata, topic.name, &topic.topic_id)?;
             for partition in topic.partitions {
+                silent.remove(&TopicPartition::new(&*name, partition.partition_index));
                 if let Err(code) = ErrorCode::from_i16(partition.error_code).ok() {
                     let group = coordinator.group();
                     let context = format!("OffsetCommit of {name}-{} for group {group}", partition.partition_index);
@@ -55,7 +59,15 @@ pub async fn commit(
                 }
             }
         }
-        Ok(verdict)
+        match verdict {
+            // Silence is no consent: a partition that is left out may not be committed.
+            Verdict::Done(()) if !silent.is_empty() => {
+                let group = coordinator.group();
+                let reason = format!("the answer to OffsetCommit for group {group} leaves out {}", some_of(silent));
+                Err(Error::protocol("the coordinator", reason))
+            }
+            verdict => Ok(verdict),
+        }
     };
     coordinator.call(left, build, judge).await
 }
@@ -165,6 +177,10 @@ fn read_fetched(metadata: &Metadata, group: &str, response: OffsetFetchResponse)
         }
     }
     for (tp, code, offset, text, epoch) in partitions {
+        // How version 0 says that ZooKeeper holds nothing for a partition.
+        if code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code() {
+            continue;
+        }
         if !failed(code, &format!(" of {tp}"))? && offset >= 0 {
             let leader_epoch = Some(epoch).filter(|epoch| *epoch >= 0);
             found.insert(tp, OffsetAndMetadata { offset, metadata: text.unwrap_or_default(), leader_epoch });

@@ -59,6 +59,7 @@ pub async fn list_offsets(
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         cluster.topics(&topics, left).await?;
+        super::check_partitions(cluster, wanted.iter().map(|(tp, _)| tp), left).await?;
         let open: Vec<_> = wanted.iter().filter(|(tp, _)| !found.contains_key(tp)).cloned().collect();
         let failure = ask_leaders(cluster, &open, isolation, left, &mut found).await?;
         if wanted.iter().all(|(tp, _)| found.contains_key(tp)) {
@@ -88,10 +89,6 @@ async fn ask_leaders(
     for (tp, target) in wanted {
         match metadata.leader(&tp.topic, tp.partition) {
             Some(leader) => by_leader.entry(leader.node).or_default().push((tp.clone(), (*target, leader.epoch))),
-            None if metadata.topic(&tp.topic).is_some() && metadata.partition(&tp.topic, tp.partition).is_none() => {
-                let context = format!("{tp} (the topic has fewer partitions)");
-                return Err(Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context));
-            }
             None => failure = Some(Error::server(ErrorCode::LEADER_NOT_AVAILABLE, tp.to_string())),
         }
     }

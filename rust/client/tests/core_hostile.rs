@@ -1,0 +1,283 @@
+//! Whatever answers at an address: an error that says so, in time, and never a panic, a hang or a huge allocation.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use samsarrow_client::cluster::Cluster;
+use samsarrow_client::config::{ClientKind, OptionValue, Options};
+use samsarrow_client::error::{Error, Result};
+use samsarrow_wire::frame;
+use samsarrow_wire::messages::api_versions::ApiVersion;
+use samsarrow_wire::messages::metadata::MetadataResponseBroker;
+use samsarrow_wire::messages::{ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What a peer does with a request.
+#[derive(Clone)]
+enum Answer {
+    /// These bytes, then the connection stays open.
+    Bytes(Vec<u8>),
+    /// These bytes, then the connection is closed.
+    BytesAndClose(Vec<u8>),
+    /// A frame of the right length whose correlation id is another.
+    WrongId,
+    /// A frame that claims so many bytes and then goes on with random ones.
+    Noise(usize),
+    /// Nothing, for ever.
+    Nothing,
+}
+
+const METADATA: i16 = 3;
+const API_VERSIONS: i16 = 18;
+
+async fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).await.ok()?;
+    let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut frame).await.ok()?;
+    Some(frame)
+}
+
+fn parts(request: &[u8]) -> (i16, i16, i32) {
+    let short = |at: usize| i16::from_be_bytes(request[at..at + 2].try_into().unwrap());
+    (short(0), short(2), i32::from_be_bytes(request[4..8].try_into().unwrap()))
+}
+
+async fn reply(stream: &mut TcpStream, answer: &Answer, id: i32) -> bool {
+    let (bytes, stay) = match answer {
+        Answer::Bytes(bytes) => (bytes.clone(), true),
+        Answer::BytesAndClose(bytes) => (bytes.clone(), false),
+        Answer::WrongId => ([12i32, id + 7, 0, 0].iter().flat_map(|n| n.to_be_bytes()).collect(), true),
+        Answer::Noise(size) => {
+            let mut frame = BytesMut::new();
+            frame.extend_from_slice(&(*size as i32 + 4).to_be_bytes());
+            frame.extend_from_slice(&id.to_be_bytes());
+            frame.extend((0..*size).map(|i| (i * 151 % 251) as u8));
+            (frame.to_vec(), true)
+        }
+        Answer::Nothing => return true,
+    };
+    stream.write_all(&bytes).await.is_ok() && stay
+}
+
+/// A peer that gives the same answer to whatever comes.
+async fn peer(answer: Answer) -> String {
+    serve(move |_, _, _| answer.clone()).await
+}
+
+/// A peer that answers by API key, version and correlation id.
+async fn serve(answer: impl Fn(i16, i16, i32) -> Answer + Clone + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let answer = answer.clone();
+            tokio::spawn(async move {
+                while let Some(request) = read_request(&mut stream).await {
+                    let (api, version, id) = parts(&request);
+                    if !reply(&mut stream, &answer(api, version, id), id).await {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// An answer to ApiVersions that offers one API.
+fn speaks(version: i16, id: i32, api_key: i16, range: (i16, i16)) -> Answer {
+    let offered = [(api_key, range), (API_VERSIONS, (0, 4))];
+    let api =
+        |(api_key, (min_version, max_version))| ApiVersion { api_key, min_version, max_version, ..Default::default() };
+    let response = ApiVersionsResponse { api_keys: offered.map(api).to_vec(), ..Default::default() };
+    Answer::Bytes(frame::encode_response::<ApiVersionsRequest>(&response, version, id).unwrap().to_vec())
+}
+
+fn options(servers: &str, more: &[(&str, &str)]) -> Options {
+    let fast = [
+        ("socket.connection.setup.timeout.ms", "400"),
+        ("reconnect.backoff.max.ms", "50"),
+        ("retry.backoff.ms", "20"),
+        ("retry.backoff.max.ms", "50"),
+    ];
+    let kept = fast.into_iter().filter(|(name, _)| !more.iter().any(|(given, _)| given == name));
+    let all = kept.chain(more.iter().copied()).chain([("bootstrap.servers", servers)]);
+    Options::parse(ClientKind::Consumer, all.map(|(k, v)| (k.to_owned(), OptionValue::Str(v.to_owned())))).unwrap()
+}
+
+/// Asks for a topic and wants the error within the timeout and a bit.
+async fn failure(servers: &str, more: &[(&str, &str)]) -> Error {
+    let cluster = Cluster::new(&options(servers, more)).unwrap();
+    let (limit, start) = (Duration::from_millis(1500), Instant::now());
+    let result: Result<_> = cluster.topics(&["t"], limit).await;
+    assert!(start.elapsed() < limit + Duration::from_secs(3), "it took {:?}", start.elapsed());
+    result.unwrap_err()
+}
+
+fn assert_says(error: &Error, parts: &[&str]) {
+    let text = error.to_string();
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
+}
+
+#[tokio::test]
+async fn hosts_that_are_not_kafka_are_named_as_such() {
+    let cases: &[(&[u8], &str)] = &[
+        (b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "HTTP"),
+        (&[0x15, 3, 3, 0, 2, 2, 40], "TLS"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "Kafka"),
+        (&[0xff; 64], "-1 bytes"),
+        (&[0, 0, 0, 0], "0 bytes"),
+        (&[0x7f, 0xff, 0xff, 0xff, 1, 2, 3], "receive.message.max.bytes"),
+    ];
+    for (bytes, hint) in cases {
+        let address = peer(Answer::Bytes(bytes.to_vec())).await;
+        let error = failure(&address, &[]).await;
+        assert!(matches!(error, Error::Protocol { .. }), "{error}");
+        assert!(!error.retriable());
+        assert_says(&error, &[&address, "Kafka", hint]);
+    }
+}
+
+#[tokio::test]
+async fn noise_inside_of_a_frame_is_an_error() {
+    for size in [0, 1, 5, 10, 64, 1000, 100_000] {
+        let address = peer(Answer::Noise(size)).await;
+        assert_says(&failure(&address, &[]).await, &[&address]);
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_correlation_id_breaks_the_connection() {
+    let address = peer(Answer::WrongId).await;
+    assert_says(&failure(&address, &[]).await, &[&address, "correlation id Some(7) instead of 0"]);
+}
+
+#[tokio::test]
+async fn closed_connections_and_cut_frames_are_told_apart() {
+    let closed = peer(Answer::BytesAndClose(vec![])).await;
+    assert_says(&failure(&closed, &[]).await, &[&closed, "closed the connection", "metadata of topic t"]);
+    let cut = peer(Answer::BytesAndClose(vec![0, 0, 1, 0, 0, 0, 0, 0, 1, 2, 3])).await;
+    assert_says(&failure(&cut, &[]).await, &[&cut, "in the middle of an answer"]);
+}
+
+#[tokio::test]
+async fn silence_and_slowness_end_with_the_timeout() {
+    let silent = peer(Answer::Nothing).await;
+    let error = failure(&silent, &[]).await;
+    assert_eq!(error.name(), "KafkaTimeoutError");
+    assert_says(&error, &[&silent, "no answer to ApiVersions within 400 ms", "longer than 1.5 s"]);
+
+    // A good handshake and then nothing.
+    let stuck = serve(|api, version, id| match api {
+        API_VERSIONS => speaks(version, id, METADATA, (0, 13)),
+        _ => Answer::Nothing,
+    });
+    let stuck = stuck.await;
+    assert_says(&failure(&stuck, &[("request.timeout.ms", "200")]).await, &[&stuck, "last error: Metadata to "]);
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_and_no_such_host() {
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let error = failure(&free, &[]).await;
+    assert_says(&error, &[&free, "cannot connect", "refused"]);
+    assert!(error.retriable());
+    assert_says(&failure("no-such-host.invalid:9092", &[]).await, &["no-such-host.invalid:9092", "cannot be resolved"]);
+}
+
+#[tokio::test]
+async fn versions_without_an_overlap_name_the_api_and_both_ranges() {
+    let future = serve(|_, version, id| speaks(version, id, METADATA, (90, 99))).await;
+    assert_says(&failure(&future, &[]).await, &["Metadata", &future, "v90 to v99", "v0 to v13"]);
+    let poor = serve(|_, version, id| speaks(version, id, 1, (0, 11))).await;
+    assert_says(&failure(&poor, &[]).await, &["Metadata", &poor, "does not speak"]);
+    let chosen = serve(|_, version, id| speaks(version, id, METADATA, (4, 9))).await;
+    let error = failure(&chosen, &[("api.version.metadata", "12")]).await;
+    assert_says(&error, &["Metadata v12", "api.version", "v4 to v9"]);
+}
+
+#[tokio::test]
+async fn an_old_broker_is_asked_again_in_version_0() {
+    // It answers what it does not know in version 0, with UNSUPPORTED_VERSION and, as brokers before 2.4 did, no keys.
+    let old = serve(|api, version, id| match (api, version) {
+        (API_VERSIONS, 0) => speaks(0, id, METADATA, (0, 1)),
+        (API_VERSIONS, _) => {
+            let response = ApiVersionsResponse { error_code: 35, ..Default::default() };
+            Answer::Bytes(frame::encode_response::<ApiVersionsRequest>(&response, 0, id).unwrap().to_vec())
+        }
+        (_, version) => {
+            assert_eq!(version, 1);
+            let broker = MetadataResponseBroker { node_id: 5, host: "h".into(), port: 1, ..Default::default() };
+            let response = MetadataResponse { brokers: vec![broker], controller_id: 5, ..Default::default() };
+            Answer::Bytes(frame::encode_response::<MetadataRequest>(&response, version, id).unwrap().to_vec())
+        }
+    });
+    let cluster = Cluster::new(&options(&old.await, &[])).unwrap();
+    cluster.refresh(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(cluster.metadata().brokers.get(&5).map(String::as_str), Some("h:1"));
+}
+
+#[tokio::test]
+async fn one_good_server_among_bad_ones_is_enough() {
+    let good = serve(|api, version, id| match api {
+        API_VERSIONS => speaks(version, id, METADATA, (0, 9)),
+        _ => {
+            let response = MetadataResponse::default();
+            Answer::Bytes(frame::encode_response::<MetadataRequest>(&response, version, id).unwrap().to_vec())
+        }
+    });
+    let web = peer(Answer::Bytes(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())).await;
+    let dead = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let servers = format!("{web}, {dead}, {}", good.await);
+    for _ in 0..8 {
+        let cluster = Cluster::new(&options(&servers, &[])).unwrap();
+        cluster.refresh(Duration::from_secs(5)).await.unwrap();
+    }
+}
+
+fn resident_bytes() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    text.split(' ').nth(1)?.parse::<usize>().ok().map(|pages| pages * 4096)
+}
+
+#[tokio::test]
+#[allow(clippy::print_stderr, reason = "a skip is said aloud")]
+async fn a_claimed_length_allocates_nothing() {
+    let Some(before) = resident_bytes() else {
+        eprintln!("skipped: no /proc/self/statm to read the memory from");
+        return;
+    };
+    // 200 MiB are claimed sixteen times, three bytes come.
+    let address = peer(Answer::Bytes([&(200i32 << 20).to_be_bytes()[..], &[0, 0, 0]].concat())).await;
+    let servers = vec![address; 16].join(",");
+    failure(&servers, &[]).await;
+    let grown = resident_bytes().unwrap().saturating_sub(before);
+    assert!(grown < 100 << 20, "{grown} bytes for frames that never came");
+}
+
+#[tokio::test]
+async fn every_broken_prefix_and_flipped_byte_of_a_handshake_is_survived() {
+    let Answer::Bytes(good) = speaks(4, 0, METADATA, (0, 13)) else { unreachable!() };
+    let cluster =
+        |address: &str| Cluster::new(&options(address, &[("socket.connection.setup.timeout.ms", "150")])).unwrap();
+    let mut jobs = Vec::new();
+    for at in 0..good.len() {
+        for (stay, mut bytes) in [(false, good[..at].to_vec()), (true, good.clone())] {
+            if stay {
+                bytes[at] ^= 0x81;
+            }
+            let answer = if stay { Answer::Bytes(bytes) } else { Answer::BytesAndClose(bytes) };
+            let cluster = cluster(&peer(answer).await);
+            jobs.push(tokio::spawn(async move { cluster.refresh(Duration::from_millis(600)).await.is_err() }));
+        }
+    }
+    for job in jobs {
+        // The peer never answers Metadata as it should, so all must fail; a panic would fail the join.
+        assert!(job.await.unwrap());
+    }
+}
