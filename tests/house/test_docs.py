@@ -1,0 +1,72 @@
+"""What the documents say is so: the README's example runs, named files exist, generated pages are current."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+@pytest.fixture
+def served_topic() -> Iterator[str]:
+    """The README's broker, `samsarrow broker --topic readings:2`, on a free port; its address."""
+    command = [sys.executable, "-m", "samsarrow.cli", "broker", "--port", "0", "--topic", "readings:2"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as broker:
+        assert broker.stdout is not None
+        yield broker.stdout.readline().removeprefix("listening on ").strip()
+        broker.send_signal(signal.SIGTERM)
+        assert broker.wait(10) == 0
+
+
+def test_the_readme_example_runs_as_written(served_topic: str, tmp_path: Path) -> None:
+    assert "samsarrow broker --topic readings:2" in README
+    example = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[0]
+    script = tmp_path / "example.py"
+    script.write_text(example.replace("localhost:9092", served_topic))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "3001 rows, lag 0\n"
+    assert f"`{done.stdout.strip()}`" in README
+
+
+def test_the_options_page_is_the_table() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "samsarrow.cli", "options"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert (ROOT / "docs" / "options.md").read_text() == done.stdout, "run `make docs`"
+
+
+def test_every_decision_says_what_and_why() -> None:
+    pages = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    assert len(pages) >= 10
+    for number, page in enumerate(pages, 1):
+        text = page.read_text()
+        assert page.name.startswith(f"{number:04}-")
+        assert text.startswith(f"# {number}. ")
+        assert all(part in text for part in ("**Decision.**", "**Why.**", "**Consequences.**")), page
+
+
+def test_the_file_map_names_what_exists() -> None:
+    table = (ROOT / "docs" / "design.md").read_text().partition("## Where things are")[2].partition("## ")[0]
+    paths = re.findall(r"^\| (.*?) \|", table, re.MULTILINE)[2:]
+    assert paths
+    for path in re.findall(r"`((?:rust|python|tests|benches)/[^`*]*)`", " ".join(paths)):
+        for one in expand(path):
+            assert (ROOT / one).exists() or (ROOT / f"{one}.rs").exists(), one
+
+
+def expand(path: str) -> list[str]:
+    """`a/{b,c}.rs` as `a/b.rs` and `a/c.rs`."""
+    head, brace, rest = path.partition("{")
+    if not brace:
+        return [path]
+    options, _, tail = rest.partition("}")
+    return [head + option + tail for option in options.split(",")]
