@@ -288,7 +288,11 @@ class Consumer:
 
 
 def _committed(offset: int | OffsetAndMetadata) -> tuple[int, str, int | None]:
-    return (offset, "", None) if isinstance(offset, int) else (offset[0], offset[1], offset[2])
+    if isinstance(offset, int):
+        return offset, "", None
+    if not isinstance(offset, tuple):
+        raise TypeError(f"expected an offset or OffsetAndMetadata, got {offset!r}")
+    return offset[0], offset[1], offset[2]
 
 
 def _before(batch: pa.RecordBatch, tp: TopicPartition, end: int) -> pa.RecordBatch:

@@ -245,6 +245,8 @@ def test_values_that_cannot_be(consumer):
         consumer.assign(["t0"])
     with pytest.raises(TypeError):
         consumer.commit(5)
+    with pytest.raises(TypeError, match="OffsetAndMetadata"):
+        consumer.commit({TP: "5"})
 
 
 def test_close_is_final_and_wakes_waiting_calls(servers):
