@@ -130,6 +130,7 @@ impl Admin {
     {
         let deadline = Instant::now() + timeout;
         let mut backoff = self.cluster.backoff();
+        let mut earlier = None;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let limit = left.min(self.cluster.options().request_timeout);
@@ -149,13 +150,14 @@ impl Admin {
                     }
                     Error::server(moved, R::KEY.name())
                 }
-                Err(error) if error.retriable() => error,
+                Err(error) if error.retriable() => error.after(earlier.take()),
                 Err(error) => return Err(error),
             };
             let wait = backoff.next_delay();
             if Instant::now() + wait >= deadline {
                 return Err(Error::timeout_because(R::KEY.name(), timeout, Some(failure)));
             }
+            earlier = Some(failure);
             sleep(wait).await;
         }
     }

@@ -362,7 +362,7 @@ impl Cluster {
             }
             match self.refresh(left).await {
                 Ok(()) => failure = None,
-                Err(error) if error.retriable() => failure = Some(error),
+                Err(error) if error.retriable() => failure = Some(error.after(failure.take())),
                 Err(error) => return Err(error),
             }
             let metadata = self.metadata();

@@ -82,6 +82,14 @@ impl Error {
         Self::Timeout { what: what.into(), after, cause: cause.map(Box::new) }
     }
 
+    /// Which of two errors to tell of: that the last try had no time left says less than what went wrong before.
+    pub(crate) fn after(self, earlier: Option<Error>) -> Error {
+        match (&self, earlier) {
+            (Self::Timeout { .. }, Some(earlier)) => earlier,
+            _ => self,
+        }
+    }
+
     /// `what` was closed.
     pub fn closed(what: impl Into<String>) -> Self {
         Self::Closed(what.into())
@@ -214,6 +222,10 @@ mod tests {
             error.to_string(),
             "metadata of topic t took longer than 1.5 s (last error: localhost:1: connection refused)"
         );
+        let late = Error::timeout("the last try", Duration::ZERO);
+        assert_eq!(late.clone().after(Some(error.clone())), error);
+        assert_eq!(error.clone().after(Some(late.clone())), late);
+        assert_eq!(late.clone().after(None), late);
         let denied = Error::server(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "Fetch of topic t");
         assert_eq!(
             denied.to_string(),

@@ -49,7 +49,7 @@ async fn many_callers_on_one_connection_get_their_own_answers() {
     let ask = |i: i32| {
         let cluster = cluster.clone();
         async move {
-            for round in 0..200 {
+            for round in 0..1000 {
                 // Two kinds of answers: one that went to the wrong caller could not be decoded, or names another group.
                 if (i + round) % 2 == 0 {
                     let group = format!("g{i}-{round}");

@@ -71,6 +71,7 @@ impl Coordinator {
     {
         let deadline = Instant::now() + timeout;
         let mut backoff = self.cluster.backoff();
+        let mut failure = None;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let limit = left.min(self.cluster.options().request_timeout);
@@ -92,11 +93,17 @@ impl Coordinator {
                     error
                 }
             };
+            let error = error.after(failure.take());
+            if error.refresh_metadata() {
+                // A topic that was made anew has another id, a broker that came back another address.
+                self.cluster.request_refresh();
+            }
             let wait = backoff.next_delay();
             if Instant::now() + wait >= deadline {
                 let what = format!("{} for group {}", R::KEY.name(), self.group);
                 return Err(Error::timeout_because(what, timeout, Some(error)));
             }
+            failure = Some(error);
             sleep(wait).await;
         }
     }

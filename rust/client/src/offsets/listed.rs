@@ -53,6 +53,7 @@ pub async fn list_offsets(
     let deadline = Instant::now() + timeout;
     let mut found: HashMap<TopicPartition, Option<OffsetAndTimestamp>> = HashMap::new();
     let mut backoff = cluster.backoff();
+    let mut failure: Option<Error> = None;
     let mut topics: Vec<&str> = wanted.iter().map(|(tp, _)| &*tp.topic).collect();
     topics.sort_unstable();
     topics.dedup();
@@ -61,7 +62,8 @@ pub async fn list_offsets(
         cluster.topics(&topics, left).await?;
         super::check_partitions(cluster, wanted.iter().map(|(tp, _)| tp), left).await?;
         let open: Vec<_> = wanted.iter().filter(|(tp, _)| !found.contains_key(tp)).cloned().collect();
-        let failure = ask_leaders(cluster, &open, isolation, left, &mut found).await?;
+        let now = ask_leaders(cluster, &open, isolation, left, &mut found).await?;
+        failure = now.map(|error| error.after(failure.take()));
         if wanted.iter().all(|(tp, _)| found.contains_key(tp)) {
             return Ok(wanted.iter().filter_map(|(tp, _)| found.remove_entry(tp)).collect());
         }
