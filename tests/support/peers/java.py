@@ -14,26 +14,29 @@ def _text(data: bytes | None) -> str:
     return NULL if data is None else data.decode()
 
 
-def produce(server: KafkaServer, topic: str, codec: str, records: list[Sent]) -> None:
+def produce(server: KafkaServer, topic: str, codec: str, records: list[Sent], bootstrap: str | None = None) -> None:
+    """Produces with the tools of `server`, to it or to another cluster."""
     lines = []
     for r in records:
         headers = ",".join(f"{k}:{_text(v)}" for k, v in r.headers) or NULL
         lines.append(f"{headers}\t{_text(r.key)}\t{_text(r.value)}\n")
     server.tool(
         "org.apache.kafka.tools.ConsoleProducer",
-        "--bootstrap-server", server.bootstrap_servers, "--topic", topic, "--compression-codec", codec,
+        "--bootstrap-server", bootstrap or server.bootstrap_servers, "--topic", topic, "--compression-codec", codec,
         "--reader-property", "parse.key=true", "--reader-property", "parse.headers=true",
         "--reader-property", f"null.marker={NULL}",
         stdin="".join(lines).encode(),
     )  # fmt: skip
 
 
-def consume(server: KafkaServer, topic: str, count: int) -> list[Received]:
+def consume(server: KafkaServer, topic: str, count: int, bootstrap: str | None = None) -> list[Received]:
+    """Consumes with the tools of `server`, from it or from another cluster."""
     properties = ["timestamp", "offset", "headers", "key"]
     options = [x for p in properties for x in ("--formatter-property", f"print.{p}=true")]
     done = server.tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
-        "--bootstrap-server", server.bootstrap_servers, "--topic", topic, "--from-beginning",
+        "--bootstrap-server", bootstrap or server.bootstrap_servers,
+        "--topic", topic, "--partition", "0", "--offset", "earliest",
         "--max-messages", str(count), "--timeout-ms", "30000", *options, "--formatter-property", f"null.literal={NULL}",
     )  # fmt: skip
     return [_parse(line) for line in done.stdout.decode().splitlines()]

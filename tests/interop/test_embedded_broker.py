@@ -1,0 +1,52 @@
+"""Other makers' clients on the embedded broker: what they write they read again, and so do we."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from samsarrow.testing import Broker
+from support.kafka import KafkaServer, KafkaUnavailableError, classpath
+from support.peers import Received, Sent, aio, confluent, java, samsarrow_arrow
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+SENT = [
+    Sent(b"k", b"v"),
+    Sent(b"k", None),
+    Sent(None, b""),
+    Sent(b"", b"headers", (("a", b"1"), ("a", b"2"))),
+    *[Sent(b"%d" % i, b"value %d" % i) for i in range(100)],
+]
+EXPECTED = [(i, s.key, s.value, s.headers) for i, s in enumerate(SENT)]
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(brokers=2, topics={"t": 1}) as running:
+        yield running
+
+
+def contents(received: list[Received]) -> list[tuple[object, ...]]:
+    return [(r.offset, r.key, r.value, r.headers) for r in received]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_confluent_and_aiokafka(broker: Broker, codec: str) -> None:
+    servers = broker.bootstrap_servers
+    for topic, peer in (("a", confluent), ("b", aio)):
+        broker.create_topic(topic)
+        peer.produce(servers, topic, codec, SENT)
+        for reader in (confluent, aio, samsarrow_arrow):
+            assert contents(reader.consume(servers, topic, len(SENT))) == EXPECTED, (peer.__name__, reader.__name__)
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_the_console_tools(broker: Broker, codec: str) -> None:
+    try:
+        classpath()
+    except KafkaUnavailableError as reason:
+        pytest.skip(str(reason))
+    # Only its class path is used: the server itself is not started.
+    tools = KafkaServer()
+    java.produce(tools, "t", codec, SENT, broker.bootstrap_servers)
+    assert contents(samsarrow_arrow.consume(broker.bootstrap_servers, "t", len(SENT))) == EXPECTED
+    assert contents(java.consume(tools, "t", len(SENT), broker.bootstrap_servers)) == EXPECTED
