@@ -220,7 +220,9 @@ async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::UnboundedRec
         let settings = &shared.settings;
         let parcels = request::parcels(&batches);
         let cluster = shared.cluster.clone();
-        let build = move |version| request::build(version, parcels, settings, &cluster.metadata());
+        let too_late = too_late(&batches);
+        let build =
+            move |version| too_late().and_then(|()| request::build(version, parcels, settings, &cluster.metadata()));
         match shared.cluster.dispatch(node, settings.request_timeout, build).await {
             Ok(answer) => {
                 let shared = Arc::clone(shared);
@@ -234,12 +236,23 @@ async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::UnboundedRec
     }
 }
 
+/// Looked at when the connection is there, which can take a while: records that failed by then must not be sent.
+fn too_late(batches: &[Outgoing]) -> impl Fn() -> Result<()> + use<> {
+    let last = batches.iter().map(|outgoing| (outgoing.batch.deadline, outgoing.batch.created)).max();
+    move || match last {
+        Some((deadline, created)) if deadline <= Instant::now() => Err(Error::timeout("Produce", deadline - created)),
+        _ => Ok(()),
+    }
+}
+
 /// `acks=0`: the broker never answers, so a batch is done once it is on its way.
 async fn ship_unanswered(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>) {
     let settings = &shared.settings;
     let parcels = request::parcels(&batches);
     let cluster = shared.cluster.clone();
-    let build = move |version| request::build(version, parcels, settings, &cluster.metadata());
+    let too_late = too_late(&batches);
+    let build =
+        move |version| too_late().and_then(|()| request::build(version, parcels, settings, &cluster.metadata()));
     match shared.cluster.send_oneway(node, settings.request_timeout, build).await {
         Ok(()) => {
             answer_all(shared, node, Duration::ZERO, batches, |_| Ok(Appended { base_offset: -1, log_append_time: -1 }))
