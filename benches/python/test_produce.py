@@ -38,3 +38,16 @@ def test_produce(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
     rows, crc = checksum(data.table(RECORDS).column("value").chunks)
     # Read back by a client of another make.
     assert run_client("confluent", "check", kafka, topics[-1]) == {"rows": rows, "crc": crc}
+
+
+def test_the_broker_itself(benchmark: Any, warm_kafka: KafkaServer) -> None:
+    """One prepared request sent again and again: no client can be faster than this broker takes it."""
+    topics: list[str] = []
+
+    def fresh() -> None:
+        topics.append(create_topic(warm_kafka, f"produce-raw-{next(_numbers)}"))
+
+    def once() -> None:
+        record("produce", "(raw loop)", run_client("raw", "produce", warm_kafka, topics[-1]))
+
+    benchmark.pedantic(once, setup=fresh, rounds=3)
