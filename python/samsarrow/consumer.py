@@ -85,6 +85,7 @@ class Consumer:
             move past the rows that are returned, and only those.
 
         Raises:
+            ConfigurationError: nothing is assigned, so nothing could ever come.
             OffsetOutOfRangeError: the position is gone and `auto.offset.reset` is `none`.
             CorruptRecordError: a fetched batch is damaged; seek past it to go on.
             KafkaError: anything else that keeps an assigned partition from being read, once each time it is met.

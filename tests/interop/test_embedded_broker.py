@@ -47,6 +47,9 @@ def test_the_console_tools(broker: Broker, codec: str) -> None:
         pytest.skip(str(reason))
     # Only its class path is used: the server itself is not started.
     tools = KafkaServer()
-    java.produce(tools, "t", codec, SENT, broker.bootstrap_servers)
-    assert contents(samsarrow_arrow.consume(broker.bootstrap_servers, "t", len(SENT))) == EXPECTED
-    assert contents(java.consume(tools, "t", len(SENT), broker.bootstrap_servers)) == EXPECTED
+    try:
+        java.produce(tools, "t", codec, SENT, broker.bootstrap_servers)
+        assert contents(samsarrow_arrow.consume(broker.bootstrap_servers, "t", len(SENT))) == EXPECTED
+        assert contents(java.consume(tools, "t", len(SENT), broker.bootstrap_servers)) == EXPECTED
+    finally:
+        tools.discard()

@@ -185,17 +185,20 @@ class KafkaServer:
         """The `.log` files of a topic."""
         return sorted(self.data_dir.glob(f"{topic}-*/*.log"))
 
+    def discard(self) -> None:
+        """Ends the broker and removes its folder."""
+        self.kill()
+        shutil.rmtree(self._dir, ignore_errors=True)
+
     def __enter__(self) -> KafkaServer:
         try:
             self.start()
         except BaseException:
-            self.kill()
-            shutil.rmtree(self._dir, ignore_errors=True)
+            self.discard()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.kill()
-        shutil.rmtree(self._dir, ignore_errors=True)
+        self.discard()

@@ -39,7 +39,11 @@ def broker(port: int, brokers: int, topics: dict[str, int]) -> None:
 
     # A supervisor's SIGTERM ends it as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with Broker(brokers=brokers, topics=topics, port=port) as running:
+    try:
+        started = Broker(brokers=brokers, topics=topics, port=port)
+    except OSError as error:
+        raise click.ClickException(f"{error}: choose another --port, or 0 for any free one") from None
+    with started as running:
         click.echo(f"listening on {running.bootstrap_servers}")
         try:
             while True:
