@@ -32,8 +32,10 @@ def decode_batches(
 
     Raises:
         CorruptRecordError: the bytes are no valid batches; the text says where and why.
+        TypeError: `data` is no buffer.
     """
-    raw = data if isinstance(data, bytes) else bytes(data)
+    # Not bytes(data): of a number that would be as many zeros.
+    raw = data if isinstance(data, bytes) else bytes(memoryview(data))
     return _core.decode_batches(raw, layout, include_headers, include_control, check_crcs)
 
 

@@ -1,5 +1,6 @@
 """What the documents say is so: the README's example runs, named files exist, generated pages are current."""
 
+import inspect
 import os
 import re
 import signal
@@ -9,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import samsarrow
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -70,3 +73,27 @@ def expand(path: str) -> list[str]:
         return [path]
     options, _, tail = rest.partition("}")
     return [head + option + tail for option in options.split(",")]
+
+
+def public_members() -> Iterator[tuple[str, object]]:
+    for name in samsarrow.__all__:
+        public = getattr(samsarrow, name)
+        yield name, public
+        if inspect.isclass(public):
+            for member, value in vars(public).items():
+                if not member.startswith("_") and (callable(value) or isinstance(value, property)):
+                    yield f"{name}.{member}", value
+
+
+def test_every_public_name_is_documented() -> None:
+    documented = {name: inspect.getdoc(value) for name, value in public_members()}
+    assert {"Consumer.poll", "Producer.send_batch", "Delivery.result", "Admin.create_topics"} <= documented.keys()
+    assert [name for name, text in documented.items() if not text] == []
+
+
+def test_every_option_that_a_docstring_names_is_on_the_options_page() -> None:
+    page = (ROOT / "docs" / "options.md").read_text()
+    text = "\n".join(inspect.getdoc(value) or "" for _, value in public_members())
+    named = set(re.findall(r"`([a-z]+(?:\.[a-z]+)+)`", text)) - {"sys.unraisablehook"}
+    assert "max.poll.records" in named
+    assert [name for name in sorted(named) if f"`{name}`" not in page] == []

@@ -17,6 +17,8 @@ def test_every_error_of_the_protocol_has_its_class(row):
     cls = getattr(exceptions, class_name)
     assert issubclass(cls, KafkaError)
     assert (cls.code, cls.retriable, cls.fatal) == (code, retriable, fatal)
+    # The sentence is the table's; as a docstring it begins with a capital and ends with a stop.
+    assert cls.__doc__ == f"{description[0].upper()}{description[1:]}."
     raised = error_of(class_name, "text", code, retriable, fatal)
     assert type(raised) is cls
     assert str(raised) == "text"

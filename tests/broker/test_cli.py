@@ -1,0 +1,97 @@
+"""The command line: what it prints and how it ends."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from samsarrow import Admin, Consumer, Producer, TopicPartition
+
+COMMAND = [sys.executable, "-m", "samsarrow.cli"]
+
+
+def run(*args):
+    return subprocess.run([*COMMAND, *args], capture_output=True, text=True, timeout=30, check=False)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_broker_prints_its_address_serves_and_ends(sign):
+    command = [*COMMAND, "broker", "--port", "0", "--topic", "a:2", "--topic", "b"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as broker:
+        servers = broker.stdout.readline().removeprefix("listening on ").strip()
+        with Admin(bootstrap_servers=servers) as admin:
+            assert {name: t.partitions for name, t in admin.list_topics().items()} == {"a": 2, "b": 1}
+        with Producer(bootstrap_servers=servers) as producer:
+            assert producer.send("a", b"x", partition=1).result(10).offset == 0
+        with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TopicPartition("a", 1)])
+            assert consumer.poll(10)["value"].to_pylist() == [b"x"]
+        broker.send_signal(sign)
+        out, err = broker.communicate(timeout=10)
+    assert (broker.returncode, out, err) == (0, "stopped\n", "")
+
+
+@pytest.mark.parametrize(
+    ("args", "texts"),
+    [
+        (["--help"], ["broker", "demo", "options"]),
+        (["-h"], ["broker", "demo", "options"]),
+        (["broker", "--help"], ["--port", "--topic", "--brokers", "9092"]),
+        (["--version"], ["version"]),
+    ],
+    ids=" ".join,
+)
+def test_help(args, texts):
+    done = run(*args)
+    assert done.returncode == 0, done.stderr
+    assert all(text in done.stdout for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["brokker"], "No such command"),
+        (["broker", "--prot", "0"], "No such option"),
+        (["broker", "--port", "70000"], "70000"),
+        (["broker", "--port", "many"], "many"),
+        (["broker", "--brokers", "0"], "brokers"),
+        (["broker", "--topic", "a:0"], "'a:0' is not NAME:PARTITIONS"),
+        (["broker", "--topic", "a:x"], "'a:x' is not NAME:PARTITIONS"),
+        (["broker", "--topic", ":2"], "':2' is not NAME:PARTITIONS"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_options_are_named(args, text):
+    done = run(*args)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_said_without_a_traceback():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = run("broker", "--port", port)
+    assert done.returncode == 1
+    assert port in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not on PATH")
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_kcat_writes_and_reads(servers, read, consumer, codec):
+    lines = "".join(f"key{i}|value {i}\n" for i in range(200))
+    write = ["kcat", "-P", "-b", servers, "-t", "t", "-p", "0", "-K", "|", "-z", codec]
+    subprocess.run(write, input=lines, text=True, check=True, timeout=30)
+    table = read(consumer, 200)
+    assert table["key"].to_pylist() == [f"key{i}".encode() for i in range(200)]
+    assert table["value"].to_pylist() == [f"value {i}".encode() for i in range(200)]
+    fetch = ["kcat", "-C", "-b", servers, "-t", "t", "-p", "0", "-o", "beginning", "-e", "-q", "-K", "|"]
+    assert subprocess.run(fetch, capture_output=True, text=True, check=True, timeout=30).stdout == lines

@@ -1,0 +1,72 @@
+"""Bytes that are damaged, cut or old: an error or the rows that are whole, never a wrong row."""
+
+import pyarrow as pa
+import pytest
+
+from samsarrow import decode_batches, encode_batches
+from samsarrow.exceptions import ConfigurationError, CorruptRecordError
+
+ROWS = pa.record_batch({"key": [b"k1", None, b""], "value": [b"one", b"", None]})
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+# The CRC covers everything from the attributes on (KIP-98); offset, length and leader epoch stand before it.
+CRC_FROM = 21
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_flipped_bit_behind_the_checksum_is_found(codec):
+    data = encode_batches(ROWS, compression=codec)
+    for position in range(CRC_FROM, len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 1 << (position % 8)
+        # Some fields cannot be right and are named before the checksum is.
+        with pytest.raises(CorruptRecordError, match="corrupt"):
+            decode_batches(damaged)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_flipped_bit_is_an_error_or_rows_without_the_check_too(codec):
+    data = encode_batches(ROWS, compression=codec)
+    errors = 0
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= 1 << (position % 8)
+        try:
+            decode_batches(damaged, check_crcs=False).validate(full=True)
+        except CorruptRecordError:
+            errors += 1
+    assert 0 < errors < len(data)
+
+
+def test_without_the_check_a_damaged_value_is_given_as_it_is():
+    data = encode_batches(pa.record_batch({"value": [b"value"]})).replace(b"value", b"vAlue")
+    with pytest.raises(CorruptRecordError):
+        decode_batches(data)
+    assert decode_batches(data, check_crcs=False)["value"].to_pylist() == [b"vAlue"]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_prefix_gives_the_batches_that_are_whole(codec):
+    one = encode_batches(ROWS, compression=codec)
+    both = one + encode_batches(ROWS, compression=codec, base_offset=3)
+    rows = [decode_batches(both[:length]).num_rows for length in range(len(both) + 1)]
+    assert rows == [3 * (length // len(one)) for length in range(len(both))] + [6]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 3, 127])
+def test_other_formats_are_named_when_read(magic):
+    data = bytearray(encode_batches(ROWS))
+    data[16] = magic
+    with pytest.raises(CorruptRecordError, match=rf"\b{magic}\b"):
+        decode_batches(data)
+
+
+@pytest.mark.parametrize("magic", [0, 1, 3])
+def test_other_formats_are_named_when_written(magic):
+    with pytest.raises(ConfigurationError, match=rf"\b{magic}\b"):
+        encode_batches(ROWS, magic=magic)
+
+
+@pytest.mark.parametrize("data", ["text", 5, None, [1, 2], object()], ids=repr)
+def test_what_is_no_buffer_is_a_type_error(data):
+    with pytest.raises(TypeError):
+        decode_batches(data)

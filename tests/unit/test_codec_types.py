@@ -1,0 +1,105 @@
+"""Each Arrow type that holds text or bytes, as key and as value, and each kind of timestamp."""
+
+import struct
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from samsarrow import decode_batches, encode_batches
+from samsarrow.exceptions import ConfigurationError
+
+TEXTS = ["a", None, "", "é", "long enough not to be inlined in a view", "a"]
+BYTES = [None if t is None else t.encode() for t in TEXTS]
+PLAIN = [pa.binary(), pa.large_binary(), pa.binary_view(), pa.string(), pa.large_string(), pa.string_view()]
+ENCODED = [
+    pa.dictionary(index, kind)
+    for index in (pa.int8(), pa.int32(), pa.int64(), pa.uint16())
+    for kind in (pa.binary(), pa.string(), pa.large_string())
+]
+
+
+def column(kind):
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    values = pa.array(TEXTS if "string" in str(inner) else BYTES, inner)
+    return values.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else values
+
+
+@pytest.mark.parametrize("layout", ["binary", "view"])
+@pytest.mark.parametrize("kind", [*PLAIN, *ENCODED], ids=str)
+def test_nulls_stay_null_and_empties_stay_empty(kind, layout):
+    batch = pa.record_batch({"key": column(kind), "value": column(kind)})
+    back = decode_batches(encode_batches(batch), layout=layout)
+    back.validate(full=True)
+    assert back["key"].to_pylist() == BYTES
+    assert back["value"].to_pylist() == BYTES
+
+
+@pytest.mark.parametrize("kind", [*PLAIN, *ENCODED], ids=str)
+def test_a_slice_starts_where_it_starts(kind):
+    batch = pa.record_batch({"value": column(kind)}).slice(1, 4)
+    assert decode_batches(encode_batches(batch))["value"].to_pylist() == BYTES[1:5]
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.float64(), pa.bool_(), pa.list_(pa.string())], ids=str)
+def test_other_types_are_refused_by_column(kind):
+    batch = pa.record_batch({"key": ["k"], "payload": pa.array([None], kind)})
+    with pytest.raises(ConfigurationError, match="payload"):
+        encode_batches(batch, value="payload")
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+@pytest.mark.parametrize(
+    ("unit", "raw"),
+    [("s", 1_356_998_400), ("ms", 1_356_998_400_000), ("us", 1_356_998_400_000_000), ("ns", 1_356_998_400 * 10**9)],
+)
+def test_each_unit_of_time_means_the_same_instant(unit, raw, zone):
+    times = pa.array([raw, None], pa.timestamp(unit, zone))
+    back = decode_batches(encode_batches(pa.record_batch({"value": ["x", "y"], "at": times}), timestamp="at"))
+    assert back["timestamp"].to_pylist() == [datetime(2013, 1, 1, tzinfo=UTC), None]
+
+
+@pytest.mark.parametrize(("unit", "per_ms"), [("us", 1_000), ("ns", 1_000_000)])
+def test_parts_of_a_millisecond_are_dropped(unit, per_ms):
+    times = pa.array([7 * per_ms, 8 * per_ms - 1], pa.timestamp(unit))
+    back = decode_batches(encode_batches(pa.record_batch({"value": ["x", "y"], "at": times}), timestamp="at"))
+    assert back["timestamp"].cast(pa.int64()).to_pylist() == [7, 7]
+
+
+def test_no_timestamp_is_minus_one_on_the_wire_and_null_in_arrow():
+    at = pa.array([None, 0, 5], pa.int64())
+    data = encode_batches(pa.record_batch({"value": list("abc"), "at": at}), timestamp="at")
+    assert struct.unpack_from(">q", data, 27) == (-1,)
+    assert decode_batches(data)["timestamp"].cast(pa.int64()).to_pylist() == [None, 0, 5]
+
+
+def test_times_before_1970_are_refused_by_row():
+    rows = pa.record_batch({"value": ["a", "b"], "at": pa.array([0, -2], pa.int64())})
+    with pytest.raises(ConfigurationError, match=r"row 1: timestamp -2 ms is before 1970"):
+        encode_batches(rows, timestamp="at")
+
+
+def test_times_may_run_backwards_and_far_apart():
+    # The delta to the first record takes more than 32 bits: a varlong, not a varint.
+    at = [4_102_444_800_000, 0, 1_356_998_400_000]
+    rows = pa.record_batch({"value": list("abc"), "at": pa.array(at, pa.timestamp("ms", "UTC"))})
+    assert decode_batches(encode_batches(rows, timestamp="at"))["timestamp"].cast(pa.int64()).to_pylist() == at
+
+
+@pytest.mark.parametrize("batch_size", [100, 1000, 1 << 20])
+def test_offsets_run_on_over_batches(batch_size):
+    rows = pa.table({"value": [str(i) for i in range(500)]})
+    back = decode_batches(encode_batches(rows, base_offset=2**40, batch_size=batch_size))
+    assert back["offset"].to_pylist() == list(range(2**40, 2**40 + 500))
+    assert back["value"].to_pylist() == [str(i).encode() for i in range(500)]
+
+
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list], ids=["list", "large_list"])
+@pytest.mark.parametrize("text", [pa.string(), pa.large_string()], ids=str)
+def test_headers_of_each_type_keep_order_and_repeats(kind, text):
+    given = [[("a", b"1"), ("b", None), ("a", b"")], [("z", b"9"), ("a", b"0")], []]
+    rows = [[{"key": k, "value": v} for k, v in row] for row in given]
+    headers = pa.array(rows, kind(pa.struct([("key", text), ("value", pa.binary())])))
+    batch = pa.record_batch({"value": list("xyz"), "headers": headers})
+    back = decode_batches(encode_batches(batch), include_headers=True)
+    assert [[(h["key"], h["value"]) for h in row] for row in back["headers"].to_pylist()] == given
