@@ -1,7 +1,6 @@
 """The command line: what it prints and how it ends."""
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -82,16 +81,3 @@ def test_a_port_that_is_taken_is_said_without_a_traceback():
     assert done.returncode == 1
     assert port in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not on PATH")
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_kcat_writes_and_reads(servers, read, consumer, codec):
-    lines = "".join(f"key{i}|value {i}\n" for i in range(200))
-    write = ["kcat", "-P", "-b", servers, "-t", "t", "-p", "0", "-K", "|", "-z", codec]
-    subprocess.run(write, input=lines, text=True, check=True, timeout=30)
-    table = read(consumer, 200)
-    assert table["key"].to_pylist() == [f"key{i}".encode() for i in range(200)]
-    assert table["value"].to_pylist() == [f"value {i}".encode() for i in range(200)]
-    fetch = ["kcat", "-C", "-b", servers, "-t", "t", "-p", "0", "-o", "beginning", "-e", "-q", "-K", "|"]
-    assert subprocess.run(fetch, capture_output=True, text=True, check=True, timeout=30).stdout == lines

@@ -101,6 +101,8 @@ class KafkaServer:
             "transaction.state.log.num.partitions": "4",
             "group.initial.rebalance.delay.ms": "0",
             "log.segment.bytes": "1073741824",
+            # Tests write records of long ago: none may be deleted for its age while a test reads it.
+            "log.retention.ms": "-1",
             **(properties or {}),
         }
 

@@ -67,10 +67,11 @@ def test_parts_of_a_millisecond_are_dropped(unit, per_ms):
 
 
 def test_no_timestamp_is_minus_one_on_the_wire_and_null_in_arrow():
-    at = pa.array([None, 0, 5], pa.int64())
-    data = encode_batches(pa.record_batch({"value": list("abc"), "at": at}), timestamp="at")
-    assert struct.unpack_from(">q", data, 27) == (-1,)
-    assert decode_batches(data)["timestamp"].cast(pa.int64()).to_pylist() == [None, 0, 5]
+    for none in (None, -1):
+        at = pa.array([none, 0, 5], pa.int64())
+        data = encode_batches(pa.record_batch({"value": list("abc"), "at": at}), timestamp="at")
+        assert struct.unpack_from(">q", data, 27) == (-1,)
+        assert decode_batches(data)["timestamp"].cast(pa.int64()).to_pylist() == [None, 0, 5]
 
 
 def test_times_before_1970_are_refused_by_row():

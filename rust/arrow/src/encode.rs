@@ -337,6 +337,9 @@ fn timestamps(name: &str, array: &ArrayRef) -> Result<Int64Array, EncodeError> {
         }
         _ => return Err(wrong_type("timestamp", name, array, "a timestamp, or int64 in milliseconds")),
     };
+    // −1 is how Kafka itself writes "no timestamp".
+    let millis =
+        if millis.values().contains(&-1) { millis.iter().map(|t| t.filter(|t| *t != -1)).collect() } else { millis };
     if let Some(row) = millis.iter().position(|t| t.is_some_and(|t| t < 0)) {
         let what = format!("timestamp {} ms is before 1970, which Kafka cannot store", millis.value(row));
         return Err(EncodeError::Row { row, what });
