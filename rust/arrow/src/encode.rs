@@ -323,11 +323,11 @@ where
 fn timestamps(name: &str, array: &ArrayRef) -> Result<Int64Array, EncodeError> {
     let millis = match array.data_type() {
         DataType::Null => Int64Array::new_null(array.len()),
-        DataType::Int64 => array.as_primitive::<Int64Type>().clone(),
+        DataType::Int64 => minus_one_is_none(array.as_primitive::<Int64Type>()),
         DataType::Timestamp(TimeUnit::Second, _) => scaled::<TimestampSecondType>(array, |t| t.checked_mul(1000))?,
         DataType::Timestamp(TimeUnit::Millisecond, _) => {
             let array = array.as_primitive::<TimestampMillisecondType>();
-            Int64Array::try_new(array.values().clone(), array.nulls().cloned())?
+            minus_one_is_none(&Int64Array::try_new(array.values().clone(), array.nulls().cloned())?)
         }
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             scaled::<TimestampMicrosecondType>(array, |t| Some(t.div_euclid(1000)))?
@@ -337,14 +337,19 @@ fn timestamps(name: &str, array: &ArrayRef) -> Result<Int64Array, EncodeError> {
         }
         _ => return Err(wrong_type("timestamp", name, array, "a timestamp, or int64 in milliseconds")),
     };
-    // −1 is how Kafka itself writes "no timestamp".
-    let millis =
-        if millis.values().contains(&-1) { millis.iter().map(|t| t.filter(|t| *t != -1)).collect() } else { millis };
     if let Some(row) = millis.iter().position(|t| t.is_some_and(|t| t < 0)) {
         let what = format!("timestamp {} ms is before 1970, which Kafka cannot store", millis.value(row));
         return Err(EncodeError::Row { row, what });
     }
     Ok(millis)
+}
+
+/// Kafka itself writes "no timestamp" as −1.
+fn minus_one_is_none(millis: &Int64Array) -> Int64Array {
+    if !millis.values().contains(&-1) {
+        return millis.clone();
+    }
+    millis.iter().map(|t| t.filter(|t| *t != -1)).collect()
 }
 
 fn scaled<T: ArrowTimestampType>(

@@ -70,9 +70,10 @@ fn all_types_of_keys_and_values() {
 #[test]
 fn timestamps_of_every_unit() {
     let value: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c"]));
-    let arrays: [ArrayRef; 5] = [
+    let arrays: [ArrayRef; 6] = [
         Arc::new(TimestampSecondArray::from(vec![Some(5), None, Some(9)])),
         Arc::new(TimestampMillisecondArray::from(vec![Some(5000), None, Some(9000)]).with_timezone("UTC")),
+        Arc::new(Int64Array::from(vec![Some(5000), Some(-1), Some(9000)])),
         Arc::new(TimestampMicrosecondArray::from(vec![Some(5_000_999), None, Some(9_000_000)])),
         Arc::new(TimestampNanosecondArray::from(vec![Some(5_000_999_999), None, Some(9_000_000_000)])),
         Arc::new(Int64Array::from(vec![Some(5000), None, Some(9000)])),
@@ -87,7 +88,7 @@ fn timestamps_of_every_unit() {
     }
     for bad in [
         Arc::new(TimestampSecondArray::from(vec![1, i64::MAX, 2])) as ArrayRef,
-        Arc::new(Int64Array::from(vec![1, -1, 2])),
+        Arc::new(Int64Array::from(vec![1, -2, 2])),
     ] {
         let error = RowReader::new(&table(vec![("value", value.clone()), ("t", bad)]), &columns).unwrap_err();
         assert!(matches!(error, EncodeError::Row { row: 1, .. }), "{error}");
