@@ -1,39 +1,76 @@
 """Fixtures for tests on real Apache Kafka; loaded as a pytest plugin by the folders that need it."""
 
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from support.kafka import KafkaServer, KafkaUnavailableError, classpath
+from support.kafka import (
+    DEFAULT_VERSION,
+    ZOOKEEPER_VERSION,
+    KafkaServer,
+    KafkaUnavailableError,
+    ZooKeeperKafkaServer,
+    classpath,
+)
+from support.peers.java_api import JavaPeer
 
 _numbers = itertools.count()
+
+
+def _need_kafka(version: str) -> None:
+    try:
+        classpath(version)
+    except KafkaUnavailableError as reason:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(reason))
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaServer]:
     """One node of Apache Kafka for the whole run."""
-    try:
-        classpath()
-    except KafkaUnavailableError as reason:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(reason))
+    _need_kafka(DEFAULT_VERSION)
     with KafkaServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def old_kafka() -> Iterator[ZooKeeperKafkaServer]:
+    """One broker with ZooKeeper, which stores and serves every record format, for the whole run."""
+    _need_kafka(ZOOKEEPER_VERSION)
+    with ZooKeeperKafkaServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def java(kafka: KafkaServer) -> Iterator[JavaPeer]:
+    """The Java clients of `kafka`."""
+    with JavaPeer(kafka) as peer:
+        yield peer
+
+
+@pytest.fixture(scope="session")
+def old_java(old_kafka: ZooKeeperKafkaServer) -> Iterator[JavaPeer]:
+    """The Java clients of `old_kafka`."""
+    with JavaPeer(old_kafka) as peer:
+        yield peer
+
+
+def create_topic(server: KafkaServer, partitions: int = 1, **configs: str) -> str:
+    """Makes a topic with a name of its own."""
+    from samsarrow import Admin, NewTopic
+
+    name = f"t{os.getpid()}-{next(_numbers)}"
+    dotted = {k.replace("_", "."): v for k, v in configs.items()}
+    with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic(name, partitions, 1, dotted)])
+    return name
 
 
 @pytest.fixture
 def new_topic(kafka: KafkaServer) -> Callable[..., str]:
     """Makes a topic with a name of its own: `new_topic(partitions=1, **configs)`."""
-    from samsarrow import Admin, NewTopic
-
-    def create(partitions: int = 1, **configs: str) -> str:
-        name = f"t{os.getpid()}-{next(_numbers)}"
-        dotted = {k.replace("_", "."): v for k, v in configs.items()}
-        with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
-            admin.create_topics([NewTopic(name, partitions, 1, dotted)])
-        return name
-
-    return create
+    return functools.partial(create_topic, kafka)

@@ -1,9 +1,11 @@
-"""Apache Kafka for tests and benches: its jars through Maven, one KRaft node on free loopback ports.
+"""Apache Kafka for tests and benches: its jars through Maven, one node on free loopback ports.
 
     with KafkaServer() as kafka:
         Consumer(bootstrap_servers=kafka.bootstrap_servers, ...)
 
 The server is a child process with its data in a temporary folder. It is stopped also when the body raises.
+`KafkaServer` is the newest Kafka, one KRaft node; `ZooKeeperKafkaServer` the last one that still knows ZooKeeper,
+the record formats v0 and v1, and every request since Kafka 0.8.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from types import TracebackType
 SUPPORT = Path(__file__).resolve().parent
 CACHE = SUPPORT.parent.parent / ".cache" / "kafka"
 DEFAULT_VERSION = "4.3.1"
+# The last one with ZooKeeper and the old record formats.
+ZOOKEEPER_VERSION = "3.9.1"
 START_DEADLINE_S = 90.0
 
 
@@ -65,6 +69,11 @@ def free_ports(count: int) -> list[int]:
         return [s.getsockname()[1] for s in sockets]
 
 
+def write_properties(path: Path, properties: Mapping[str, str]) -> None:
+    """A file as `java.util.Properties` reads it."""
+    path.write_text("".join(f"{k}={v}\n" for k, v in properties.items()))
+
+
 class KafkaServer:
     """One combined KRaft node (controller and broker).
 
@@ -80,17 +89,14 @@ class KafkaServer:
         self.version = version
         self._heap = heap
         self._dir = Path(tempfile.mkdtemp(prefix="samsarrow-kafka-"))
-        self._port, self._controller_port = free_ports(2)
+        # The other port is the controller's, or ZooKeeper's.
+        self._port, self._other_port = free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
         self.log_path = self._dir / "server.out"
         self.data_dir = self._dir / "data"
         self._properties = {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{self._controller_port}",
+            **self._role(),
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
-            "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.data_dir),
             "num.partitions": "1",
             "auto.create.topics.enable": "false",
@@ -106,13 +112,25 @@ class KafkaServer:
             **(properties or {}),
         }
 
+    def _role(self) -> dict[str, str]:
+        """The settings that make it what it is."""
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._other_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{self._other_port}",
+            "controller.listener.names": "CONTROLLER",
+        }
+
     @property
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self._port}"
 
     def java(self, main: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
-        """The command line that runs a class of this Kafka."""
+        """The command line that runs a class of this Kafka, or a `.java` file on its class path."""
         logging = f"-Dlog4j2.configurationFile={SUPPORT / 'log4j2.properties'}"
+        if self.version.startswith("3."):
+            logging = f"-Dlog4j.configuration=file:{SUPPORT / 'log4j.properties'}"
         return ["java", "-XX:+UseSerialGC", *jvm, logging, "-cp", classpath(self.version), main, *arguments]
 
     def tool(
@@ -127,20 +145,21 @@ class KafkaServer:
         return done
 
     def start(self) -> None:
-        """Formats the storage at the first start, then waits until the broker answers."""
+        """Prepares its storage at the first start, then waits until the broker answers."""
         config = self._dir / "server.properties"
         if not config.exists():
-            config.write_text("".join(f"{k}={v}\n" for k, v in self._properties.items()))
-            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            self.tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config))
-        with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                self.java("kafka.Kafka", str(config), jvm=[f"-Xmx{self._heap}"]),
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            write_properties(config, self._properties)
+            self._prepare(config)
+        self._process = self._spawn(self.java("kafka.Kafka", str(config), jvm=[f"-Xmx{self._heap}"]))
         self._wait_until_ready()
+
+    def _prepare(self, config: Path) -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config))
+
+    def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
+        with self.log_path.open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_DEADLINE_S
@@ -204,3 +223,49 @@ class KafkaServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.discard()
+
+
+class ZooKeeperKafkaServer(KafkaServer):
+    """One broker of the old kind with a ZooKeeper of its own.
+
+    It stores a topic in the record format that the topic's `message.format.version` names: v0 with `0.9.0`, v1 with
+    `0.10.0`, v2 else. A protocol version before 3.0 keeps it from ignoring that.
+    """
+
+    def __init__(self, properties: Mapping[str, str] | None = None, heap: str = "512m") -> None:
+        super().__init__(ZOOKEEPER_VERSION, properties, heap)
+        self._zookeeper: subprocess.Popen[bytes] | None = None
+
+    def _role(self) -> dict[str, str]:
+        return {
+            "broker.id": "1",
+            "zookeeper.connect": f"127.0.0.1:{self._other_port}",
+            "zookeeper.connection.timeout.ms": "60000",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
+            "inter.broker.protocol.version": "2.8",
+            # Records of long ago, on purpose.
+            "log.message.timestamp.before.max.ms": "9223372036854775807",
+        }
+
+    def _prepare(self, config: Path) -> None:
+        """Starts ZooKeeper, which stays until `discard`; the broker waits for it."""
+        properties = config.with_name("zookeeper.properties")
+        write_properties(
+            properties,
+            {
+                "dataDir": str(self._dir / "zookeeper"),
+                "clientPort": str(self._other_port),
+                "clientPortAddress": "127.0.0.1",
+                "admin.enableServer": "false",
+            },
+        )
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        self._zookeeper = self._spawn(self.java(main, str(properties), jvm=["-Xmx128m"]))
+
+    def discard(self) -> None:
+        """Ends the broker and its ZooKeeper and removes their folder."""
+        zookeeper, self._zookeeper = self._zookeeper, None
+        if zookeeper is not None:
+            zookeeper.kill()
+            zookeeper.wait()
+        super().discard()

@@ -1,0 +1,214 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Future;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AlterConfigOp;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * Apache Kafka's own clients, driven from outside: each line of standard input is a command as JSON, each line of
+ * standard output its answer, {"ok": ...} or {"error": "..."}. Bytes are base64, a missing timestamp is null.
+ */
+public class Peer {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final Duration PATIENCE = Duration.ofSeconds(60);
+    private static final Map<String, KafkaProducer<byte[], byte[]>> PRODUCERS = new HashMap<>();
+
+    public static void main(String[] arguments) throws Exception {
+        PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            ObjectNode answer = JSON.createObjectNode();
+            try {
+                answer.set("ok", run(JSON.readTree(line)));
+            } catch (Exception error) {
+                answer.put("error", error.toString());
+            }
+            out.println(JSON.writeValueAsString(answer));
+        }
+        PRODUCERS.values().forEach(producer -> producer.close(Duration.ZERO));
+    }
+
+    private static JsonNode run(JsonNode command) throws Exception {
+        switch (command.get("op").asText()) {
+            case "configure": return configure(command);
+            case "ends": return ends(command);
+            case "read": return read(command);
+            case "open": return open(command);
+            case "send": return send(command);
+            default: return control(command);
+        }
+    }
+
+    /** Sets configs of a topic. */
+    private static JsonNode configure(JsonNode command) throws Exception {
+        List<AlterConfigOp> changes = new ArrayList<>();
+        strings(command.get("configs")).forEach(
+            (name, value) -> changes.add(new AlterConfigOp(new ConfigEntry(name, (String) value), AlterConfigOp.OpType.SET)));
+        ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, command.get("topic").asText());
+        try (Admin admin = Admin.create(strings(command.get("config")))) {
+            admin.incrementalAlterConfigs(Map.of(topic, changes)).all().get();
+        }
+        return JSON.nullNode();
+    }
+
+    /** Makes a producer that stays open under a name. */
+    private static JsonNode open(JsonNode command) {
+        Map<String, Object> config = strings(command.get("config"));
+        PRODUCERS.put(
+            command.get("name").asText(),
+            new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer()));
+        return JSON.nullNode();
+    }
+
+    /** What a producer does besides sending. */
+    private static JsonNode control(JsonNode command) {
+        KafkaProducer<byte[], byte[]> producer = PRODUCERS.get(command.get("name").asText());
+        switch (command.get("op").asText()) {
+            case "init": producer.initTransactions(); break;
+            case "begin": producer.beginTransaction(); break;
+            case "commit": producer.commitTransaction(); break;
+            case "abort": producer.abortTransaction(); break;
+            case "close": PRODUCERS.remove(command.get("name").asText()).close(); break;
+            default: throw new IllegalArgumentException("unknown op " + command.get("op"));
+        }
+        return JSON.nullNode();
+    }
+
+    /** Sends [key, value, headers, timestamp] each, waits for all, answers their offsets. */
+    private static JsonNode send(JsonNode command) throws Exception {
+        KafkaProducer<byte[], byte[]> producer = PRODUCERS.get(command.get("name").asText());
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        for (JsonNode r : command.get("records")) {
+            Long timestamp = r.get(3).isNull() ? null : r.get(3).asLong();
+            ProducerRecord<byte[], byte[]> record = new ProducerRecord<>(
+                command.get("topic").asText(), command.get("partition").asInt(), timestamp, bytes(r.get(0)), bytes(r.get(1)));
+            for (JsonNode header : r.get(2)) {
+                record.headers().add(header.get(0).asText(), bytes(header.get(1)));
+            }
+            sent.add(producer.send(record));
+        }
+        producer.flush();
+        ArrayNode offsets = JSON.createArrayNode();
+        for (Future<RecordMetadata> each : sent) {
+            offsets.add(each.get().offset());
+        }
+        return offsets;
+    }
+
+    /** The ends of partitions, as the isolation level of the config sees them. */
+    private static JsonNode ends(JsonNode command) {
+        ArrayNode answer = JSON.createArrayNode();
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command)) {
+            List<TopicPartition> partitions = partitions(command);
+            Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
+            partitions.forEach(tp -> answer.add(ends.get(tp)));
+        }
+        return answer;
+    }
+
+    /**
+     * Reads partitions from the beginning until the positions are "until": for each poll that moved anything its records,
+     * [partition, offset, timestamp, timestamp type, key, value, headers], and the positions after it.
+     */
+    private static JsonNode read(JsonNode command) {
+        ArrayNode polls = JSON.createArrayNode();
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command)) {
+            List<TopicPartition> partitions = partitions(command);
+            consumer.assign(partitions);
+            consumer.seekToBeginning(partitions);
+            JsonNode until = command.get("until");
+            long deadline = System.nanoTime() + PATIENCE.toNanos();
+            ArrayNode before = positions(consumer, partitions);
+            while (!reached(before, until)) {
+                ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(200));
+                ArrayNode after = positions(consumer, partitions);
+                if (!records.isEmpty() || !after.equals(before)) {
+                    ObjectNode poll = polls.addObject();
+                    ArrayNode rows = poll.putArray("records");
+                    records.forEach(record -> rows.add(row(record)));
+                    poll.set("positions", after);
+                }
+                before = after;
+                if (System.nanoTime() > deadline) {
+                    throw new IllegalStateException("stalled at " + after + " of " + until);
+                }
+            }
+        }
+        return polls;
+    }
+
+    private static boolean reached(ArrayNode positions, JsonNode until) {
+        for (int i = 0; i < positions.size(); i++) {
+            if (positions.get(i).asLong() < until.get(i).asLong()) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private static ArrayNode positions(KafkaConsumer<byte[], byte[]> consumer, List<TopicPartition> partitions) {
+        ArrayNode positions = JSON.createArrayNode();
+        partitions.forEach(tp -> positions.add(consumer.position(tp)));
+        return positions;
+    }
+
+    private static ArrayNode row(ConsumerRecord<byte[], byte[]> record) {
+        ArrayNode row = JSON.createArrayNode();
+        row.add(record.partition()).add(record.offset());
+        row.add(record.timestamp() < 0 ? null : record.timestamp()).add(record.timestampType().id);
+        row.add(record.key()).add(record.value());
+        ArrayNode headers = row.addArray();
+        for (Header header : record.headers()) {
+            headers.addArray().add(header.key()).add(header.value());
+        }
+        return row;
+    }
+
+    private static KafkaConsumer<byte[], byte[]> consumer(JsonNode command) {
+        Map<String, Object> config = strings(command.get("config"));
+        config.put("enable.auto.commit", "false");
+        config.put("auto.offset.reset", "none");
+        return new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    private static List<TopicPartition> partitions(JsonNode command) {
+        List<TopicPartition> partitions = new ArrayList<>();
+        for (JsonNode partition : command.get("partitions")) {
+            partitions.add(new TopicPartition(command.get("topic").asText(), partition.asInt()));
+        }
+        return partitions;
+    }
+
+    private static Map<String, Object> strings(JsonNode node) {
+        Map<String, Object> map = new HashMap<>();
+        node.fields().forEachRemaining(field -> map.put(field.getKey(), field.getValue().asText()));
+        return map;
+    }
+
+    private static byte[] bytes(JsonNode node) throws Exception {
+        return node.isNull() ? null : node.binaryValue();
+    }
+}

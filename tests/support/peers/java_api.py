@@ -1,0 +1,115 @@
+"""Apache Kafka's Java clients, all bytes and every option, through `java/Peer.java`.
+
+One JVM answers many calls; it ends with the `with` block.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from support.kafka import SUPPORT, KafkaServer
+
+from . import Received, Sent
+
+
+class JavaError(RuntimeError):
+    """A Java client threw; the text is the exception's."""
+
+
+@dataclass(frozen=True)
+class Poll:
+    """What one `poll` gave, as (partition, record), and the positions after it in the order of the partitions."""
+
+    records: tuple[tuple[int, Received], ...]
+    positions: tuple[int, ...]
+
+
+class JavaPeer:
+    """Producers and consumers of the version of `server`, which they talk to."""
+
+    def __init__(self, server: KafkaServer) -> None:
+        self._server = server
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self._process = subprocess.Popen(
+            server.java(str(SUPPORT / "java" / "Peer.java"), jvm=["-Xmx256m", "-XX:TieredStopAtLevel=1"]),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True,
+        )  # fmt: skip
+
+    def __enter__(self) -> JavaPeer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._errors.close()
+
+    def call(self, op: str, *, config: Mapping[str, str] | None = None, **arguments: object) -> Any:
+        """Runs one command of `Peer.java`."""
+        command = {"op": op, "config": {"bootstrap.servers": self._server.bootstrap_servers, **(config or {})}}
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps({**command, **arguments}).encode() + b"\n")
+        stdin.flush()
+        line = stdout.readline()
+        if not line:
+            self._errors.seek(0)
+            raise JavaError(f"Peer.java ended during {op}:\n{self._errors.read().decode(errors='replace')}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise JavaError(f"{op}: {answer['error']}")
+        return answer["ok"]
+
+    def open(self, name: str, **config: str) -> None:
+        """A producer that `call(..., name=name)` and `send` use."""
+        self.call("open", name=name, config={k.replace("_", "."): v for k, v in config.items()})
+
+    def send(self, name: str, topic: str, records: Sequence[Sent], partition: int = 0) -> list[int]:
+        """Sends in one go, waits for all; the offsets."""
+        rows = [[_text(r.key), _text(r.value), [[k, _text(v)] for k, v in r.headers], r.timestamp] for r in records]
+        return self.call("send", name=name, topic=topic, partition=partition, records=rows)  # type: ignore[no-any-return]
+
+    def produce(self, topic: str, codec: str, records: Sequence[Sent], partition: int = 0) -> None:
+        """Sends all records with a producer of their own; not idempotent, as the old formats cannot be."""
+        self.open("produce", compression_type=codec, linger_ms="50", enable_idempotence="false")
+        try:
+            self.send("produce", topic, records, partition)
+        finally:
+            self.call("close", name="produce")
+
+    def ends(self, topic: str, partitions: Sequence[int], **config: str) -> list[int]:
+        dotted = {k.replace("_", "."): v for k, v in config.items()}
+        return self.call("ends", topic=topic, partitions=list(partitions), config=dotted)  # type: ignore[no-any-return]
+
+    def polls(self, topic: str, partitions: Sequence[int], until: Sequence[int], **config: str) -> list[Poll]:
+        """Reads from the beginning until the positions have reached `until`."""
+        dotted = {k.replace("_", "."): v for k, v in config.items()}
+        polls = self.call("read", topic=topic, partitions=list(partitions), until=list(until), config=dotted)
+        return [Poll(tuple((r[0], _received(r)) for r in poll["records"]), tuple(poll["positions"])) for poll in polls]
+
+    def consume(self, topic: str, count: int, partition: int = 0) -> list[Received]:
+        """The first `count` records, which must be at offsets without holes."""
+        polls = self.polls(topic, [partition], [count])
+        return [record for poll in polls for _, record in poll.records]
+
+
+def _received(row: list[Any]) -> Received:
+    _, offset, timestamp, _, key, value, headers = row
+    return Received(offset, timestamp, _data(key), _data(value), tuple((k, _data(v)) for k, v in headers))
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def _data(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
