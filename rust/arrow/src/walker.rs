@@ -81,6 +81,9 @@ impl<C: ValueColumn> Walker<C> {
         while let Some(batch) = iter.next() {
             let batch = batch?;
             let header = &batch.header;
+            if let magic @ (0 | 1) = header.magic {
+                return Err(batch.error(BatchErrorKind::OldMagic { magic }).into());
+            }
             if header.next_offset() <= window.from_offset {
                 appended.consumed = iter.position();
                 continue;

@@ -1,4 +1,5 @@
 //! What can be wrong with a batch.
+use super::legacy::LegacyError;
 use super::records::RecordError;
 use crate::compression::CompressionError;
 
@@ -25,6 +26,9 @@ pub enum BatchErrorKind {
         /// The length field.
         length: i32,
     },
+    /// A message of the formats v0 and v1 breaks their rules.
+    #[error("{0}; the data is corrupt")]
+    Legacy(#[from] LegacyError),
     /// A message of a format before Kafka 0.11.
     #[error(
         "message format with magic {magic} (from before Kafka 0.11) is not supported; let the broker convert it by \
@@ -41,7 +45,7 @@ pub enum BatchErrorKind {
         magic: i8,
     },
     /// The checksum differs.
-    #[error("CRC-32C is {actual:#010x}, the header says {expected:#010x}; the data is corrupt")]
+    #[error("the checksum is {actual:#010x}, the header says {expected:#010x}; the data is corrupt")]
     Crc {
         /// The checksum in the header.
         expected: u32,

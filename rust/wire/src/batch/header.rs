@@ -1,6 +1,6 @@
-//! The 61-byte header of a record batch.
+//! The header of a record batch, and what stands for it in the formats before batches.
 use super::error::BatchErrorKind;
-use crate::crc::crc32c;
+use crate::crc::{crc32, crc32c};
 
 /// Bytes of a batch before its first record.
 pub const HEADER_LEN: usize = 61;
@@ -9,8 +9,16 @@ pub(crate) const LENGTH_END: usize = 12;
 pub(crate) const MAGIC_AT: usize = 16;
 /// The smallest length field of a v2 batch.
 pub(crate) const MIN_LENGTH: i32 = (HEADER_LEN - LENGTH_END) as i32;
-/// The smallest length field of a message of any format.
+/// The smallest length field of a message of any format, which is that of v0.
 pub(crate) const MIN_LEGACY_LENGTH: i32 = 14;
+/// The smallest length field of a v1 message.
+pub(crate) const MIN_V1_LENGTH: i32 = 22;
+/// Bytes of a v0 message, from its offset on, before the length of its key.
+pub(crate) const V0_FIXED_LEN: usize = 18;
+/// The same for v1, which adds the timestamp.
+pub(crate) const V1_FIXED_LEN: usize = 26;
+/// What the checksum of a v0 or v1 message covers begins here, and ends with the message.
+pub(crate) const LEGACY_CRC_END: usize = MAGIC_AT;
 pub(crate) const CRC_AT: usize = 17;
 /// The checksum covers everything from here on.
 pub(crate) const ATTRIBUTES_AT: usize = 21;
@@ -40,7 +48,12 @@ impl TimestampType {
     }
 }
 
-/// The header of a v2 batch; names are Kafka's own.
+/// The header of a batch; names are Kafka's own.
+///
+/// For a message of the formats v0 and v1 it is made up from the message: the base offset is the message's offset, the
+/// last offset delta is 0, epoch, producer and sequence are -1. A compressed message wraps others, the last of which
+/// has (in v1: brings to) the wrapper's offset, so that [`next_offset`](Self::next_offset) holds for all formats; its
+/// first offset and their number are only known once it is decompressed, see [`is_wrapper`](Self::is_wrapper).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchHeader {
     /// Offset of the first record when the batch was written.
@@ -49,9 +62,9 @@ pub struct BatchHeader {
     pub batch_length: i32,
     /// Epoch of the leader that appended the batch, -1 before that.
     pub partition_leader_epoch: i32,
-    /// 2.
+    /// The format: 2, or 0 and 1 for what was there before Kafka 0.11.
     pub magic: i8,
-    /// CRC-32C of everything from the attributes on.
+    /// CRC-32C of everything from the attributes on; in v0 and v1 CRC-32 (IEEE) of everything from the magic on.
     pub crc: u32,
     /// Codec, timestamp type and flags.
     pub attributes: i16,
@@ -67,13 +80,16 @@ pub struct BatchHeader {
     pub producer_epoch: i16,
     /// Sequence number of the first record, -1 without idempotence.
     pub base_sequence: i32,
-    /// Number of records left in the batch.
+    /// Number of records left in the batch; -1 for a wrapper, whose header does not tell.
     pub record_count: i32,
 }
 
 impl BatchHeader {
-    /// Reads the header at the start of `bytes`; magic and length are taken as they are.
+    /// Reads the header at the start of `bytes`, of any format; magic and length are taken as they are.
     pub fn parse(bytes: &[u8]) -> Result<BatchHeader, BatchErrorKind> {
+        if let Some(&magic @ (0 | 1)) = bytes.get(MAGIC_AT) {
+            return BatchHeader::parse_legacy(bytes, magic as i8);
+        }
         let Some(head) = bytes.first_chunk::<HEADER_LEN>() else {
             return Err(BatchErrorKind::Length { length: bytes.len() as i32 - LENGTH_END as i32 });
         };
@@ -97,6 +113,33 @@ impl BatchHeader {
             return Err(BatchErrorKind::Offsets { last_offset_delta: last });
         }
         Ok(header)
+    }
+
+    fn parse_legacy(bytes: &[u8], magic: i8) -> Result<BatchHeader, BatchErrorKind> {
+        let short = || BatchErrorKind::Length { length: bytes.len() as i32 - LENGTH_END as i32 };
+        let head = bytes.first_chunk::<V0_FIXED_LEN>().ok_or_else(short)?;
+        let mut attributes = i16::from(head[17]) & CODEC_BITS;
+        let mut timestamp = -1;
+        if magic == 1 {
+            attributes |= i16::from(head[17]) & TIMESTAMP_TYPE_BIT;
+            let head = bytes.first_chunk::<V1_FIXED_LEN>().ok_or_else(short)?;
+            timestamp = i64::from_be_bytes(field(head, 18));
+        }
+        Ok(BatchHeader {
+            base_offset: i64::from_be_bytes(field(head, 0)),
+            batch_length: i32::from_be_bytes(field(head, 8)),
+            partition_leader_epoch: -1,
+            magic,
+            crc: u32::from_be_bytes(field(head, 12)),
+            attributes,
+            last_offset_delta: 0,
+            base_timestamp: timestamp,
+            max_timestamp: timestamp,
+            producer_id: -1,
+            producer_epoch: -1,
+            base_sequence: -1,
+            record_count: if attributes & CODEC_BITS == 0 { 1 } else { -1 },
+        })
     }
 
     /// Writes the header over the first [`HEADER_LEN`] bytes of `out`.
@@ -125,6 +168,11 @@ impl BatchHeader {
     /// The offset of the last record when the batch was written.
     pub fn last_offset(&self) -> i64 {
         self.base_offset.saturating_add(i64::from(self.last_offset_delta))
+    }
+
+    /// Whether this is a v0 or v1 message that holds others, compressed.
+    pub fn is_wrapper(&self) -> bool {
+        self.magic < 2 && self.codec_id() != 0
     }
 
     /// The codec bits of the attributes.
@@ -173,12 +221,15 @@ pub(crate) fn offset_and_length(prefix: &[u8; LENGTH_END]) -> (i64, i32) {
     (i64::from_be_bytes([o0, o1, o2, o3, o4, o5, o6, o7]), i32::from_be_bytes([l0, l1, l2, l3]))
 }
 
-/// The checksum that belongs into the header of `batch`; 0 for fewer bytes than a header.
+/// The checksum that belongs into the header of `batch`, of any format; 0 for fewer bytes than a header.
 pub(crate) fn compute_crc(batch: &[u8]) -> u32 {
-    batch.get(ATTRIBUTES_AT..).map_or(0, crc32c)
+    match batch.get(MAGIC_AT) {
+        Some(0 | 1) => batch.get(LEGACY_CRC_END..).map_or(0, crc32),
+        _ => batch.get(ATTRIBUTES_AT..).map_or(0, crc32c),
+    }
 }
 
-fn field<const N: usize>(head: &[u8; HEADER_LEN], at: usize) -> [u8; N] {
+fn field<const N: usize, const HEAD: usize>(head: &[u8; HEAD], at: usize) -> [u8; N] {
     let mut out = [0; N];
     // Constant offsets within a fixed array: the copy below can never fall short.
     if let Some(bytes) = head.get(at..at + N) {

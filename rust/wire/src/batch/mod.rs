@@ -1,12 +1,14 @@
-//! Record batches, format v2 (magic 2), in both directions.
+//! Record batches, format v2 (magic 2), and the messages of v0 and v1 before them, in both directions.
 //!
-//! [`batches`] cuts the bytes of one partition into [`Batch`]es; [`records::walk`] visits the records of one of them
-//! in a single pass; [`encode::BatchBuilder`] goes the other way.
+//! [`batches`] cuts the bytes of one partition into [`Batch`]es, whatever their formats: the magic byte tells.
+//! [`records::walk`] visits the records of a v2 batch in a single pass, [`legacy`] reads those of the others;
+//! [`encode::BatchBuilder`] goes the other way.
 mod block;
 pub mod control;
 pub mod encode;
 mod error;
 pub mod header;
+pub mod legacy;
 pub mod records;
 
 use bytes::Bytes;
@@ -18,9 +20,9 @@ pub use error::{BatchError, BatchErrorKind};
 pub use header::{BatchHeader, HEADER_LEN, TimestampType};
 pub use records::{Headers, RawRecord, RecordError, RecordVisitor, walk, walk_blocks};
 
-use header::{LENGTH_END, MAGIC_AT, MIN_LEGACY_LENGTH, MIN_LENGTH};
+use header::{LENGTH_END, MAGIC_AT, MIN_LEGACY_LENGTH, MIN_LENGTH, MIN_V1_LENGTH};
 
-/// One complete batch of the wire: its header and all of its bytes.
+/// One complete batch of the wire, or one message of the formats v0 and v1: its header and all of its bytes.
 #[derive(Debug, Clone)]
 pub struct Batch {
     /// The parsed header.
@@ -36,12 +38,13 @@ impl Batch {
         &self.bytes
     }
 
-    /// The records as they lie on the wire: compressed if the header says so.
+    /// The records of a v2 batch as they lie on the wire: compressed if the header says so. Those of the formats before
+    /// are for [`legacy`] to find.
     pub fn payload(&self) -> Bytes {
-        self.bytes.slice(HEADER_LEN..)
+        self.bytes.slice(HEADER_LEN.min(self.bytes.len())..)
     }
 
-    /// Compares the CRC-32C of the batch with the one in its header.
+    /// Compares the checksum of the batch with the one in its header.
     pub fn check_crc(&self) -> Result<(), BatchError> {
         let actual = header::compute_crc(&self.bytes);
         if actual == self.header.crc {
@@ -101,10 +104,9 @@ impl Batches {
         match magic {
             None => {}
             Some(0..=2) if size > rest.len() => {}
-            // The formats before 0.11 take their turn here, by magic byte.
-            Some(magic @ (0 | 1)) => return fail(BatchErrorKind::OldMagic { magic }),
+            Some(1) if length < MIN_V1_LENGTH => return fail(BatchErrorKind::Length { length }),
             Some(2) if length < MIN_LENGTH => return fail(BatchErrorKind::Length { length }),
-            Some(2) => {
+            Some(0..=2) => {
                 let bytes = self.data.slice(position..position + size);
                 let header = match BatchHeader::parse(&bytes) {
                     Ok(header) => header,
