@@ -109,6 +109,8 @@ class KafkaServer:
             "log.segment.bytes": "1073741824",
             # Tests write records of long ago: none may be deleted for its age while a test reads it.
             "log.retention.ms": "-1",
+            # Compaction as soon as there is something to compact.
+            "log.cleaner.backoff.ms": "100",
             **(properties or {}),
         }
 

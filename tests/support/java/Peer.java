@@ -76,10 +76,13 @@ public class Peer {
 
     /** Makes a producer that stays open under a name. */
     private static JsonNode open(JsonNode command) {
-        Map<String, Object> config = strings(command.get("config"));
+        String name = command.get("name").asText();
+        if (PRODUCERS.containsKey(name)) {
+            throw new IllegalStateException("there is a producer " + name + " already");
+        }
         PRODUCERS.put(
-            command.get("name").asText(),
-            new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer()));
+            name,
+            new KafkaProducer<>(strings(command.get("config")), new ByteArraySerializer(), new ByteArraySerializer()));
         return JSON.nullNode();
     }
 

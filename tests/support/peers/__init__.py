@@ -20,10 +20,18 @@ class Sent:
 
 @dataclass(frozen=True)
 class Received:
-    """What a consumer says it read; timestamps in milliseconds."""
+    """What a consumer says it read; timestamps in milliseconds, None where there is none."""
 
     offset: int
-    timestamp: int
+    timestamp: int | None
     key: bytes | None
     value: bytes | None
     headers: Headers = ()
+
+
+@dataclass(frozen=True)
+class Poll:
+    """What one `poll` gave, as (partition, record), and the positions after it in the order of the partitions."""
+
+    records: tuple[tuple[int, Received], ...]
+    positions: tuple[int, ...]

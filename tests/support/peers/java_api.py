@@ -10,25 +10,16 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from support.kafka import SUPPORT, KafkaServer
 
-from . import Received, Sent
+from . import Poll, Received, Sent
 
 
 class JavaError(RuntimeError):
     """A Java client threw; the text is the exception's."""
-
-
-@dataclass(frozen=True)
-class Poll:
-    """What one `poll` gave, as (partition, record), and the positions after it in the order of the partitions."""
-
-    records: tuple[tuple[int, Received], ...]
-    positions: tuple[int, ...]
 
 
 class JavaPeer:

@@ -1,10 +1,13 @@
 """samsarrow, Arrow batch by Arrow batch."""
 
+import time
+from collections.abc import Iterator, Sequence
+
 import pyarrow as pa
 
 from samsarrow import Consumer, Producer, TopicPartition
 
-from . import Received, Sent
+from . import Poll, Received, Sent
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -31,14 +34,31 @@ def consume(bootstrap: str, topic: str, count: int) -> list[Received]:
             batches.append(consumer.poll(1.0))
             if sum(b.num_rows for b in batches) >= count:
                 break
-    table = pa.Table.from_batches(batches).drop_columns(["topic"])
-    return [
-        Received(
-            row["offset"],
-            int(row["timestamp"].timestamp() * 1000),
-            row["key"],
-            row["value"],
-            tuple((h["key"], h["value"]) for h in row["headers"]),
-        )
-        for row in table.to_pylist()
-    ]
+    return [record for batch in batches for _, record in _records(batch)]
+
+
+def polls(bootstrap: str, topic: str, partitions: Sequence[int], until: Sequence[int], **options: object) -> list[Poll]:
+    """Reads from the beginning until the positions have reached `until`; every poll that moved anything."""
+    assigned = [TopicPartition(topic, p) for p in partitions]
+    found = []
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="none", include_headers=True, **options) as consumer:
+        consumer.assign(assigned)
+        consumer.seek_to_beginning()
+        before = tuple(consumer.position(tp) for tp in assigned)
+        deadline = time.monotonic() + 60
+        while any(position < end for position, end in zip(before, until, strict=True)):
+            assert time.monotonic() < deadline, f"stalled at {before} of {until}"
+            batch = consumer.poll(0.2)
+            after = tuple(consumer.position(tp) for tp in assigned)
+            if batch.num_rows or after != before:
+                found.append(Poll(tuple(_records(batch)), after))
+            before = after
+    return found
+
+
+def _records(batch: pa.RecordBatch) -> Iterator[tuple[int, Received]]:
+    batch = batch.drop_columns(["topic"])
+    times = batch.column("timestamp").cast(pa.int64()).to_pylist()
+    for row, timestamp in zip(batch.to_pylist(), times, strict=True):
+        headers = tuple((h["key"], h["value"]) for h in row["headers"])
+        yield row["partition"], Received(row["offset"], timestamp, row["key"], row["value"], headers)

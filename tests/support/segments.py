@@ -1,0 +1,45 @@
+"""What a broker has on disk: the heads of the batches in `.log` files, read by hand so that no client is believed."""
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One batch of format v2, or one message, perhaps a wrapper, of v0 or v1."""
+
+    magic: int
+    offset: int
+    last_offset: int
+    codec: str
+    records: int
+    control: bool = False
+    producer_id: int = -1
+
+
+def stored(segments: Iterable[Path]) -> Iterator[Stored]:
+    """All batches, in order."""
+    for path in segments:
+        data = path.read_bytes()
+        at = 0
+        while at + 17 <= len(data):
+            offset, size = struct.unpack_from(">qi", data, at)
+            magic = data[at + 16]
+            # A segment may be preallocated.
+            if size <= 0:
+                break
+            if magic < 2:
+                yield Stored(magic, offset, offset, CODECS[data[at + 17] & 7], 1)
+            else:
+                attributes, delta = struct.unpack_from(">hi", data, at + 21)
+                producer_id, records = (
+                    struct.unpack_from(">q", data, at + 43)[0],
+                    struct.unpack_from(">i", data, at + 57)[0],
+                )
+                codec, control = CODECS[attributes & 7], bool(attributes & 0x20)
+                yield Stored(magic, offset, offset + delta, codec, records, control, producer_id)
+            at += 12 + size
