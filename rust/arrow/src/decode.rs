@@ -5,6 +5,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
 use bytes::Bytes;
 use samsarrow_wire::batch::{AbortedTransactions, BatchError};
+use samsarrow_wire::compression::Limits;
 
 use crate::layout::Layout;
 use crate::layout::binary::BinaryColumn;
@@ -27,6 +28,9 @@ pub struct DecodeOptions {
     pub check_crcs: bool,
     /// The most bytes that one batch may decompress to.
     pub max_decompressed_bytes: usize,
+    /// The most bytes that one batch may decompress to for each of its compressed bytes, 0 for any number; only
+    /// batches that decompress to more than 64 MiB are held to it.
+    pub max_decompressed_ratio: usize,
     /// The most bytes of decompressed records per finished batch, after which [`Appended::full`] is set. At most
     /// 2 GiB, what Arrow's offsets can address.
     pub max_bytes: usize,
@@ -40,13 +44,20 @@ impl Default for DecodeOptions {
             include_leader_epoch: false,
             include_control: false,
             check_crcs: true,
-            max_decompressed_bytes: 256 * 1024 * 1024,
+            max_decompressed_bytes: Limits::MAX_BYTES,
+            max_decompressed_ratio: Limits::MAX_RATIO,
             max_bytes: i32::MAX as usize,
         }
     }
 }
 
 impl DecodeOptions {
+    /// How far one batch may expand: also no further than Arrow's offsets can address.
+    pub(crate) fn limits(&self) -> Limits {
+        let max_bytes = self.max_decompressed_bytes.min(i32::MAX as usize);
+        Limits { max_bytes, max_ratio: self.max_decompressed_ratio, ..Limits::default() }
+    }
+
     /// The schema of what is decoded with these options.
     pub fn schema(&self) -> SchemaRef {
         batch_schema(&SchemaOptions {

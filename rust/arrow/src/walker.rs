@@ -183,10 +183,10 @@ impl<C: ValueColumn> Walker<C> {
     }
 
     fn decompress(&mut self, batch: &Batch, codec: Codec, out: &mut Vec<u8>) -> Result<(), BatchError> {
-        let cap = self.options.max_decompressed_bytes.min(i32::MAX as usize);
+        let limits = self.options.limits();
         out.clear();
         self.decompressor
-            .decompress(codec, batch.bytes().get(HEADER_LEN..).unwrap_or_default(), out, cap)
+            .decompress(codec, batch.bytes().get(HEADER_LEN..).unwrap_or_default(), out, limits)
             .map_err(|e| batch.error(BatchErrorKind::Decompress(e)))
     }
 

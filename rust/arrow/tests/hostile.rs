@@ -177,3 +177,27 @@ proptest! {
         decode_all_ways(data);
     }
 }
+
+/// Far more than any honest batch holds, out of a few kilobytes: refused although it is below the absolute cap.
+#[test]
+fn a_bomb_is_refused_for_its_ratio() {
+    let value = BinaryArray::from_iter_values([vec![0; 100 << 20]]);
+    let table = RecordBatch::try_from_iter([("value", Arc::new(value) as ArrayRef)]).unwrap();
+    let options = EncodeOptions { codec: Codec::Zstd, ..EncodeOptions::default() };
+    let bomb = Bytes::from(encode_batches(&table, &Columns::default(), &options).unwrap());
+    drop(table);
+    for layout in [Layout::Binary, Layout::View] {
+        let decode = |max_decompressed_ratio| {
+            decode_batches(bomb.clone(), DecodeOptions { layout, max_decompressed_ratio, ..DecodeOptions::default() })
+        };
+        let used = peak(|| {
+            let error = decode(DecodeOptions::default().max_decompressed_ratio).unwrap_err().to_string();
+            assert!(error.contains("over 2000 to 1") && error.contains("max.decompressed.ratio"), "{error}");
+        });
+        // 64 MiB and the buffer that grew into them.
+        assert!(used < 100 << 20, "{used} bytes ({layout:?})");
+        for allowed in [0, 100_000] {
+            assert_eq!(decode(allowed).unwrap().num_rows(), 1, "{layout:?}");
+        }
+    }
+}

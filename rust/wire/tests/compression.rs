@@ -1,7 +1,7 @@
 //! Codecs: round trips, foreign framings, caps and damage.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 use proptest::prelude::*;
-use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Decompressor};
+use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Decompressor, Limits};
 
 const REAL: [Codec; 4] = [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
 
@@ -155,4 +155,71 @@ fn names_numbers_and_levels() {
     assert!(
         compress(Codec::Gzip, Some(9), &text(100_000)).len() <= compress(Codec::Gzip, Some(1), &text(100_000)).len()
     );
+}
+
+/// Several bytes of `codec` that decompress to `len` zeros.
+fn zeros(codec: Codec, len: usize) -> Vec<u8> {
+    compress(codec, None, &vec![0; len])
+}
+
+fn within(codec: Codec, input: &[u8], limits: Limits) -> Result<usize, CompressionError> {
+    let mut out = b"kept".to_vec();
+    Decompressor::new().decompress(codec, input, &mut out, limits)?;
+    Ok(out.len() - 4)
+}
+
+#[test]
+fn the_ratio_is_exact_and_small_data_is_free_of_it() {
+    for codec in REAL {
+        let len = 300_000;
+        let input = zeros(codec, len);
+        let enough = len.div_ceil(input.len());
+        let limits = |max_ratio, small| Limits { max_bytes: 1 << 20, max_ratio, small };
+        assert_eq!(within(codec, &input, limits(enough, 0)).unwrap(), len, "{codec:?}");
+        let cap = (enough - 1) * input.len();
+        let error = within(codec, &input, limits(enough - 1, 0)).unwrap_err();
+        assert_eq!(error, CompressionError::Ratio { codec, input: input.len(), cap, ratio: enough - 1 }, "{codec:?}");
+        assert!(error.to_string().contains("max.decompressed.ratio"), "{error}");
+        // As much as is small may come out of anything; a ratio of 0 is no bound.
+        assert_eq!(within(codec, &input, limits(1, len)).unwrap(), len, "{codec:?}");
+        assert_eq!(
+            within(codec, &input, limits(1, len - 1)).unwrap_err(),
+            CompressionError::Ratio { codec, input: input.len(), cap: len - 1, ratio: 1 }
+        );
+        assert_eq!(within(codec, &input, limits(0, 0)).unwrap(), len, "{codec:?}");
+        // Where both bounds are passed, the smaller one is named.
+        let tight = Limits { max_bytes: 1000, max_ratio: 2, small: 2000 };
+        assert_eq!(within(codec, &input, tight).unwrap_err(), CompressionError::TooLarge { codec, cap: 1000 });
+    }
+}
+
+#[test]
+fn the_ratio_holds_for_raw_snappy_and_for_every_frame_together() {
+    let raw = snap::raw::Encoder::new().compress_vec(&vec![0; 300_000]).unwrap();
+    let limits = Limits { max_bytes: 1 << 20, max_ratio: 5, small: 10_000 };
+    assert!(matches!(within(Codec::Snappy, &raw, limits), Err(CompressionError::Ratio { ratio: 5, .. })));
+    // Each frame alone would be small.
+    for codec in [Codec::Gzip, Codec::Lz4, Codec::Zstd] {
+        let frames = zeros(codec, 9000).repeat(20);
+        let error = within(codec, &frames, limits).unwrap_err();
+        assert!(matches!(error, CompressionError::Ratio { ratio: 5, .. }), "{codec:?}: {error}");
+    }
+}
+
+#[test]
+fn by_default_zeros_pass_and_a_bomb_does_not() {
+    for codec in REAL {
+        let input = zeros(codec, Limits::SMALL);
+        assert_eq!(within(codec, &input, Limits::default()).unwrap(), Limits::SMALL, "{codec:?}");
+    }
+    // What codecs other than zstd can do at all is allowed at any size.
+    for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4] {
+        let len = Limits::SMALL + (1 << 20);
+        assert_eq!(within(codec, &zeros(codec, len), Limits::default()).unwrap(), len, "{codec:?}");
+    }
+    let bomb = zeros(Codec::Zstd, 2 * Limits::SMALL);
+    let mut out = Vec::new();
+    let error = Decompressor::new().decompress(Codec::Zstd, &bomb, &mut out, Limits::default()).unwrap_err();
+    assert!(matches!(error, CompressionError::Ratio { ratio: Limits::MAX_RATIO, .. }), "{error}");
+    assert!(out.capacity() <= 2 * Limits::SMALL, "{} bytes", out.capacity());
 }

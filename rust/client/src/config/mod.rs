@@ -136,6 +136,8 @@ pub struct ConsumerOptions {
     pub check_crcs: bool,
     /// Of one batch.
     pub max_decompressed_bytes: usize,
+    /// Of one batch, 0 for any.
+    pub max_decompressed_ratio: usize,
     /// Of keys and values.
     pub layout: Layout,
     /// Whether there is such a column.

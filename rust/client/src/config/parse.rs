@@ -331,6 +331,7 @@ impl Values {
             max_poll_records: self.number("max.poll.records"),
             check_crcs: self.flag("check.crcs"),
             max_decompressed_bytes: self.number("max.decompressed.bytes"),
+            max_decompressed_ratio: self.number("max.decompressed.ratio"),
             layout: if self.text("layout") == "view" { Layout::View } else { Layout::Binary },
             include_headers: self.flag("include.headers"),
             include_leader_epoch: self.flag("include.leader.epoch"),

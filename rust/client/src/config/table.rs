@@ -109,6 +109,8 @@ options! {
         "Whether the CRC of every batch is checked.";
     "max.decompressed.bytes" C Kind::Int(1, MAX), "268435456",
         "The most that one compressed batch may expand to; more is an error.";
+    "max.decompressed.ratio" C Kind::Int(0, MAX), "2000",
+        "The most that each byte of a compressed batch may expand to, where the batch expands to more than 64 MiB; more is an error, 0 allows any. gzip, lz4 and snappy cannot reach the default.";
     "layout" C Kind::Choice(&["binary", "view"]), "binary",
         "How keys and values lie in memory: `binary` is a copy, `view` points into the fetched bytes (pyarrow's `filter`, `take` and `sort` refuse views).";
     "include.headers" C Kind::Bool, "false",

@@ -26,6 +26,7 @@ pub(crate) fn decode_options(options: &ConsumerOptions) -> DecodeOptions {
         include_control: false,
         check_crcs: options.check_crcs,
         max_decompressed_bytes: options.max_decompressed_bytes,
+        max_decompressed_ratio: options.max_decompressed_ratio,
         max_bytes: CHUNK_BYTES,
     }
 }

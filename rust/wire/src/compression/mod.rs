@@ -1,8 +1,11 @@
 //! Codecs of record batches, output capped.
 mod gzip;
+mod limits;
 mod lz4;
 mod snappy;
 mod zstd;
+
+pub use limits::Limits;
 
 /// A codec of record batches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -49,12 +52,28 @@ pub enum CompressionError {
         what: String,
     },
     /// The output would be larger than allowed.
-    #[error("{} data decompresses to more than the {cap} bytes allowed", codec.name())]
+    #[error("{} data decompresses to more than the {cap} bytes allowed (max.decompressed.bytes)", codec.name())]
     TooLarge {
         /// The codec.
         codec: Codec,
         /// What is allowed.
         cap: usize,
+    },
+    /// The output would be out of all proportion to the input.
+    #[error(
+        "{} data of {input} bytes decompresses to more than {cap} bytes, over {ratio} to 1: this looks like a \
+         decompression bomb (max.decompressed.ratio is the option that allows more)",
+        codec.name()
+    )]
+    Ratio {
+        /// The codec.
+        codec: Codec,
+        /// Bytes of compressed data.
+        input: usize,
+        /// What that allows.
+        cap: usize,
+        /// The most bytes out for one byte in.
+        ratio: usize,
     },
     /// The codec's library failed.
     #[error("{} failed: {what}", codec.name())]
@@ -194,7 +213,8 @@ impl Decompressor {
         self
     }
 
-    /// Appends the decompressed `input` to `out`, at most `cap` bytes. On an error `out` may hold a part of them.
+    /// Appends the decompressed `input` to `out`, as far as `limits` go: a number of bytes, or [`Limits`]. On an error
+    /// `out` may hold a part of them.
     ///
     /// No size that the input claims is allocated before the input has shown that it holds so much.
     pub fn decompress(
@@ -202,11 +222,13 @@ impl Decompressor {
         codec: Codec,
         input: &[u8],
         out: &mut Vec<u8>,
-        cap: usize,
+        limits: impl Into<Limits>,
     ) -> Result<(), CompressionError> {
-        let mut out = Output { limit: out.len().saturating_add(cap), bytes: out, cap, codec };
+        let limits = limits.into();
+        let limit = out.len().saturating_add(limits.cap(input.len()));
+        let mut out = Output { limit, bytes: out, limits, codec, input: input.len() };
         match codec {
-            Codec::None if input.len() > cap => Err(out.too_large()),
+            Codec::None if input.len() > out.left() => Err(out.too_large()),
             Codec::None => {
                 out.bytes.extend_from_slice(input);
                 Ok(())
@@ -223,13 +245,14 @@ impl Decompressor {
 struct Output<'a> {
     bytes: &'a mut Vec<u8>,
     limit: usize,
-    cap: usize,
+    limits: Limits,
     codec: Codec,
+    input: usize,
 }
 
 impl Output<'_> {
     fn too_large(&self) -> CompressionError {
-        CompressionError::TooLarge { codec: self.codec, cap: self.cap }
+        self.limits.exceeded(self.codec, self.input)
     }
 
     /// Bytes that may still come.
