@@ -17,18 +17,20 @@ def decode_batches(
     include_control: bool = False,
     check_crcs: bool = True,
 ) -> pa.RecordBatch:
-    """Decodes the record batches of one partition, as they are on the wire and in log segments (format v2, KIP-98).
+    """Decodes the record batches of one partition, as they are on the wire and in log segments: batches of
+    format v2 (KIP-98), and messages of v0 and v1 as Kafka had them before 0.11, in any mixture.
 
     Args:
         data: batches one after the other. An incomplete one at the end is left out.
         layout: `binary` copies keys and values, `view` points into the bytes.
         include_headers: adds the column `headers`, `list<struct<key: string, value: binary>>`.
         include_control: gives the records of control batches too.
-        check_crcs: whether the CRC-32C of each batch is checked.
+        check_crcs: whether the checksum of each batch is checked, and of each message of v0 and v1.
 
     Returns:
         One row per record: `key`, `value`, `topic`, `partition`, `offset`, `timestamp` and `timestamp_type` as from
-        `Consumer.poll`; `topic` and `partition` are null, as the bytes do not tell them.
+        `Consumer.poll`; `topic` and `partition` are null, as the bytes do not tell them. Records of
+        format v0 have neither timestamp nor timestamp type: both are null.
 
     Raises:
         CorruptRecordError: the bytes are no valid batches; the text says where and why.
@@ -62,7 +64,8 @@ def encode_batches(
         timestamp: column of timestamps, or of integers in milliseconds; without it records have none (-1).
         compression: codec of the batches.
         compression_level: None takes the codec's default.
-        magic: format; 2 is the only one in this version.
+        magic: format: 2, or 1 and 0 for messages as they were before Kafka 0.11 and 0.10. Those have no headers and
+            no zstd, 0 no timestamps either, which are left out.
         base_offset: of the first record.
         batch_size: most bytes of a batch before compression.
 

@@ -30,9 +30,10 @@ class Consumer:
     """Reads assigned partitions; `poll` gives `pyarrow.RecordBatch`es.
 
     Columns: `key binary`, `value binary`, `topic dictionary<int32, string>`, `partition int32`, `offset int64`,
-    `timestamp timestamp[ms, UTC]`, `timestamp_type int8` (0 the producer's time, 1 the broker's); with
-    `include_headers` also `headers list<struct<key: string, value: binary>>`, with `include_leader_epoch` also
-    `leader_epoch int32`. Null is null and empty is empty. With `layout="view"` keys and values are `binary_view`.
+    `timestamp timestamp[ms, UTC]`, `timestamp_type int8` (0 the producer's time, 1 the broker's, null for records of
+    message format v0, which have no time); with `include_headers` also `headers list<struct<key: string, value:
+    binary>>`, with `include_leader_epoch` also `leader_epoch int32`. Null is null and empty is empty. With
+    `layout="view"` keys and values are `binary_view`.
 
     No connection is made before the first call that needs one. A consumer belongs to the process that made it; its
     methods may be called from many threads.

@@ -58,7 +58,7 @@ class ConsumerRecord(NamedTuple):
         partition: where it is from.
         offset: where it is from.
         timestamp: milliseconds since 1970, None for a record without.
-        timestamp_type: 0 for the producer's time, 1 for the broker's.
+        timestamp_type: 0 for the producer's time, 1 for the broker's, None for a record of message format v0.
         key: None is not the same as empty.
         value: None is a tombstone.
         headers: in their order, names may repeat; empty unless the consumer has `include_headers`.
@@ -68,7 +68,7 @@ class ConsumerRecord(NamedTuple):
     partition: int
     offset: int
     timestamp: int | None
-    timestamp_type: int
+    timestamp_type: int | None
     key: bytes | None
     value: bytes | None
     headers: list[Header]

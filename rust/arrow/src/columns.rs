@@ -9,7 +9,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, SchemaRef};
-use samsarrow_wire::batch::{BatchHeader, Block, RecordError, TimestampType, walk_blocks};
+use samsarrow_wire::batch::{BatchHeader, Block, MessageSet, RecordError, TimestampType, walk_blocks};
 
 use crate::layout::headers::HeadersColumn;
 use crate::layout::{Origin, ValueColumn};
@@ -21,6 +21,27 @@ pub(crate) struct Cut {
     pub(crate) until_offset: i64,
     pub(crate) max_rows: usize,
 }
+
+/// The records of a batch, decompressed, and how they are written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Records<'a> {
+    /// Of magic 2.
+    Batch(&'a BatchHeader),
+    /// Of magic 0 and 1.
+    Messages(&'a MessageSet),
+}
+
+impl<'a> Records<'a> {
+    fn header(self) -> &'a BatchHeader {
+        match self {
+            Records::Batch(header) => header,
+            Records::Messages(set) => &set.header,
+        }
+    }
+}
+
+/// Stands for the timestamp type of messages of magic 0, which have no timestamps.
+const NO_TIMESTAMP_TYPE: i8 = -1;
 
 /// Which topic and partition the next rows are of.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +60,7 @@ pub(crate) struct BatchColumns<C> {
     timestamps: Vec<i64>,
     any_timestamp_missing: bool,
     timestamp_types: Vec<i8>,
+    any_timestamp_type_missing: bool,
     /// Empty if the rows are of no named place.
     topics: Vec<i32>,
     partitions: Vec<i32>,
@@ -60,6 +82,7 @@ impl<C: ValueColumn> BatchColumns<C> {
             timestamps: Vec::new(),
             any_timestamp_missing: false,
             timestamp_types: Vec::new(),
+            any_timestamp_type_missing: false,
             topics: Vec::new(),
             partitions: Vec::new(),
             topic_names: Vec::new(),
@@ -111,15 +134,16 @@ impl<C: ValueColumn> BatchColumns<C> {
         &mut self,
         data: &[u8],
         origin: Origin,
-        header: &BatchHeader,
+        records: Records<'_>,
         place: Option<Place>,
         cut: Cut,
     ) -> Result<Option<i64>, RecordError> {
+        let header = records.header();
         let before = self.rows();
         let whole = cut.from_offset <= header.base_offset
             && cut.until_offset > header.last_offset()
             && usize::try_from(header.record_count).is_ok_and(|count| count <= cut.max_rows);
-        let stopped = match self.visit(data, origin, header, (!whole).then_some(cut)) {
+        let stopped = match self.visit(data, origin, records, (!whole).then_some(cut)) {
             Ok(stopped) => stopped,
             Err(error) => {
                 self.truncate(before);
@@ -127,7 +151,9 @@ impl<C: ValueColumn> BatchColumns<C> {
             }
         };
         let rows = self.rows();
-        self.timestamp_types.resize(rows, header.timestamp_type().id());
+        let timestamp_type = if header.magic == 0 { NO_TIMESTAMP_TYPE } else { header.timestamp_type().id() };
+        self.any_timestamp_type_missing |= header.magic == 0;
+        self.timestamp_types.resize(rows, timestamp_type);
         if let Some(place) = place {
             self.topics.resize(rows, place.topic);
             self.partitions.resize(rows, place.partition);
@@ -142,13 +168,14 @@ impl<C: ValueColumn> BatchColumns<C> {
         &mut self,
         data: &[u8],
         origin: Origin,
-        header: &BatchHeader,
+        records: Records<'_>,
         mut cut: Option<Cut>,
     ) -> Result<Option<i64>, RecordError> {
+        let header = records.header();
         let base_offset = header.base_offset;
         let (mut stopped, mut bad_offset) = (None, false);
         let mut block = std::mem::take(&mut self.block);
-        let walked = walk_blocks(data, header.record_count, &mut block, |block| {
+        let mut visit = |block: &mut Block| {
             // A negative delta is a huge one here. An offset outside of its batch would make positions go wrong.
             let largest = block.offset_delta().iter().fold(0, |largest, &delta| largest.max(delta as u32));
             if largest > header.last_offset_delta as u32 {
@@ -169,7 +196,11 @@ impl<C: ValueColumn> BatchColumns<C> {
             }
             self.take(data, origin, header, block);
             if stopped.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
+        };
+        let walked = match records {
+            Records::Batch(_) => walk_blocks(data, header.record_count, &mut block, visit),
+            Records::Messages(set) => set.walk_blocks(data, &mut block, &mut visit),
+        };
         self.block = block;
         walked?;
         if bad_offset {
@@ -228,6 +259,10 @@ impl<C: ValueColumn> BatchColumns<C> {
             .filter(|nulls| nulls.null_count() > 0);
         let timestamps = TimestampMillisecondArray::try_new(ScalarBuffer::from(done.timestamps), timestamp_nulls)?
             .with_timezone("UTC");
+        let timestamp_type_nulls = done.any_timestamp_type_missing.then(|| {
+            let known = done.timestamp_types.iter().map(|&t| t != NO_TIMESTAMP_TYPE);
+            NullBuffer::new(BooleanBuffer::from_iter(known))
+        });
         let (topics, partitions) = if done.topics.len() == rows {
             (Int32Array::from(done.topics), Int32Array::from(done.partitions))
         } else {
@@ -241,7 +276,7 @@ impl<C: ValueColumn> BatchColumns<C> {
             Arc::new(partitions),
             Arc::new(Int64Array::from(done.offsets)),
             Arc::new(timestamps),
-            Arc::new(Int8Array::from(done.timestamp_types)),
+            Arc::new(Int8Array::try_new(ScalarBuffer::from(done.timestamp_types), timestamp_type_nulls)?),
         ];
         if let Some(mut headers) = done.headers {
             arrays.push(headers.finish()?);

@@ -6,7 +6,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Int32Array, Int64Array, RecordBatch};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
-use samsarrow_wire::batch::{self, Append, BatchBuilder, BatchOptions};
+use samsarrow_wire::batch::{self, Append, BatchBuilder, BatchOptions, LegacyBuilder, LegacyOptions};
 use samsarrow_wire::compression::{Codec, Compressor};
 
 use crate::rows::{BytesColumn, HeaderRow, HeadersReader};
@@ -61,11 +61,19 @@ pub enum EncodeError {
         /// What is wrong with it.
         what: String,
     },
-    /// Only format v2 can be written.
-    #[error("magic {magic} cannot be written; this version writes magic 2 only")]
+    /// A format that does not exist.
+    #[error("there is no magic {magic}; it is 2 (from Kafka 0.11 on), 1 (from 0.10 on) or 0")]
     Magic {
         /// The magic asked for.
         magic: i8,
+    },
+    /// What only batches of magic 2 can tell.
+    #[error("magic {magic} has no {what}; leave it out, or write magic 2")]
+    OldFormat {
+        /// The magic asked for.
+        magic: i8,
+        /// What it lacks.
+        what: &'static str,
     },
     /// A batch cannot be built.
     #[error(transparent)]
@@ -165,6 +173,19 @@ impl RowReader {
     }
 }
 
+impl RowReader {
+    /// As [`append_to`](Self::append_to), for the formats v0 and v1.
+    pub fn append_to_legacy(
+        &self,
+        builder: &mut LegacyBuilder,
+        row: usize,
+        default_timestamp: i64,
+    ) -> Result<Append, batch::EncodeError> {
+        let timestamp = self.timestamp(row).unwrap_or(default_timestamp);
+        builder.append(timestamp, self.key(row), self.value(row), self.headers(row))
+    }
+}
+
 /// How [`encode_batches`] writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodeOptions {
@@ -172,7 +193,7 @@ pub struct EncodeOptions {
     pub codec: Codec,
     /// Its level, `None` for its default.
     pub level: Option<i32>,
-    /// The format; 2 is the only one so far.
+    /// The format: 2, or 1 and 0 for messages as they were before Kafka 0.11 and 0.10.
     pub magic: i8,
     /// Offset of the first record.
     pub base_offset: i64,
@@ -212,11 +233,13 @@ impl Default for EncodeOptions {
 
 /// Encodes all rows as batches one after the other, as a partition holds them. A partition column is ignored.
 pub fn encode_batches(data: &RecordBatch, columns: &Columns, options: &EncodeOptions) -> Result<Vec<u8>, EncodeError> {
-    if options.magic != 2 {
-        return Err(EncodeError::Magic { magic: options.magic });
-    }
     let rows = RowReader::new(data, columns)?;
     let mut compressor = Compressor::new(options.codec, options.level).map_err(batch::EncodeError::from)?;
+    match options.magic {
+        2 => {}
+        0 | 1 => return encode_messages(&rows, &mut compressor, options),
+        magic => return Err(EncodeError::Magic { magic }),
+    }
     let mut builder = BatchBuilder::new(BatchOptions {
         base_offset: options.base_offset,
         partition_leader_epoch: options.partition_leader_epoch,
@@ -242,6 +265,38 @@ pub fn encode_batches(data: &RecordBatch, columns: &Columns, options: &EncodeOpt
         return Ok(Vec::new());
     }
     Ok(builder.finish(&mut compressor)?)
+}
+
+/// The formats before batches.
+fn encode_messages(
+    rows: &RowReader,
+    compressor: &mut Compressor,
+    options: &EncodeOptions,
+) -> Result<Vec<u8>, EncodeError> {
+    let magic = options.magic;
+    let lacks = |what| Err(EncodeError::OldFormat { magic, what });
+    if options.transactional {
+        return lacks("transactions");
+    }
+    if options.producer_id >= 0 {
+        return lacks("idempotent producers");
+    }
+    if options.partition_leader_epoch >= 0 {
+        return lacks("leader epochs");
+    }
+    let legacy = LegacyOptions { magic, base_offset: options.base_offset, max_bytes: options.batch_size };
+    let mut builder = LegacyBuilder::new(legacy)?;
+    let mut out = Vec::new();
+    for row in 0..rows.rows() {
+        if rows.append_to_legacy(&mut builder, row, options.default_timestamp)? == Append::Full {
+            let count = builder.count();
+            out.extend_from_slice(&builder.finish(compressor)?);
+            builder.options_mut().base_offset += i64::from(count);
+            rows.append_to_legacy(&mut builder, row, options.default_timestamp)?;
+        }
+    }
+    out.extend_from_slice(&builder.finish(compressor)?);
+    Ok(out)
 }
 
 /// The most bytes to reserve by an estimate.

@@ -6,12 +6,12 @@ use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, SchemaRef};
 use bytes::Bytes;
 use samsarrow_wire::batch::{
-    AbortedTransactions, Batch, BatchError, BatchErrorKind, ControlType, HEADER_LEN, RawRecord, RecordVisitor, batches,
-    records::MIN_RECORD_LEN, walk,
+    AbortedTransactions, Batch, BatchError, BatchErrorKind, ControlType, HEADER_LEN, LegacyDecompressor, MessageSet,
+    RawRecord, RecordVisitor, batches, records::MIN_RECORD_LEN, walk,
 };
 use samsarrow_wire::compression::{Codec, Decompressor};
 
-use crate::columns::{BatchColumns, Cut, Place};
+use crate::columns::{BatchColumns, Cut, Place, Records};
 use crate::decode::{Appended, DecodeCause, DecodeError, DecodeOptions, Window};
 use crate::layout::{Layout, Origin, ValueColumn};
 
@@ -22,6 +22,7 @@ pub(crate) struct Walker<C> {
     columns: BatchColumns<C>,
     bytes: usize,
     decompressor: Decompressor,
+    legacy_decompressor: LegacyDecompressor,
     scratch: Vec<u8>,
 }
 
@@ -31,7 +32,14 @@ const MAX_KEPT_SCRATCH: usize = 8 * 1024 * 1024;
 impl<C: ValueColumn> Walker<C> {
     pub(crate) fn new(options: DecodeOptions) -> Self {
         let columns = BatchColumns::new(options.include_headers, options.include_leader_epoch);
-        Walker { options, columns, bytes: 0, decompressor: Decompressor::new(), scratch: Vec::new() }
+        Walker {
+            options,
+            columns,
+            bytes: 0,
+            decompressor: Decompressor::new(),
+            legacy_decompressor: LegacyDecompressor::new(),
+            scratch: Vec::new(),
+        }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -81,14 +89,14 @@ impl<C: ValueColumn> Walker<C> {
         while let Some(batch) = iter.next() {
             let batch = batch?;
             let header = &batch.header;
-            if let magic @ (0 | 1) = header.magic {
-                return Err(batch.error(BatchErrorKind::OldMagic { magic }).into());
-            }
-            if header.next_offset() <= window.from_offset {
+            // A wrapper of offset 0 tells nothing: see MessageSet.
+            let wrapper = header.is_wrapper();
+            if header.next_offset() <= window.from_offset && !(wrapper && header.base_offset == 0) {
                 appended.consumed = iter.position();
                 continue;
             }
-            if header.base_offset >= until_offset {
+            // Nor does a wrapper tell where it begins.
+            if header.base_offset >= until_offset && !wrapper {
                 appended.reached_until = true;
                 return Ok(());
             }
@@ -107,7 +115,7 @@ impl<C: ValueColumn> Walker<C> {
             let cut =
                 Cut { from_offset: window.from_offset, until_offset, max_rows: max_rows.saturating_sub(appended.rows) };
             let rows_before = self.columns.rows();
-            let stopped = self.append_batch(&batch, place, cut, data, &mut fetched)?;
+            let Done { next_offset, stopped } = self.append_batch(&batch, place, cut, data, &mut fetched)?;
             appended.rows += self.columns.rows() - rows_before;
             match stopped {
                 Some(Stop::Full) => {
@@ -121,8 +129,8 @@ impl<C: ValueColumn> Walker<C> {
                 }
                 None => {}
             }
-            appended.next_offset = appended.next_offset.max(header.next_offset().min(until_offset));
-            if header.next_offset() > until_offset {
+            appended.next_offset = appended.next_offset.max(next_offset.min(until_offset));
+            if next_offset > until_offset {
                 appended.reached_until = true;
                 return Ok(());
             }
@@ -175,7 +183,7 @@ impl<C: ValueColumn> Walker<C> {
     }
 
     fn codec(&self, batch: &Batch) -> Result<Codec, BatchError> {
-        if batch.bytes().len() == HEADER_LEN {
+        if batch.header.magic == 2 && batch.bytes().len() == HEADER_LEN {
             return Ok(Codec::None); // compaction left no records to compress
         }
         let id = batch.header.codec_id();
@@ -185,6 +193,9 @@ impl<C: ValueColumn> Walker<C> {
     fn decompress(&mut self, batch: &Batch, codec: Codec, out: &mut Vec<u8>) -> Result<(), BatchError> {
         let limits = self.options.limits();
         out.clear();
+        if batch.header.is_wrapper() {
+            return self.legacy_decompressor.decompress(batch, out, limits);
+        }
         self.decompressor
             .decompress(codec, batch.bytes().get(HEADER_LEN..).unwrap_or_default(), out, limits)
             .map_err(|e| batch.error(BatchErrorKind::Decompress(e)))
@@ -197,16 +208,18 @@ impl<C: ValueColumn> Walker<C> {
         cut: Cut,
         data: &Bytes,
         fetched: &mut Block,
-    ) -> Result<Option<Stop>, DecodeCause> {
+    ) -> Result<Done, DecodeCause> {
         let codec = self.codec(batch)?;
         if codec == Codec::None {
-            let records = batch.bytes().get(HEADER_LEN..).unwrap_or_default();
+            // A message that is not compressed is a set of one.
+            let start = if batch.header.magic < 2 { 0 } else { HEADER_LEN };
+            let records = batch.bytes().get(start..).unwrap_or_default();
             if !self.has_room(records.len())? {
-                return Ok(Some(Stop::Full));
+                return Ok(Done::full());
             }
             let origin = match C::LAYOUT {
                 Layout::Binary => Origin::default(),
-                Layout::View => fetched.origin(&mut self.columns, data, batch),
+                Layout::View => fetched.origin(&mut self.columns, data, batch, start),
             };
             return self.take(batch, records, origin, place, cut);
         }
@@ -217,18 +230,18 @@ impl<C: ValueColumn> Walker<C> {
         };
         self.decompress(batch, codec, &mut out)?;
         if !self.has_room(out.len())? {
-            return Ok(Some(Stop::Full));
+            return Ok(Done::full());
         }
         if C::LAYOUT == Layout::View {
             let records = Bytes::from(out);
             let buffer = self.columns.add_buffer(Buffer::from(records.clone()));
             return self.take(batch, &records, Origin { buffer, start: 0 }, place, cut);
         }
-        let stop = self.take(batch, &out, Origin::default(), place, cut);
+        let done = self.take(batch, &out, Origin::default(), place, cut);
         if out.capacity() <= MAX_KEPT_SCRATCH {
             self.scratch = out;
         }
-        stop
+        done
     }
 
     fn take(
@@ -238,11 +251,18 @@ impl<C: ValueColumn> Walker<C> {
         origin: Origin,
         place: Option<Place>,
         cut: Cut,
-    ) -> Result<Option<Stop>, DecodeCause> {
-        let stopped =
-            self.columns.append(records, origin, &batch.header, place, cut).map_err(|e| batch.error(e.into()))?;
+    ) -> Result<Done, DecodeCause> {
+        let (appended, next_offset) = if batch.header.magic < 2 {
+            let set = MessageSet::read(batch, records, self.options.check_crcs)?;
+            let appended = self.columns.append(records, origin, Records::Messages(&set), place, cut);
+            (appended, set.header.next_offset().max(batch.header.next_offset()))
+        } else {
+            let appended = self.columns.append(records, origin, Records::Batch(&batch.header), place, cut);
+            (appended, batch.header.next_offset())
+        };
+        let stopped = appended.map_err(|e| batch.error(e.into()))?;
         self.bytes += records.len();
-        Ok(stopped.map(|next_offset| Stop::RowLimit { next_offset }))
+        Ok(Done { next_offset, stopped: stopped.map(|next_offset| Stop::RowLimit { next_offset }) })
     }
 
     /// Whether `more` bytes of records fit; offsets in Arrow's columns have 31 bits.
@@ -279,6 +299,19 @@ impl<C: ValueColumn> Walker<C> {
     }
 }
 
+/// What became of a batch.
+struct Done {
+    /// The offset after it; without meaning if it was full before it.
+    next_offset: i64,
+    stopped: Option<Stop>,
+}
+
+impl Done {
+    fn full() -> Done {
+        Done { next_offset: 0, stopped: Some(Stop::Full) }
+    }
+}
+
 enum Stop {
     Full,
     RowLimit { next_offset: i64 },
@@ -292,7 +325,14 @@ struct Block {
 }
 
 impl Block {
-    fn origin<C: ValueColumn>(&mut self, columns: &mut BatchColumns<C>, data: &Bytes, batch: &Batch) -> Origin {
+    /// Of what begins `skipped` bytes into the batch.
+    fn origin<C: ValueColumn>(
+        &mut self,
+        columns: &mut BatchColumns<C>,
+        data: &Bytes,
+        batch: &Batch,
+        skipped: usize,
+    ) -> Origin {
         let end = batch.position + batch.bytes().len();
         let (buffer, start) = match self.current {
             Some((buffer, start)) if end - start <= i32::MAX as usize => (buffer, start),
@@ -304,6 +344,6 @@ impl Block {
                 (buffer, start)
             }
         };
-        Origin { buffer, start: (batch.position + HEADER_LEN - start) as u32 }
+        Origin { buffer, start: (batch.position + skipped - start) as u32 }
     }
 }

@@ -177,8 +177,8 @@ fn what_cannot_be_encoded_is_named() {
     assert!(refused(Columns { headers: Some("n".into()), ..payload() }).contains("a list of structs"));
     assert!(refused(Columns { partition: Some("payload".into()), ..payload() }).contains("must be an integer"));
     assert!(refused(Columns { timestamp: Some("n".into()), ..payload() }).contains("must be a timestamp"));
-    let magic = EncodeOptions { magic: 1, ..EncodeOptions::default() };
-    assert!(matches!(encode_batches(&data, &payload(), &magic), Err(EncodeError::Magic { magic: 1 })));
+    let magic = EncodeOptions { magic: 3, ..EncodeOptions::default() };
+    assert!(matches!(encode_batches(&data, &payload(), &magic), Err(EncodeError::Magic { magic: 3 })));
 }
 
 #[test]

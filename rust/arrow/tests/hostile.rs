@@ -61,8 +61,18 @@ fn table(rows: usize) -> RecordBatch {
 }
 
 fn wire(rows: usize, codec: Codec) -> Vec<u8> {
+    wire_of(rows, codec, 2)
+}
+
+fn wire_of(rows: usize, codec: Codec, magic: i8) -> Vec<u8> {
     let columns = Columns { timestamp: Some("t".into()), ..Columns::default() };
-    encode_batches(&table(rows), &columns, &EncodeOptions { codec, ..EncodeOptions::default() }).unwrap()
+    encode_batches(&table(rows), &columns, &EncodeOptions { codec, magic, ..EncodeOptions::default() }).unwrap()
+}
+
+/// All formats with all the codecs that they have.
+fn kinds() -> Vec<(i8, Codec)> {
+    let old = [0, 1].into_iter().flat_map(|magic| codecs().map(|codec| (magic, codec)));
+    old.filter(|(_, codec)| *codec != Codec::Zstd).chain(codecs().map(|codec| (2, codec))).collect()
 }
 
 /// Codec contexts (zstd's above all), blocks and the smallest buffers.
@@ -100,8 +110,8 @@ fn decode_all_ways(data: Vec<u8>) {
 
 #[test]
 fn every_prefix() {
-    for codec in codecs() {
-        let data = wire(30, codec);
+    for (magic, codec) in kinds() {
+        let data = wire_of(30, codec, magic);
         for len in 0..data.len() {
             decode_all_ways(data[..len].to_vec());
         }
@@ -113,18 +123,19 @@ fn codecs() -> [Codec; 5] {
 }
 
 #[test]
-fn a_hundred_thousand_changed_bytes() {
+fn a_quarter_of_a_million_changed_bytes() {
     let mut seed = 11u64;
     let mut next = || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) as usize
     };
-    for codec in codecs() {
-        let data = wire(30, codec);
+    for (magic, codec) in kinds() {
+        let data = wire_of(30, codec, magic);
         for i in 0..20_000 {
             let mut damaged = data.clone();
             // The header's numbers more often than the rest.
-            let at = if next() % 3 == 0 { next() % 61 } else { next() % data.len() };
+            let head = if magic == 2 { 61 } else { 34 };
+            let at = if next() % 3 == 0 { next() % head } else { next() % data.len() };
             damaged[at] = next() as u8;
             // Mostly without the checksum, which stops nearly all of them at the door.
             decode_within_bounds(&damaged.into(), if i % 2 == 0 { Layout::Binary } else { Layout::View }, i % 8 == 7);
@@ -160,6 +171,51 @@ fn a_step_takes_no_more_than_its_share() {
             rest = rest.slice(appended.consumed..);
         });
         assert!(used < 1 << 20, "{used} bytes for a step of 256 KiB ({layout:?})");
+    }
+}
+
+/// Wrappers around bytes that are damaged before they are compressed, which no checksum of the wrapper tells.
+#[test]
+fn damage_within_wrappers() {
+    let mut seed = 5u64;
+    let mut next = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize
+    };
+    for magic in [0u8, 1] {
+        let inner = wire_of(20, Codec::None, magic as i8);
+        for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4] {
+            let mut compressor = samsarrow_wire::compression::Compressor::new(codec, None).unwrap();
+            for i in 0..4_000 {
+                let mut damaged = inner.clone();
+                for _ in 0..=i % 3 {
+                    // The first messages' numbers more often than the rest.
+                    let at = if next() % 2 == 0 { next() % 200 } else { next() % inner.len() };
+                    damaged[at] = [0, 0x7f, 0x80, 0xff, next() as u8][next() % 5];
+                }
+                damaged.truncate(if i % 7 == 0 { next() % inner.len() } else { inner.len() });
+                let mut value = Vec::new();
+                compressor.compress_for(magic as i8, &damaged, &mut value).unwrap();
+                let mut body = vec![magic, codec.id() as u8];
+                body.extend_from_slice(&[0; 8][..8 * usize::from(magic)]);
+                body.extend_from_slice(&(-1i32).to_be_bytes());
+                body.extend_from_slice(&(value.len() as i32).to_be_bytes());
+                body.extend_from_slice(&value);
+                let mut data = [0, 19, i64::MAX, -1][next() % 4].to_be_bytes().to_vec();
+                data.extend_from_slice(&(body.len() as i32 + 4).to_be_bytes());
+                data.extend_from_slice(&samsarrow_wire::crc::crc32(&body).to_be_bytes());
+                data.extend_from_slice(&body);
+                let data = Bytes::from(data);
+                let layout = if i % 2 == 0 { Layout::Binary } else { Layout::View };
+                // Messages take more than what they compress to.
+                let used = peak(|| decode(&data, layout, i % 4 == 0));
+                assert!(
+                    used <= 4 * (data.len() + inner.len()) + CONSTANT,
+                    "{used} bytes for {} ({layout:?})",
+                    data.len()
+                );
+            }
+        }
     }
 }
 

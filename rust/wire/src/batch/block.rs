@@ -120,6 +120,18 @@ impl Block {
         self.len = kept;
     }
 
+    /// Empties the block, to be filled record by record.
+    pub(super) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Adds a record, if there is room.
+    #[inline]
+    pub(super) fn push(&mut self, record: &RawRecord) {
+        self.put(self.len, record);
+        self.len = (self.len + 1).min(BLOCK_LEN);
+    }
+
     #[inline(always)]
     fn put(&mut self, at: usize, record: &RawRecord) {
         if at >= BLOCK_LEN {

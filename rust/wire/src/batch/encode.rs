@@ -1,6 +1,10 @@
 //! Building record batches.
 use super::error::BatchErrorKind;
-use super::header::{self, ATTRIBUTES_AT, BatchHeader, CRC_AT, HEADER_LEN, LENGTH_END, TimestampType};
+use super::header::{
+    self, ATTRIBUTES_AT, BatchHeader, CRC_AT, HEADER_LEN, LEGACY_ATTRIBUTES_AT, LENGTH_END, MAGIC_AT, TimestampType,
+    V0_FIXED_LEN,
+};
+use super::legacy::{self, LegacyError};
 use crate::compression::{Codec, CompressionError, Compressor};
 
 /// What a batch is to hold besides its records.
@@ -53,9 +57,30 @@ pub enum EncodeError {
     /// The codec failed.
     #[error("cannot compress the batch: {0}")]
     Compress(#[from] CompressionError),
-    /// Bytes to be patched are no batch.
-    #[error("not a complete v2 batch: {0}")]
+    /// Bytes to be patched or converted are no batch.
+    #[error("not a complete batch: {0}")]
     NotABatch(BatchErrorKind),
+    /// A format that does not exist.
+    #[error("there is no message format with magic {magic}; Kafka has 0, 1 and 2")]
+    Magic {
+        /// The magic asked for.
+        magic: i8,
+    },
+    /// Headers came with Kafka 0.11.
+    #[error("a record has headers, which messages of magic {magic} cannot hold; send it without, or with magic 2")]
+    Headers {
+        /// The format.
+        magic: i8,
+    },
+    /// Transactions came with Kafka 0.11.
+    #[error("a batch is part of a transaction, which messages of magic {magic} cannot tell; write magic 2")]
+    Transactional {
+        /// The format.
+        magic: i8,
+    },
+    /// The format's rules do not allow it.
+    #[error("{0}")]
+    Legacy(LegacyError),
 }
 
 /// What became of a record given to [`BatchBuilder::append`].
@@ -287,22 +312,55 @@ pub fn set_producer(
 }
 
 /// Sets where a finished batch begins in its partition, and the leader's epoch: what a broker does on append. Neither
-/// is under the checksum.
+/// is under the checksum. A message of magic 0 or 1 has no epoch; a wrapper's offset is that of its last message.
 pub fn set_base_offset(batch: &mut [u8], base_offset: i64, partition_leader_epoch: i32) -> Result<(), EncodeError> {
+    if let Some(message) = legacy_message(batch)? {
+        put(message, 0, base_offset.to_be_bytes());
+        return Ok(());
+    }
     patch(batch, |header| {
         header.base_offset = base_offset;
         header.partition_leader_epoch = partition_leader_epoch;
     })
 }
 
-/// Makes `timestamp` the append time of all records of a finished batch, and sets its checksum.
+/// Makes `timestamp` the append time of all records of a finished batch, and sets its checksum. A message of magic 0
+/// has no place for it and stays as it is.
 pub fn set_log_append_time(batch: &mut [u8], timestamp: i64) -> Result<(), EncodeError> {
+    if let Some(message) = legacy_message(batch)? {
+        if let Some(1) = message.get(MAGIC_AT) {
+            if let Some(attributes) = message.get_mut(LEGACY_ATTRIBUTES_AT) {
+                *attributes |= header::attributes(0, TimestampType::LogAppendTime, false, false) as u8;
+            }
+            put(message, V0_FIXED_LEN, timestamp.to_be_bytes());
+            legacy::write_crc(message);
+        }
+        return Ok(());
+    }
     patch(batch, |header| {
         header.attributes |= header::attributes(0, TimestampType::LogAppendTime, false, false);
         header.max_timestamp = timestamp;
     })?;
     write_crc(batch);
     Ok(())
+}
+
+/// The bytes again, if they are a complete message of magic 0 or 1.
+fn legacy_message(batch: &mut [u8]) -> Result<Option<&mut [u8]>, EncodeError> {
+    if !matches!(batch.get(MAGIC_AT), Some(0 | 1)) {
+        return Ok(None);
+    }
+    let length = BatchHeader::parse(batch).map_err(EncodeError::NotABatch)?.batch_length;
+    if usize::try_from(length) != Ok(batch.len() - LENGTH_END) {
+        return Err(EncodeError::NotABatch(BatchErrorKind::Length { length }));
+    }
+    Ok(Some(batch))
+}
+
+fn put<const N: usize>(message: &mut [u8], at: usize, bytes: [u8; N]) {
+    if let Some(out) = message.get_mut(at..at + N) {
+        out.copy_from_slice(&bytes);
+    }
 }
 
 fn patch(batch: &mut [u8], change: impl FnOnce(&mut BatchHeader)) -> Result<(), EncodeError> {

@@ -29,15 +29,6 @@ pub enum BatchErrorKind {
     /// A message of the formats v0 and v1 breaks their rules.
     #[error("{0}; the data is corrupt")]
     Legacy(#[from] LegacyError),
-    /// A message of a format before Kafka 0.11.
-    #[error(
-        "message format with magic {magic} (from before Kafka 0.11) is not supported; let the broker convert it by \
-         fetching with an older api version, or rewrite the topic with message.format.version=0.11.0 or later"
-    )]
-    OldMagic {
-        /// The magic byte, 0 or 1.
-        magic: i8,
-    },
     /// A magic byte that no Kafka version has.
     #[error("magic {magic} is unknown (Kafka has 0, 1 and 2); the data is corrupt or newer than this library")]
     UnknownMagic {

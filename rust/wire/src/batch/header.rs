@@ -19,6 +19,7 @@ pub(crate) const V0_FIXED_LEN: usize = 18;
 pub(crate) const V1_FIXED_LEN: usize = 26;
 /// What the checksum of a v0 or v1 message covers begins here, and ends with the message.
 pub(crate) const LEGACY_CRC_END: usize = MAGIC_AT;
+pub(crate) const LEGACY_ATTRIBUTES_AT: usize = 17;
 pub(crate) const CRC_AT: usize = 17;
 /// The checksum covers everything from here on.
 pub(crate) const ATTRIBUTES_AT: usize = 21;
@@ -27,7 +28,7 @@ const TIMESTAMP_TYPE_BIT: i16 = 0x08;
 const TRANSACTIONAL_BIT: i16 = 0x10;
 const CONTROL_BIT: i16 = 0x20;
 const DELETE_HORIZON_BIT: i16 = 0x40;
-const CODEC_BITS: i16 = 0x07;
+pub(crate) const CODEC_BITS: i16 = 0x07;
 
 /// What the timestamps of a batch mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,10 +119,10 @@ impl BatchHeader {
     fn parse_legacy(bytes: &[u8], magic: i8) -> Result<BatchHeader, BatchErrorKind> {
         let short = || BatchErrorKind::Length { length: bytes.len() as i32 - LENGTH_END as i32 };
         let head = bytes.first_chunk::<V0_FIXED_LEN>().ok_or_else(short)?;
-        let mut attributes = i16::from(head[17]) & CODEC_BITS;
+        let mut attributes = i16::from(head[LEGACY_ATTRIBUTES_AT]) & CODEC_BITS;
         let mut timestamp = -1;
         if magic == 1 {
-            attributes |= i16::from(head[17]) & TIMESTAMP_TYPE_BIT;
+            attributes |= i16::from(head[LEGACY_ATTRIBUTES_AT]) & TIMESTAMP_TYPE_BIT;
             let head = bytes.first_chunk::<V1_FIXED_LEN>().ok_or_else(short)?;
             timestamp = i64::from_be_bytes(field(head, 18));
         }

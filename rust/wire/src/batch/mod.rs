@@ -18,7 +18,8 @@ pub use control::{AbortedTransaction, AbortedTransactions, ControlType};
 pub use encode::{Append, BatchBuilder, BatchOptions, EncodeError};
 pub use error::{BatchError, BatchErrorKind};
 pub use header::{BatchHeader, HEADER_LEN, TimestampType};
-pub use records::{Headers, RawRecord, RecordError, RecordVisitor, walk, walk_blocks};
+pub use legacy::{LegacyBuilder, LegacyDecompressor, LegacyError, LegacyOptions, MessageSet};
+pub use records::{Header, Headers, RawRecord, RecordError, RecordVisitor, walk, walk_blocks};
 
 use header::{LENGTH_END, MAGIC_AT, MIN_LEGACY_LENGTH, MIN_LENGTH, MIN_V1_LENGTH};
 

@@ -8,6 +8,7 @@ use twox_hash::XxHash32;
 use super::{Codec, CompressionError, Output};
 
 const MAGIC: u32 = 0x184D_2204;
+const MAGIC_LEN: usize = 4;
 const VERSION_BITS: u8 = 0xC0;
 const VERSION: u8 = 0x40;
 const INDEPENDENT: u8 = 0x20;
@@ -40,11 +41,12 @@ impl std::fmt::Debug for Compress {
 }
 
 impl Compress {
-    pub(super) fn run(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), CompressionError> {
-        out.extend_from_slice(&MAGIC.to_le_bytes());
-        let descriptor = [VERSION | INDEPENDENT, BLOCK_LEN_CODE];
-        out.extend_from_slice(&descriptor);
-        out.push(header_checksum(&descriptor));
+    /// `legacy`: with the wrong checksum of the header, which readers of messages of magic 0 expect.
+    pub(super) fn run(&mut self, input: &[u8], legacy: bool, out: &mut Vec<u8>) -> Result<(), CompressionError> {
+        let [m0, m1, m2, m3] = MAGIC.to_le_bytes();
+        let head = [m0, m1, m2, m3, VERSION | INDEPENDENT, BLOCK_LEN_CODE];
+        out.extend_from_slice(&head);
+        out.push(header_checksum(if legacy { &head } else { &head[MAGIC_LEN..] }));
         for block in input.chunks(BLOCK_LEN) {
             let start = out.len();
             let data = start + 4;

@@ -187,8 +187,17 @@ impl Compressor {
             }
             Inner::Gzip(gzip) => gzip.run(input, out),
             Inner::Snappy(snappy) => snappy.run(input, out),
-            Inner::Lz4(lz4) => lz4.run(input, out),
+            Inner::Lz4(lz4) => lz4.run(input, false, out),
             Inner::Zstd(zstd) => zstd.run(input, out),
+        }
+    }
+
+    /// As [`compress`](Self::compress), in the way in which the message format `magic` has it: in messages of magic 0
+    /// lz4 frames have a checksum in their header that only Kafka computes so (KIP-57).
+    pub fn compress_for(&mut self, magic: i8, input: &[u8], out: &mut Vec<u8>) -> Result<(), CompressionError> {
+        match &mut self.0 {
+            Inner::Lz4(lz4) => lz4.run(input, magic == 0, out),
+            _ => self.compress(input, out),
         }
     }
 }
