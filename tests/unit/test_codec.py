@@ -202,13 +202,6 @@ def test_a_batch_cut_short_at_the_end_is_left_out():
     assert decode_batches(two).num_rows == 8
 
 
-def test_old_formats_are_refused_by_name():
-    data = bytearray(encode_batches(table()))
-    data[16] = 1
-    with pytest.raises(CorruptRecordError, match="1"):
-        decode_batches(data)
-
-
 def test_a_length_that_is_a_lie_is_an_error_and_no_memory():
     data = bytearray(encode_batches(table()))
     struct.pack_into(">i", data, 8, -5)

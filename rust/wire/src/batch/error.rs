@@ -36,7 +36,7 @@ pub enum BatchErrorKind {
         magic: i8,
     },
     /// The checksum differs.
-    #[error("the checksum is {actual:#010x}, the header says {expected:#010x}; the data is corrupt")]
+    #[error("the CRC is {actual:#010x}, the header says {expected:#010x}; the data is corrupt")]
     Crc {
         /// The checksum in the header.
         expected: u32,

@@ -29,7 +29,7 @@ pub enum LegacyError {
         what: &'static str,
     },
     /// The checksum of a message in a wrapper differs; that of the wrapper is another error.
-    #[error("message {index} of a compressed set: the checksum is {actual:#010x}, the message says {expected:#010x}")]
+    #[error("message {index} of a compressed set: the CRC is {actual:#010x}, the message says {expected:#010x}")]
     InnerCrc {
         /// Which message of the set, from 0.
         index: usize,
