@@ -13,10 +13,10 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::backoff::Backoff;
 use crate::config::{CommonOptions, Options};
-use crate::connection::Connection;
+use crate::connection::{Connection, FrameBody};
 use crate::error::{Error, Result};
 use crate::metadata::{Leader, Metadata};
-use crate::types::some_of;
+use crate::types::{TopicPartition, some_of};
 
 /// Connections to one broker, apart from each other so that a long poll never delays a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -198,6 +198,18 @@ impl Cluster {
         connection.request(&build(version)?, version, timeout)
     }
 
+    /// As [`Self::dispatch`] with an answer that the caller reads off the socket; the version is the one in use.
+    pub async fn dispatch_body<R: Request, F: FnOnce(i16) -> Result<R>>(
+        &self,
+        node: i32,
+        timeout: Duration,
+        build: F,
+    ) -> Result<(i16, impl Future<Output = Result<FrameBody>> + Send + 'static + use<R, F>)> {
+        let connection = self.connection(node, timeout).await?;
+        let version = connection.versions().choose::<R>(&self.inner.options.api_versions)?;
+        Ok((version, connection.request_body(&build(version)?, version, timeout)?))
+    }
+
     /// Sends a request that is never answered; returns once the socket has taken it.
     pub async fn send_oneway<R: Request>(
         &self,
@@ -317,9 +329,9 @@ impl Cluster {
         self.inner.refresh_wanted.notify_one();
     }
 
-    /// Takes a leader that an answer named, if it is newer than the known one (KIP-951).
-    pub fn update_leader(&self, topic: &str, partition: i32, leader: Leader) {
-        self.inner.metadata.send_if_modified(|metadata| match metadata.with_leader(topic, partition, leader) {
+    /// Takes the leaders that an answer named, where they are newer than the known ones, and their addresses (KIP-951).
+    pub fn update_leaders(&self, leaders: &[(TopicPartition, Leader)], addresses: &[(i32, String)]) {
+        self.inner.metadata.send_if_modified(|metadata| match metadata.with_leaders(leaders, addresses) {
             Some(next) => {
                 *metadata = Arc::new(next);
                 true

@@ -108,9 +108,8 @@ impl Consumer {
         let coordinator = self.group()?;
         let offsets = offsets.unwrap_or_else(|| {
             let known = self.fetcher.shared.positions().into_iter();
-            known
-                .filter_map(|(tp, position)| Some((tp, OffsetAndMetadata { offset: position?, ..Default::default() })))
-                .collect()
+            let what = |offset, leader_epoch| OffsetAndMetadata { offset, leader_epoch, ..Default::default() };
+            known.map(|(tp, position, epoch)| (tp, what(position, epoch))).collect()
         });
         if let Some((tp, bad)) = offsets.iter().find(|(_, o)| o.offset < 0) {
             return Err(Error::configuration(format!(

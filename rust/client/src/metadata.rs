@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{MetadataResponse, Uuid};
 
+use crate::types::TopicPartition;
+
 /// Who leads a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leader {
@@ -139,18 +141,31 @@ impl Metadata {
         next
     }
 
-    /// This snapshot with another leader, if the epoch is newer (KIP-951).
-    pub(crate) fn with_leader(&self, topic: &str, partition: i32, leader: Leader) -> Option<Metadata> {
-        let known = self.partition(topic, partition)?;
-        if leader.epoch <= known.leader_epoch || !self.brokers.contains_key(&leader.node) {
-            return None;
+    /// This snapshot with other leaders, where their epochs are newer, and the addresses that were told of them
+    /// (KIP-951).
+    pub(crate) fn with_leaders(
+        &self,
+        leaders: &[(TopicPartition, Leader)],
+        addresses: &[(i32, String)],
+    ) -> Option<Metadata> {
+        let mut next: Option<Metadata> = None;
+        for (tp, leader) in leaders {
+            let address = addresses.iter().find(|(node, _)| *node == leader.node);
+            let reachable = address.is_some() || self.brokers.contains_key(&leader.node);
+            let newer = self.partition(&tp.topic, tp.partition).is_some_and(|known| leader.epoch > known.leader_epoch);
+            if !newer || !reachable {
+                continue;
+            }
+            let next = next.get_or_insert_with(|| Metadata { generation: self.generation + 1, ..self.clone() });
+            next.brokers.extend(address.cloned());
+            let topic = next.topics.get_mut(&*tp.topic);
+            let found = topic.and_then(|topic| topic.partitions.iter_mut().find(|p| p.partition == tp.partition));
+            if let Some(found) = found {
+                found.leader = leader.node;
+                found.leader_epoch = leader.epoch;
+            }
         }
-        let mut next = self.clone();
-        next.generation += 1;
-        let found = next.topics.get_mut(topic)?.partitions.iter_mut().find(|p| p.partition == partition)?;
-        found.leader = leader.node;
-        found.leader_epoch = leader.epoch;
-        Some(next)
+        next
     }
 }
 
@@ -207,9 +222,14 @@ mod tests {
     #[test]
     fn a_hint_moves_the_leader_forward_only() {
         let known = Metadata::default().updated(answer(0, 1, 1, 5));
-        assert!(known.with_leader("t", 0, Leader { node: 2, epoch: 5 }).is_none());
-        assert!(known.with_leader("t", 0, Leader { node: 9, epoch: 6 }).is_none());
-        let moved = known.with_leader("t", 0, Leader { node: 2, epoch: 6 }).unwrap();
-        assert_eq!(moved.leader("t", 0), Some(Leader { node: 2, epoch: 6 }));
+        let hint = |node, epoch, addresses: &[(i32, String)]| {
+            known.with_leaders(&[(TopicPartition::new("t", 0), Leader { node, epoch })], addresses)
+        };
+        assert!(hint(2, 5, &[]).is_none());
+        assert!(hint(9, 6, &[]).is_none());
+        assert_eq!(hint(2, 6, &[]).unwrap().leader("t", 0), Some(Leader { node: 2, epoch: 6 }));
+        let moved = hint(9, 6, &[(9, "new:1".into())]).unwrap();
+        assert_eq!(moved.leader("t", 0), Some(Leader { node: 9, epoch: 6 }));
+        assert_eq!(moved.brokers.get(&9).map(String::as_str), Some("new:1"));
     }
 }

@@ -10,6 +10,7 @@ use samsarrow_client::cluster::{Cluster, Lane};
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
 use samsarrow_client::error::Error;
 use samsarrow_client::metadata::Leader;
+use samsarrow_client::types::TopicPartition;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{
     ApiKey, ApiVersionsRequest, FetchRequest, FindCoordinatorRequest, MetadataRequest, OffsetFetchRequest,
@@ -137,9 +138,9 @@ async fn metadata_is_refreshed_in_the_background_and_on_demand() {
     let now = lasting.metadata().leader("t", 0).unwrap();
     assert!(now.epoch > before.epoch);
     // An old hint changes nothing.
-    lasting.update_leader("t", 0, before);
+    lasting.update_leaders(&[(TopicPartition::new("t", 0), before)], &[]);
     assert_eq!(lasting.metadata().leader("t", 0), Some(now));
-    lasting.update_leader("t", 0, Leader { node: before.node, epoch: now.epoch + 1 });
+    lasting.update_leaders(&[(TopicPartition::new("t", 0), Leader { node: before.node, epoch: now.epoch + 1 })], &[]);
     assert_eq!(lasting.metadata().leader("t", 0).map(|l| l.node), Some(before.node));
     broker.shutdown().await;
 }

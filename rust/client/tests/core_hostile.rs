@@ -154,7 +154,7 @@ async fn noise_inside_of_a_frame_is_an_error() {
 #[tokio::test]
 async fn a_wrong_correlation_id_breaks_the_connection() {
     let address = peer(Answer::WrongId).await;
-    assert_says(&failure(&address, &[]).await, &[&address, "correlation id Some(7) instead of 0"]);
+    assert_says(&failure(&address, &[]).await, &[&address, "correlation id 7 instead of 0"]);
 }
 
 #[tokio::test]

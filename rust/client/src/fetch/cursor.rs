@@ -3,6 +3,8 @@
 use std::time::Instant;
 
 use crate::error::Error;
+use crate::metadata::{Leader, Metadata};
+use crate::types::TopicPartition;
 
 /// Where to start, while that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +24,11 @@ pub(super) struct Cursor {
     pub(super) version: u64,
     pub(super) position: Option<i64>,
     pub(super) fetch_offset: Option<i64>,
+    /// Leader epochs of the records before `position` and `fetch_offset`, -1 if unknown (KIP-320).
+    pub(super) position_epoch: i32,
+    pub(super) last_epoch: i32,
+    /// The replica to read from instead of the leader, and until when (KIP-392).
+    pub(super) replica: Option<(i32, Instant)>,
     pub(super) start: Start,
     pub(super) paused: bool,
     /// Broken until the error was raised by `poll`.
@@ -39,6 +46,9 @@ impl Cursor {
             version,
             position: None,
             fetch_offset: None,
+            position_epoch: -1,
+            last_epoch: -1,
+            replica: None,
             start,
             paused: false,
             failed: false,
@@ -52,6 +62,8 @@ impl Cursor {
         self.version = version;
         self.position = offset;
         self.fetch_offset = offset;
+        self.position_epoch = -1;
+        self.last_epoch = -1;
         self.start = Start::Committed;
         self.failed = false;
         self.retry_at = None;
@@ -63,6 +75,14 @@ impl Cursor {
         self.version = version;
         self.failed = false;
         self.fetch_offset = self.position;
+        self.last_epoch = self.position_epoch;
+    }
+
+    /// The broker to read from, and the partition's leader.
+    pub(super) fn read_from(&self, tp: &TopicPartition, metadata: &Metadata, now: Instant) -> Option<(i32, Leader)> {
+        let leader = metadata.leader(&tp.topic, tp.partition)?;
+        let replica = self.replica.filter(|(node, until)| *until > now && metadata.brokers.contains_key(node));
+        Some((replica.map_or(leader.node, |(node, _)| node), leader))
     }
 
     /// Where to fetch from, if it should be fetched now.

@@ -1,13 +1,31 @@
 //! From the bytes of an answer to chunks in the queue.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
 use samsarrow_arrow::decode::{DecodeOptions, Decoder, Window};
 use samsarrow_wire::batch::AbortedTransactions;
 
 use super::queue::{Chunk, Item, Segment};
-use super::request::Part;
 use super::state::Shared;
 use crate::config::ConsumerOptions;
 use crate::error::Error;
+use crate::types::TopicPartition;
+
+/// Whole batches of one partition, and how to read them.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) tp: TopicPartition,
+    /// Of the cursor.
+    pub(super) version: u64,
+    /// Records before it are not wanted.
+    pub(super) from: i64,
+    /// The leader epoch of the last batch.
+    pub(super) epoch: i32,
+    pub(super) records: Bytes,
+    /// For `read_committed`; shared by all parts of a partition in one answer, which are decoded in their order.
+    pub(super) aborted: Option<Arc<Mutex<AbortedTransactions>>>,
+}
 
 /// Records of a chunk: beyond this, decoded columns leave the cache before they are used.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -35,31 +53,29 @@ pub(crate) fn decode_options(options: &ConsumerOptions) -> DecodeOptions {
 pub(super) fn decode(decoder: &mut Decoder, parts: Vec<Part>, max_rows: usize, shared: &Shared) {
     let mut segments = Vec::new();
     for part in parts {
-        let Part { asked, records, aborted } = part;
-        let mut aborted = aborted.map(AbortedTransactions::new);
-        let mut data = records;
-        let mut from = asked.offset;
+        let Part { tp, version, mut from, epoch, records: mut data, aborted } = part;
+        let mut aborted = aborted.as_deref().map(|aborted| aborted.lock().unwrap_or_else(PoisonError::into_inner));
         loop {
             let room = max_rows.saturating_sub(decoder.rows());
             let window = Window {
                 from_offset: from,
                 until_offset: None,
                 max_rows: Some(room.max(1)),
-                aborted: aborted.as_mut(),
+                aborted: aborted.as_deref_mut(),
             };
             let fresh = decoder.rows() == 0;
-            let (appended, failure) = match decoder.append(&asked.tp.topic, asked.tp.partition, data.clone(), window) {
+            let (appended, failure) = match decoder.append(&tp.topic, tp.partition, data.clone(), window) {
                 Ok(appended) => (appended, None),
                 Err(error) => (error.appended, Some(Error::corrupt(error.to_string()))),
             };
             // An error that appended nothing tells no offset either.
             let next_offset = appended.next_offset.max(from);
-            segments.push(Segment { tp: asked.tp.clone(), version: asked.version, rows: appended.rows, next_offset });
+            segments.push(Segment { tp: tp.clone(), version, rows: appended.rows, next_offset, epoch });
             from = next_offset;
             let stuck = appended.full && fresh && appended.rows == 0 && appended.consumed == 0;
             let failure = failure.or_else(|| {
                 stuck.then(|| {
-                    Error::corrupt(format!("a record batch of {} at offset {from} is too large to decode", asked.tp))
+                    Error::corrupt(format!("a record batch of {} at offset {from} is too large to decode", tp))
                 })
             });
             let more = (appended.full || appended.row_limit) && failure.is_none();
@@ -67,7 +83,7 @@ pub(super) fn decode(decoder: &mut Decoder, parts: Vec<Part>, max_rows: usize, s
                 flush(decoder, &mut segments, shared);
             }
             if let Some(error) = failure {
-                fail(shared, &asked.tp, asked.version, error);
+                fail(shared, &tp, version, error);
                 break;
             }
             if !more {
@@ -103,7 +119,7 @@ fn flush(decoder: &mut Decoder, segments: &mut Vec<Segment>, shared: &Shared) {
 }
 
 /// The partition stops until the error was raised.
-fn fail(shared: &Shared, tp: &crate::types::TopicPartition, version: u64, error: Error) {
+fn fail(shared: &Shared, tp: &TopicPartition, version: u64, error: Error) {
     {
         let mut state = shared.lock();
         let Some(cursor) = state.at_version(tp, version) else { return };
@@ -116,12 +132,9 @@ fn fail(shared: &Shared, tp: &crate::types::TopicPartition, version: u64, error:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fetch::request::Asked;
-    use crate::types::TopicPartition;
     use arrow_array::{BinaryArray, RecordBatch};
     use samsarrow_arrow::decode::DecodeOptions;
     use samsarrow_arrow::{Columns, EncodeOptions, encode_batches};
-    use std::sync::Arc;
 
     /// Three records from `base` on.
     fn batch(base: i64) -> Vec<u8> {
@@ -143,8 +156,15 @@ mod tests {
         *bad.last_mut().unwrap() ^= 1;
         let data = [batch(0), bad, batch(6)].concat();
         let version = shared.lock().cursors[&tp].version;
-        let asked = Asked::new(tp.clone(), version, 0, true);
-        decode(&mut decoder, vec![Part { asked, records: data.into(), aborted: None }], 100, &shared);
+        let part = |from, records: Vec<u8>, version| Part {
+            tp: TopicPartition::new("t", 0),
+            version,
+            from,
+            epoch: -1,
+            records: records.into(),
+            aborted: None,
+        };
+        decode(&mut decoder, vec![part(0, data, version)], 100, &shared);
         let now = tokio::time::Instant::now();
         assert_eq!(shared.poll(100, now).await.unwrap().unwrap().num_rows(), 3);
         let error = shared.poll(100, now).await.unwrap().unwrap_err();
@@ -152,12 +172,11 @@ mod tests {
         assert!(error.name() == "CorruptRecordError" && text.contains("topic t, partition 0, offset 3"), "{text}");
         // Once; then it is fetched again from there, unless the user seeks past it.
         assert!(shared.poll(100, now).await.is_none());
-        assert_eq!(shared.positions(), [(tp.clone(), Some(3))]);
+        assert_eq!(shared.positions(), [(tp.clone(), 3, None)]);
         shared.seek(&tp, Some(6)).unwrap();
         let version = shared.lock().cursors[&tp].version;
-        let asked = Asked::new(tp.clone(), version, 6, true);
-        decode(&mut decoder, vec![Part { asked, records: batch(6).into(), aborted: None }], 100, &shared);
+        decode(&mut decoder, vec![part(6, batch(6), version)], 100, &shared);
         assert_eq!(shared.poll(100, now).await.unwrap().unwrap().num_rows(), 3);
-        assert_eq!(shared.positions(), [(tp, Some(9))]);
+        assert_eq!(shared.positions(), [(tp, 9, None)]);
     }
 }

@@ -1,14 +1,18 @@
 //! Fetched bytes to record batches: a task per broker asks, decodes and queues; `poll` takes.
 
+mod answer;
 mod cursor;
 mod decode;
+mod partition;
 mod positions;
 mod queue;
 mod request;
 mod rows;
+mod session;
 mod source;
 mod state;
+mod supervise;
 
 pub(crate) use decode::decode_options;
 pub use rows::positions_of;
-pub(crate) use source::Fetcher;
+pub(crate) use supervise::Fetcher;

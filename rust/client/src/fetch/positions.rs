@@ -54,7 +54,7 @@ impl Positioner {
         let mut unset = Vec::new();
         for (tp, version, _) in open {
             match committed.get(tp) {
-                Some(offset) => self.shared.place(tp, *version, *offset),
+                Some((offset, epoch)) => self.shared.place(tp, *version, *offset, *epoch),
                 None => unset.push((tp.clone(), *version)),
             }
         }
@@ -75,8 +75,9 @@ impl Positioner {
         let wanted: Vec<_> = unset.iter().map(|(tp, _)| (tp.clone(), target)).collect();
         match list_offsets(&self.cluster, &wanted, self.isolation, self.timeout).await {
             Ok(found) => {
-                for ((tp, version), (_, offset)) in unset.iter().zip(found) {
-                    self.shared.place(tp, *version, offset.map_or(0, |found| found.offset));
+                for ((tp, version), (_, found)) in unset.iter().zip(found) {
+                    let (offset, epoch) = found.map_or((0, None), |found| (found.offset, found.leader_epoch));
+                    self.shared.place(tp, *version, offset, epoch);
                 }
                 Ok(())
             }
@@ -90,8 +91,9 @@ impl Positioner {
         for (tp, version) in unset {
             match list_offsets(&self.cluster, &[(tp.clone(), target)], self.isolation, self.timeout).await {
                 Ok(found) => {
-                    let offset = found.first().and_then(|(_, found)| *found).map_or(0, |found| found.offset);
-                    self.shared.place(tp, *version, offset);
+                    let found = found.first().and_then(|(_, found)| *found);
+                    let (offset, epoch) = found.map_or((0, None), |found| (found.offset, found.leader_epoch));
+                    self.shared.place(tp, *version, offset, epoch);
                 }
                 Err(error @ Error::Server { .. }) => self.shared.unplaceable(tp, *version, error),
                 Err(error) => return Err(error),
@@ -101,10 +103,17 @@ impl Positioner {
     }
 
     /// Committed offsets of those that want to start there.
-    async fn committed(&self, open: &[(TopicPartition, u64, Start)]) -> Result<HashMap<TopicPartition, i64>> {
+    async fn committed(&self, open: &[(TopicPartition, u64, Start)]) -> Result<HashMap<TopicPartition, Placed>> {
         let Some(coordinator) = &self.coordinator else { return Ok(HashMap::new()) };
         let wanted: Vec<_> = open.iter().filter(|o| o.2 == Start::Committed).map(|(tp, ..)| tp.clone()).collect();
         let fetched = fetch_committed(&self.cluster, coordinator, &wanted, self.timeout).await?;
-        Ok(fetched.into_iter().filter_map(|(tp, found)| Some((tp, found?.offset))).collect())
+        Ok(fetched
+            .into_iter()
+            .filter_map(|(tp, found)| Some((tp, found?)))
+            .map(|(tp, found)| (tp, (found.offset, found.leader_epoch)))
+            .collect())
     }
 }
+
+/// An offset, and the leader epoch of the record before it.
+type Placed = (i64, Option<i32>);

@@ -16,6 +16,8 @@ pub(super) struct Segment {
     pub(super) rows: usize,
     /// The position once these rows are given out; it may lie beyond the last of them.
     pub(super) next_offset: i64,
+    /// The leader epoch of the last of them, or a later one; -1 if unknown.
+    pub(super) epoch: i32,
 }
 
 /// One Arrow batch and whose rows it holds, in order.
@@ -104,6 +106,7 @@ mod tests {
                 version: 0,
                 rows: offsets.len(),
                 next_offset: *next_offset,
+                epoch: -1,
             })
             .collect();
         Chunk { batch, segments, bytes: 100 }

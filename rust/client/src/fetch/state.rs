@@ -1,10 +1,11 @@
 //! What the user's calls and the fetching tasks share.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
+use arrow_schema::Schema;
 use tokio::sync::{Notify, watch};
 
 use super::cursor::{Cursor, Start};
@@ -56,6 +57,7 @@ impl State {
                     for segment in taken.moved {
                         if let Some(cursor) = self.at_version(&segment.tp, segment.version) {
                             cursor.position = Some(segment.next_offset);
+                            cursor.position_epoch = segment.epoch;
                         }
                     }
                     if let Some(rest) = taken.rest {
@@ -70,11 +72,38 @@ impl State {
         }
     }
 
+    /// Reading of a partition goes on at `offset`: at once, or behind what is queued already.
+    pub(super) fn place(&mut self, tp: &TopicPartition, version: u64, offset: i64, epoch: i32) {
+        let Some(cursor) = self.at_version(tp, version) else { return };
+        cursor.fetch_offset = Some(offset);
+        cursor.last_epoch = epoch;
+        cursor.retry_at = None;
+        if cursor.position.is_none() {
+            cursor.position = Some(offset);
+            cursor.position_epoch = epoch;
+        } else {
+            let segment = Segment { tp: tp.clone(), version, rows: 0, next_offset: offset, epoch };
+            let batch = RecordBatch::new_empty(Arc::new(Schema::empty()));
+            self.queue.push_back(Item::Chunk(Chunk { batch, segments: vec![segment], bytes: 0 }));
+        }
+    }
+
     /// Records that an answer for a partition was an error that may heal; raises it when it did not for `patience`.
     pub(super) fn partition_failed(&mut self, tp: &TopicPartition, version: u64, error: Error, patience: Duration) {
-        let now = Instant::now();
         let raise = !error.retriable();
+        self.failed(tp, version, error, patience, raise);
+    }
+
+    /// The same, whatever the error says of itself: raised only when it lasts.
+    pub(super) fn partition_stuck(&mut self, tp: &TopicPartition, version: u64, error: Error, patience: Duration) {
+        self.failed(tp, version, error, patience, false);
+    }
+
+    fn failed(&mut self, tp: &TopicPartition, version: u64, error: Error, patience: Duration, raise: bool) {
+        let now = Instant::now();
         let Some(cursor) = self.at_version(tp, version) else { return };
+        // The leader knows best.
+        cursor.replica = None;
         let since = cursor.failing.as_ref().map_or(now, |(since, _)| *since);
         cursor.failing = Some((since, error.clone()));
         cursor.retry_at = Some(now + RETRY);
@@ -213,9 +242,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Positions that are known, of all assigned partitions.
-    pub(crate) fn positions(&self) -> Vec<(TopicPartition, Option<i64>)> {
-        self.lock().cursors.iter().map(|(tp, cursor)| (tp.clone(), cursor.position)).collect()
+    /// Positions that are known, of all assigned partitions, with the leader epoch of the record before.
+    pub(crate) fn positions(&self) -> Vec<(TopicPartition, i64, Option<i32>)> {
+        let state = self.lock();
+        let known = state.cursors.iter().filter_map(|(tp, c)| Some((tp.clone(), c.position?, c.position_epoch)));
+        known.map(|(tp, position, epoch)| (tp, position, Some(epoch).filter(|epoch| *epoch >= 0))).collect()
     }
 
     /// The position of a partition, once it is known; the error that keeps it from being known is raised here too.
@@ -274,21 +305,8 @@ impl Shared {
     }
 
     /// Reading of a partition goes on at `offset`: at once, or behind what is queued already.
-    pub(super) fn place(&self, tp: &TopicPartition, version: u64, offset: i64) {
-        {
-            let mut state = self.lock();
-            let Some(cursor) = state.at_version(tp, version) else { return };
-            cursor.fetch_offset = Some(offset);
-            cursor.retry_at = None;
-            if cursor.position.is_none() {
-                cursor.position = Some(offset);
-            } else {
-                let segment = Segment { tp: tp.clone(), version, rows: 0, next_offset: offset };
-                let schema = std::sync::Arc::new(arrow_schema::Schema::empty());
-                let batch = RecordBatch::new_empty(schema);
-                state.queue.push_back(Item::Chunk(Chunk { batch, segments: vec![segment], bytes: 0 }));
-            }
-        }
+    pub(super) fn place(&self, tp: &TopicPartition, version: u64, offset: i64, epoch: Option<i32>) {
+        self.lock().place(tp, version, offset, epoch.unwrap_or(-1));
         self.ring_ready();
         self.ring_work();
     }

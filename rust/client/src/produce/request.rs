@@ -9,7 +9,7 @@ use samsarrow_wire::compression::Codec;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
 use samsarrow_wire::messages::produce::{
-    PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData,
+    NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData,
 };
 
 pub(crate) use samsarrow_wire::messages::produce::ProduceResponse;
@@ -110,6 +110,7 @@ fn address(version: i16, topic: &str, metadata: &Metadata) -> Result<TopicProduc
 pub(crate) struct Answers<'a> {
     throttle_ms: i32,
     partitions: HashMap<(&'a str, i32), &'a PartitionProduceResponse>,
+    nodes: &'a [NodeEndpoint],
 }
 
 impl<'a> Answers<'a> {
@@ -125,13 +126,18 @@ impl<'a> Answers<'a> {
                 partitions.insert((name, partition.index), partition);
             }
         }
-        Self { throttle_ms: response.throttle_time_ms, partitions }
+        Self { throttle_ms: response.throttle_time_ms, partitions, nodes: &response.node_endpoints }
     }
 
     /// How long the broker asks to be left alone.
     pub(crate) fn throttle(&self) -> Duration {
         // A broker's mistake must not stop the producer for weeks.
         Duration::from_millis(u64::try_from(self.throttle_ms).unwrap_or(0)).min(Duration::from_secs(30))
+    }
+
+    /// Addresses of the leaders that are named (KIP-951).
+    pub(crate) fn addresses(&self) -> Vec<(i32, String)> {
+        self.nodes.iter().map(|node| (node.node_id, format!("{}:{}", node.host, node.port))).collect()
     }
 
     fn find(&self, batch: &Batch) -> Option<&'a PartitionProduceResponse> {

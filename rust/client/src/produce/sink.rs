@@ -23,6 +23,7 @@ use super::request::{self, Answers};
 use super::split;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
+use crate::types::TopicPartition;
 
 /// How often to look for a leader that the metadata does not name.
 const LEADER_POLL: Duration = Duration::from_millis(100);
@@ -364,15 +365,18 @@ fn receive(shared: &Shared, node: i32, batches: Vec<Outgoing>, answer: Result<re
         let answer = answers.of(outgoing);
         if let Err(refused) = &answer {
             refresh |= refused.error.refresh_metadata();
-            leaders.extend(answers.new_leader(outgoing).map(|leader| (Arc::clone(&outgoing.batch.state), leader)));
+            leaders.extend(answers.new_leader(outgoing).map(|leader| {
+                let state = &outgoing.batch.state;
+                (TopicPartition { topic: Arc::clone(&state.topic), partition: state.partition }, leader)
+            }));
         }
         answer
     });
     for outgoing in too_large {
         split_in_two(shared, outgoing, &answers);
     }
-    for (state, leader) in leaders {
-        shared.cluster.update_leader(&state.topic, state.partition, leader);
+    if !leaders.is_empty() {
+        shared.cluster.update_leaders(&leaders, &answers.addresses());
     }
     if refresh {
         shared.cluster.request_refresh();

@@ -3,14 +3,16 @@
 //! Two tasks serve a socket, one writing and one reading. The first failure poisons the connection: everyone who waits
 //! gets the same error, and whoever owns it makes a new one.
 
+mod read;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use bytes::Bytes;
+use tokio::io::AsyncWriteExt;
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -23,13 +25,30 @@ use crate::api_versions::ApiVersions;
 use crate::config::CommonOptions;
 use crate::error::{Error, Result};
 
-/// A frame is read in steps of this size, so that memory grows with what arrives and not with what a length claims.
-const READ_STEP: usize = 1 << 20;
+pub use read::FrameBody;
+use read::read_all;
 
 /// A request that was sent and has no answer yet.
 struct Pending {
     correlation_id: i32,
-    reply: oneshot::Sender<Result<Bytes>>,
+    reply: Reply,
+}
+
+/// How the answer is wanted.
+enum Reply {
+    /// As one frame.
+    Whole(oneshot::Sender<Result<Bytes>>),
+    /// By someone who reads it off the socket.
+    Body(oneshot::Sender<Result<FrameBody>>),
+}
+
+impl Reply {
+    fn fail(self, error: Error) {
+        match self {
+            Reply::Whole(reply) => drop(reply.send(Err(error))),
+            Reply::Body(reply) => drop(reply.send(Err(error))),
+        }
+    }
 }
 
 /// A frame on its way to the socket, and who wants to know when it is written.
@@ -60,7 +79,7 @@ impl Shared {
         };
         let waiting = std::mem::take(&mut self.waiting().pending);
         for pending in waiting {
-            let _ = pending.reply.send(Err(first.clone()));
+            pending.reply.fail(first.clone());
         }
     }
 
@@ -200,6 +219,7 @@ impl Connection {
         let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let frame = self.encode(request, version, correlation_id)?;
         let (reply, answer) = oneshot::channel();
+        let reply = Reply::Whole(reply);
         self.enqueue(Outgoing { frame, written: None }, Some(Pending { correlation_id, reply }))?;
         let address = self.shared.address.clone();
         Ok(
@@ -252,6 +272,33 @@ impl Connection {
                 Err(e) => {
                     let reason = format!("the answer to {} v{version} is not what it should be: {e}", R::KEY.name());
                     Err(Error::protocol(connection.address(), reason))
+                }
+            }
+        })
+    }
+
+    /// Queues a request whose answer the caller reads off the socket itself, as it arrives: see [`FrameBody`]. Until all
+    /// of it is read, other answers on this connection wait.
+    pub fn request_body<R: Request>(
+        self: &Arc<Self>,
+        request: &R,
+        version: i16,
+        limit: Duration,
+    ) -> Result<impl Future<Output = Result<FrameBody>> + Send + 'static + use<R>> {
+        let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let frame = self.encode(request, version, correlation_id)?;
+        let (reply, answer) = oneshot::channel();
+        let reply = Reply::Body(reply);
+        self.enqueue(Outgoing { frame, written: None }, Some(Pending { correlation_id, reply }))?;
+        let connection = Arc::clone(self);
+        Ok(async move {
+            match timeout(limit, answer).await {
+                Ok(Ok(body)) => body.map(|body| body.within(limit)),
+                Ok(Err(_)) => Err(connection.gone()),
+                Err(_) => {
+                    let what = format!("{} to {}", R::KEY.name(), connection.address());
+                    connection.poison(Error::timeout(what.clone(), limit));
+                    Err(Error::timeout(what, limit))
                 }
             }
         })
@@ -318,106 +365,5 @@ async fn write_all(mut writer: OwnedWriteHalf, mut queue: mpsc::UnboundedReceive
         if let Some(written) = written {
             let _ = written.send(());
         }
-    }
-}
-
-async fn read_all(mut reader: OwnedReadHalf, shared: Arc<Shared>, limit: usize, idle: Option<Duration>) {
-    loop {
-        if let Some(idle) = idle
-            && let Err(error) = wait_unless_idle(&reader, &shared, idle).await
-        {
-            shared.poison(error);
-            return;
-        }
-        let frame = read_frame(&mut reader, &shared, limit).await;
-        if let Err(error) = frame.and_then(|frame| deliver(&shared, frame)) {
-            shared.poison(error);
-            return;
-        }
-    }
-}
-
-/// Returns when there is something to read. A frame is never given up half read, and no wait for an answer is idleness.
-async fn wait_unless_idle(reader: &OwnedReadHalf, shared: &Shared, idle: Duration) -> Result<()> {
-    loop {
-        let look_again = shared.idle_for(idle)?;
-        match timeout(look_again, reader.readable()).await {
-            Ok(ready) => return ready.map_err(|e| Error::io(&shared.address, "the connection broke", &e)),
-            Err(_) => continue,
-        }
-    }
-}
-
-/// Hands an answer to the oldest waiter, whose it must be.
-fn deliver(shared: &Shared, frame: Bytes) -> Result<()> {
-    let waiter = shared.waiting().pending.pop_front();
-    let found = frame::correlation_id(&frame);
-    match waiter {
-        Some(pending) if found == Some(pending.correlation_id) => {
-            let _ = pending.reply.send(Ok(frame));
-            Ok(())
-        }
-        Some(pending) => {
-            let reason = format!("an answer with correlation id {found:?} instead of {}", pending.correlation_id);
-            let error = Error::protocol(shared.address.clone(), reason);
-            let _ = pending.reply.send(Err(error.clone()));
-            Err(error)
-        }
-        None => Err(Error::protocol(shared.address.clone(), "an answer to nothing that was asked")),
-    }
-}
-
-async fn read_frame(reader: &mut OwnedReadHalf, shared: &Shared, limit: usize) -> Result<Bytes> {
-    let address = &shared.address;
-    let broke = |e: std::io::Error| match e.kind() {
-        std::io::ErrorKind::UnexpectedEof => Error::connection(address.clone(), "the broker closed the connection"),
-        _ => Error::io(address, "the connection broke", &e),
-    };
-    let mut length = [0; 4];
-    reader.read_exact(&mut length).await.map_err(broke)?;
-    let size = frame_size(length, limit).map_err(|reason| Error::protocol(address.clone(), reason))?;
-    let mut frame = BytesMut::with_capacity(size.min(READ_STEP));
-    while frame.len() < size {
-        frame.reserve(READ_STEP.min(size - frame.len()));
-        let step = (size - frame.len()).min(frame.capacity() - frame.len()) as u64;
-        if reader.take(step).read_buf(&mut frame).await.map_err(broke)? == 0 {
-            return Err(Error::connection(
-                address.clone(),
-                "the broker closed the connection in the middle of an answer",
-            ));
-        }
-    }
-    Ok(frame.freeze())
-}
-
-/// The length of a frame, or why it cannot be one.
-fn frame_size(bytes: [u8; 4], limit: usize) -> std::result::Result<usize, String> {
-    match &bytes {
-        b"HTTP" => return Err("does not speak Kafka: it answers in HTTP".into()),
-        [0x15, 0x03, _, _] => return Err("does not speak Kafka in the clear: it answers with a TLS alert".into()),
-        _ => {}
-    }
-    let length = i32::from_be_bytes(bytes);
-    match usize::try_from(length) {
-        Ok(size) if (4..=limit).contains(&size) => Ok(size),
-        Ok(size) if size > limit => Err(format!(
-            "an answer of {size} bytes is more than receive.message.max.bytes ({limit}); or this is not a Kafka broker"
-        )),
-        _ => Err(format!("does not speak Kafka: an answer of {length} bytes cannot be")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lengths_that_cannot_be_are_explained() {
-        assert_eq!(frame_size(100i32.to_be_bytes(), 1000), Ok(100));
-        assert!(frame_size(*b"HTTP", 1 << 40).unwrap_err().contains("HTTP"));
-        assert!(frame_size([0x15, 3, 3, 0], 1 << 40).unwrap_err().contains("TLS"));
-        assert!(frame_size(2000i32.to_be_bytes(), 1000).unwrap_err().contains("receive.message.max.bytes"));
-        assert!(frame_size((-1i32).to_be_bytes(), 1000).unwrap_err().contains("-1"));
-        assert!(frame_size(3i32.to_be_bytes(), 1000).unwrap_err().contains("3 bytes"));
     }
 }

@@ -1,0 +1,220 @@
+//! What comes in on a connection: answers, read whole or by those who asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::AsyncReadExt;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::{Reply, Shared};
+use crate::error::{Error, Result};
+
+/// A frame is read in steps of this size, so that memory grows with what arrives and not with what a length claims.
+const READ_STEP: usize = 1 << 20;
+
+pub(super) async fn read_all(mut reader: OwnedReadHalf, shared: Arc<Shared>, limit: usize, idle: Option<Duration>) {
+    loop {
+        if let Some(idle) = idle
+            && let Err(error) = wait_unless_idle(&reader, &shared, idle).await
+        {
+            shared.poison(error);
+            return;
+        }
+        reader = match read_answer(reader, &shared, limit).await {
+            Ok(reader) => reader,
+            Err(error) => {
+                shared.poison(error);
+                return;
+            }
+        };
+    }
+}
+
+/// Returns when there is something to read. A frame is never given up half read, and no wait for an answer is idleness.
+async fn wait_unless_idle(reader: &OwnedReadHalf, shared: &Shared, idle: Duration) -> Result<()> {
+    loop {
+        let look_again = shared.idle_for(idle)?;
+        match timeout(look_again, reader.readable()).await {
+            Ok(ready) => return ready.map_err(|e| Error::io(&shared.address, "the connection broke", &e)),
+            Err(_) => continue,
+        }
+    }
+}
+
+/// Reads one answer for the oldest waiter, whose it must be, or lets that waiter read it.
+async fn read_answer(mut reader: OwnedReadHalf, shared: &Arc<Shared>, limit: usize) -> Result<OwnedReadHalf> {
+    let address = &shared.address;
+    // Whoever does not speak Kafka may never send more than this.
+    let mut length = [0; 4];
+    reader.read_exact(&mut length).await.map_err(|e| broke(address, &e))?;
+    let size = frame_size(length, limit).map_err(|reason| Error::protocol(address.clone(), reason))?;
+    let mut id = [0; 4];
+    reader.read_exact(&mut id).await.map_err(|e| broke(address, &e))?;
+    let found = i32::from_be_bytes(id);
+    let Some(pending) = shared.waiting().pending.pop_front() else {
+        return Err(Error::protocol(address.clone(), "an answer to nothing that was asked"));
+    };
+    if pending.correlation_id != found {
+        let reason = format!("an answer with correlation id {found} instead of {}", pending.correlation_id);
+        let error = Error::protocol(address.clone(), reason);
+        pending.reply.fail(error.clone());
+        return Err(error);
+    }
+    match pending.reply {
+        Reply::Whole(reply) => {
+            let mut frame = BytesMut::with_capacity(size.min(READ_STEP));
+            frame.extend_from_slice(&id);
+            let rest = read_rest(&mut reader, address, &mut frame, size).await;
+            let _ = reply.send(rest.clone().map(|()| frame.freeze()));
+            rest.map(|()| reader)
+        }
+        Reply::Body(reply) => {
+            let (back, returned) = oneshot::channel();
+            let way = Some((reader, back));
+            let body = FrameBody { way, left: size - 4, limit: Duration::MAX, shared: Arc::clone(shared) };
+            let _ = reply.send(Ok(body));
+            // Whoever drops it half read has broken the connection and has said why.
+            returned.await.map_err(|_| Error::connection(address.clone(), "an answer was given up half read"))
+        }
+    }
+}
+
+fn broke(address: &str, e: &std::io::Error) -> Error {
+    match e.kind() {
+        std::io::ErrorKind::UnexpectedEof => Error::connection(address, "the broker closed the connection"),
+        _ => Error::io(address, "the connection broke", e),
+    }
+}
+
+async fn read_rest(reader: &mut OwnedReadHalf, address: &str, frame: &mut BytesMut, size: usize) -> Result<()> {
+    while frame.len() < size {
+        frame.reserve(READ_STEP.min(size - frame.len()));
+        read_some(reader, address, frame, size - frame.len()).await?;
+    }
+    Ok(())
+}
+
+/// Reads what is there into the room that `into` has, at most `most` bytes, one at least.
+async fn read_some(reader: &mut OwnedReadHalf, address: &str, into: &mut BytesMut, most: usize) -> Result<()> {
+    let step = most.min(into.capacity() - into.len()) as u64;
+    if reader.take(step).read_buf(into).await.map_err(|e| broke(address, &e))? == 0 {
+        return Err(Error::connection(address, "the broker closed the connection in the middle of an answer"));
+    }
+    Ok(())
+}
+
+/// The rest of an answer after its correlation id, to be read off the socket by the one who asked.
+///
+/// Dropped before its end, it breaks the connection: nobody could tell where the next answer starts.
+pub struct FrameBody {
+    way: Option<(OwnedReadHalf, oneshot::Sender<OwnedReadHalf>)>,
+    left: usize,
+    limit: Duration,
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for FrameBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FrameBody").field("address", &self.shared.address).field("left", &self.left).finish()
+    }
+}
+
+impl FrameBody {
+    /// Gives up when nothing comes for so long.
+    pub(super) fn within(mut self, limit: Duration) -> FrameBody {
+        self.limit = limit;
+        self
+    }
+
+    /// Host and port.
+    pub fn address(&self) -> &str {
+        &self.shared.address
+    }
+
+    /// Bytes that were not read yet.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Reads what is there into the room that `into` has, at most `most` bytes, one at least unless all is read.
+    ///
+    /// # Errors
+    /// The connection broke, or nothing came for as long as an answer may take.
+    pub async fn read(&mut self, into: &mut BytesMut, most: usize) -> Result<()> {
+        let before = into.len();
+        let most = most.min(self.left);
+        if most == 0 || into.capacity() == before {
+            return Ok(());
+        }
+        let (address, limit) = (&self.shared.address, self.limit);
+        let Some((reader, _)) = &mut self.way else { return Ok(()) };
+        let read = match timeout(limit, read_some(reader, address, into, most)).await {
+            Ok(read) => read,
+            Err(_) => Err(Error::timeout(format!("the rest of an answer from {address}"), limit)),
+        };
+        if let Err(error) = read {
+            self.break_off(error.clone());
+            return Err(error);
+        }
+        self.left -= (into.len() - before).min(self.left);
+        if self.left == 0
+            && let Some((reader, back)) = self.way.take()
+        {
+            let _ = back.send(reader);
+        }
+        Ok(())
+    }
+
+    /// Gives the connection up.
+    pub fn break_off(&mut self, error: Error) {
+        self.shared.poison(error);
+        self.way = None;
+    }
+}
+
+impl Drop for FrameBody {
+    fn drop(&mut self) {
+        if let Some((reader, back)) = self.way.take() {
+            if self.left == 0 {
+                let _ = back.send(reader);
+            } else {
+                self.shared.poison(Error::connection(self.address(), "an answer was given up half read"));
+            }
+        }
+    }
+}
+
+/// The length of a frame, or why it cannot be one.
+fn frame_size(bytes: [u8; 4], limit: usize) -> std::result::Result<usize, String> {
+    match &bytes {
+        b"HTTP" => return Err("does not speak Kafka: it answers in HTTP".into()),
+        [0x15, 0x03, _, _] => return Err("does not speak Kafka in the clear: it answers with a TLS alert".into()),
+        _ => {}
+    }
+    let length = i32::from_be_bytes(bytes);
+    match usize::try_from(length) {
+        Ok(size) if (4..=limit).contains(&size) => Ok(size),
+        Ok(size) if size > limit => Err(format!(
+            "an answer of {size} bytes is more than receive.message.max.bytes ({limit}); or this is not a Kafka broker"
+        )),
+        _ => Err(format!("does not speak Kafka: an answer of {length} bytes cannot be")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_that_cannot_be_are_explained() {
+        assert_eq!(frame_size(100i32.to_be_bytes(), 1000), Ok(100));
+        assert!(frame_size(*b"HTTP", 1 << 40).unwrap_err().contains("HTTP"));
+        assert!(frame_size([0x15, 3, 3, 0], 1 << 40).unwrap_err().contains("TLS"));
+        assert!(frame_size(2000i32.to_be_bytes(), 1000).unwrap_err().contains("receive.message.max.bytes"));
+        assert!(frame_size((-1i32).to_be_bytes(), 1000).unwrap_err().contains("-1"));
+        assert!(frame_size(3i32.to_be_bytes(), 1000).unwrap_err().contains("3 bytes"));
+    }
+}

@@ -1,0 +1,275 @@
+//! One partition's share of an answer.
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use bytes::Bytes;
+use samsarrow_wire::batch::{AbortedTransaction, AbortedTransactions, batches};
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::fetch::{EpochEndOffset, LeaderIdAndEpoch, PartitionData};
+
+use super::cursor::Start;
+use super::decode::Part;
+use super::queue::Item;
+use super::request::Asked;
+use super::source::Source;
+use super::state::State;
+use crate::config::{IsolationLevel, OffsetReset};
+use crate::error::Error;
+use crate::metadata::Leader;
+use crate::types::TopicPartition;
+
+/// What an answer tells of the cluster.
+#[derive(Debug, Default)]
+pub(super) struct Learned {
+    /// Newer leaders (KIP-951).
+    pub(super) leaders: Vec<(TopicPartition, Leader)>,
+    /// The metadata is old.
+    pub(super) refresh: bool,
+}
+
+/// A partition whose records are being taken.
+#[derive(Debug)]
+pub(super) struct Reading<'a> {
+    asked: &'a Asked,
+    data: PartitionData,
+    aborted: Option<Arc<Mutex<AbortedTransactions>>>,
+    /// Past the last whole batch.
+    next: i64,
+    /// Bytes of whole batches.
+    whole: usize,
+    /// Bytes at the end that are no whole batch.
+    pub(super) cut: usize,
+    /// The cursor has moved, or bytes are no batch and the decoder will say so.
+    excused: bool,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(asked: &'a Asked, mut data: PartitionData) -> Self {
+        let list = data.aborted_transactions.take();
+        let aborted = list.map(|list| {
+            let list = list.into_iter();
+            let list = list.map(|t| AbortedTransaction { producer_id: t.producer_id, first_offset: t.first_offset });
+            Arc::new(Mutex::new(AbortedTransactions::new(list)))
+        });
+        Self { asked, data, aborted, next: asked.offset, whole: 0, cut: 0, excused: false }
+    }
+
+    /// Moves the fetch offset past `records`, by batch headers alone, so that the next round can start before they are
+    /// decoded. What was fetched for a cursor that has moved since is dropped.
+    pub(super) fn records(&mut self, source: &Source, records: Bytes) -> Option<Part> {
+        if self.data.error_code != 0 {
+            return None;
+        }
+        self.whole += records.len();
+        let end = end_of(&records, self.next);
+        let mut state = source.shared.lock();
+        let cursor = state.at_version(&self.asked.tp, self.asked.version);
+        let Some(cursor) = cursor.filter(|c| c.fetch_offset == Some(self.next) && !c.failed) else {
+            self.excused = true;
+            return None;
+        };
+        self.excused |= end.broken;
+        cursor.failing = None;
+        cursor.fetch_offset = Some(end.next);
+        cursor.last_epoch = end.epoch.unwrap_or(cursor.last_epoch);
+        let (from, epoch) = (std::mem::replace(&mut self.next, end.next), cursor.last_epoch);
+        let committed = source.options.isolation_level == IsolationLevel::ReadCommitted;
+        let none = || Arc::new(Mutex::new(AbortedTransactions::new([])));
+        let aborted = committed.then(|| Arc::clone(self.aborted.get_or_insert_with(none)));
+        Some(Part { tp: self.asked.tp.clone(), version: self.asked.version, from, epoch, records, aborted })
+    }
+
+    /// All of its share was read.
+    pub(super) fn end(
+        self,
+        source: &Source,
+        version: i16,
+        diverging: &EpochEndOffset,
+        current: &LeaderIdAndEpoch,
+        learned: &mut Learned,
+    ) {
+        let Self { asked, data, .. } = &self;
+        if current.leader_id >= 0 {
+            learned.leaders.push((asked.tp.clone(), Leader { node: current.leader_id, epoch: current.leader_epoch }));
+        }
+        let patience = source.cluster.options().default_api_timeout;
+        let mut state = source.shared.lock();
+        match ErrorCode::from_i16(data.error_code).ok() {
+            Ok(()) => {}
+            Err(ErrorCode::OFFSET_OUT_OF_RANGE) => return self.out_of_range(source, &mut state),
+            Err(code) => {
+                let error = Error::server(code, format!("Fetch of {} at offset {}", asked.tp, asked.offset));
+                learned.refresh |= error.refresh_metadata();
+                return state.partition_failed(&asked.tp, asked.version, error, patience);
+            }
+        }
+        if diverging.end_offset >= 0 {
+            return self.diverged(source, &mut state, diverging);
+        }
+        if let Some(error) = self.stuck(version, source.options.max_partition_fetch_bytes as usize) {
+            return match error {
+                Stuck::Cut(error) => state.partition_stuck(&asked.tp, asked.version, error, patience),
+                Stuck::For(error) => raise(&mut state, asked, error),
+            };
+        }
+        let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
+        cursor.failing = None;
+        if data.preferred_read_replica >= 0 {
+            let until = Instant::now() + source.cluster.options().metadata_max_age;
+            cursor.replica = Some((data.preferred_read_replica, until));
+        }
+    }
+
+    fn out_of_range(&self, source: &Source, state: &mut State) {
+        let asked = self.asked;
+        let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
+        if asked.of_replica {
+            // A replica may be behind the leader, or may have deleted more (KIP-392).
+            cursor.replica = None;
+            return;
+        }
+        let (first, last) = (self.data.log_start_offset, self.data.high_watermark);
+        if source.options.auto_offset_reset == OffsetReset::None {
+            let error = Error::OffsetOutOfRange(format!(
+                "{}: offset {} is not in the log, which has {first} to {last}, and auto.offset.reset is none; seek to an offset \
+                 that is there",
+                asked.tp, asked.offset
+            ));
+            return raise(state, asked, error);
+        }
+        tracing::warn!(tp = %asked.tp, offset = asked.offset, first, last, "the offset is not in the log: it is reset");
+        cursor.fetch_offset = None;
+        cursor.start = Start::Reset;
+    }
+
+    /// The log was truncated below what we have read (KIP-320): an unclean election has lost records.
+    fn diverged(&self, source: &Source, state: &mut State, diverging: &EpochEndOffset) {
+        let asked = self.asked;
+        let end = diverging.end_offset;
+        if source.options.auto_offset_reset == OffsetReset::None {
+            let error = Error::OffsetOutOfRange(format!(
+                "{}: the log was truncated: offset {} was read in leader epoch {}, which now ends at {end}, and \
+                 auto.offset.reset is none; what was read from there on is no longer in the log: seek to {end} to go on",
+                asked.tp, asked.offset, asked.last_epoch
+            ));
+            return raise(state, asked, error);
+        }
+        tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch, end, "the log was truncated: reading goes on where it parted");
+        state.place(&asked.tp, asked.version, end, diverging.epoch);
+    }
+
+    /// Why the answer has bytes and yet nothing to go on with.
+    fn stuck(&self, version: i16, partition_bytes: usize) -> Option<Stuck> {
+        let asked = self.asked;
+        if self.next > asked.offset || self.excused || self.whole + self.cut == 0 {
+            return None;
+        }
+        if self.whole > 0 {
+            return Some(Stuck::For(Error::corrupt(format!(
+                "{} at offset {}: the broker sent only records before this offset; seek past it, or check the log",
+                asked.tp, asked.offset
+            ))));
+        }
+        let error = Error::server(
+            ErrorCode::MESSAGE_TOO_LARGE,
+            format!(
+                "{} at offset {}: only the first {} bytes of the record batch came, as it is larger than a fetch may be; \
+                 raise max.partition.fetch.bytes, fetch.max.bytes and queued.max.bytes, or seek past it",
+                asked.tp, asked.offset, self.cut
+            ),
+        );
+        // From version 3 on a broker sends the first batch whole, whatever its size (KIP-74), in its turn.
+        Some(if version < 3 || self.cut >= partition_bytes { Stuck::For(error) } else { Stuck::Cut(error) })
+    }
+}
+
+/// Why an answer has bytes of a partition and yet nothing to go on with.
+#[derive(Debug)]
+enum Stuck {
+    /// The answer was full before this partition's first batch was whole: its turn to be the first will come.
+    Cut(Error),
+    /// Asking again would bring the same.
+    For(Error),
+}
+
+/// The partition stops until the error was raised.
+fn raise(state: &mut State, asked: &Asked, error: Error) {
+    let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
+    cursor.failed = true;
+    state.queue.push_back(Item::PartitionError(asked.tp.clone(), asked.version, error));
+}
+
+/// Where some batches end.
+#[derive(Debug, PartialEq, Eq)]
+struct End {
+    /// The offset after them: holes, markers and filtered batches are passed by.
+    next: i64,
+    /// The leader epoch of the last of them.
+    epoch: Option<i32>,
+    /// There are bytes that are no batch; the decoder is left to complain of them.
+    broken: bool,
+}
+
+fn end_of(records: &Bytes, from: i64) -> End {
+    let mut end = End { next: from, epoch: None, broken: false };
+    for batch in batches(records.clone()) {
+        match batch {
+            Ok(batch) => {
+                end.next = end.next.max(batch.header.next_offset());
+                end.epoch = Some(batch.header.partition_leader_epoch);
+            }
+            Err(_) => end.broken = true,
+        }
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::{BufMut, BytesMut};
+
+    /// A batch header of one record at `offset`, of `size` bytes in all.
+    fn batch(offset: i64, size: usize) -> Vec<u8> {
+        let mut out = BytesMut::zeroed(size);
+        let mut head = &mut out[..17];
+        head.put_i64(offset);
+        head.put_i32(size as i32 - 12);
+        head.put_i32(4);
+        head.put_i8(2);
+        out[57..61].copy_from_slice(&1i32.to_be_bytes());
+        out.to_vec()
+    }
+
+    #[test]
+    fn batches_end_where_their_headers_say() {
+        let two = [batch(7, 100), batch(20, 80)].concat();
+        assert_eq!(end_of(&two.clone().into(), 5), End { next: 21, epoch: Some(4), broken: false });
+        let mut bad = two;
+        bad[116] = 9;
+        assert_eq!(end_of(&bad.into(), 5), End { next: 8, epoch: Some(4), broken: true });
+    }
+
+    #[test]
+    fn an_answer_that_brings_nothing_to_go_on_with_is_explained() {
+        let asked = Asked::new(TopicPartition::new("t", 3), 1, 7);
+        let stuck = |whole, cut, version| {
+            let reading = Reading { whole, cut, ..Reading::new(&asked, PartitionData::default()) };
+            reading.stuck(version, 500)
+        };
+        assert!(stuck(0, 0, 17).is_none());
+        for (stuck, what) in [
+            (stuck(0, 400, 17), "max.partition.fetch.bytes"),
+            (stuck(0, 400, 2), "max.partition.fetch.bytes"),
+            (stuck(0, 500, 17), "max.partition.fetch.bytes"),
+            (stuck(100, 0, 17), "only records before this offset"),
+        ] {
+            let Some(Stuck::For(error) | Stuck::Cut(error)) = stuck else { panic!("not stuck") };
+            let text = error.to_string();
+            assert!(text.contains("t-3 at offset 7") && text.contains(what), "{text}");
+        }
+        assert!(matches!(stuck(0, 400, 17), Some(Stuck::Cut(_))));
+        assert!(matches!(stuck(0, 400, 2), Some(Stuck::For(_))));
+    }
+}

@@ -1,0 +1,589 @@
+//! The answer to Fetch, read while it arrives.
+//!
+//! Records are most of such an answer, and are best decoded while they are still in the cache: a whole answer of 50 MiB
+//! is not. So [`FetchParser`] hands out everything that comes before the records of a partition, leaves the records to
+//! its caller, and goes on after them. It knows no sockets: bytes go in, events come out.
+
+use bytes::BytesMut;
+
+use super::ApiKey;
+use super::fetch::{AbortedTransaction, EpochEndOffset, LeaderIdAndEpoch, NodeEndpoint, PartitionData};
+use super::types::{Cx, DecodeError, DecodeErrorKind, Reader, Uuid, Wire};
+
+/// What an answer says, in its order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FetchEvent {
+    /// The start.
+    Head {
+        /// How long the broker was told to slow us down.
+        throttle_time_ms: i32,
+        /// Concerns all of the answer.
+        error_code: i16,
+        /// The session (KIP-227), 0 for none.
+        session_id: i32,
+    },
+    /// What follows is of this topic.
+    Topic {
+        /// Its name, before version 13.
+        name: String,
+        /// Its id, from version 13 on.
+        id: Uuid,
+    },
+    /// What comes before the records of a partition; its records follow, see [`FetchParser::records_left`].
+    Partition(Box<PartitionData>),
+    /// What comes after the records of a partition.
+    PartitionEnd {
+        /// Where the reader's log parted from the leader's; -1 where it did not (KIP-595).
+        diverging_epoch: EpochEndOffset,
+        /// Who leads now, -1 where that is not told (KIP-951).
+        current_leader: LeaderIdAndEpoch,
+    },
+    /// The end.
+    End {
+        /// Addresses of leaders that were named (KIP-951).
+        node_endpoints: Vec<NodeEndpoint>,
+    },
+}
+
+/// Which struct the tagged fields at hand end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tagged {
+    Header,
+    Partition,
+    Topic,
+    Answer,
+}
+
+/// What comes next. Each state takes one piece of known size, so that bytes may end anywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Head,
+    TopicCount,
+    TopicStart,
+    TopicName(usize),
+    PartitionCount,
+    PartitionHead,
+    AbortedCount,
+    Aborted(usize),
+    AbortedTags { more: usize, tags: Option<u32> },
+    AbortedTag { more: usize, tags: u32, length: Option<usize> },
+    Replica,
+    RecordsLength,
+    Records(usize),
+    TagCount(Tagged),
+    Tag { of: Tagged, more: u32 },
+    TagLength { of: Tagged, more: u32, tag: u32 },
+    TagBytes { of: Tagged, more: u32, tag: u32, length: usize },
+    AnswerEnd,
+    Done,
+}
+
+/// Reads one answer.
+#[derive(Debug)]
+pub struct FetchParser {
+    cx: Cx,
+    state: State,
+    total: usize,
+    left: usize,
+    topics: usize,
+    partitions: usize,
+    partition: Box<PartitionData>,
+    diverging_epoch: EpochEndOffset,
+    current_leader: LeaderIdAndEpoch,
+    node_endpoints: Vec<NodeEndpoint>,
+}
+
+impl FetchParser {
+    /// For an answer of `version` whose frame has `length` bytes after the correlation id.
+    pub fn new(version: i16, length: usize) -> FetchParser {
+        let flexible = ApiKey::Fetch.is_flexible(version);
+        FetchParser {
+            cx: Cx { version, flexible },
+            state: if flexible { State::TagCount(Tagged::Header) } else { State::Head },
+            total: length,
+            left: length,
+            topics: 0,
+            partitions: 0,
+            partition: Box::default(),
+            diverging_epoch: EpochEndOffset::default(),
+            current_leader: LeaderIdAndEpoch::default(),
+            node_endpoints: Vec::new(),
+        }
+    }
+
+    /// Bytes of the frame that were not taken yet.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Bytes of records that come next; the caller takes them off the input and says so with [`Self::take_records`].
+    pub fn records_left(&self) -> usize {
+        match self.state {
+            State::Records(left) => left,
+            _ => 0,
+        }
+    }
+
+    /// The caller has taken `count` bytes of records off the input.
+    pub fn take_records(&mut self, count: usize) {
+        if let State::Records(left) = self.state {
+            let taken = count.min(left);
+            self.left -= taken;
+            self.state = State::Records(left - taken);
+        }
+    }
+
+    /// The next event, taking what it needs off `input`; `None` when more bytes are wanted, or records are next.
+    ///
+    /// # Errors
+    /// The bytes are no answer to Fetch of this version.
+    pub fn next(&mut self, input: &mut BytesMut) -> Result<Option<FetchEvent>, DecodeError> {
+        self.step_until_event(input).map_err(|e| e.of("Fetch", self.cx.version))
+    }
+
+    fn step_until_event(&mut self, input: &mut BytesMut) -> Result<Option<FetchEvent>, DecodeError> {
+        loop {
+            match self.step(input)? {
+                Step::Event(event) => return Ok(Some(event)),
+                Step::Wanting => {
+                    if input.len() >= self.left && self.records_left() == 0 && self.state != State::Done {
+                        let kind = DecodeErrorKind::Truncated { needed: input.len() + 1, left: self.left };
+                        return Err(self.error(kind, "FetchResponse"));
+                    }
+                    return Ok(None);
+                }
+                Step::On => {}
+            }
+        }
+    }
+
+    fn step(&mut self, input: &mut BytesMut) -> Result<Step, DecodeError> {
+        let version = self.cx.version;
+        match self.state {
+            State::Head => {
+                let size = if version >= 7 { 10 } else { usize::from(version >= 1) * 4 };
+                let Some(mut head) = self.take(input, size) else { return Ok(Step::Wanting) };
+                let throttle_time_ms = if version >= 1 { i32::read(self.cx, &mut head)? } else { 0 };
+                let (error_code, session_id) = if version >= 7 {
+                    (i16::read(self.cx, &mut head)?, i32::read(self.cx, &mut head)?)
+                } else {
+                    (0, 0)
+                };
+                self.state = State::TopicCount;
+                return Ok(Step::Event(FetchEvent::Head { throttle_time_ms, error_code, session_id }));
+            }
+            State::TopicCount => {
+                let Some(count) = self.count(input, "FetchResponse.responses")? else { return Ok(Step::Wanting) };
+                self.topics = count.ok_or_else(|| self.error(DecodeErrorKind::Null, "FetchResponse.responses"))?;
+                self.next_topic();
+            }
+            State::TopicStart if version >= 13 => {
+                let Some(mut id) = self.take(input, 16) else { return Ok(Step::Wanting) };
+                let id = Uuid::read(self.cx, &mut id)?;
+                self.state = State::PartitionCount;
+                return Ok(Step::Event(FetchEvent::Topic { name: String::new(), id }));
+            }
+            State::TopicStart => {
+                let Some(length) = self.length(input, true, "FetchableTopicResponse.topic")? else {
+                    return Ok(Step::Wanting);
+                };
+                let length = length.ok_or_else(|| self.error(DecodeErrorKind::Null, "FetchableTopicResponse.topic"))?;
+                self.state = State::TopicName(length);
+            }
+            State::TopicName(length) => {
+                let Some(mut name) = self.take(input, length) else { return Ok(Step::Wanting) };
+                let Ok(name) = String::from_utf8(name.rest().to_vec()) else {
+                    return Err(self.error(DecodeErrorKind::Utf8, "FetchableTopicResponse.topic"));
+                };
+                self.state = State::PartitionCount;
+                return Ok(Step::Event(FetchEvent::Topic { name, id: Uuid::ZERO }));
+            }
+            State::PartitionCount => {
+                let field = "FetchableTopicResponse.partitions";
+                let Some(count) = self.count(input, field)? else { return Ok(Step::Wanting) };
+                self.partitions = count.ok_or_else(|| self.error(DecodeErrorKind::Null, field))?;
+                self.next_partition();
+            }
+            State::PartitionHead => {
+                let size = 14 + usize::from(version >= 4) * 8 + usize::from(version >= 5) * 8;
+                let Some(mut head) = self.take(input, size) else { return Ok(Step::Wanting) };
+                let partition = &mut *self.partition;
+                *partition = PartitionData {
+                    partition_index: i32::read(self.cx, &mut head)?,
+                    error_code: i16::read(self.cx, &mut head)?,
+                    high_watermark: i64::read(self.cx, &mut head)?,
+                    ..Default::default()
+                };
+                if version >= 4 {
+                    partition.last_stable_offset = i64::read(self.cx, &mut head)?;
+                }
+                if version >= 5 {
+                    partition.log_start_offset = i64::read(self.cx, &mut head)?;
+                }
+                self.state = if version >= 4 { State::AbortedCount } else { State::RecordsLength };
+            }
+            State::AbortedCount => {
+                let Some(count) = self.count(input, "PartitionData.aborted_transactions")? else {
+                    return Ok(Step::Wanting);
+                };
+                self.partition.aborted_transactions = count.map(|_| Vec::new());
+                self.next_aborted(count.unwrap_or(0));
+            }
+            State::Aborted(more) => {
+                let Some(mut aborted) = self.take(input, 16) else { return Ok(Step::Wanting) };
+                let aborted = AbortedTransaction {
+                    producer_id: i64::read(self.cx, &mut aborted)?,
+                    first_offset: i64::read(self.cx, &mut aborted)?,
+                    ..Default::default()
+                };
+                self.partition.aborted_transactions.get_or_insert_default().push(aborted);
+                if self.cx.flexible {
+                    self.state = State::AbortedTags { more: more - 1, tags: None };
+                } else {
+                    self.next_aborted(more - 1);
+                }
+            }
+            // No tagged field of an aborted transaction is known: they are passed over.
+            State::AbortedTags { more, tags: None } => {
+                let Some(tags) = self.varint(input)? else { return Ok(Step::Wanting) };
+                self.state = State::AbortedTags { more, tags: Some(tags) };
+            }
+            State::AbortedTags { more, tags: Some(0) } => self.next_aborted(more),
+            State::AbortedTags { more, tags: Some(tags) } => {
+                let Some(_) = self.varint(input)? else { return Ok(Step::Wanting) };
+                self.state = State::AbortedTag { more, tags: tags - 1, length: None };
+            }
+            State::AbortedTag { more, tags, length: None } => {
+                let Some(length) = self.varint(input)? else { return Ok(Step::Wanting) };
+                self.state = State::AbortedTag { more, tags, length: Some(length as usize) };
+            }
+            State::AbortedTag { more, tags, length: Some(length) } => {
+                let Some(_) = self.take_checked(input, length)? else { return Ok(Step::Wanting) };
+                self.state = State::AbortedTags { more, tags: Some(tags) };
+            }
+            State::Replica => {
+                let Some(mut replica) = self.take(input, 4) else { return Ok(Step::Wanting) };
+                self.partition.preferred_read_replica = i32::read(self.cx, &mut replica)?;
+                self.state = State::RecordsLength;
+            }
+            State::RecordsLength => {
+                let Some(length) = self.length(input, false, "PartitionData.records")? else {
+                    return Ok(Step::Wanting);
+                };
+                self.state = State::Records(length.unwrap_or(0));
+                return Ok(Step::Event(FetchEvent::Partition(std::mem::take(&mut self.partition))));
+            }
+            State::Records(0) if self.cx.flexible => self.state = State::TagCount(Tagged::Partition),
+            State::Records(0) => return Ok(Step::Event(self.end_partition())),
+            State::AnswerEnd => {
+                if self.left > 0 {
+                    return Err(self.error(DecodeErrorKind::Trailing { left: self.left }, ""));
+                }
+                self.state = State::Done;
+                return Ok(Step::Event(FetchEvent::End { node_endpoints: std::mem::take(&mut self.node_endpoints) }));
+            }
+            State::Records(_) | State::Done => return Ok(Step::Wanting),
+            State::TagCount(of) => {
+                let Some(more) = self.varint(input)? else { return Ok(Step::Wanting) };
+                if more as usize > self.left {
+                    let kind = DecodeErrorKind::Count { count: i64::from(more), left: self.left };
+                    return Err(self.error(kind, "FetchResponse"));
+                }
+                return Ok(self.next_tag(of, more));
+            }
+            State::Tag { of, more } => {
+                let Some(tag) = self.varint(input)? else { return Ok(Step::Wanting) };
+                self.state = State::TagLength { of, more, tag };
+            }
+            State::TagLength { of, more, tag } => {
+                let Some(length) = self.varint(input)? else { return Ok(Step::Wanting) };
+                self.state = State::TagBytes { of, more, tag, length: length as usize };
+            }
+            State::TagBytes { of, more, tag, length } => {
+                let Some(mut bytes) = self.take_checked(input, length)? else { return Ok(Step::Wanting) };
+                match (of, tag) {
+                    (Tagged::Partition, 0) => self.diverging_epoch = EpochEndOffset::read(self.cx, &mut bytes)?,
+                    (Tagged::Partition, 1) => self.current_leader = LeaderIdAndEpoch::read(self.cx, &mut bytes)?,
+                    (Tagged::Answer, 0) if version >= 16 => {
+                        self.node_endpoints = Vec::<NodeEndpoint>::read(self.cx, &mut bytes)?;
+                    }
+                    _ => {
+                        bytes.rest();
+                    }
+                }
+                bytes.finish()?;
+                return Ok(self.next_tag(of, more - 1));
+            }
+        }
+        Ok(Step::On)
+    }
+
+    fn next_topic(&mut self) {
+        self.state = match self.topics.checked_sub(1) {
+            Some(topics) => {
+                self.topics = topics;
+                State::TopicStart
+            }
+            None if self.cx.flexible => State::TagCount(Tagged::Answer),
+            None => State::AnswerEnd,
+        };
+    }
+
+    fn next_partition(&mut self) {
+        match self.partitions.checked_sub(1) {
+            Some(partitions) => {
+                self.partitions = partitions;
+                self.state = State::PartitionHead;
+            }
+            None if self.cx.flexible => self.state = State::TagCount(Tagged::Topic),
+            None => self.next_topic(),
+        }
+    }
+
+    fn next_aborted(&mut self, more: usize) {
+        self.state = match more {
+            0 if self.cx.version >= 11 => State::Replica,
+            0 => State::RecordsLength,
+            more => State::Aborted(more),
+        };
+    }
+
+    fn next_tag(&mut self, of: Tagged, more: u32) -> Step {
+        if more > 0 {
+            self.state = State::Tag { of, more };
+            return Step::On;
+        }
+        match of {
+            Tagged::Header => self.state = State::Head,
+            Tagged::Partition => return Step::Event(self.end_partition()),
+            Tagged::Topic => self.next_topic(),
+            Tagged::Answer => self.state = State::AnswerEnd,
+        }
+        Step::On
+    }
+
+    fn end_partition(&mut self) -> FetchEvent {
+        self.next_partition();
+        FetchEvent::PartitionEnd {
+            diverging_epoch: std::mem::take(&mut self.diverging_epoch),
+            current_leader: std::mem::take(&mut self.current_leader),
+        }
+    }
+
+    // ---- pieces of known size ----
+
+    fn take(&mut self, input: &mut BytesMut, size: usize) -> Option<Reader> {
+        if input.len() < size || self.left < size {
+            return None;
+        }
+        self.left -= size;
+        Some(Reader::new(input.split_to(size).freeze()))
+    }
+
+    /// The same for a size that the peer claims: it must fit into the frame.
+    fn take_checked(&mut self, input: &mut BytesMut, size: usize) -> Result<Option<Reader>, DecodeError> {
+        if size > self.left {
+            let kind = DecodeErrorKind::Truncated { needed: size, left: self.left };
+            return Err(self.error(kind, "FetchResponse"));
+        }
+        Ok(self.take(input, size))
+    }
+
+    fn varint(&mut self, input: &mut BytesMut) -> Result<Option<u32>, DecodeError> {
+        let size = input.iter().position(|byte| *byte < 0x80).map_or(input.len(), |at| at + 1).min(5);
+        if size == 0 || (size < 5 && input.get(size - 1).is_some_and(|last| *last >= 0x80)) {
+            return Ok(None);
+        }
+        let at = self.total - self.left;
+        let Some(mut bytes) = self.take(input, size) else { return Ok(None) };
+        bytes.unsigned_varint().map(Some).map_err(|e| DecodeError { at: at + e.at, ..e })
+    }
+
+    /// A length, or `Some(None)` for null; it must fit into the frame.
+    fn length(
+        &mut self,
+        input: &mut BytesMut,
+        short: bool,
+        field: &'static str,
+    ) -> Result<Option<Option<usize>>, DecodeError> {
+        let length = if self.cx.flexible {
+            match self.varint(input)? {
+                Some(length) => i64::from(length) - 1,
+                None => return Ok(None),
+            }
+        } else {
+            let Some(mut bytes) = self.take(input, if short { 2 } else { 4 }) else { return Ok(None) };
+            if short { i64::from(i16::read(self.cx, &mut bytes)?) } else { i64::from(i32::read(self.cx, &mut bytes)?) }
+        };
+        match usize::try_from(length) {
+            Ok(length) if length <= self.left => Ok(Some(Some(length))),
+            Ok(needed) => Err(self.error(DecodeErrorKind::Truncated { needed, left: self.left }, field)),
+            Err(_) if length == -1 => Ok(Some(None)),
+            Err(_) => Err(self.error(DecodeErrorKind::Length(length), field)),
+        }
+    }
+
+    /// The number of elements of an array: each takes a byte at least.
+    fn count(&mut self, input: &mut BytesMut, field: &'static str) -> Result<Option<Option<usize>>, DecodeError> {
+        self.length(input, false, field)
+    }
+
+    fn error(&self, kind: DecodeErrorKind, field: &'static str) -> DecodeError {
+        DecodeError { message: None, field, at: self.total - self.left, kind }
+    }
+}
+
+enum Step {
+    Event(FetchEvent),
+    On,
+    Wanting,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::fetch::{FetchRequest, FetchResponse, FetchableTopicResponse};
+    use crate::messages::{Message, Request};
+    use bytes::{BufMut, Bytes};
+
+    fn partition(version: i16, index: i32, records: Option<&'static [u8]>, aborted: usize) -> PartitionData {
+        let mut data = PartitionData {
+            partition_index: index,
+            error_code: 3,
+            high_watermark: 1 << 40,
+            records: records.map(Bytes::from_static),
+            aborted_transactions: Some(Vec::new()),
+            ..Default::default()
+        };
+        if version >= 4 {
+            data.last_stable_offset = 77;
+            let one = |i| AbortedTransaction { producer_id: i, first_offset: -i, ..Default::default() };
+            data.aborted_transactions = Some((0..aborted as i64).map(one).collect());
+        }
+        if version >= 12 {
+            data.diverging_epoch = EpochEndOffset { epoch: 3, end_offset: 9, ..Default::default() };
+            data.current_leader = LeaderIdAndEpoch { leader_id: 2, leader_epoch: index, ..Default::default() };
+        }
+        data.preferred_read_replica = if version >= 11 { 5 } else { -1 };
+        data
+    }
+
+    fn answer(version: i16) -> FetchResponse {
+        let topic = |name: &str, id, partitions| FetchableTopicResponse {
+            topic: if version < 13 { name.into() } else { String::new() },
+            topic_id: if version < 13 { Uuid::ZERO } else { Uuid([id; 16]) },
+            partitions,
+            ..Default::default()
+        };
+        let part = |index, records, aborted| partition(version, index, records, aborted);
+        let responses = vec![
+            topic("empty", 1, vec![]),
+            topic("some", 2, vec![part(0, Some(b"records"), 2), part(7, None, 0), part(8, Some(b""), 20)]),
+            topic("last", 3, vec![part(1, Some(b"0123456789"), 0)]),
+        ];
+        let node = NodeEndpoint { node_id: 2, host: "h".into(), port: 9, ..Default::default() };
+        FetchResponse {
+            throttle_time_ms: i32::from(version >= 1) * 5,
+            error_code: 0,
+            session_id: i32::from(version >= 7) * 99,
+            responses,
+            node_endpoints: if version >= 16 { vec![node] } else { vec![] },
+            ..Default::default()
+        }
+    }
+
+    /// Parses `body` given `step` bytes at a time, and puts the answer together again.
+    fn parse(version: i16, body: &[u8], step: usize) -> Result<Option<FetchResponse>, DecodeError> {
+        let mut parser = FetchParser::new(version, body.len());
+        let (mut input, mut out) = (BytesMut::new(), FetchResponse::default());
+        let mut records: Option<BytesMut> = None;
+        for piece in body.chunks(step) {
+            input.put_slice(piece);
+            loop {
+                let ready = parser.records_left().min(input.len());
+                if ready > 0 {
+                    records.get_or_insert_default().extend_from_slice(&input.split_to(ready));
+                    parser.take_records(ready);
+                }
+                match parser.next(&mut input)? {
+                    None if parser.records_left() == 0 || input.is_empty() => break,
+                    None => {}
+                    Some(FetchEvent::Head { throttle_time_ms, error_code, session_id }) => {
+                        out = FetchResponse { throttle_time_ms, error_code, session_id, ..out };
+                    }
+                    Some(FetchEvent::Topic { name, id }) => {
+                        let topic = FetchableTopicResponse { topic: name, topic_id: id, ..Default::default() };
+                        out.responses.push(topic);
+                    }
+                    Some(FetchEvent::Partition(data)) => {
+                        records = None;
+                        out.responses.last_mut().unwrap().partitions.push(*data);
+                    }
+                    Some(FetchEvent::PartitionEnd { diverging_epoch, current_leader }) => {
+                        let data = out.responses.last_mut().unwrap().partitions.last_mut().unwrap();
+                        data.records = records.take().map(BytesMut::freeze);
+                        data.diverging_epoch = diverging_epoch;
+                        data.current_leader = current_leader;
+                    }
+                    Some(FetchEvent::End { node_endpoints }) => {
+                        out.node_endpoints = node_endpoints;
+                        assert!(input.is_empty() && parser.left() == 0);
+                        return Ok(Some(out));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn body(version: i16, answer: &FetchResponse) -> BytesMut {
+        let mut body = BytesMut::new();
+        if version >= FetchRequest::FLEXIBLE {
+            body.put_u8(0);
+        }
+        answer.encode(version, &mut body).unwrap();
+        body
+    }
+
+    #[test]
+    fn says_the_same_as_the_whole_message_however_the_bytes_arrive() {
+        for version in FetchRequest::MIN_VERSION..=FetchRequest::MAX_VERSION {
+            let mut wanted = answer(version);
+            let body = body(version, &wanted);
+            for topic in &mut wanted.responses {
+                for data in &mut topic.partitions {
+                    // Null and empty records are the same to a reader; so are the lists that old versions lack.
+                    data.records = data.records.take().filter(|records| !records.is_empty());
+                    if version < 4 {
+                        data.aborted_transactions = None;
+                    }
+                }
+            }
+            for step in [1, 2, 3, 7, 64, 1 << 20] {
+                assert_eq!(parse(version, &body, step).unwrap().as_ref(), Some(&wanted), "v{version} by {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_cut_or_changed_answer_is_an_error_or_wants_more() {
+        for version in [0, 4, 11, 12, 17] {
+            let body = body(version, &answer(version));
+            for end in 0..body.len() {
+                // The frame says that this is all.
+                assert!(!matches!(parse(version, &body[..end], 5), Ok(Some(_))), "v{version} cut at {end}");
+            }
+            let mut longer = body.to_vec();
+            longer.push(0);
+            assert!(parse(version, &longer, 9).unwrap_err().to_string().contains("left over"), "v{version}");
+            for at in 0..body.len() {
+                for bits in [1, 0x80, 0xff] {
+                    let mut changed = body.to_vec();
+                    changed[at] ^= bits;
+                    // Whatever it says, it ends.
+                    let _ = parse(version, &changed, 11);
+                }
+            }
+        }
+    }
+}
