@@ -10,6 +10,7 @@ from samsarrow.codec import decode_batches, encode_batches
 from samsarrow.consumer import Consumer
 from samsarrow.exceptions import KafkaError
 from samsarrow.producer import Producer
+from samsarrow.segment import read_segment
 from samsarrow.types import (
     ConsumerRecord,
     NewTopic,
@@ -38,4 +39,5 @@ __all__ = [
     "TopicPartition",
     "decode_batches",
     "encode_batches",
+    "read_segment",
 ]

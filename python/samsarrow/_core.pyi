@@ -13,7 +13,10 @@ __all__ = [
     "Broker",
     "Consumer",
     "Delivery",
+    "LogDump",
     "Producer",
+    "SegmentReader",
+    "check_index",
     "decode_batches",
     "encode_batches",
     "error_table",
@@ -115,6 +118,40 @@ class Broker:
     def start_node(self, node: int) -> None: ...
     def close(self) -> None: ...
 
+@final
+class SegmentReader:
+    def __new__(
+        cls,
+        source: Any,
+        path: str,
+        place: _Tp | None,
+        layout: str,
+        include_headers: bool,
+        include_control: bool,
+        check_crcs: bool,
+        from_offset: int | None,
+        until_offset: int | None,
+        batch_rows: int | None,
+        batch_bytes: int,
+    ) -> SegmentReader: ...
+    def empty(self) -> pa.RecordBatch: ...
+    def next(self) -> pa.RecordBatch | None: ...
+
+@final
+class LogDump:
+    @staticmethod
+    def log(
+        source: Any, base_offset: int | None, json: bool, deep: bool, print_data: bool, max_bytes: int | None
+    ) -> LogDump: ...
+    @staticmethod
+    def index(
+        data: bytes, kind: str, base_offset: int, log: Any, offsets: bytes | None, json: bool, verify_only: bool
+    ) -> LogDump: ...
+    def next(self) -> bytes | None: ...
+    def progress(self) -> tuple[int, int]: ...
+    def findings(self) -> tuple[list[tuple[int, int, str]], int, list[tuple[int, int]], int, list[str]]: ...
+
+def check_index(data: bytes, kind: str, base_offset: int) -> tuple[int, str | None]: ...
 def decode_batches(
     data: bytes, layout: str, include_headers: bool, include_control: bool, check_crcs: bool
 ) -> pa.RecordBatch: ...

@@ -206,7 +206,8 @@ impl Decoder {
         }
     }
 
-    fn append_nameless(&mut self, data: &Bytes, window: Window<'_>) -> Result<Appended, DecodeError> {
+    /// As [`Decoder::append`]; topic and partition are null.
+    pub(crate) fn append_nameless(&mut self, data: &Bytes, window: Window<'_>) -> Result<Appended, DecodeError> {
         match &mut self.inner {
             Inner::Binary(walker) => walker.append(None, data, window),
             Inner::View(walker) => walker.append(None, data, window),

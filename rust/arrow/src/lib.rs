@@ -6,6 +6,7 @@ pub mod encode;
 pub mod layout;
 mod rows;
 pub mod schema;
+pub mod segment;
 mod walker;
 
 pub use decode::{Appended, DecodeCause, DecodeError, DecodeOptions, Decoder, Window, decode_batches};
@@ -14,3 +15,4 @@ pub use layout::Layout;
 pub use rows::HeaderRow;
 pub use samsarrow_wire::batch::{AbortedTransaction, AbortedTransactions};
 pub use schema::{SchemaOptions, batch_schema};
+pub use segment::{SegmentOptions, SegmentReader};

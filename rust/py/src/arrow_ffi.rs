@@ -6,8 +6,10 @@ use std::ptr::NonNull;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{Array, RecordBatch, StructArray};
+use arrow_array::{Array, RecordBatch, StructArray, UInt8Array};
+use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, DataType};
+use bytes::Bytes;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -95,6 +97,27 @@ pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
     Err(PyTypeError::new_err(format!(
         "expected Arrow data (a pyarrow RecordBatch or Table, or anything with __arrow_c_array__ or __arrow_c_stream__), got {kind}"
     )))
+}
+
+/// The bytes in the one column of an Arrow record batch, without a copy: they stay the exporter's.
+///
+/// # Errors
+/// `TypeError` if the data is anything but one column of unsigned bytes without nulls.
+pub(crate) fn bytes_from_python(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+    struct Owner(Buffer);
+    impl AsRef<[u8]> for Owner {
+        fn as_ref(&self) -> &[u8] {
+            self.0.as_slice()
+        }
+    }
+    if let Input::Batch(batch) = from_python(data)?
+        && let [column] = batch.columns()
+        && let Some(column) = column.as_any().downcast_ref::<UInt8Array>()
+        && column.null_count() == 0
+    {
+        return Ok(Bytes::from_owner(Owner(column.values().inner().clone())));
+    }
+    Err(PyTypeError::new_err("expected a record batch with one column of uint8"))
 }
 
 fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<NonNull<T>> {

@@ -24,16 +24,21 @@ pub(crate) fn decode_batches<'py>(
     include_control: bool,
     check_crcs: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let layout = match layout {
-        "binary" => Layout::Binary,
-        "view" => Layout::View,
-        other => return Err(to_py(py, &Error::configuration(format!("layout must be binary or view, not {other:?}")))),
-    };
+    let layout = layout_of(py, layout)?;
     let options = DecodeOptions { layout, include_headers, include_control, check_crcs, ..Default::default() };
     let data = Bytes::copy_from_slice(data);
     let batch: RecordBatch =
         py.detach(|| decode(data, options)).map_err(|error| to_py(py, &Error::corrupt(error.to_string())))?;
     arrow_ffi::to_pyarrow(py, &batch)
+}
+
+/// The layout of this name.
+pub(crate) fn layout_of(py: Python<'_>, name: &str) -> PyResult<Layout> {
+    match name {
+        "binary" => Ok(Layout::Binary),
+        "view" => Ok(Layout::View),
+        other => Err(to_py(py, &Error::configuration(format!("layout must be binary or view, not {other:?}")))),
+    }
 }
 
 /// See `samsarrow.encode_batches`.

@@ -8,6 +8,7 @@ mod consumer;
 mod error;
 mod producer;
 mod runtime;
+mod segment;
 mod testing;
 
 use pyo3::prelude::*;
@@ -24,6 +25,8 @@ mod _core {
     use super::consumer::Consumer;
     #[pymodule_export]
     use super::producer::{BatchDelivery, Delivery, Producer};
+    #[pymodule_export]
+    use super::segment::{LogDump, SegmentReader, check_index};
     #[pymodule_export]
     use super::testing::Broker;
 }

@@ -8,4 +8,5 @@ pub mod error_code;
 pub mod frame;
 pub mod messages;
 pub mod murmur2;
+pub mod segment;
 pub mod varint;

@@ -1,0 +1,223 @@
+"""`samsarrow dump-log`: what is in a log segment and its indexes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from samsarrow._core import LogDump
+
+# A broker adds a suffix while it deletes or rewrites a segment.
+_NAME = re.compile(
+    r"(?P<stem>.+?)\.(?P<kind>log|checkpoint|index|timeindex|txnindex)(?P<state>\.(deleted|cleaned|swap))?"
+)
+LOGS = ("log", "checkpoint")
+
+
+@dataclass(frozen=True)
+class SegmentFile:
+    """A file of a segment, known by its name."""
+
+    path: Path
+    kind: str
+    stem: str
+    state: str
+
+    @classmethod
+    def of(cls, path: Path) -> SegmentFile:
+        """By the name of the file."""
+        found = _NAME.fullmatch(path.name)
+        if found is None:
+            raise click.UsageError(
+                f"{path} is no file of a segment by its name: "
+                "those end in .log, .index, .timeindex, .txnindex or .checkpoint"
+            )
+        return cls(path, found["kind"], found["stem"], found["state"] or "")
+
+    @property
+    def base_offset(self) -> int | None:
+        """The offset in the name."""
+        return int(self.stem) if self.kind != "checkpoint" and self.stem.isdecimal() else None
+
+    def sibling(self, kind: str) -> Path:
+        """Another file of the same segment."""
+        return self.path.with_name(f"{self.stem}.{kind}{self.state}")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the options say."""
+
+    deep: bool
+    print_data: bool
+    as_json: bool
+    max_bytes: int | None
+    verify_only: bool
+    sanity_only: bool
+
+
+@click.command("dump-log")
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILES..."
+)
+@click.option("--deep", "--deep-iteration", "deep", is_flag=True, help="Record by record, not only batch by batch.")
+@click.option(
+    "--print-data", "--print-data-log", "print_data", is_flag=True, help="Keys and values too; implies --deep."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--index-check", is_flag=True, help="Hold the .index and .timeindex beside each .log against it.")
+@click.option("--verify-index-only", "verify_only", is_flag=True, help="Check indexes without printing their entries.")
+@click.option(
+    "--index-sanity-check",
+    "sanity_only",
+    is_flag=True,
+    help="Only what a broker checks at its start to rebuild an index.",
+)
+@click.option(
+    "--max-bytes", type=click.IntRange(min=0), metavar="BYTES", help="Only so much from the start of each .log."
+)
+@click.pass_context
+def dump_log(
+    context: click.Context,
+    files: tuple[Path, ...],
+    deep: bool,
+    print_data: bool,
+    as_json: bool,
+    index_check: bool,
+    verify_only: bool,
+    sanity_only: bool,
+    max_bytes: int | None,
+) -> None:
+    """Print what is in log segments and their indexes, as Kafka's DumpLogSegments does.
+
+    FILES are a broker's .log, .index, .timeindex and .txnindex files, or KRaft's .checkpoint snapshots. An index is
+    held against the .log beside it. What is wrong is told on stderr with its position in the file, and the exit code
+    is 1.
+    """
+    settings = Settings(deep or print_data, print_data, as_json, max_bytes, verify_only, sanity_only)
+    problems = 0
+    for file in [SegmentFile.of(path) for path in files]:
+        if file.kind in LOGS:
+            problems += _dump_log(file, settings)
+            if index_check:
+                beside = [file.sibling(kind) for kind in ("index", "timeindex")]
+                checked = replace(settings, verify_only=True)
+                problems += sum(_dump_index(SegmentFile.of(path), checked) for path in beside if path.exists())
+        else:
+            problems += _dump_index(file, settings)
+    if problems:
+        context.exit(1)
+
+
+def _dump_log(file: SegmentFile, settings: Settings) -> int:
+    from samsarrow import _core
+
+    base_offset = file.base_offset
+    _head(file, settings)
+    if base_offset is not None and not settings.as_json:
+        click.echo(f"Log starting offset: {base_offset}")
+    dump = _core.LogDump.log(
+        str(file.path), base_offset, settings.as_json, settings.deep, settings.print_data, settings.max_bytes
+    )
+    return _run(file, dump, settings)
+
+
+def _dump_index(file: SegmentFile, settings: Settings) -> int:
+    from samsarrow import _core
+
+    base_offset = file.base_offset
+    if base_offset is None:
+        raise click.UsageError(
+            f"{file.path}: the entries of an index count from the offset in its name, which has none"
+        )
+    log = file.sibling("log") if file.kind != "txnindex" else None
+    if log is not None and not log.is_file():
+        raise click.ClickException(f"{file.path}: {log.name}, which it is an index of, is not beside it")
+    data = file.path.read_bytes()
+    _head(file, settings)
+    entries, wrong = _core.check_index(data, file.kind, base_offset)
+    if settings.sanity_only or wrong is not None:
+        return _sanity(file, settings, wrong)
+    if entries == 0:
+        _note(settings, f"{file.path} is empty.")
+        return 0
+    offsets = file.sibling("index")
+    lookup = offsets.read_bytes() if file.kind == "timeindex" and offsets.is_file() else None
+    dump = _core.LogDump.index(
+        data,
+        file.kind,
+        base_offset,
+        None if log is None else str(log),
+        lookup,
+        settings.as_json,
+        settings.verify_only,
+    )
+    return _run(file, dump, settings)
+
+
+def _sanity(file: SegmentFile, settings: Settings, wrong: str | None) -> int:
+    if wrong is None:
+        _note(settings, f"{file.path} passed sanity check.")
+        return 0
+    if settings.as_json:
+        click.echo(json.dumps({"type": "problem", "position": 0, "offset": file.base_offset, "cause": wrong}))
+    click.echo(f"{file.path}: failed the sanity check: {wrong}", err=True)
+    return 1
+
+
+def _head(file: SegmentFile, settings: Settings) -> None:
+    if settings.as_json:
+        click.echo(json.dumps({"type": "file", "file": str(file.path), "startOffset": file.base_offset}))
+    else:
+        click.echo(f"Dumping {file.path}")
+
+
+def _note(settings: Settings, text: str) -> None:
+    click.echo(json.dumps({"type": "note", "text": text}) if settings.as_json else text)
+
+
+def _run(file: SegmentFile, dump: LogDump, settings: Settings) -> int:
+    """Prints all lines of a file, then what is to be said about it; returns the number of problems."""
+    out = sys.stdout.buffer
+    with _progress(file, dump) as update:
+        while (lines := dump.next()) is not None:
+            out.write(lines)
+            update()
+    out.flush()
+    problems, problem_count, gaps, gap_count, notes = dump.findings()
+    for note in notes:
+        _note(settings, f"{note} of {file.path.name}")
+    for position, offset, cause in problems:
+        click.echo(f"{file.path}: position {position}, offset {offset}: {cause}", err=True)
+    if problem_count > len(problems):
+        click.echo(f"{file.path}: and {problem_count - len(problems):,} problems more", err=True)
+    if settings.as_json:
+        for offset, following in gaps:
+            click.echo(json.dumps({"type": "gap", "offset": offset, "nextOffset": following}))
+    elif gaps:
+        click.echo(f"Non-consecutive offsets in {file.path}", err=True)
+        for offset, following in gaps:
+            click.echo(f"  {offset} is followed by {following}", err=True)
+    if gap_count > len(gaps):
+        click.echo(f"  and {gap_count - len(gaps):,} gaps more in {file.path}", err=True)
+    return problem_count
+
+
+@contextlib.contextmanager
+def _progress(file: SegmentFile, dump: LogDump) -> Iterator[Callable[[], None]]:
+    """A bar on stderr, if that is a terminal and the lines do not go there too."""
+    if not sys.stderr.isatty() or sys.stdout.isatty():
+        yield lambda: None
+        return
+    _, size = dump.progress()
+    with click.progressbar(length=size, label=file.path.name, file=sys.stderr) as bar:
+        yield lambda: bar.update(dump.progress()[0] - bar.pos)

@@ -1,0 +1,118 @@
+"""Log segments: the files in which brokers keep a partition, read without a broker."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from samsarrow import _core
+from samsarrow.exceptions import ConfigurationError, CorruptRecordError
+
+# A partition's folder; a broker adds a suffix while it deletes or moves one.
+_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d{1,10})(\.[0-9a-f]{32}-(delete|future|stray))?")
+
+
+def read_segment(
+    path: str | os.PathLike[str],
+    *,
+    layout: Literal["binary", "view"] = "binary",
+    include_headers: bool = False,
+    include_control: bool = False,
+    check_crcs: bool = True,
+    from_offset: int | None = None,
+    until_offset: int | None = None,
+    batch_rows: int | None = None,
+    batch_bytes: int = 1 << 20,
+    mmap: bool = True,
+    corrupt_tail: Literal["raise", "stop"] = "raise",
+) -> pa.RecordBatchReader:
+    """Reads a broker's own `.log` file into Arrow batches, one after the other, with bounded memory.
+
+    Records come as they lie in the file, those of aborted and unfinished transactions too: whether a transaction was
+    committed is often only said in a later segment. With `include_control` the markers are given.
+
+    The file may be that of a running broker; what it appends after the call is not read. Zeros at the end are space
+    that a broker has preallocated and end the reader as the end of the file does.
+
+    Args:
+        path: of the file. Topic and partition are taken from its folder if that is named as a broker names it
+            (`flights-3/00000000000000000000.log`), and are null otherwise.
+        layout: `binary` copies keys and values; `view` points into the file's mapped memory, or what was decompressed.
+        include_headers: adds the column `headers`, `list<struct<key: string, value: binary>>`.
+        include_control: gives the records of control batches too.
+        check_crcs: whether the CRC of each batch is checked.
+        from_offset: the first offset that is wanted.
+        until_offset: the first offset that is not wanted any more.
+        batch_rows: the most rows of a batch.
+        batch_bytes: about the most bytes of records in a batch; only a single batch of Kafka's can be larger.
+        mmap: maps the file into memory. Should the file be cut shorter while it is read (a broker does that to a
+            follower's newest segment, and to a preallocated one when it is full), the process is ended by SIGBUS. With
+            False the file is copied piece by piece, and that is an error instead.
+        corrupt_tail: `raise` raises at the first bad batch, after all rows before it were given; `stop` ends there as
+            if the file did.
+
+    Returns:
+        A reader of batches with the columns `key`, `value`, `topic`, `partition`, `offset`, `timestamp` and
+        `timestamp_type` as from `Consumer.poll`.
+
+    Raises:
+        CorruptRecordError: from the reader: a batch is bad, or the file ends within one; the text has the position in
+            the file, the offset and the cause.
+        OSError: there is no such file, or it cannot be read.
+        ConfigurationError: an argument cannot be.
+    """
+    if corrupt_tail not in ("raise", "stop"):
+        raise ConfigurationError(f"corrupt_tail must be raise or stop, not {corrupt_tail!r}")
+    if batch_rows is not None and batch_rows < 1:
+        raise ConfigurationError(f"batch_rows must be 1 or more, not {batch_rows}")
+    if not 1 <= batch_bytes < 1 << 31:
+        raise ConfigurationError(f"batch_bytes must be 1 or more and below 2 GiB, not {batch_bytes}")
+    name = os.fsdecode(path)
+    core = _core.SegmentReader(
+        _source(name, mmap),
+        name,
+        _place(name),
+        layout,
+        include_headers,
+        include_control,
+        check_crcs,
+        from_offset,
+        until_offset,
+        batch_rows,
+        batch_bytes,
+    )
+    return pa.RecordBatchReader.from_batches(core.empty().schema, _batches(core, stop=corrupt_tail == "stop"))
+
+
+def _batches(core: _core.SegmentReader, *, stop: bool) -> Iterator[pa.RecordBatch]:
+    try:
+        while (batch := core.next()) is not None:
+            yield batch
+    except CorruptRecordError:
+        if not stop:
+            raise
+
+
+def _source(name: str, mmap: bool) -> Any:
+    """What the core reads from: the path, or the mapped file as an Arrow column of bytes."""
+    if os.path.isdir(name):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    # An empty file cannot be mapped. This also raises if there is no file.
+    if os.stat(name).st_size == 0 or not mmap:
+        return name
+    with pa.memory_map(name, "r") as file:
+        buffer = file.read_buffer()
+    return pa.record_batch([pa.Array.from_buffers(pa.uint8(), buffer.size, [None, buffer])], ["bytes"])
+
+
+def _place(name: str) -> tuple[str, int] | None:
+    """Topic and partition by the name of the folder."""
+    found = _FOLDER.fullmatch(os.path.basename(os.path.dirname(os.path.abspath(name))))
+    if found is None or int(found["partition"]) >= 1 << 31:
+        return None
+    return found["topic"], int(found["partition"])

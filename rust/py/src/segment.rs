@@ -1,0 +1,259 @@
+//! Log segments: read into Arrow, and written down.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::RecordBatch;
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use samsarrow_arrow::decode::DecodeOptions;
+use samsarrow_arrow::segment::{SegmentOptions, SegmentReadError, SegmentReader as Reader, Step};
+use samsarrow_client::error::Error;
+use samsarrow_wire::compression::Limits;
+use samsarrow_wire::segment::dump::{Dump, Format, IndexDump, IndexDumpOptions, LogDump as Log, LogDumpOptions};
+use samsarrow_wire::segment::index::{Index, IndexKind};
+use samsarrow_wire::segment::{SegmentErrorKind, Source};
+
+use crate::arrow_ffi;
+use crate::codec::layout_of;
+use crate::error::to_py;
+
+/// A file that is read by copying; what is appended after it was opened is not looked at.
+#[derive(Debug)]
+struct FileSource {
+    file: File,
+    size: u64,
+}
+
+impl FileSource {
+    fn open(path: &Path) -> io::Result<FileSource> {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len();
+        Ok(FileSource { file, size })
+    }
+}
+
+impl Source for FileSource {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read(&self, position: u64, len: usize) -> io::Result<Bytes> {
+        let left = usize::try_from(self.size.saturating_sub(position)).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; len.min(left)];
+        let mut done = 0;
+        while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match self.file.read_at(rest, position + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        bytes.truncate(done);
+        Ok(bytes.into())
+    }
+}
+
+/// A path, whose file is copied piece by piece, or Arrow data with one column of bytes, which are taken as they lie.
+fn source(given: &Bound<'_, PyAny>) -> PyResult<Box<dyn Source>> {
+    if let Ok(path) = given.extract::<PathBuf>() {
+        return Ok(Box::new(FileSource::open(&path)?));
+    }
+    Ok(Box::new(arrow_ffi::bytes_from_python(given)?))
+}
+
+/// See `samsarrow.read_segment`.
+#[pyclass(frozen, module = "samsarrow._core")]
+#[derive(Debug)]
+pub(crate) struct SegmentReader {
+    path: String,
+    reader: Mutex<Reader>,
+}
+
+#[pymethods]
+impl SegmentReader {
+    #[new]
+    #[pyo3(signature = (
+        source, path, place, layout, include_headers, include_control, check_crcs, from_offset, until_offset, batch_rows,
+        batch_bytes
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "the keyword arguments of the Python function")]
+    fn new(
+        py: Python<'_>,
+        #[pyo3(from_py_with = source)] source: Box<dyn Source>,
+        path: String,
+        place: Option<(String, i32)>,
+        layout: &str,
+        include_headers: bool,
+        include_control: bool,
+        check_crcs: bool,
+        from_offset: Option<i64>,
+        until_offset: Option<i64>,
+        batch_rows: Option<usize>,
+        batch_bytes: usize,
+    ) -> PyResult<Self> {
+        let layout = layout_of(py, layout)?;
+        let decode = DecodeOptions {
+            layout,
+            include_headers,
+            include_control,
+            check_crcs,
+            max_bytes: batch_bytes,
+            ..Default::default()
+        };
+        let place = place.map(|(topic, partition)| (Arc::from(topic), partition));
+        let options = SegmentOptions { decode, place, from_offset, until_offset, max_rows: batch_rows };
+        Ok(Self { path, reader: Mutex::new(Reader::new(source, options)) })
+    }
+
+    /// An empty batch: its schema is the reader's.
+    fn empty<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let schema = Arc::clone(self.lock().schema());
+        arrow_ffi::to_pyarrow(py, &RecordBatch::new_empty(schema))
+    }
+
+    /// The next rows, None at the end.
+    fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        loop {
+            match py.detach(|| self.lock().step()) {
+                Ok(Step::Batch(batch)) => return arrow_ffi::to_pyarrow(py, &batch).map(Some),
+                Ok(Step::More) => py.check_signals()?,
+                Ok(Step::End) => return Ok(None),
+                Err(error) => return Err(self.error(py, error)),
+            }
+        }
+    }
+}
+
+impl SegmentReader {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Reader> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn error(&self, py: Python<'_>, error: SegmentReadError) -> PyErr {
+        match error {
+            SegmentReadError::Segment(bad) if matches!(bad.kind, SegmentErrorKind::Io(_)) => match bad.kind {
+                SegmentErrorKind::Io(io) => io::Error::new(io.kind(), format!("{}: {io}", self.path)).into(),
+                _ => to_py(py, &Error::corrupt(format!("log segment {}", self.path))),
+            },
+            error => to_py(py, &Error::corrupt(format!("log segment {}: {error}", self.path))),
+        }
+    }
+}
+
+type Problem = (u64, i64, String);
+type Findings = (Vec<Problem>, usize, Vec<(i64, i64)>, usize, Vec<String>);
+
+/// A log segment or one of its indexes, written down line by line: see `samsarrow dump-log`.
+#[pyclass(frozen, module = "samsarrow._core")]
+#[derive(Debug)]
+pub(crate) struct LogDump {
+    dump: Mutex<Box<dyn Dump>>,
+}
+
+#[pymethods]
+impl LogDump {
+    /// Of a `.log` file.
+    #[staticmethod]
+    #[pyo3(signature = (source, base_offset, json, deep, print_data, max_bytes))]
+    fn log(
+        #[pyo3(from_py_with = source)] source: Box<dyn Source>,
+        base_offset: Option<i64>,
+        json: bool,
+        deep: bool,
+        print_data: bool,
+        max_bytes: Option<u64>,
+    ) -> Self {
+        let options = LogDumpOptions {
+            format: format_of(json),
+            deep,
+            print_data,
+            max_bytes,
+            limits: Limits::default(),
+            base_offset,
+        };
+        Self { dump: Mutex::new(Box::new(Log::new(source, options))) }
+    }
+
+    /// Of an `.index`, `.timeindex` or `.txnindex` file.
+    #[staticmethod]
+    #[pyo3(signature = (data, kind, base_offset, log, offsets, json, verify_only))]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of one Python call")]
+    fn index(
+        py: Python<'_>,
+        data: &[u8],
+        kind: &str,
+        base_offset: i64,
+        log: Option<&Bound<'_, PyAny>>,
+        offsets: Option<&[u8]>,
+        json: bool,
+        verify_only: bool,
+    ) -> PyResult<Self> {
+        let index = Index::new(index_kind(py, kind)?, Bytes::copy_from_slice(data), base_offset);
+        let log = log.map(source).transpose()?;
+        let offsets = offsets.map(|data| Index::new(IndexKind::Offset, Bytes::copy_from_slice(data), base_offset));
+        let options = IndexDumpOptions { format: format_of(json), verify_only, limits: Limits::default() };
+        Ok(Self { dump: Mutex::new(Box::new(IndexDump::new(index, log, offsets, options))) })
+    }
+
+    /// The next lines, about a megabyte of them at most, None at the end. They may be empty.
+    fn next<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        let (text, more) = py.detach(|| {
+            let mut text = String::new();
+            let more = self.lock().step(&mut text);
+            (text, more)
+        });
+        (more || !text.is_empty()).then(|| PyBytes::new(py, text.as_bytes()))
+    }
+
+    /// Bytes that are dealt with, and bytes in all.
+    fn progress(&self) -> (u64, u64) {
+        let dump = self.lock();
+        (dump.position(), dump.size())
+    }
+
+    /// Problems (position, offset, cause) and their number, gaps (offset, next offset) and their number, notes.
+    fn findings(&self) -> Findings {
+        let dump = self.lock();
+        let found = dump.findings();
+        let problems = found.problems.iter().map(|p| (p.position, p.offset, p.cause.clone())).collect();
+        (problems, found.problem_count, found.gaps.clone(), found.gap_count, found.notes.clone())
+    }
+}
+
+impl LogDump {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Box<dyn Dump>> {
+        self.dump.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The number of entries of an index, and what a broker's sanity check has against it.
+#[pyfunction]
+#[pyo3(signature = (data, kind, base_offset))]
+pub(crate) fn check_index(
+    py: Python<'_>,
+    data: &[u8],
+    kind: &str,
+    base_offset: i64,
+) -> PyResult<(usize, Option<String>)> {
+    let index = Index::new(index_kind(py, kind)?, Bytes::copy_from_slice(data), base_offset);
+    Ok((index.len(), index.sanity_check().err()))
+}
+
+fn index_kind(py: Python<'_>, kind: &str) -> PyResult<IndexKind> {
+    match kind {
+        "index" => Ok(IndexKind::Offset),
+        "timeindex" => Ok(IndexKind::Time),
+        "txnindex" => Ok(IndexKind::Transaction),
+        other => Err(to_py(py, &Error::configuration(format!("{other:?} is no kind of index")))),
+    }
+}
+
+fn format_of(json: bool) -> Format {
+    if json { Format::Json } else { Format::Text }
+}
