@@ -1,11 +1,21 @@
 """Kafka clients behind one face, a module each.
 
-`produce(bootstrap, topic, codec, records)` and `consume(bootstrap, topic, count)`, always of partition 0.
+`produce(bootstrap, topic, codec, records, partition=0, **options)` and `consume(bootstrap, topic, count, partition=0,
+**options)`; options are the client's own. `takes(record)` tells whether the producer accepts a
+record at all.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
+T = TypeVar("T")
 Headers = tuple[tuple[str, bytes | None], ...]
+
+
+def dotted(options: Mapping[str, T]) -> dict[str, T]:
+    """Options given as keywords, under Kafka's names."""
+    return {name.replace("_", "."): value for name, value in options.items()}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,11 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from . import Received, Sent
 
 
+def takes(record: Sent) -> bool:
+    """It refuses a record that has neither key nor value."""
+    return (record.key, record.value) != (None, None)
+
+
 def produce(bootstrap: str, topic: str, codec: str, records: list[Sent]) -> None:
     async def run() -> None:
         producer = AIOKafkaProducer(

@@ -2,18 +2,23 @@
 
 import confluent_kafka as ck
 
-from . import Received, Sent
+from . import Received, Sent, dotted
 
 
-def produce(bootstrap: str, topic: str, codec: str, records: list[Sent]) -> None:
+def takes(record: Sent) -> bool:
+    return True
+
+
+def produce(bootstrap: str, topic: str, codec: str, records: list[Sent], partition: int = 0, **options: object) -> None:
     failures: list[object] = []
-    producer = ck.Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 50})
+    basic = {"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 50}
+    producer = ck.Producer({**basic, **dotted(options)})
     for r in records:
         producer.produce(
             topic,
             r.value,
             r.key,
-            partition=0,
+            partition=partition,
             headers=list(r.headers),
             timestamp=r.timestamp or 0,
             on_delivery=lambda error, _: failures.append(error) if error else None,
@@ -22,20 +27,19 @@ def produce(bootstrap: str, topic: str, codec: str, records: list[Sent]) -> None
     assert failures == []
 
 
-def consume(bootstrap: str, topic: str, count: int) -> list[Received]:
-    consumer = ck.Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "interop", "enable.auto.commit": False, "check.crcs": True}
-    )
+def consume(bootstrap: str, topic: str, count: int, partition: int = 0, **options: object) -> list[Received]:
+    basic = {"bootstrap.servers": bootstrap, "group.id": "interop", "enable.auto.commit": False, "check.crcs": True}
+    consumer = ck.Consumer({**basic, **dotted(options)})
     received: list[Received] = []
     try:
-        consumer.assign([ck.TopicPartition(topic, 0, ck.OFFSET_BEGINNING)])
+        consumer.assign([ck.TopicPartition(topic, partition, ck.OFFSET_BEGINNING)])
         for _ in range(100):
             for message in consumer.consume(1000, 0.3):
                 assert message.error() is None, message.error()
                 headers = tuple((k, v) for k, v in message.headers() or [])
-                received.append(
-                    Received(message.offset(), message.timestamp()[1], message.key(), message.value(), headers)
-                )
+                kind, timestamp = message.timestamp()
+                known = None if kind == ck.TIMESTAMP_NOT_AVAILABLE else timestamp
+                received.append(Received(message.offset(), known, message.key(), message.value(), headers))
             if len(received) >= count:
                 break
     finally:

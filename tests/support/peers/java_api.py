@@ -15,7 +15,7 @@ from typing import Any
 
 from support.kafka import SUPPORT, KafkaServer
 
-from . import Poll, Received, Sent
+from . import Poll, Received, Sent, dotted
 
 
 class JavaError(RuntimeError):
@@ -62,7 +62,7 @@ class JavaPeer:
 
     def open(self, name: str, **config: str) -> None:
         """A producer that `call(..., name=name)` and `send` use."""
-        self.call("open", name=name, config={k.replace("_", "."): v for k, v in config.items()})
+        self.call("open", name=name, config=dotted(config))
 
     def send(self, name: str, topic: str, records: Sequence[Sent], partition: int = 0) -> list[int]:
         """Sends in one go, waits for all; the offsets."""
@@ -77,14 +77,16 @@ class JavaPeer:
         finally:
             self.call("close", name="produce")
 
+    def configure(self, topic: str, **configs: str) -> None:
+        """Sets configs of a topic."""
+        self.call("configure", topic=topic, configs=dotted(configs))
+
     def ends(self, topic: str, partitions: Sequence[int], **config: str) -> list[int]:
-        dotted = {k.replace("_", "."): v for k, v in config.items()}
-        return self.call("ends", topic=topic, partitions=list(partitions), config=dotted)  # type: ignore[no-any-return]
+        return self.call("ends", topic=topic, partitions=list(partitions), config=dotted(config))  # type: ignore[no-any-return]
 
     def polls(self, topic: str, partitions: Sequence[int], until: Sequence[int], **config: str) -> list[Poll]:
         """Reads from the beginning until the positions have reached `until`."""
-        dotted = {k.replace("_", "."): v for k, v in config.items()}
-        polls = self.call("read", topic=topic, partitions=list(partitions), until=list(until), config=dotted)
+        polls = self.call("read", topic=topic, partitions=list(partitions), until=list(until), config=dotted(config))
         return [Poll(tuple((r[0], _received(r)) for r in poll["records"]), tuple(poll["positions"])) for poll in polls]
 
     def consume(self, topic: str, count: int, partition: int = 0) -> list[Received]:

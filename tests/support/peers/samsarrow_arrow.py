@@ -12,24 +12,30 @@ from . import Poll, Received, Sent
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-def produce(bootstrap: str, topic: str, codec: str, records: list[Sent]) -> None:
+def takes(record: Sent) -> bool:
+    return True
+
+
+def produce(bootstrap: str, topic: str, codec: str, records: list[Sent], partition: int = 0, **options: object) -> None:
     batch = pa.record_batch(
         {
+            "p": pa.array([partition] * len(records), pa.int32()),
             "k": pa.array([r.key for r in records], pa.binary()),
             "v": pa.array([r.value for r in records], pa.binary()),
             "h": pa.array([[{"key": k, "value": v} for k, v in r.headers] for r in records], HEADERS),
             "t": pa.array([r.timestamp for r in records], pa.timestamp("ms", "UTC")),
         }
     )
-    with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
-        delivery = producer.send_batch(topic, batch, key="k", value="v", headers="h", timestamp="t")
+    with Producer(bootstrap_servers=bootstrap, compression_type=codec, **options) as producer:
+        delivery = producer.send_batch(topic, batch, key="k", value="v", headers="h", timestamp="t", partition="p")
         delivery.result(30)
 
 
-def consume(bootstrap: str, topic: str, count: int) -> list[Received]:
+def consume(bootstrap: str, topic: str, count: int, partition: int = 0, **options: object) -> list[Received]:
     batches = []
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", include_headers=True) as consumer:
-        consumer.assign([TopicPartition(topic, 0)])
+    options = {"auto_offset_reset": "earliest", "include_headers": True, **options}
+    with Consumer(bootstrap_servers=bootstrap, **options) as consumer:
+        consumer.assign([TopicPartition(topic, partition)])
         for _ in range(100):
             batches.append(consumer.poll(1.0))
             if sum(b.num_rows for b in batches) >= count:
