@@ -34,7 +34,7 @@ def consume(bootstrap: str, topic: str, count: int, partition: int = 0, **option
     try:
         consumer.assign([ck.TopicPartition(topic, partition, ck.OFFSET_BEGINNING)])
         for _ in range(100):
-            for message in consumer.consume(1000, 0.3):
+            for message in consumer.consume(count - len(received), 0.3):
                 assert message.error() is None, message.error()
                 headers = tuple((k, v) for k, v in message.headers() or [])
                 kind, timestamp = message.timestamp()

@@ -1,0 +1,276 @@
+"""Record formats v0, v1 and v2 on a broker that still stores them: what one client writes, every other reads."""
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from samsarrow import Consumer, KafkaError, TopicPartition
+from support.fixtures import create_topic
+from support.kafka import ZooKeeperKafkaServer
+from support.peers import Poll, Received, Sent, confluent, kafka_python, samsarrow_arrow, samsarrow_rows
+from support.peers.java_api import JavaPeer
+from support.segments import stored
+
+# What a topic's `message.format.version` has to be.
+VERSIONS = {0: "0.9.0", 1: "0.10.0", 2: "2.8"}
+CODECS = {0: ["none", "gzip", "snappy", "lz4"], 1: ["none", "gzip", "snappy", "lz4"]}
+CODECS[2] = [*CODECS[0], "zstd"]
+OURS = [samsarrow_rows, samsarrow_arrow]
+T0 = 1_700_000_000_000
+# The newest Fetch of this broker.
+FETCH = 17
+
+PLAIN = [
+    Sent(bytes(range(256)), bytes(reversed(range(256))), (), T0 + 5),
+    Sent(None, None, (), T0),
+    Sent(b"tombstone", None, (), T0 + 2**33),
+    Sent(b"", b"", (), T0 - 86_400_000),
+    Sent(None, b"no key", (), T0),
+    *[Sent(b"k%d" % (i % 3), b"value %d " % i * i, (), T0 + i) for i in range(14)],
+    Sent(b"big", bytes(range(256)) * 80, (), T0),
+]
+HEADED = [Sent(s.key, s.value, (("a", b"1"), ("b", b""), ("a", b"%d" % i)), s.timestamp) for i, s in enumerate(PLAIN)]
+
+
+def records(magic: int) -> list[Sent]:
+    """Every kind of record that a format can hold; only v2 has headers."""
+    return HEADED if magic == 2 else PLAIN
+
+
+def expected(magic: int, sent: list[Sent]) -> list[Received]:
+    """What is read of records that were stored or sent in a format."""
+    return [
+        Received(i, s.timestamp if magic else None, s.key, s.value, s.headers if magic == 2 else ())
+        for i, s in enumerate(sent)
+    ]
+
+
+def new_topic(server: ZooKeeperKafkaServer, magic: int, **configs: str) -> str:
+    """A topic that is stored in a format, with a partition per codec."""
+    return create_topic(server, len(CODECS[magic]), message_format_version=VERSIONS[magic], **configs)
+
+
+def check_stored(server: ZooKeeperKafkaServer, topic: str, magic: int) -> None:
+    """That each partition really holds its format and its codec."""
+    for partition, codec in enumerate(CODECS[magic]):
+        batches = list(stored(p for p in server.segments(topic) if p.parent.name == f"{topic}-{partition}"))
+        assert {(b.magic, b.codec) for b in batches} == {(magic, codec)}
+        # Wrappers and batches hold several records: else this were no test of them.
+        assert len(batches) < len(PLAIN) or (magic, codec) in ((0, "none"), (1, "none"))
+
+
+def python_peer(module: Any, **options: object) -> Callable[..., list[Sent]]:
+    def produce(
+        server: ZooKeeperKafkaServer, _: JavaPeer, topic: str, magic: int, codec: str, partition: int
+    ) -> list[Sent]:
+        sent = [s for s in records(magic) if module.takes(s)]
+        module.produce(server.bootstrap_servers, topic, codec, sent, partition, **options)
+        return sent
+
+    return produce
+
+
+def java_peer(
+    _: ZooKeeperKafkaServer, java: JavaPeer, topic: str, magic: int, codec: str, partition: int
+) -> list[Sent]:
+    java.produce(topic, codec, records(magic), partition)
+    return records(magic)
+
+
+def fallback(version: str) -> dict[str, object]:
+    return {"api_version_request": False, "broker_version_fallback": version}
+
+
+# Those that send v2 are converted by the broker; librdkafka and kafka-python can send v0 and v1 themselves, which the
+# broker stores as they are.
+THEIRS = {
+    (0, "java"): java_peer,
+    (0, "confluent"): python_peer(confluent),
+    (0, "confluent itself"): python_peer(confluent, **fallback("0.9.0")),
+    (0, "kafka-python"): python_peer(kafka_python),
+    (0, "kafka-python itself"): python_peer(kafka_python, api_version=(0, 9)),
+    (1, "java"): java_peer,
+    (1, "confluent"): python_peer(confluent),
+    (1, "confluent itself"): python_peer(confluent, **fallback("0.10.0")),
+    (1, "kafka-python"): python_peer(kafka_python),
+    (1, "kafka-python itself"): python_peer(kafka_python, api_version=(0, 10)),
+    (2, "java"): java_peer,
+    (2, "confluent"): python_peer(confluent),
+    (2, "kafka-python"): python_peer(kafka_python),
+}
+
+
+@pytest.mark.parametrize(("magic", "writer"), THEIRS, ids=[f"v{magic}-{name}" for magic, name in THEIRS])
+def test_ours_reads_theirs(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int, writer: str) -> None:
+    topic = new_topic(old_kafka, magic)
+    sent: list[Sent] = []
+    for partition, codec in enumerate(CODECS[magic]):
+        sent = THEIRS[magic, writer](old_kafka, old_java, topic, magic, codec, partition)
+    check_stored(old_kafka, topic, magic)
+    for partition, codec in enumerate(CODECS[magic]):
+        for reader in OURS:
+            for layout in ("binary", "view"):
+                received = reader.consume(old_kafka.bootstrap_servers, topic, len(sent), partition, layout=layout)
+                assert received == expected(magic, sent), (codec, reader.__name__, layout)
+
+
+def read(
+    server: ZooKeeperKafkaServer, topic: str, codecs: list[str], count: int, **options: object
+) -> dict[str, list[Received]]:
+    """As we read all partitions at once, by codec."""
+    partitions = range(len(codecs))
+    polls = samsarrow_arrow.polls(server.bootstrap_servers, topic, partitions, [count for _ in codecs], **options)
+    return by_codec(polls, codecs)
+
+
+def read_by_java(java: JavaPeer, topic: str, magic: int, count: int) -> dict[str, list[Received]]:
+    """As the Java client does."""
+    partitions = range(len(CODECS[magic]))
+    return by_codec(java.polls(topic, partitions, [count for _ in partitions]), CODECS[magic])
+
+
+def by_codec(polls: list[Poll], codecs: list[str]) -> dict[str, list[Received]]:
+    found: dict[str, list[Received]] = {codec: [] for codec in codecs}
+    for poll in polls:
+        for partition, record in poll.records:
+            found[codecs[partition]].append(record)
+    return found
+
+
+@pytest.mark.parametrize("magic", VERSIONS)
+def test_every_version_of_fetch(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int) -> None:
+    topic = new_topic(old_kafka, magic)
+    for partition, codec in enumerate(CODECS[magic]):
+        old_java.produce(topic, codec, records(magic), partition)
+    check_stored(old_kafka, topic, magic)
+    for version in range(FETCH + 1):
+        # The broker converts what the version cannot carry: to v0 before Fetch v2, to v1 before v4.
+        served = min(magic, 0 if version < 2 else 1 if version < 4 else 2)
+        # Nor was there zstd before v2, which is the last of the codecs.
+        codecs = CODECS[served]
+        for layout in ("binary", "view"):
+            found = read(old_kafka, topic, codecs, len(PLAIN), api_version_fetch=version, layout=layout)
+            assert found == dict.fromkeys(codecs, expected(served, records(magic))), (version, layout)
+    if magic == 2:
+        with pytest.raises(KafkaError, match="UNSUPPORTED_COMPRESSION_TYPE"):
+            samsarrow_arrow.consume(old_kafka.bootstrap_servers, topic, 1, 4, api_version_fetch=3)
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+def test_the_time_of_the_log(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int) -> None:
+    topic = new_topic(old_kafka, magic, message_timestamp_type="LogAppendTime")
+    for partition, codec in enumerate(CODECS[magic]):
+        old_java.produce(topic, codec, PLAIN, partition)
+    check_stored(old_kafka, topic, magic)
+    theirs = read_by_java(old_java, topic, magic, len(PLAIN))
+    sent_times = {s.timestamp for s in PLAIN}
+    assert all(r.timestamp not in sent_times for received in theirs.values() for r in received)
+    assert read(old_kafka, topic, CODECS[magic], len(PLAIN)) == theirs
+    # Fetch v2 and v3 carry v1: the broker converts.
+    theirs.pop("zstd", None)
+    assert read(old_kafka, topic, CODECS[1], len(PLAIN), api_version_fetch=3) == theirs
+    with Consumer(bootstrap_servers=old_kafka.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
+        assert set(consumer.poll(10).column("timestamp_type").to_pylist()) == {1}
+
+
+@pytest.mark.parametrize("magic", VERSIONS)
+def test_theirs_reads_ours(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int) -> None:
+    for writer in OURS:
+        topic = new_topic(old_kafka, magic)
+        for partition, codec in enumerate(CODECS[magic]):
+            # Format v2 on the wire, which the broker converts; it refuses idempotence for the old formats.
+            options = {"enable_idempotence": magic == 2}
+            writer.produce(old_kafka.bootstrap_servers, topic, codec, records(magic), partition, **options)
+        check_stored(old_kafka, topic, magic)
+        check_read(old_kafka, old_java, topic, magic)
+
+
+def check_read(server: ZooKeeperKafkaServer, java: JavaPeer, topic: str, magic: int) -> None:
+    """That everybody reads what was sent."""
+    wanted = expected(magic, records(magic))
+    assert read_by_java(java, topic, magic, len(PLAIN)) == dict.fromkeys(CODECS[magic], wanted)
+    for partition, codec in enumerate(CODECS[magic]):
+        for reader in (confluent, kafka_python, *OURS):
+            received = reader.consume(server.bootstrap_servers, topic, len(PLAIN), partition)
+            assert received == wanted, (codec, reader.__name__)
+
+
+def test_one_partition_in_every_format(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer) -> None:
+    topic = create_topic(old_kafka, 1, message_format_version=VERSIONS[0])
+    wanted: list[Received] = []
+
+    def send(magic: int, codec: str, sent: list[Sent]) -> None:
+        old_java.produce(topic, codec, sent)
+        wanted.extend(dataclasses.replace(r, offset=len(wanted) + r.offset) for r in expected(magic, sent))
+
+    # Up, and down again.
+    for magic in (0, 1, 2, 1, 0):
+        old_java.configure(topic, message_format_version=VERSIONS[magic])
+        probe, until = Sent(None, b"probe", (), T0), time.monotonic() + 30
+        while True:
+            # The broker hears of the change some time later.
+            old_java.produce(topic, "none", [probe])
+            *_, last = stored(old_kafka.segments(topic))
+            wanted.append(dataclasses.replace(expected(last.magic, [probe])[0], offset=len(wanted)))
+            if last.magic == magic:
+                break
+            assert time.monotonic() < until
+        for codec in CODECS[magic]:
+            send(magic, codec, records(magic)[:5])
+    kinds = [(b.magic, b.codec) for b in stored(old_kafka.segments(topic))]
+    assert set(kinds) == {(magic, codec) for magic in VERSIONS for codec in CODECS[magic]}
+    assert old_java.consume(topic, len(wanted)) == wanted
+    bootstrap = old_kafka.bootstrap_servers
+    for reader in OURS:
+        for layout in ("binary", "view"):
+            assert reader.consume(bootstrap, topic, len(wanted), layout=layout) == wanted
+    # Entry by entry, and with chunks that end anywhere.
+    assert samsarrow_arrow.consume(bootstrap, topic, len(wanted), max_partition_fetch_bytes=1) == wanted
+    polls = samsarrow_arrow.polls(bootstrap, topic, [0], [len(wanted)], max_poll_records=3)
+    assert [record for poll in polls for _, record in poll.records] == wanted
+    start_anywhere(old_kafka, topic, [r.offset for r in wanted])
+
+
+def start_anywhere(server: ZooKeeperKafkaServer, topic: str, offsets: list[int]) -> None:
+    """Within wrappers too."""
+    tp = TopicPartition(topic, 0)
+    options = {"max_poll_records": 1, "fetch_max_wait_ms": 10}
+    with Consumer(bootstrap_servers=server.bootstrap_servers, **options) as consumer:
+        consumer.assign([tp])
+        for start in range(offsets[-1] + 1):
+            consumer.seek(tp, start)
+            assert consumer.poll(10).column("offset").to_pylist() == [min(o for o in offsets if o >= start)]
+
+
+@pytest.mark.parametrize("codec", CODECS[0])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_wrappers_with_holes(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int, codec: str) -> None:
+    topic = create_topic(
+        old_kafka,
+        cleanup_policy="compact", min_cleanable_dirty_ratio="0.01", segment_ms="1",
+        message_format_version=VERSIONS[magic],
+    )  # fmt: skip
+    bootstrap = old_kafka.bootstrap_servers
+    latest: dict[bytes, int] = {}
+    for keys in (range(20), range(0, 20, 2), range(5), [19], [20]):
+        sent = [Sent(b"k%d" % key, b"value %d" % key * 9) for key in keys]
+        old_java.produce(topic, codec, sent)
+        offset = max(latest.values(), default=-1) + 1
+        latest.update((s.key or b"", offset + i) for i, s in enumerate(sent))
+        # Each in a segment of its own, which is a millisecond long; the last one stays as it is.
+        time.sleep(0.01)
+    offsets = sorted(latest.values())
+    until = time.monotonic() + 60
+    theirs: list[int] = []
+    while theirs != offsets:
+        assert time.monotonic() < until, (theirs, offsets)
+        polls = old_java.polls(topic, [0], [offsets[-1] + 1], max_poll_records="1")
+        theirs = [record.offset for poll in polls for _, record in poll.records]
+    ours = samsarrow_arrow.polls(bootstrap, topic, [0], [offsets[-1] + 1], max_poll_records="1")
+    assert [poll.records for poll in ours if poll.records] == [poll.records for poll in polls if poll.records]
+    assert ours[-1].positions == polls[-1].positions
+    start_anywhere(old_kafka, topic, offsets)
