@@ -25,7 +25,8 @@ pub(super) struct Asked {
     /// Of the cursor.
     pub(super) version: u64,
     pub(super) offset: i64,
-    /// The leader epoch of the record before `offset`, -1 if unknown: a broker compares it with its log (KIP-320).
+    /// The leader epoch of the record before `offset`, for the broker to compare with its log (KIP-320); -1 if unknown or
+    /// not to be compared.
     pub(super) last_epoch: i32,
     /// The epoch of the leader that we know (KIP-320).
     pub(super) leader_epoch: i32,
@@ -110,7 +111,7 @@ pub(super) fn plan(
                     topic_id,
                     version: cursor.version,
                     offset,
-                    last_epoch: cursor.last_epoch,
+                    last_epoch: epoch_to_compare(cursor.last_epoch, leader.epoch),
                     leader_epoch: leader.epoch,
                     of_replica: from != leader.node,
                 });
@@ -139,6 +140,13 @@ pub(super) fn plan(
     Ok(Round { asked, max_bytes: i32::try_from(max_bytes).unwrap_or(i32::MAX) })
 }
 
+/// The epoch of the last record, if a leader was elected since: only an election can have cut off what was read. It is
+/// not sent otherwise because a broker that has forgotten it calls the offset out of range, which it is not: a topic
+/// whose format was turned back from v2 has no epochs any more.
+fn epoch_to_compare(last: i32, leader: i32) -> i32 {
+    if last < leader { last } else { -1 }
+}
+
 /// The request of a round, in the form of `version`.
 pub(super) fn build(round: &Round, version: i16, session: &Session, options: &ConsumerOptions) -> Result<FetchRequest> {
     if version >= BY_ID
@@ -161,4 +169,15 @@ pub(super) fn build(round: &Round, version: i16, session: &Session, options: &Co
 /// How long an answer may take: the broker's own wait comes on top.
 pub(super) fn limit(options: &ConsumerOptions, request_timeout: Duration) -> Duration {
     request_timeout.max(options.fetch_max_wait + Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_is_compared_after_an_election_only() {
+        assert_eq!(epoch_to_compare(3, 4), 3);
+        assert_eq!([(4, 4), (5, 4), (-1, 4), (3, -1)].map(|(last, leader)| epoch_to_compare(last, leader)), [-1; 4]);
+    }
 }
