@@ -205,7 +205,8 @@ def test_one_partition_in_every_format(old_kafka: ZooKeeperKafkaServer, old_java
 
     def send(magic: int, codec: str, sent: list[Sent]) -> None:
         old_java.produce(topic, codec, sent)
-        wanted.extend(dataclasses.replace(r, offset=len(wanted) + r.offset) for r in expected(magic, sent))
+        base = len(wanted)
+        wanted.extend(dataclasses.replace(r, offset=base + r.offset) for r in expected(magic, sent))
 
     # Up, and down again.
     for magic in (0, 1, 2, 1, 0):
