@@ -269,6 +269,22 @@ def test_json_says_the_same(segments: Segments, deep: Dump) -> None:
     assert [["gone", {"base64": "/w=="}]] in sent
 
 
+def test_the_log_of_the_quorum_and_its_snapshots(kafka: KafkaServer, tmp_path: Path) -> None:
+    """Control records with contents of their own, and payloads that are no text."""
+    copied = copies(kafka, "__cluster_metadata", tmp_path)
+    shutil.copy(kafka.data_dir / "bootstrap.checkpoint", tmp_path)
+    files = [*logs(copied), tmp_path / "bootstrap.checkpoint"]
+    ours, theirs = our_dump(files, "--print-data"), java_dump(kafka, files, "--print-data-log")
+    assert ours.out == theirs.out
+    assert (ours.code, ours.err) == (0, [])
+    text = "\n".join(ours.out)
+    for sign in ["LeaderChange: {", "SnapshotHeader {", "SnapshotFooter {", "KRaft bootstrap snapshot"]:
+        assert sign in text, sign
+    objects = [json.loads(line) for line in our_dump(files, "--json", "--deep").out]
+    control = {o["controlType"]: o.get("controlRecord") for o in objects if "controlType" in o}
+    assert control["LEADER_CHANGE"]["voters"] == [{"voterId": 1}]
+
+
 def test_gaps_between_offsets(segments: Segments, deep: Dump) -> None:
     path = logs(segments.files["compacted"])[0]
     ours = our_dump([path], "--deep")

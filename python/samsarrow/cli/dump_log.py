@@ -48,6 +48,16 @@ class SegmentFile:
         """The offset in the name."""
         return int(self.stem) if self.kind != "checkpoint" and self.stem.isdecimal() else None
 
+    @property
+    def start(self) -> str | None:
+        """What the name says of the contents."""
+        if self.base_offset is not None:
+            return f"Log starting offset: {self.base_offset}"
+        if self.path.name == "bootstrap.checkpoint":
+            return "KRaft bootstrap snapshot"
+        snapshot = re.fullmatch(r"(\d{20})-(\d{10})", self.stem)
+        return snapshot and f"Snapshot end offset: {int(snapshot[1])}, epoch: {int(snapshot[2])}"
+
     def sibling(self, kind: str) -> Path:
         """Another file of the same segment."""
         return self.path.with_name(f"{self.stem}.{kind}{self.state}")
@@ -123,8 +133,8 @@ def _dump_log(file: SegmentFile, settings: Settings) -> int:
 
     base_offset = file.base_offset
     _head(file, settings)
-    if base_offset is not None and not settings.as_json:
-        click.echo(f"Log starting offset: {base_offset}")
+    if not settings.as_json and (start := file.start) is not None:
+        click.echo(start)
     dump = _core.LogDump.log(
         str(file.path), base_offset, settings.as_json, settings.deep, settings.print_data, settings.max_bytes
     )

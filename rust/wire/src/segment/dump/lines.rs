@@ -1,7 +1,7 @@
 //! The lines. Names are those of Kafka's tool, whose output people grep and scripts parse.
 use std::fmt::Write;
 
-use super::{Format, Problem};
+use super::{Format, Problem, kraft};
 use crate::batch::{BatchHeader, ControlType, Headers, TimestampType};
 use crate::compression::Codec;
 use crate::segment::index::{AbortedEntry, OffsetEntry, TimeEntry};
@@ -132,11 +132,14 @@ fn text_record(out: &mut String, record: &RecordLine<'_>) {
     }
     if record.control {
         match control(record) {
-            (name, _, Some(epoch)) => {
-                put!(out, " endTxnMarker: {name} coordinatorEpoch: {epoch}");
+            (kind, _, Some(Contents::Epoch(epoch))) => {
+                put!(out, " endTxnMarker: {} coordinatorEpoch: {epoch}", kind.name());
             }
-            (name, id, None) => {
-                put!(out, " controlType: {name}({id})");
+            (_, _, Some(Contents::KRaft(label, json))) => {
+                put!(out, " {label} {json}");
+            }
+            (kind, id, None) => {
+                put!(out, " controlType: {}({id})", kind.name());
             }
         }
     } else if record.print_data {
@@ -168,10 +171,16 @@ fn json_record(out: &mut String, record: &RecordLine<'_>) {
         put!(out, ",\"isValid\":{valid},\"crc\":{crc}");
     }
     if record.control {
-        let (name, id, epoch) = control(record);
-        put!(out, ",\"controlType\":\"{name}\",\"controlTypeId\":{id}");
-        if let Some(epoch) = epoch {
-            put!(out, ",\"coordinatorEpoch\":{epoch}");
+        let (kind, id, contents) = control(record);
+        put!(out, ",\"controlType\":\"{}\",\"controlTypeId\":{id}", kind.name());
+        match contents {
+            Some(Contents::Epoch(epoch)) => {
+                put!(out, ",\"coordinatorEpoch\":{epoch}");
+            }
+            Some(Contents::KRaft(_, json)) => {
+                put!(out, ",\"controlRecord\":{json}");
+            }
+            None => {}
         }
     } else if record.print_data {
         out.push_str(",\"key\":");
@@ -193,21 +202,29 @@ fn json_record(out: &mut String, record: &RecordLine<'_>) {
     out.push_str("}\n");
 }
 
-/// The name and number of a control record, and its coordinator epoch if it ends a transaction.
-fn control(record: &RecordLine<'_>) -> (&'static str, i16, Option<i32>) {
+/// What a control record says besides its type.
+enum Contents {
+    /// The epoch of the coordinator that ended the transaction.
+    Epoch(i32),
+    /// What Kafka's tool calls it, and its JSON.
+    KRaft(&'static str, String),
+}
+
+/// The type of a control record, its number and its contents, unless they are not as they should be.
+fn control(record: &RecordLine<'_>) -> (ControlType, i16, Option<Contents>) {
     let key = record.key.unwrap_or_default();
     let id = match key {
         [_, _, high, low, ..] => i16::from_be_bytes([*high, *low]),
         _ => -1,
     };
     let kind = ControlType::from_key(key).unwrap_or(ControlType::Unknown(id));
-    let epoch = match (kind, record.value) {
-        (ControlType::Abort | ControlType::Commit, Some([_, _, e0, e1, e2, e3, ..])) => {
-            Some(i32::from_be_bytes([*e0, *e1, *e2, *e3]))
+    let contents = match (kind, record.value.unwrap_or_default()) {
+        (ControlType::Abort | ControlType::Commit, [_, _, e0, e1, e2, e3, ..]) => {
+            Some(Contents::Epoch(i32::from_be_bytes([*e0, *e1, *e2, *e3])))
         }
-        _ => None,
+        (kind, value) => kraft::describe(kind, value).map(|(label, json)| Contents::KRaft(label, json)),
     };
-    (kind.name(), id, epoch)
+    (kind, id, contents)
 }
 
 pub(super) fn offset_entry(format: Format, out: &mut String, entry: OffsetEntry) {
@@ -271,7 +288,7 @@ fn json_bytes(out: &mut String, bytes: Option<&[u8]>) {
     }
 }
 
-fn json_string(out: &mut String, text: &str) {
+pub(super) fn json_string(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
     // Long stretches without anything to escape are the rule.
@@ -303,6 +320,13 @@ fn base64(out: &mut String, bytes: &[u8]) {
             out.push(if index <= chunk.len() { char::from(digit) } else { '=' });
         }
     }
+}
+
+/// As Kafka writes ids: without padding, and with digits that may stand in an address.
+pub(super) fn base64_url(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    base64(&mut out, bytes);
+    out.trim_end_matches('=').replace('+', "-").replace('/', "_")
 }
 
 #[cfg(test)]

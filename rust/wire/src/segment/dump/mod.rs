@@ -1,6 +1,7 @@
 //! Segments and their indexes written down, for people as Kafka's own DumpLogSegments writes them, for programs as one
 //! JSON object a line.
 mod indexes;
+mod kraft;
 mod lines;
 mod log;
 
