@@ -17,8 +17,9 @@ def decode_batches(
     include_control: bool = False,
     check_crcs: bool = True,
 ) -> pa.RecordBatch:
-    """Decodes the record batches of one partition, as they are on the wire and in log segments: batches of
-    format v2 (KIP-98), and messages of v0 and v1 as Kafka had them before 0.11, in any mixture.
+    """Decodes the record batches of one partition, as they are on the wire and in log segments.
+
+    Batches of format v2 (KIP-98), and messages of v0 and v1 as Kafka had them before 0.11, in any mixture.
 
     Args:
         data: batches one after the other. An incomplete one at the end is left out.
