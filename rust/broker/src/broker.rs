@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 use tokio::net::TcpSocket;
@@ -133,6 +134,16 @@ impl Broker {
     /// The offset after the last record of a partition.
     pub fn end_offset(&self, topic: &str, partition: i32) -> Option<i64> {
         Some(self.state.topic(topic)?.partition(partition)?.state().log.next_offset())
+    }
+
+    /// Puts `data` at the end of a partition's log as it is: batches and messages of any format, with the offsets that
+    /// they have, as a segment of another broker holds them; damaged ones too. What tests of readers need.
+    pub fn load(&self, topic: &str, partition: i32, data: &Bytes) -> io::Result<()> {
+        let found = self.state.topic(topic).and_then(|topic| topic.partition(partition).cloned());
+        let found = found.ok_or_else(|| invalid(format!("there is no partition {topic}-{partition}")))?;
+        found.state().log.load(data);
+        found.wake();
+        Ok(())
     }
 
     /// The offset that a group has committed for a partition.

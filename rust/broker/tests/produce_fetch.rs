@@ -61,22 +61,6 @@ async fn every_version_of_produce_and_fetch() {
 }
 
 #[tokio::test]
-async fn old_formats_are_refused_by_name() {
-    let broker = broker(1, &[("t", 1)]).await;
-    let mut client = Client::connect(&broker, 0).await;
-    let mut old = batch(1).to_vec();
-    old[16] = 1;
-    for version in 0..=2 {
-        let response = client.call(version, &produce_request("t", 0, &Bytes::from(old.clone()), 1)).await;
-        let code = response.responses[0].partition_responses[0].error_code;
-        assert_eq!(code, ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT.code());
-    }
-    let answer = client.produce("t", 0, &Bytes::from(old)).await;
-    assert_eq!(answer.error_code, ErrorCode::INVALID_RECORD.code());
-    broker.shutdown().await;
-}
-
-#[tokio::test]
 async fn batches_that_kafka_refuses() {
     let broker = broker(1, &[("t", 1)]).await;
     let mut client = Client::connect(&broker, 0).await;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use samsarrow_wire::messages::Request;
 use samsarrow_wire::messages::api_versions::ApiVersion;
+use samsarrow_wire::messages::{ApiKey, Request};
 
 use crate::error::{Error, Result};
 
@@ -21,13 +21,18 @@ impl ApiVersions {
         Self { address: address.to_owned(), ranges }
     }
 
-    /// The version of `R` to use: the one that was chosen, or the highest in common.
+    /// The version of `R` to use: the one that was `chosen`, or the highest in common that is none of those that
+    /// `newest` rules out.
     ///
     /// # Errors
     /// [`Error::UnsupportedVersion`], naming the API and both ranges.
-    pub fn choose<R: Request>(&self, chosen: &BTreeMap<&'static str, i16>) -> Result<i16> {
+    pub fn choose<R: Request>(
+        &self,
+        chosen: &BTreeMap<&'static str, i16>,
+        newest: &BTreeMap<&'static str, i16>,
+    ) -> Result<i16> {
         let api = R::KEY.name();
-        let Some(&(min, max)) = self.ranges.get(&R::KEY.code()) else {
+        let Some((min, max)) = self.range(R::KEY) else {
             return Err(Error::UnsupportedVersion(format!("the broker at {} does not speak {api}", self.address)));
         };
         let (low, high) = (min.max(R::MIN_VERSION), max.min(R::MAX_VERSION));
@@ -40,21 +45,44 @@ impl ApiVersions {
                 R::MIN_VERSION,
                 R::MAX_VERSION
             ))),
-            None if low <= high => Ok(high),
-            None => Err(Error::UnsupportedVersion(format!(
+            None => self.newest::<R>((min, max), newest.get(api).copied()),
+        }
+    }
+
+    fn newest<R: Request>(&self, (min, max): (i16, i16), newest: Option<i16>) -> Result<i16> {
+        let api = R::KEY.name();
+        let (low, high) = (min.max(R::MIN_VERSION), max.min(R::MAX_VERSION));
+        match newest {
+            _ if low > high => Err(Error::UnsupportedVersion(format!(
                 "no version of {api} in common: the broker at {} speaks v{min} to v{max}, this client v{} to v{}",
                 self.address,
                 R::MIN_VERSION,
                 R::MAX_VERSION
             ))),
+            Some(newest) if newest < low => Err(Error::UnsupportedVersion(format!(
+                "the options need {api} v{newest} or older, which the broker at {} no longer speaks (v{min} to v{max}): \
+                 message.format.version must be 0.11.0 or later for it",
+                self.address
+            ))),
+            Some(newest) => Ok(high.min(newest)),
+            None => Ok(high),
         }
+    }
+
+    /// What the broker speaks of one API.
+    fn range(&self, key: ApiKey) -> Option<(i16, i16)> {
+        let (min, max) = *self.ranges.get(&key.code())?;
+        // Since 4.0 Kafka names Produce from 0 on for the sake of clients that conclude from it what they may compress,
+        // but has dropped the versions before 3 with all others of that age (KIP-896), as those of Fetch tell.
+        let dropped = key == ApiKey::Produce && self.ranges.get(&ApiKey::Fetch.code()).is_some_and(|fetch| fetch.0 > 3);
+        Some((if dropped { min.max(3) } else { min }, max))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use samsarrow_wire::messages::{FetchRequest, HeartbeatRequest, OffsetCommitRequest};
+    use samsarrow_wire::messages::{FetchRequest, HeartbeatRequest, OffsetCommitRequest, ProduceRequest};
 
     fn speaks(api_key: i16, min_version: i16, max_version: i16) -> ApiVersions {
         ApiVersions::new("h:1", &[ApiVersion { api_key, min_version, max_version, ..Default::default() }])
@@ -63,18 +91,42 @@ mod tests {
     #[test]
     fn the_highest_in_common_is_taken_unless_one_is_chosen() {
         let none = BTreeMap::new();
-        assert_eq!(speaks(1, 4, 99).choose::<FetchRequest>(&none), Ok(18));
-        assert_eq!(speaks(1, 0, 11).choose::<FetchRequest>(&none), Ok(11));
-        assert_eq!(speaks(8, 0, 9).choose::<OffsetCommitRequest>(&BTreeMap::from([("OffsetCommit", 0)])), Ok(0));
+        assert_eq!(speaks(1, 4, 99).choose::<FetchRequest>(&none, &none), Ok(18));
+        assert_eq!(speaks(1, 0, 11).choose::<FetchRequest>(&none, &none), Ok(11));
+        assert_eq!(speaks(8, 0, 9).choose::<OffsetCommitRequest>(&BTreeMap::from([("OffsetCommit", 0)]), &none), Ok(0));
+    }
+
+    #[test]
+    fn other_options_can_ask_for_an_older_version() {
+        let (none, newest) = (BTreeMap::new(), BTreeMap::from([("Produce", 2)]));
+        assert_eq!(speaks(0, 0, 11).choose::<ProduceRequest>(&none, &newest), Ok(2));
+        assert_eq!(speaks(0, 0, 1).choose::<ProduceRequest>(&none, &newest), Ok(1));
+        assert_eq!(speaks(1, 0, 11).choose::<FetchRequest>(&none, &newest), Ok(11));
+        let text = speaks(0, 3, 11).choose::<ProduceRequest>(&none, &newest).unwrap_err().to_string();
+        assert!(text.contains("v3 to v11") && text.contains("message.format.version"), "{text}");
+    }
+
+    #[test]
+    fn kafka_4_does_not_take_the_old_versions_of_produce_that_it_names() {
+        let version =
+            |api_key, min_version, max_version| ApiVersion { api_key, min_version, max_version, ..Default::default() };
+        let none = BTreeMap::new();
+        let kafka_4 = ApiVersions::new("h:1", &[version(0, 0, 13), version(1, 4, 18)]);
+        assert!(kafka_4.choose::<ProduceRequest>(&none, &BTreeMap::from([("Produce", 2)])).is_err());
+        assert!(kafka_4.choose::<ProduceRequest>(&BTreeMap::from([("Produce", 1)]), &none).is_err());
+        assert_eq!(kafka_4.choose::<ProduceRequest>(&none, &none), Ok(13));
+        let kafka_3 = ApiVersions::new("h:1", &[version(0, 0, 11), version(1, 0, 17)]);
+        assert_eq!(kafka_3.choose::<ProduceRequest>(&BTreeMap::from([("Produce", 1)]), &none), Ok(1));
     }
 
     #[test]
     fn what_cannot_be_names_the_api_and_both_ranges() {
-        let error = speaks(8, 2, 9).choose::<OffsetCommitRequest>(&BTreeMap::from([("OffsetCommit", 0)]));
+        let none = BTreeMap::new();
+        let error = speaks(8, 2, 9).choose::<OffsetCommitRequest>(&BTreeMap::from([("OffsetCommit", 0)]), &none);
         let text = error.unwrap_err().to_string();
         assert!(text.contains("OffsetCommit v0") && text.contains("v2 to v9"), "{text}");
-        let text = speaks(1, 90, 99).choose::<FetchRequest>(&BTreeMap::new()).unwrap_err().to_string();
+        let text = speaks(1, 90, 99).choose::<FetchRequest>(&none, &none).unwrap_err().to_string();
         assert!(text.contains("v90 to v99") && text.contains("v0 to v18"), "{text}");
-        assert!(speaks(1, 0, 9).choose::<HeartbeatRequest>(&BTreeMap::new()).is_err());
+        assert!(speaks(1, 0, 9).choose::<HeartbeatRequest>(&none, &none).is_err());
     }
 }

@@ -194,7 +194,7 @@ impl Cluster {
         R::Response: Send + 'static,
     {
         let connection = self.connection(node, timeout).await?;
-        let version = connection.versions().choose::<R>(&self.inner.options.api_versions)?;
+        let version = self.choose::<R>(&connection)?;
         connection.request(&build(version)?, version, timeout)
     }
 
@@ -206,8 +206,13 @@ impl Cluster {
         build: F,
     ) -> Result<(i16, impl Future<Output = Result<FrameBody>> + Send + 'static + use<R, F>)> {
         let connection = self.connection(node, timeout).await?;
-        let version = connection.versions().choose::<R>(&self.inner.options.api_versions)?;
+        let version = self.choose::<R>(&connection)?;
         Ok((version, connection.request_body(&build(version)?, version, timeout)?))
+    }
+
+    fn choose<R: Request>(&self, connection: &Connection) -> Result<i16> {
+        let options = &self.inner.options;
+        connection.versions().choose::<R>(&options.api_versions, &options.newest_api_versions)
     }
 
     /// Sends a request that is never answered; returns once the socket has taken it.
@@ -218,14 +223,14 @@ impl Cluster {
         build: impl FnOnce(i16) -> Result<R>,
     ) -> Result<()> {
         let connection = self.connection(node, timeout).await?;
-        let version = connection.versions().choose::<R>(&self.inner.options.api_versions)?;
+        let version = self.choose::<R>(&connection)?;
         connection.request_without_answer(&build(version)?, version, timeout).await
     }
 
     /// The version of `R` that a broker would be asked in.
     pub async fn version<R: Request>(&self, node: i32, timeout: Duration) -> Result<i16> {
         let connection = self.connection(node, timeout).await?;
-        connection.versions().choose::<R>(&self.inner.options.api_versions)
+        self.choose::<R>(&connection)
     }
 
     /// Sends a request to any broker that can be reached: known ones in random order, then the bootstrap servers.

@@ -74,6 +74,7 @@ impl Producer {
             acks,
             codec: producer.compression,
             level: producer.compression_level,
+            magic: producer.magic,
             request_timeout: options.common.request_timeout,
             max_block: producer.max_block,
             max_request_size: producer.max_request_size,
@@ -206,7 +207,9 @@ impl Producer {
         for (name, value) in &record.headers {
             size += HEADER_OVERHEAD + name.len() + bytes_of(value.as_ref());
         }
-        self.shared.check_size(size, || format!("a record for topic {}", record.topic))?;
+        let what = || format!("a record for topic {}", record.topic);
+        self.shared.check_size(size, what)?;
+        self.shared.settings.check_headers(!record.headers.is_empty(), what)?;
         Ok((timestamp, size))
     }
 

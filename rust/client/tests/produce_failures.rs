@@ -309,7 +309,7 @@ async fn every_version_of_produce_can_be_asked_for() {
         version.store(request.api_version as usize, Ordering::Relaxed);
         None
     });
-    for (round, wanted) in (3..=13).enumerate() {
+    for (round, wanted) in (0..=13).enumerate() {
         let producer = producer(&broker, &[("api.version.produce", &wanted.to_string()), ("linger.ms", "0")]);
         for partition in 0..2 {
             let delivery = producer.send(record("t", partition, wanted.to_string())).await.unwrap();
@@ -318,16 +318,14 @@ async fn every_version_of_produce_can_be_asked_for() {
         assert_eq!(seen.load(Ordering::Relaxed), wanted);
         producer.close(PATIENCE).await.unwrap();
     }
-    let expected: Vec<_> = (3..=13).map(|version: i32| version.to_string()).collect();
+    let expected: Vec<_> = (0..=13).map(|version: i32| version.to_string()).collect();
     assert_eq!(values(&broker, "t", 1), expected);
 
-    for (version, codec, word) in [("2", "none", "api.version.produce"), ("6", "zstd", "compression.type")] {
-        let options = [("api.version.produce", version), ("compression.type", codec), ("linger.ms", "0")];
-        let producer = producer(&broker, &options);
-        let error = producer.send(record("t", 0, "x")).await.unwrap().wait().await.unwrap_err();
-        assert!(error.to_string().contains(word), "{error}");
-        producer.close(PATIENCE).await.unwrap();
-    }
+    let options = [("api.version.produce", "6"), ("compression.type", "zstd"), ("linger.ms", "0")];
+    let producer = producer(&broker, &options);
+    let error = producer.send(record("t", 0, "x")).await.unwrap().wait().await.unwrap_err();
+    assert!(error.to_string().contains("compression.type"), "{error}");
+    producer.close(PATIENCE).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,5 @@
-//! Fetch, v4–v18: long polls, KIP-74's limits, no fetch sessions (every answer carries session id 0).
+//! Fetch, v0–v18: long polls, KIP-74's limits, no fetch sessions (every answer carries session id 0). Records are served
+//! as they are stored, whatever the version.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,6 +22,9 @@ const MOST_BYTES: usize = 55 * 1024 * 1024;
 /// A client that sent more after a long poll and left is not noticed: nothing waits for longer than this.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 const READ_COMMITTED: i8 = 1;
+/// The first version in which a first batch is whole, however large it is (KIP-74); before it all limits are hard, and
+/// answers are cut at them to the byte.
+const FIRST_WITH_WHOLE_BATCH: i16 = 3;
 const NO_OFFSET: i64 = -1;
 
 /// One partition that a request asks for, found or not.
@@ -52,7 +56,7 @@ impl Wanted<'_> {
         Ok(bytes.min(size(self.asked.partition_max_bytes)))
     }
 
-    fn read(&self, node: i32, max_bytes: usize, at_least_one: bool) -> Fetched {
+    fn read(&self, call: &Call<'_>, max_bytes: usize, at_least_one: bool) -> Fetched {
         let mut fetched = Fetched {
             partition: self.asked.partition,
             code: ErrorCode::NONE,
@@ -61,13 +65,17 @@ impl Wanted<'_> {
             leader: None,
             records: Slices::default(),
         };
-        match self.check(node) {
+        match self.check(call.node) {
             Ok(partition) => {
                 let state = partition.state();
                 let max_bytes = max_bytes.min(size(self.asked.partition_max_bytes));
                 fetched.high_watermark = state.log.next_offset();
                 fetched.log_start = state.log.start_offset();
-                fetched.records = state.log.read(self.asked.fetch_offset, max_bytes, at_least_one);
+                fetched.records = if call.version < FIRST_WITH_WHOLE_BATCH {
+                    state.log.read_cut(self.asked.fetch_offset, max_bytes)
+                } else {
+                    state.log.read(self.asked.fetch_offset, max_bytes, at_least_one)
+                };
             }
             Err(code) => {
                 fetched.code = code;
@@ -176,7 +184,7 @@ impl Serve for FetchRequest {
         for (asked, wanted) in self.topics.iter().zip(&wanted) {
             let mut partitions = Vec::with_capacity(wanted.len());
             for wanted in wanted {
-                let fetched = wanted.read(call.node, left, at_least_one);
+                let fetched = wanted.read(call, left, at_least_one);
                 left = left.saturating_sub(fetched.records.bytes);
                 at_least_one &= fetched.records.bytes == 0;
                 partitions.push(fetched);

@@ -11,6 +11,7 @@ use crate::state::Node;
 
 /// Records shorter than this are copied between the fields: a slice of its own costs more.
 const COPIED_BELOW: usize = 2048;
+const FIRST_WITH_TRANSACTIONS: i16 = 4;
 const FIRST_FLEXIBLE: i16 = 12;
 const FIRST_WITH_IDS: i16 = 13;
 const FIRST_WITH_ENDPOINTS: i16 = 16;
@@ -128,15 +129,18 @@ impl Writer {
         self.fields.put_i32(fetched.partition);
         self.fields.put_i16(fetched.code.code());
         self.fields.put_i64(fetched.high_watermark);
-        self.fields.put_i64(fetched.high_watermark);
+        if version >= FIRST_WITH_TRANSACTIONS {
+            // The last stable offset.
+            self.fields.put_i64(fetched.high_watermark);
+        }
         if version >= 5 {
             self.fields.put_i64(fetched.log_start);
         }
         // Aborted transactions: none, or null where nobody asked.
-        if read_committed {
-            self.length(0);
-        } else {
-            self.null_array();
+        match (version >= FIRST_WITH_TRANSACTIONS, read_committed) {
+            (true, true) => self.length(0),
+            (true, false) => self.null_array(),
+            (false, _) => {}
         }
         if version >= 11 {
             self.fields.put_i32(-1);
@@ -180,7 +184,9 @@ pub(crate) fn write(
     let mut out = Writer { flexible, done: Vec::new(), fields: BytesMut::with_capacity(512), bytes: 0 };
     out.fields.put_i32(call.correlation_id);
     out.no_tags();
-    out.fields.put_i32(0);
+    if version >= 1 {
+        out.fields.put_i32(0);
+    }
     if version >= 7 {
         out.fields.put_i16(ErrorCode::NONE.code());
         out.fields.put_i32(0);

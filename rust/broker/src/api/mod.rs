@@ -29,11 +29,10 @@ use tokio::net::TcpStream;
 use crate::fault::{Fault, RequestInfo};
 use crate::state::State;
 
-/// The APIs that are served, with the first and the last version of each. Kafka's own brokers name Produce from 0 on
-/// too: librdkafka concludes from it what it may compress. Versions 0 to 2 are answered with an error.
+/// The APIs that are served, with the first and the last version of each.
 pub(crate) const SERVED: [(ApiKey, i16, i16); 11] = [
     (ApiKey::Produce, 0, 13),
-    (ApiKey::Fetch, 4, 18),
+    (ApiKey::Fetch, 0, 18),
     (ApiKey::ListOffsets, 0, 11),
     (ApiKey::Metadata, 0, 13),
     (ApiKey::OffsetCommit, 0, 10),

@@ -1,8 +1,9 @@
-//! Produce, v0–v13; versions 0 to 2 carry formats older than record batches and are refused.
+//! Produce, v0–v13; versions 0 to 2 carry the message formats older than record batches, which are kept as they are.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use samsarrow_wire::batch::EncodeError;
 use samsarrow_wire::batch::encode::{set_base_offset, set_log_append_time};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ProduceRequest;
@@ -12,9 +13,10 @@ use samsarrow_wire::messages::produce::{
 };
 
 use super::{Call, Outcome, Serve};
+use crate::log::legacy;
 use crate::log::producers::Verdict;
-use crate::log::validate::{self, Refusal};
-use crate::state::topic::{Partition, Topic};
+use crate::log::validate::{self, Produced, Refusal};
+use crate::state::topic::{Partition, PartitionState, Topic};
 use crate::sync::now_ms;
 
 const NO_TIMESTAMP: i64 = -1;
@@ -33,7 +35,15 @@ fn append(call: &Call<'_>, topic: &Topic, partition: &Partition, records: &Bytes
     let mut state = partition.state();
     let bare = |code| Refusal { code, message: String::new() };
     state.check_leader(call.node, -1).map_err(bare)?;
-    let header = checked?;
+    let header = match checked? {
+        Produced::Batch(header) => header,
+        Produced::Messages(entries) => {
+            let appended = append_messages(topic, &mut state, &entries);
+            drop(state);
+            partition.wake();
+            return appended;
+        }
+    };
     let idempotent = header.producer_id >= 0;
     if idempotent
         && let Verdict::Duplicate { base_offset, append_time } = state.producers.check(&header).map_err(bare)?
@@ -60,6 +70,23 @@ fn append(call: &Call<'_>, topic: &Topic, partition: &Partition, records: &Bytes
     drop(state);
     partition.wake();
     Ok(Appended { base_offset, append_time, log_start })
+}
+
+/// Appends messages of the formats before batches, an entry each.
+fn append_messages(topic: &Topic, state: &mut PartitionState, entries: &[legacy::Entry]) -> Result<Appended, Refusal> {
+    let base_offset = state.log.next_offset();
+    let append_time = if topic.config.log_append_time { now_ms() } else { NO_TIMESTAMP };
+    for entry in entries {
+        let broken = |error: EncodeError| Refusal { code: ErrorCode::INVALID_RECORD, message: error.to_string() };
+        let mut bytes = entry.place(state.log.next_offset()).map_err(broken)?;
+        let mut max_timestamp = entry.max_timestamp;
+        if append_time != NO_TIMESTAMP {
+            set_log_append_time(&mut bytes, append_time).map_err(broken)?;
+            max_timestamp = append_time;
+        }
+        state.log.append(&bytes, entry.count(), max_timestamp, |_, _| ());
+    }
+    Ok(Appended { base_offset, append_time, log_start: state.log.start_offset() })
 }
 
 fn failed(index: i32, code: ErrorCode, message: Option<String>) -> PartitionProduceResponse {

@@ -3,12 +3,13 @@
 //! The last segment grows in place; the ones before it are frozen, so that a fetch hands out slices of them without a copy.
 
 pub(crate) mod batch;
+pub(crate) mod legacy;
 pub(crate) mod producers;
 pub(crate) mod search;
 pub(crate) mod validate;
 
 use bytes::{Bytes, BytesMut};
-use samsarrow_wire::batch::{BatchHeader, HEADER_LEN};
+use samsarrow_wire::batch::{Batch, BatchHeader, HEADER_LEN, batches};
 
 /// A segment is frozen before it grows past this.
 const SEGMENT_BYTES: usize = 1 << 20;
@@ -17,6 +18,7 @@ const FIRST_ALLOCATION: usize = 16 << 10;
 /// Where a batch lies in its segment.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
+    /// Its first offset, or that after the batch before it: an offset that is in no batch leads to the next one.
     base_offset: i64,
     max_timestamp: i64,
     position: usize,
@@ -127,6 +129,32 @@ impl Log {
         place: impl FnOnce(&mut [u8], i64),
     ) -> i64 {
         let base_offset = self.next_offset;
+        self.push(batch, max_timestamp, |copy| place(copy, base_offset));
+        self.next_offset = base_offset.saturating_add(offsets);
+        base_offset
+    }
+
+    /// Adds bytes as they are: of batches and messages in any format, with the offsets that they have, damage included.
+    pub(crate) fn load(&mut self, data: &Bytes) {
+        let mut iter = batches(data.clone());
+        let whole: Vec<Batch> = iter.by_ref().map_while(Result::ok).collect();
+        let end = iter.position();
+        for (number, batch) in whole.iter().enumerate() {
+            // What follows the last batch goes along with it.
+            let is_last = number + 1 == whole.len();
+            let to = if is_last { data.len() } else { batch.position + batch.bytes().len() };
+            self.push(data.get(batch.position..to).unwrap_or_default(), batch.header.max_timestamp, |_| ());
+            self.next_offset = self.next_offset.max(batch.header.next_offset());
+        }
+        if whole.is_empty() && end < data.len() {
+            // No batch: it has the next offset, so that it can be fetched.
+            self.push(data, i64::MIN, |_| ());
+            self.next_offset = self.next_offset.saturating_add(1);
+        }
+    }
+
+    fn push(&mut self, batch: &[u8], max_timestamp: i64, place: impl FnOnce(&mut [u8])) {
+        let base_offset = self.next_offset;
         let full = match self.segments.last() {
             None => true,
             Some(last) => last.data.len() > 0 && last.data.len() + batch.len() > SEGMENT_BYTES,
@@ -144,13 +172,11 @@ impl Log {
             let position = data.len();
             data.extend_from_slice(batch);
             if let Some(copy) = data.get_mut(position..) {
-                place(copy, base_offset);
+                place(copy);
             }
             index.push(Entry { base_offset, max_timestamp, position });
             *latest = (*latest).max(max_timestamp);
         }
-        self.next_offset = base_offset.saturating_add(offsets);
-        base_offset
     }
 
     /// The segment that holds `offset` and the place of its batch there.
@@ -194,6 +220,23 @@ impl Log {
         slices
     }
 
+    /// So many bytes from the batch that holds `offset` on, cut wherever they end.
+    pub(crate) fn read_cut(&self, offset: i64, max_bytes: usize) -> Slices {
+        let mut slices = Slices::default();
+        let Some((first, mut entry)) = self.find(offset) else { return slices };
+        for segment in self.segments.iter().skip(first) {
+            let from = segment.position(entry);
+            let to = segment.data.len().min(from.saturating_add(max_bytes - slices.bytes));
+            if to <= from {
+                break;
+            }
+            slices.chunks.push(segment.data.slice(from, to));
+            slices.bytes += to - from;
+            entry = 0;
+        }
+        slices
+    }
+
     /// The first batch that holds a record at or after `timestamp`.
     pub(crate) fn batch_at_time(&self, timestamp: i64) -> Option<Bytes> {
         let segment = self.segments.iter().find(|segment| segment.max_timestamp >= timestamp)?;
@@ -212,7 +255,7 @@ impl Log {
         let (segment, entry) = self.find(offset)?;
         let segment = self.segments.get(segment)?;
         let at = segment.position(entry);
-        let head = segment.data.slice(at, at + HEADER_LEN);
+        let head = segment.data.slice(at, segment.data.len().min(at + HEADER_LEN));
         BatchHeader::parse(&head).ok().map(|header| header.partition_leader_epoch)
     }
 }
@@ -293,6 +336,23 @@ mod tests {
                 assert_eq!(log.bytes_from(offset), sizes.iter().sum::<usize>());
             }
         }
+    }
+
+    #[test]
+    fn cuts_anywhere_where_asked() {
+        let log = filled(&[600_000, 500_000, 100, 700_000]);
+        for (offset, size, wanted) in [
+            (0, 1, 1),
+            (0, 600_001, 600_001),
+            (1, 1_100_050, 1_100_050),
+            (2, 9_000_000, 1_200_100),
+            (7, 3, 3),
+            (8, 3, 0),
+        ] {
+            let cut = log.read_cut(offset, size);
+            assert_eq!((cut.bytes, cut.chunks.iter().map(Bytes::len).sum::<usize>()), (wanted, wanted));
+        }
+        assert_eq!(log.read_cut(0, 0).bytes, 0);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
-use samsarrow_wire::batch::{Batch, RawRecord, RecordVisitor, TimestampType, batches, walk};
+use samsarrow_wire::batch::{
+    Batch, Block, LegacyDecompressor, MessageSet, RawRecord, RecordVisitor, TimestampType, batches, walk,
+};
 use samsarrow_wire::compression::{Codec, Decompressor};
 
 /// A batch is at most this large when decompressed, or it is searched by its header alone.
@@ -32,11 +34,35 @@ impl RecordVisitor for Search {
     }
 }
 
+/// The same in an entry of magic 0 or 1; of the former none has a time.
+fn in_messages(batch: &Batch, timestamp: i64) -> Option<Found> {
+    let (messages, set) = messages(batch)?;
+    let first = Found { offset: set.header.base_offset, timestamp: set.header.max_timestamp, epoch: -1 };
+    if set.header.timestamp_type() == TimestampType::LogAppendTime {
+        return (first.timestamp >= timestamp).then_some(first);
+    }
+    let mut found = None;
+    let mut search = |block: &mut Block| {
+        let mut pairs = block.timestamp_delta().iter().zip(block.offset_delta());
+        found = pairs
+            .find(|(time, _)| set.header.base_timestamp.saturating_add(**time) >= timestamp)
+            .map(|(&t, &o)| (t, o));
+        if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    set.walk_blocks(&messages, &mut Block::new(), &mut search).ok()?;
+    let (time, offset) = found?;
+    let timestamp = set.header.base_timestamp.saturating_add(time);
+    Some(Found { offset: set.header.base_offset.saturating_add(offset.into()), timestamp, epoch: -1 })
+}
+
 /// The first record at or after `timestamp`. Where the records cannot be read (the broker checks the batch, not what
 /// is compressed in it), the start of the batch stands for them.
 pub(crate) fn at_or_after(bytes: Bytes, timestamp: i64) -> Option<Found> {
     let batch = batches(bytes).next()?.ok()?;
     let header = &batch.header;
+    if header.magic < 2 {
+        return in_messages(&batch, timestamp);
+    }
     let epoch = header.partition_leader_epoch;
     let first = Found { offset: header.base_offset, timestamp: header.max_timestamp, epoch };
     if header.timestamp_type() == TimestampType::LogAppendTime {
@@ -58,9 +84,22 @@ pub(crate) fn at_or_after(bytes: Bytes, timestamp: i64) -> Option<Found> {
 
 /// The first record with the latest timestamp.
 pub(crate) fn latest(bytes: Bytes) -> Option<Found> {
-    let latest = batches(bytes.clone()).next()?.ok()?.header.max_timestamp;
+    let batch = batches(bytes.clone()).next()?.ok()?;
+    let latest =
+        if batch.header.is_wrapper() { messages(&batch)?.1.header.max_timestamp } else { batch.header.max_timestamp };
     // A batch whose records have no time has none that is latest.
     if latest < 0 { None } else { at_or_after(bytes, latest) }
+}
+
+fn messages(batch: &Batch) -> Option<(Vec<u8>, MessageSet)> {
+    let mut messages = Vec::new();
+    if batch.header.is_wrapper() {
+        LegacyDecompressor::new().decompress(batch, &mut messages, MOST_DECOMPRESSED).ok()?;
+    } else {
+        messages.extend_from_slice(batch.bytes());
+    }
+    let set = MessageSet::read(batch, &messages, false).ok()?;
+    Some((messages, set))
 }
 
 fn records(batch: &Batch) -> Option<Bytes> {

@@ -1,10 +1,11 @@
 //! The checks that a produced batch has to pass, as Kafka makes them.
 
+use bytes::Bytes;
 use samsarrow_wire::batch::{BatchHeader, HEADER_LEN, TimestampType};
 use samsarrow_wire::crc::crc32c;
 use samsarrow_wire::error_code::ErrorCode;
 
-use super::batch;
+use super::{batch, legacy};
 
 /// Why a batch was refused.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
 }
 
-fn refuse<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Refusal> {
+pub(super) fn refuse<T>(code: ErrorCode, message: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal { code, message: message.into() })
 }
 
@@ -25,18 +26,34 @@ fn stored_checksum(batch: &[u8]) -> Option<u32> {
     bytes.try_into().ok().map(u32::from_be_bytes)
 }
 
+const FIRST_WITH_BATCHES: i16 = 3;
 const ZSTD: i16 = 4;
 const LAST_CODEC: i16 = 4;
 
-/// Checks the records of one partition in a Produce request and returns the header of their one batch.
-pub(crate) fn produced(data: &[u8], version: i16, max_bytes: usize) -> Result<BatchHeader, Refusal> {
-    let Some(magic) = batch::magic(data) else {
-        return refuse(ErrorCode::INVALID_RECORD, "there is no record batch for the partition");
-    };
-    if magic != 2 {
-        let code = if version < 3 { ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT } else { ErrorCode::INVALID_RECORD };
-        return refuse(code, format!("record batches of magic {magic} are not taken, only those of magic 2"));
+/// What a Produce request brings for one partition.
+#[derive(Debug)]
+pub(crate) enum Produced {
+    /// One batch.
+    Batch(Box<BatchHeader>),
+    /// Messages of the formats before batches.
+    Messages(Vec<legacy::Entry>),
+}
+
+/// Checks the records of one partition in a Produce request.
+pub(crate) fn produced(data: &Bytes, version: i16, max_bytes: usize) -> Result<Produced, Refusal> {
+    match batch::magic(data) {
+        None => refuse(ErrorCode::INVALID_RECORD, "there is no record batch for the partition"),
+        Some(_) if version < FIRST_WITH_BATCHES => legacy::produced(data, max_bytes).map(Produced::Messages),
+        Some(2) => one_batch(data, version, max_bytes).map(|header| Produced::Batch(Box::new(header))),
+        Some(magic) => refuse(
+            ErrorCode::INVALID_RECORD,
+            format!("records of magic {magic} are not taken by Produce v{version}, only those of magic 2"),
+        ),
     }
+}
+
+/// Checks the one batch that there may be.
+fn one_batch(data: &[u8], version: i16, max_bytes: usize) -> Result<BatchHeader, Refusal> {
     let size = match batch::size(data) {
         Some(size) if size >= HEADER_LEN => size,
         _ => return refuse(ErrorCode::CORRUPT_MESSAGE, "the length of the record batch is less than its header"),

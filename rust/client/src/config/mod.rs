@@ -1,5 +1,6 @@
 //! Options: one table, checked values, typed fields.
 
+pub(crate) mod format;
 mod parse;
 mod table;
 
@@ -78,6 +79,8 @@ pub struct CommonOptions {
     pub allow_auto_create_topics: bool,
     /// Versions that the user chose, by the API's name.
     pub api_versions: BTreeMap<&'static str, i16>,
+    /// Versions that other options allow no newer one than, by the API's name.
+    pub newest_api_versions: BTreeMap<&'static str, i16>,
 }
 
 /// Options of a producer.
@@ -103,6 +106,8 @@ pub struct ProducerOptions {
     pub compression: Codec,
     /// None is the codec's default.
     pub compression_level: Option<i32>,
+    /// The newest message format to write: 0, 1 or 2.
+    pub magic: i8,
     /// For memory and metadata.
     pub max_block: Duration,
     /// Waiting to be sent.

@@ -7,6 +7,7 @@ use samsarrow_arrow::layout::Layout;
 use samsarrow_wire::compression::Codec;
 use samsarrow_wire::messages::ApiKey;
 
+use super::format;
 use super::table::{Kind, NOT_YET, NOT_YET_FAMILIES, OPTIONS, OptionSpec};
 use super::{
     ClientKind, CommonOptions, ConsumerOptions, IsolationLevel, MASK, OffsetReset, Options, ProducerOptions, is_secret,
@@ -204,9 +205,13 @@ impl Values {
                 "option enable.auto.commit=true is not available in this version of samsarrow: call commit()",
             ));
         }
-        let (producer, consumer) = (self.producer()?, self.consumer());
+        let produce = api_versions.get(ApiKey::Produce.name()).copied();
+        let (producer, consumer) = (self.producer(produce)?, self.consumer());
         let effective = self.effective(kind, &api_versions);
-        let common = self.common(kind, api_versions)?;
+        let mut common = self.common(kind, api_versions)?;
+        if producer.magic < 2 {
+            common.newest_api_versions.insert(ApiKey::Produce.name(), format::LAST_WITH_MESSAGES);
+        }
         Ok(Options { common, producer, consumer, effective })
     }
 
@@ -250,10 +255,12 @@ impl Values {
             max_response_bytes: self.number("receive.message.max.bytes"),
             allow_auto_create_topics: kind != ClientKind::Admin && self.flag("allow.auto.create.topics"),
             api_versions,
+            newest_api_versions: BTreeMap::new(),
         })
     }
 
-    fn producer(&self) -> Result<ProducerOptions> {
+    /// `produce`: the version of that API, if one was chosen.
+    fn producer(&self, produce: Option<i16>) -> Result<ProducerOptions> {
         let acks: i16 = match self.text("acks") {
             "0" => 0,
             "1" => 1,
@@ -265,6 +272,16 @@ impl Values {
             if asked_for {
                 return Err(Error::configuration(format!(
                     "enable.idempotence=true needs acks=all, not acks={acks}: change one of them"
+                )));
+            }
+            idempotence = false;
+        }
+        let magic = format::magic(self.text("message.format.version"), produce)?;
+        if magic < 2 && idempotence {
+            if asked_for {
+                return Err(Error::configuration(format!(
+                    "enable.idempotence=true needs message format v2, and message.format.version or api.version.produce \
+                     asks for v{magic}: change one of them"
                 )));
             }
             idempotence = false;
@@ -283,6 +300,12 @@ impl Values {
         };
         if compression == Codec::Gzip && compression_level == Some(0) {
             return Err(Error::configuration("option compression.gzip.level must be from 1 to 9, or -1, not 0"));
+        }
+        if magic < 2 && compression == Codec::Zstd {
+            return Err(Error::configuration(format!(
+                "compression.type=zstd needs message format v2, and message.format.version or api.version.produce asks \
+                 for v{magic}: choose another codec"
+            )));
         }
         let (linger, request) = (self.millis("linger.ms"), self.millis("request.timeout.ms"));
         let delivery_timeout = self.millis("delivery.timeout.ms");
@@ -305,6 +328,7 @@ impl Values {
             max_request_size: self.number("max.request.size"),
             compression,
             compression_level,
+            magic,
             max_block: self.millis("max.block.ms"),
             buffer_memory: self.number("buffer.memory"),
         })

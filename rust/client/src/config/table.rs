@@ -144,6 +144,8 @@ options! {
         "Accepted for compatibility: one level is available, the fast one.";
     "compression.zstd.level" P Kind::Int(-131072, 22), "3",
         "-131072 to 22.";
+    "message.format.version" P Kind::Text, "",
+        "The newest message format to write, by a version of Kafka that had it: `0.9.0` (also `v0`: no timestamps), `0.10.2` (`v1`), `0.11.0` (`v2`: headers, zstd, idempotence, transactions). Without it the newest that the broker takes.";
     "partitioner" P Kind::Choice(&["murmur2", "murmur2_random"]), "murmur2",
         "How a key chooses its partition: as the Java client does. Records without a key go to one partition after another, a batch each.";
     "retries" ["message.send.max.retries"] P Kind::Int(0, MAX), "2147483647",

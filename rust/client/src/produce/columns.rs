@@ -115,6 +115,8 @@ impl<'a> Plan<'a> {
                 let value = self.rows.value(row).map_or(0, <[u8]>::len);
                 format!("row {row} for topic {} (key {key} bytes, value {value} bytes)", self.topic)
             })?;
+            let has_headers = self.rows.headers(row).next().is_some();
+            self.shared.settings.check_headers(has_headers, || format!("row {row} for topic {}", self.topic))?;
             if let Some(partition) = self.rows.partition(row)
                 && partition >= self.partitions
             {
@@ -144,7 +146,7 @@ impl<'a> Plan<'a> {
         if reserved.bytes() < self.shared.lock().limits.batch_size / 2 {
             return self.append_to_open(range, reserved, parts);
         }
-        let encoded = if self.shared.settings.codec == Codec::None {
+        let encoded = if self.shared.settings.batch_codec() == Codec::None {
             self.encode_in_one_pass(range)?
         } else {
             self.encode_in_parallel(self.assign(range)).await?
@@ -260,7 +262,12 @@ impl<'a> Plan<'a> {
 
     fn encoding(&self) -> Encoding {
         let settings = &self.shared.settings;
-        Encoding { target: self.target, timestamp: self.timestamp, codec: settings.codec, level: settings.level }
+        Encoding {
+            target: self.target,
+            timestamp: self.timestamp,
+            codec: settings.batch_codec(),
+            level: settings.level,
+        }
     }
 
     /// Compression is work for all cores.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use samsarrow_wire::compression::Codec;
+use samsarrow_wire::batch::legacy::convert;
+use samsarrow_wire::compression::{Codec, Compressor};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
 use samsarrow_wire::messages::produce::{
@@ -18,6 +19,7 @@ use super::collect::Outgoing;
 use super::delivery::Appended;
 use super::queue::{Batch, Failure, FailureKind, Payload};
 use super::sink::Settings;
+use crate::config::format::newest_magic;
 use crate::error::{Error, Result};
 use crate::metadata::{Leader, Metadata};
 
@@ -25,8 +27,6 @@ use crate::metadata::{Leader, Metadata};
 const TOPIC_ID_VERSION: i16 = 13;
 /// The first version under which brokers take zstd.
 const ZSTD_VERSION: i16 = 7;
-/// The first version that carries record batches of format 2.
-const FIRST_VERSION: i16 = 3;
 
 /// A batch's bytes with their address.
 #[derive(Debug, Clone)]
@@ -60,12 +60,7 @@ pub(crate) fn build(
     settings: &Settings,
     metadata: &Metadata,
 ) -> Result<ProduceRequest> {
-    if version < FIRST_VERSION {
-        return Err(Error::configuration(format!(
-            "Produce version {version} carries record formats older than 2, which this client does not write: set \
-             api.version.produce to {FIRST_VERSION} or more, or leave it out"
-        )));
-    }
+    let magic = settings.magic.min(newest_magic(version));
     if settings.codec == Codec::Zstd && version < ZSTD_VERSION {
         return Err(Error::configuration(format!(
             "compression.type=zstd needs Produce version {ZSTD_VERSION}, this broker or api.version.produce allows \
@@ -75,6 +70,7 @@ pub(crate) fn build(
     let mut topic_data: Vec<TopicProduceData> = Vec::new();
     let mut last: Option<Arc<str>> = None;
     for Parcel { topic, partition, records } in parcels {
+        let records = if magic < 2 { messages(magic, records, settings, &topic, partition)? } else { records };
         if last.as_ref() != Some(&topic) {
             topic_data.push(address(version, &topic, metadata)?);
             last = Some(topic);
@@ -89,6 +85,17 @@ pub(crate) fn build(
     }
     let timeout_ms = i32::try_from(settings.request_timeout.as_millis()).unwrap_or(i32::MAX);
     Ok(ProduceRequest { transactional_id: None, acks: settings.acks, timeout_ms, topic_data, ..Default::default() })
+}
+
+/// A batch in a message format that is older than batches. What is kept for another attempt stays a batch.
+fn messages(magic: i8, batch: Bytes, settings: &Settings, topic: &str, partition: i32) -> Result<Bytes> {
+    let mut compressor =
+        Compressor::new(settings.codec, settings.level).map_err(|error| Error::configuration(error.to_string()))?;
+    convert(batch, magic, &mut compressor).map(Bytes::from).map_err(|error| {
+        Error::configuration(format!(
+            "cannot write records for {topic}-{partition} in message format v{magic}: {error}"
+        ))
+    })
 }
 
 fn address(version: i16, topic: &str, metadata: &Metadata) -> Result<TopicProduceData> {

@@ -34,9 +34,31 @@ pub(crate) struct Settings {
     pub(crate) acks: i16,
     pub(crate) codec: Codec,
     pub(crate) level: Option<i32>,
+    /// The newest message format to write.
+    pub(crate) magic: i8,
     pub(crate) request_timeout: Duration,
     pub(crate) max_block: Duration,
     pub(crate) max_request_size: usize,
+}
+
+impl Settings {
+    /// The codec of batches in the making: those to become messages of an older format are compressed as such.
+    pub(crate) fn batch_codec(&self) -> Codec {
+        if self.magic < 2 { Codec::None } else { self.codec }
+    }
+
+    /// Refuses a record with headers where the format is known to have none.
+    pub(crate) fn check_headers(&self, any: bool, what: impl FnOnce() -> String) -> Result<()> {
+        if !any || self.magic >= 2 {
+            return Ok(());
+        }
+        Err(Error::configuration(format!(
+            "{} has headers, which message format v{} cannot hold: leave them out, or set message.format.version to 0.11.0 \
+             or later (and leave out api.version.produce)",
+            what(),
+            self.magic
+        )))
+    }
 }
 
 /// What the producer's handles and tasks share.
@@ -280,7 +302,7 @@ fn encode_all(batches: &mut [Outgoing], settings: &Settings, compressor: &mut Op
                     options.base_sequence = sequence;
                 }
                 if compressor.is_none() {
-                    let new = Compressor::new(settings.codec, settings.level);
+                    let new = Compressor::new(settings.batch_codec(), settings.level.filter(|_| settings.magic == 2));
                     *compressor = Some(new.map_err(|error| Error::configuration(error.to_string()))?);
                 }
                 let Some(compressor) = compressor.as_mut() else { continue };

@@ -12,7 +12,7 @@ use samsarrow_broker::{Broker, BrokerOptions};
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
 use samsarrow_client::error::Result;
 use samsarrow_client::producer::{Producer, ProducerRecord};
-use samsarrow_wire::batch::{self, RawRecord, RecordVisitor};
+use samsarrow_wire::batch::{self, Batch, Block, LegacyDecompressor, MessageSet, RawRecord, RecordVisitor};
 use samsarrow_wire::compression::{Codec, Compressor, Decompressor};
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
@@ -60,6 +60,7 @@ pub struct Row {
     pub headers: Vec<(String, Option<Vec<u8>>)>,
     pub producer_id: i64,
     pub codec: Codec,
+    pub magic: i8,
 }
 
 impl Row {
@@ -111,6 +112,10 @@ fn fetch(stream: &mut TcpStream, topic: &str, partition: i32, offset: i64) -> Ve
         let batch = batch.unwrap();
         batch.check_crc().unwrap();
         let codec = Codec::from_attributes(batch.header.attributes).unwrap();
+        if batch.header.magic < 2 {
+            rows.extend(messages(&batch, codec).into_iter().filter(|row| row.offset >= offset));
+            continue;
+        }
         let mut records = batch.payload().to_vec();
         if codec != Codec::None {
             records.clear();
@@ -121,6 +126,34 @@ fn fetch(stream: &mut TcpStream, topic: &str, partition: i32, offset: i64) -> Ve
         batch::walk(&records, header.record_count, &mut collector).unwrap();
         rows.extend(collector.rows.into_iter().filter(|row| row.offset >= offset));
     }
+    rows
+}
+
+/// Of the formats before batches.
+fn messages(batch: &Batch, codec: Codec) -> Vec<Row> {
+    let mut inner = batch.bytes().to_vec();
+    if batch.header.is_wrapper() {
+        inner.clear();
+        LegacyDecompressor::new().decompress(batch, &mut inner, 1 << 30).unwrap();
+    }
+    let set = MessageSet::read(batch, &inner, true).unwrap();
+    let mut rows = Vec::new();
+    let mut visit = |block: &mut Block| {
+        for record in (0..block.len()).map(|index| block.record(index)) {
+            rows.push(Row {
+                offset: set.header.base_offset + i64::from(record.offset_delta),
+                timestamp: set.header.base_timestamp + record.timestamp_delta,
+                key: record.key(&inner).map(<[u8]>::to_vec),
+                value: record.value(&inner).map(<[u8]>::to_vec),
+                headers: Vec::new(),
+                producer_id: -1,
+                codec,
+                magic: set.header.magic,
+            });
+        }
+        ControlFlow::Continue(())
+    };
+    set.walk_blocks(&inner, &mut Block::new(), &mut visit).unwrap();
     rows
 }
 
@@ -143,6 +176,7 @@ impl RecordVisitor for Collector<'_> {
             headers: headers.collect(),
             producer_id: self.header.producer_id,
             codec: self.codec,
+            magic: self.header.magic,
         });
         ControlFlow::Continue(())
     }

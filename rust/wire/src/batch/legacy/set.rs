@@ -118,6 +118,18 @@ impl MessageSet {
         Ok(MessageSet { header, first })
     }
 
+    /// Whether all messages have the magic of the entry; brokers see to it.
+    pub fn is_uniform(&self, data: &[u8]) -> bool {
+        let mut position = 0;
+        while let Ok(Some(message)) = Message::read(data, position) {
+            if message.magic != self.header.magic {
+                return false;
+            }
+            position = message.end;
+        }
+        true
+    }
+
     /// Visits the messages a [`Block`] at a time, with offsets and timestamps as differences to those of
     /// [`header`](Self::header). `data` is what the set was [read](Self::read) from.
     pub fn walk_blocks(
