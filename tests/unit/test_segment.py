@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -374,3 +376,21 @@ def test_a_segment_that_is_deleted_has_its_indexes_beside_it(write):
     result = dump("--index-check", path)
     assert result.exit_code == 0
     assert "index.deleted is empty." in result.stdout
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_progress_bar_for_people_only(write, terminal):
+    path = write(encoded())
+    master, slave = os.openpty()
+    os.set_blocking(master, False)
+    stderr = slave if terminal else subprocess.PIPE
+    command = [sys.executable, "-m", "samsarrow.cli", "dump-log", str(path)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, timeout=60, check=True)
+    os.close(slave)
+    try:
+        shown = os.read(master, 100_000) if terminal else done.stderr
+    finally:
+        os.close(master)
+    assert (b"100%" in shown) == terminal
+    assert b"%" not in done.stdout
+    assert done.stdout == dump(path).stdout_bytes
