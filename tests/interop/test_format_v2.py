@@ -5,6 +5,7 @@ from types import ModuleType
 
 import pytest
 
+from samsarrow import KafkaError, Producer
 from support.kafka import KafkaServer
 from support.peers import Received, Sent, aio, confluent, kafka_python, samsarrow_arrow, samsarrow_rows
 from support.peers.java_api import JavaPeer
@@ -75,3 +76,14 @@ def test_kafka_calls_our_batches_valid(kafka: KafkaServer, new_topic: Callable[.
         assert "isvalid: true" in batch
         assert f"compresscodec: {codec}" in batch
     assert sum(int(b.partition("count: ")[2].split()[0]) for b in batches) == 2 * len(BINARY)
+
+
+@pytest.mark.parametrize("options", [{"message_format_version": "0.10.2"}, {"api_version_produce": 2}], ids=str)
+def test_old_formats_are_refused_at_once(
+    kafka: KafkaServer, new_topic: Callable[..., str], options: dict[str, object]
+) -> None:
+    """Kafka 4 has dropped them, though it names the versions of Produce that carry them."""
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
+        delivery = producer.send(new_topic(), b"v")
+        with pytest.raises(KafkaError, match=r"speaks \(?v3 to v"):
+            delivery.result(10)

@@ -189,6 +189,40 @@ def test_theirs_reads_ours(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, 
         check_read(old_kafka, old_java, topic, magic)
 
 
+@pytest.mark.parametrize(
+    ("magic", "options"),
+    [
+        (0, {"message_format_version": "0.9.0"}),
+        (0, {"api_version_produce": 0}),
+        (0, {"api_version_produce": 1}),
+        (1, {"message_format_version": "0.10.0"}),
+        (1, {"api_version_produce": 2}),
+    ],
+    ids=str,
+)
+def test_theirs_reads_ours_in_the_old_formats(
+    old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int, options: dict[str, object]
+) -> None:
+    for writer in OURS:
+        # The broker stores what we write; a topic of the newest format makes it convert that.
+        same, newest = new_topic(old_kafka, magic), create_topic(old_kafka, len(CODECS[magic]))
+        for topic in (same, newest):
+            for partition, codec in enumerate(CODECS[magic]):
+                writer.produce(old_kafka.bootstrap_servers, topic, codec, PLAIN, partition, **options)
+        check_stored(old_kafka, same, magic)
+        check_read(old_kafka, old_java, same, magic)
+        wanted = dict.fromkeys(CODECS[magic], expected(magic, PLAIN))
+        assert read_by_java(old_java, newest, magic, len(PLAIN)) == wanted
+        assert read(old_kafka, newest, CODECS[magic], len(PLAIN)) == wanted
+
+
+def test_headers_need_the_newest_format(old_kafka: ZooKeeperKafkaServer) -> None:
+    topic = new_topic(old_kafka, 1)
+    for writer in OURS:
+        with pytest.raises(KafkaError, match="headers"):
+            writer.produce(old_kafka.bootstrap_servers, topic, "none", HEADED, message_format_version="0.10.2")
+
+
 def check_read(server: ZooKeeperKafkaServer, java: JavaPeer, topic: str, magic: int) -> None:
     """That everybody reads what was sent."""
     wanted = expected(magic, records(magic))
