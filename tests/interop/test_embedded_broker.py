@@ -6,7 +6,7 @@ import pytest
 
 from samsarrow.testing import Broker
 from support.kafka import KafkaServer, KafkaUnavailableError, classpath
-from support.peers import Received, Sent, aio, confluent, java, samsarrow_arrow
+from support.peers import Received, Sent, aio, confluent, java, kafka_python, samsarrow_arrow, samsarrow_rows
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 SENT = [
@@ -37,6 +37,41 @@ def test_confluent_and_aiokafka(broker: Broker, codec: str) -> None:
         peer.produce(servers, topic, codec, SENT)
         for reader in (confluent, aio, samsarrow_arrow):
             assert contents(reader.consume(servers, topic, len(SENT))) == EXPECTED, (peer.__name__, reader.__name__)
+
+
+# As clients of those times: without a question for versions, with Produce v1 and v2, Fetch v1 and v2.
+OLD = {0: ("0.9.0", (0, 9)), 1: ("0.10.0", (0, 10))}
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
+@pytest.mark.parametrize("magic", OLD)
+def test_clients_of_the_old_formats(broker: Broker, magic: int, codec: str) -> None:
+    servers, (version, api_version) = broker.bootstrap_servers, OLD[magic]
+    librdkafka = {"api_version_request": False, "broker_version_fallback": version}
+    sent = [s for s in SENT if not s.headers]
+    wanted = [(i, s.key, s.value, s.headers) for i, s in enumerate(sent)]
+    writers = [
+        (confluent, librdkafka),
+        (kafka_python, {"api_version": api_version}),
+        (samsarrow_rows, {"message_format_version": version}),
+        (samsarrow_arrow, {"message_format_version": version}),
+    ]
+    for number, (writer, options) in enumerate(writers):
+        topic = f"t{number}"
+        broker.create_topic(topic)
+        writer.produce(servers, topic, codec, sent, **options)
+        for reader, more in (
+            (confluent, librdkafka),
+            (kafka_python, {"api_version": api_version}),
+            (samsarrow_arrow, {"api_version_fetch": magic + 1}),
+            # What is stored is served as it is by new versions too.
+            (confluent, {}),
+            (samsarrow_rows, {}),
+            (samsarrow_arrow, {"layout": "view"}),
+        ):
+            received = reader.consume(servers, topic, len(sent), **more)
+            assert contents(received) == wanted, (writer.__name__, reader.__name__, more)
+            assert all((r.timestamp is None) == (magic == 0) for r in received)
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
