@@ -99,6 +99,11 @@ impl<C: ValueColumn> BatchColumns<C> {
         self.offsets.len()
     }
 
+    /// The offset of the last row.
+    pub(crate) fn last_offset(&self) -> Option<i64> {
+        self.offsets.last().copied()
+    }
+
     /// Header keys so far that were not UTF-8.
     pub(crate) fn replaced_header_keys(&self) -> usize {
         self.replaced_header_keys

@@ -124,7 +124,11 @@ impl<C: ValueColumn> Walker<C> {
                 }
                 Some(Stop::RowLimit { next_offset }) => {
                     appended.row_limit = true;
-                    appended.next_offset = appended.next_offset.max(next_offset);
+                    // Where offsets do not ascend, what is left may lie before what was given: to go on from there
+                    // would give the same rows for ever.
+                    let given = self.columns.last_offset().filter(|_| self.columns.rows() > rows_before);
+                    let past_given = given.map_or(next_offset, |last| last.saturating_add(1));
+                    appended.next_offset = appended.next_offset.max(next_offset).max(past_given);
                     return Ok(());
                 }
                 None => {}

@@ -300,3 +300,33 @@ fn views_keep_their_bytes_alive() {
     assert_eq!(value.data_buffers().len(), 2);
     batch["value"].to_data().validate_full().unwrap();
 }
+
+/// Who goes on from the offset after what was given must not be given the same rows for ever.
+#[test]
+fn offsets_that_do_not_ascend_end_all_the_same() {
+    let mut data = batch(0, -1, false);
+    // Every record says that it is the first one: its offset delta is the fourth byte.
+    let mut at = 61;
+    while at < data.len() {
+        let length = usize::from(data[at]) / 2;
+        assert!(length < 64, "a length of one byte");
+        data[at + 3] = 0;
+        at += 1 + length;
+    }
+    let options = DecodeOptions { check_crcs: false, ..DecodeOptions::default() };
+    let mut decoder = Decoder::new(options);
+    let (mut rest, mut from, mut given) = (Bytes::from(data), 0, 0);
+    for _ in 0..5 {
+        let window = Window { max_rows: Some(2), ..Window::from(from) };
+        let appended = decoder.append(&topic(), 0, rest.clone(), window).unwrap();
+        given += appended.rows;
+        if !appended.row_limit {
+            assert_eq!((given, appended.next_offset), (2, 5));
+            return;
+        }
+        assert!(appended.next_offset > from, "{appended:?}");
+        from = appended.next_offset;
+        rest = rest.slice(appended.consumed..);
+    }
+    panic!("{given} rows were given of 5");
+}

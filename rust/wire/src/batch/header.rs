@@ -126,8 +126,13 @@ impl BatchHeader {
             let head = bytes.first_chunk::<V1_FIXED_LEN>().ok_or_else(short)?;
             timestamp = i64::from_be_bytes(field(head, 18));
         }
+        let base_offset = i64::from_be_bytes(field(head, 0));
+        if base_offset == i64::MAX {
+            // No offset could follow: whoever goes on from there would ask for the same message for ever.
+            return Err(BatchErrorKind::Offsets { last_offset_delta: 0 });
+        }
         Ok(BatchHeader {
-            base_offset: i64::from_be_bytes(field(head, 0)),
+            base_offset,
             batch_length: i32::from_be_bytes(field(head, 8)),
             partition_leader_epoch: -1,
             magic,
