@@ -13,8 +13,20 @@ RUST_SOURCES := $(shell find rust -name '*.rs' -not -path '*/target/*') $(shell 
 DEPS := $(VENV)/.deps
 BUILT := $(VENV)/.built
 RELEASE := $(VENV)/.release
+# Of `make fuzz` and `make fuzz-guided`.
+RUNS ?= 1000000
+SEED ?= 1
+JOBS ?=
+TARGETS ?=
+TARGET ?= batches
+SECONDS ?= 60
+# zig, which links for any Linux; too large for everybody's environment.
+CROSS := .cache/cross
+ZIG := $(CROSS)/.done
+MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --compatibility manylinux_2_17
+ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help demo test test-rust test-python check bench bench-rust bench-python wheel docs format clean
+.PHONY: help demo test test-rust test-python check bench bench-rust bench-python wheel wheel-arm test-arm fuzz fuzz-guided docs format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -65,8 +77,30 @@ bench-rust:
 bench-python: $(RELEASE)
 	$(BIN)/python -m pytest benches/python --benchmark-only
 
-wheel: $(DEPS) ## the wheel, into dist/
-	$(BIN)/maturin build --release --out dist
+$(ZIG): pyproject.toml
+	test -x $(CROSS)/bin/python || $(PYTHON) -m venv $(CROSS)
+	$(CROSS)/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	$(CROSS)/bin/python -m pip install --quiet --disable-pip-version-check --group cross
+	touch $@
+
+wheel: $(ZIG) ## the wheel for every Linux with glibc 2.17 or later, into dist/
+	$(MATURIN_ZIG) --out dist
+
+wheel-arm: $(ZIG) ## the same for 64-bit ARM, cross-built
+	rustup --quiet target add $(ARM)
+	$(MATURIN_ZIG) --target $(ARM) --out dist
+
+test-arm: $(BUILT) wheel-arm ## Rust tests and the wheel with pyarrow for 64-bit ARM, under emulation
+	$(BIN)/python tests/arm $$(ls -t dist/samsarrow-*aarch64.whl | head -1)
+
+fuzz: ## mutated inputs for everything that reads foreign bytes (RUNS=50000000 JOBS=2 SEED=1 TARGETS="lz4 zstd")
+	cargo build --quiet --profile fuzz -p samsarrow-fuzz
+	target/fuzz/samsarrow-fuzz --runs $(RUNS) $(if $(JOBS),--jobs $(JOBS)) --seed $(SEED) $(TARGETS)
+
+fuzz-guided: ## the same guided by coverage, one target with cargo-fuzz (TARGET=batches SECONDS=60)
+	cargo fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz
+	cargo run --quiet --profile fuzz -p samsarrow-fuzz -- --seeds rust/fuzz/fuzz/corpus --runs 200 $(TARGET)
+	cd rust/fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz run $(TARGET) fuzz/corpus/$(TARGET) corpus/$(TARGET) -- -max_total_time=$(SECONDS)
 
 docs: $(BUILT) ## docs/options.md from the option table
 	$(BIN)/python -m samsarrow.cli options > docs/options.md

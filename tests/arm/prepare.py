@@ -1,0 +1,133 @@
+"""What running ARM code on another machine takes: qemu, an aarch64 Python, pyarrow for it. All into `.cache/arm`.
+
+Only user rights are needed: Debian packages are unpacked, not installed, and apt works on a state of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".cache" / "arm"
+# zig, maturin and cargo-zigbuild; made by the Makefile.
+CROSS = ROOT / ".cache" / "cross"
+
+
+class NotHereError(Exception):
+    """Something that cannot be had on this machine; the message says what, and what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Python:
+    """An aarch64 Python in a folder of its own."""
+
+    root: Path
+    executable: Path
+    version: str
+
+
+def qemu() -> Path:
+    """The emulator: the machine's own, or Debian's package unpacked."""
+    for name in ("qemu-aarch64-static", "qemu-aarch64"):
+        if found := shutil.which(name):
+            return Path(found)
+    unpacked = CACHE / "qemu" / "usr" / "bin" / "qemu-aarch64-static"
+    if not unpacked.exists():
+        apt_tools()
+        folder = CACHE / "deb"
+        folder.mkdir(parents=True, exist_ok=True)
+        call(["apt-get", *SANDBOX, "download", "qemu-user-static"], "the package qemu-user-static", folder)
+        unpack(max(folder.glob("qemu-user-static_*.deb"), key=os.path.getmtime), CACHE / "qemu")
+    return unpacked
+
+
+def rust_target(target: str) -> None:
+    """Rust's standard library for another machine."""
+    if shutil.which("rustup") is None:
+        raise NotHereError(f"`rustup` is not on PATH; it installs Rust's standard library for {target}")
+    call(["rustup", "--quiet", "target", "add", target], f"Rust's standard library for {target}")
+
+
+def python_root() -> Python:
+    """Debian's aarch64 Python and all it depends on, unpacked into a folder."""
+    root = CACHE / "root"
+    complete = root / ".complete"
+    if not complete.exists():
+        apt_tools()
+        state, archives = CACHE / "apt", CACHE / "apt" / "archives"
+        for folder in (state / "lists" / "partial", archives / "partial"):
+            folder.mkdir(parents=True, exist_ok=True)
+        # An empty dpkg status: apt then finds everything that the packages need, down to the C library.
+        (state / "status").touch()
+        options = [
+            "APT::Architecture=arm64", "APT::Architectures=arm64", f"Dir::State::Lists={state / 'lists'}",
+            f"Dir::State::status={state / 'status'}", f"Dir::Cache={state}", f"Dir::Cache::archives={archives}",
+            f"Dir::State::extended_states={state / 'extended'}", "Debug::NoLocking=1",
+        ]  # fmt: skip
+        apt = ["apt-get", "-qq", *SANDBOX, *(f"-o{option}" for option in options)]
+        call([*apt, "update"], "Debian's list of arm64 packages")
+        wanted = ["python3", "libstdc++6"]
+        install = [*apt, "install", "--download-only", "--yes", "--no-install-recommends", *wanted]
+        call(install, f"Debian's arm64 packages {' and '.join(wanted)}")
+        shutil.rmtree(root, ignore_errors=True)
+        for package in sorted(archives.glob("*.deb")):
+            unpack(package, root)
+        complete.touch()
+    found = sorted((root / "usr" / "bin").glob("python3.[0-9]*[0-9]"))
+    if not found:
+        raise NotHereError(f"Debian's arm64 packages brought no Python; remove {root} to try again")
+    version = found[-1].name.removeprefix("python")
+    if int(version.split(".")[1]) < 11:
+        raise NotHereError(f"this Debian has Python {version} for arm64, and 3.11 is the oldest that samsarrow runs on")
+    return Python(root, found[-1], version)
+
+
+def packages(wheel: Path, version: str) -> Path:
+    """A folder with `wheel` and, for aarch64, what it depends on."""
+    folder = CACHE / f"site-{version}"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(folder)]
+    platforms = ["manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"]
+    pip += [part for platform in platforms for part in ("--platform", platform)]
+    pip += ["--only-binary=:all:", "--python-version", version]
+    if not (folder / "pyarrow").exists():
+        call([*pip, f"pyarrow=={pyarrow_version()}", "click"], "pyarrow's wheel for aarch64")
+    call([*pip, "--no-deps", "--upgrade", str(wheel)], "the wheel's own files")
+    return folder
+
+
+def pyarrow_version() -> str:
+    """The one of this environment: both sides of the comparison must print alike."""
+    import pyarrow
+
+    return str(pyarrow.__version__)
+
+
+# Downloads go into folders that apt's own user may not enter.
+SANDBOX = ["-oAPT::Sandbox::User="]
+
+
+def apt_tools() -> None:
+    """Whether this is a Debian at all."""
+    for tool in ("apt-get", "dpkg"):
+        if shutil.which(tool) is None:
+            raise NotHereError(
+                f"`{tool}` is missing. On a machine without Debian's tools install qemu-user (for the Rust tests) "
+                "and run the wheel's tests on an ARM machine"
+            )
+
+
+def unpack(package: Path, folder: Path) -> None:
+    """A Debian package's files into a folder."""
+    call(["dpkg", "-x", str(package), str(folder)], f"the files of {package.name}")
+
+
+def call(command: list[str], what: str, folder: Path = ROOT) -> None:
+    """Runs a command that fetches something, or says what could not be had."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise NotHereError(f"{what} cannot be had: {' '.join(command)}\n{done.stdout}{done.stderr}")
