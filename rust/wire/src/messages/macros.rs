@@ -211,17 +211,17 @@ macro_rules! messages {
             }
         }
 
-        #[cfg(test)]
-        impl $crate::messages::tests::Arbitrary for $name {
+        #[cfg(any(test, feature = "arbitrary"))]
+        impl $crate::messages::arbitrary::Arbitrary for $name {
             fn arbitrary(
                 cx: $crate::messages::types::Cx,
                 _: bool,
-                random: &mut $crate::messages::tests::Random,
+                random: &mut $crate::messages::arbitrary::Random,
             ) -> Self {
                 let mut message = Self::default();
                 $(if ($versions).contains(&cx.version) {
                     let nullable = true $(&& ($nullable).contains(&cx.version))?;
-                    message.$field = $crate::messages::tests::Arbitrary::arbitrary(cx, nullable, random);
+                    message.$field = $crate::messages::arbitrary::Arbitrary::arbitrary(cx, nullable, random);
                 })*
                 if cx.flexible && random.below(4) == 0 {
                     message.unknown_tagged_fields.push((90, bytes::Bytes::from_static(b"later")));

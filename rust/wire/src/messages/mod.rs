@@ -2,6 +2,10 @@
 
 #[macro_use]
 mod macros;
+#[cfg(any(test, feature = "arbitrary"))]
+pub(crate) mod arbitrary;
+#[cfg(feature = "arbitrary")]
+pub mod formats;
 #[cfg(any(test, feature = "json"))]
 mod json;
 pub(crate) mod types;

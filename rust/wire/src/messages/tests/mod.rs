@@ -1,6 +1,5 @@
 //! Every message at every version: round trips, hostile bytes, other clients' bytes, another implementation.
 
-mod arbitrary;
 mod conformance;
 mod hostile;
 mod oracle;
@@ -12,7 +11,7 @@ use std::ops::RangeInclusive;
 
 use bytes::{Bytes, BytesMut};
 
-pub(crate) use arbitrary::{Arbitrary, Random};
+use super::arbitrary::{Arbitrary, Random};
 
 use super::types::Cx;
 use super::*;

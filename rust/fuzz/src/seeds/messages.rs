@@ -1,0 +1,127 @@
+//! Requests and responses of every API and version.
+use bytes::Bytes;
+use samsarrow_wire::messages::formats::{Format, formats};
+use samsarrow_wire::messages::{DecodeError, DecodeErrorKind};
+
+use crate::bytes::{havoc, put_number, put_varint};
+use crate::random::Random;
+
+/// Samples of each format that are kept: the more, the more shapes; each costs its probing once.
+const SAMPLES: usize = 6;
+
+#[derive(Debug)]
+pub(super) struct Messages {
+    formats: Vec<Format>,
+    samples: Vec<Vec<Sample>>,
+}
+
+#[derive(Debug, Clone)]
+struct Sample {
+    body: Vec<u8>,
+    /// Where the last byte of a length or count is.
+    lengths: Vec<usize>,
+}
+
+impl Default for Messages {
+    fn default() -> Self {
+        let formats = formats();
+        let samples = vec![Vec::new(); formats.len()];
+        Messages { formats, samples }
+    }
+}
+
+impl Messages {
+    /// Two bytes that tell the format, then a message or a frame.
+    pub(super) fn input(&mut self, frame: bool, valid: bool, random: &mut Random) -> Vec<u8> {
+        let index = random.below(self.formats.len());
+        let Some(format) = self.formats.get(index).copied() else { return Vec::new() };
+        let mut out = (index as u16).to_be_bytes().to_vec();
+        if frame {
+            header(&format, random, &mut out);
+        }
+        let sample = self.sample(index, &format, random);
+        let mut body = sample.body;
+        if !valid {
+            for _ in 0..=random.below(3) {
+                match random.pick(&sample.lengths) {
+                    Some(at) if random.one_in(2) => lie(&mut body, at, random),
+                    _ => havoc(&mut body, random),
+                }
+            }
+        }
+        out.extend_from_slice(&body);
+        if frame && !valid && random.one_in(4) {
+            let tail = out.split_off(2);
+            let mut tail = tail;
+            havoc(&mut tail, random);
+            out.extend_from_slice(&tail);
+        }
+        out
+    }
+
+    fn sample(&mut self, index: usize, format: &Format, random: &mut Random) -> Sample {
+        let which = random.below(SAMPLES);
+        let Some(kept) = self.samples.get_mut(index) else { return Sample { body: Vec::new(), lengths: Vec::new() } };
+        // Filled in order, from seeds of their own: what is kept must not depend on what was asked before.
+        while kept.len() <= which {
+            let body = format.sample(kept.len() as u64).map(|body| body.to_vec()).unwrap_or_default();
+            let lengths = probe(format, &body);
+            kept.push(Sample { body, lengths });
+        }
+        kept.get(which).cloned().unwrap_or(Sample { body: Vec::new(), lengths: Vec::new() })
+    }
+}
+
+/// Finds lengths by their effect: one more makes the decoder want bytes that are not there, or leave some over.
+fn probe(format: &Format, body: &[u8]) -> Vec<usize> {
+    let of_length = |error: DecodeError| {
+        matches!(
+            error.kind,
+            DecodeErrorKind::Truncated { .. }
+                | DecodeErrorKind::Count { .. }
+                | DecodeErrorKind::Length(_)
+                | DecodeErrorKind::Trailing { .. }
+        )
+    };
+    (0..body.len().min(1000))
+        .filter(|&at| {
+            let mut changed = body.to_vec();
+            if let Some(byte) = changed.get_mut(at) {
+                *byte = byte.wrapping_add(1);
+            }
+            format.decode(Bytes::from(changed)).is_err_and(of_length)
+        })
+        .collect()
+}
+
+/// Puts an edge where the length is that ends at `at`.
+fn lie(body: &mut Vec<u8>, at: usize, random: &mut Random) {
+    match random.below(3) {
+        0 => put_varint(body, at, random),
+        1 => put_number(body, at.saturating_sub(3), random),
+        _ => put_number(body, at.saturating_sub(1), random),
+    }
+}
+
+fn header(format: &Format, random: &mut Random, out: &mut Vec<u8>) {
+    let correlation_id = (random.next() as i32).to_be_bytes();
+    if format.response {
+        out.extend_from_slice(&correlation_id);
+    } else {
+        out.extend_from_slice(&format.api.code().to_be_bytes());
+        out.extend_from_slice(&format.version.to_be_bytes());
+        out.extend_from_slice(&correlation_id);
+        match random.below(3) {
+            0 => out.extend_from_slice(&[0xff, 0xff]),
+            _ => out.extend_from_slice(b"\0\x02me"),
+        }
+    }
+    // ApiVersions answers in the oldest form, whatever its version.
+    let api_versions = format.response && format.api.name() == "ApiVersions";
+    if format.api.is_flexible(format.version) && !api_versions {
+        match random.below(4) {
+            0 => out.extend_from_slice(&[1, 9, 2, 0xaa, 0xbb]),
+            _ => out.push(0),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Inputs: valid ones with random content, made hostile in a few places.
+mod batches;
+mod codecs;
+mod messages;
+
+use crate::bytes::{fix_batches, fix_lz4, havoc};
+use crate::random::Random;
+use crate::targets::Input;
+use crate::tree::{Node, Writer, mutate};
+
+/// Makes the inputs of all targets; the same seed gives the same input.
+#[derive(Debug, Default)]
+pub struct Seeds {
+    writer: Writer,
+    messages: messages::Messages,
+    /// Inputs of others, per target: the committed corpus and conformance cases.
+    given: Vec<(&'static str, Vec<u8>)>,
+}
+
+impl Seeds {
+    /// Adds an input from elsewhere to those that are changed.
+    pub fn give(&mut self, target: &'static str, input: Vec<u8>) {
+        self.given.push((target, input));
+    }
+
+    /// The input of `seed` for a target.
+    pub fn input(&mut self, target: &'static str, kind: Input, seed: u64) -> Vec<u8> {
+        let mut random = Random::new(seed);
+        if random.one_in(16) && self.given.iter().any(|(name, _)| *name == target) {
+            return self.changed(target, kind, &mut random);
+        }
+        let valid = random.one_in(50);
+        match kind {
+            Input::Frame | Input::Message => self.messages.input(kind == Input::Frame, valid, &mut random),
+            Input::Batches(magic) => {
+                // Flags of the target, see there.
+                let mut out = vec![random.next() as u8];
+                let tree = batches::partition(magic, &mut random);
+                self.write(tree, valid, &mut random, &mut out, |bytes| fix_batches(bytes));
+                out
+            }
+            Input::Index => {
+                let mut out = vec![random.next() as u8];
+                let (index, log) = batches::index(&mut random);
+                let mut bytes = Vec::new();
+                self.write(index, valid, &mut random, &mut bytes, |_| {});
+                bytes.truncate(usize::from(u16::MAX));
+                out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+                out.extend_from_slice(&bytes);
+                self.write(log, valid, &mut random, &mut out, |bytes| fix_batches(bytes));
+                out
+            }
+            Input::Records => {
+                let mut out = Vec::new();
+                let tree = batches::bare_records(&mut random);
+                self.write(tree, valid, &mut random, &mut out, |_| {});
+                out
+            }
+            Input::Stream(codec) => {
+                let mut out = vec![random.next() as u8];
+                let tree = codecs::stream(codec, &mut self.writer, &mut random);
+                self.write(tree, valid, &mut random, &mut out, |bytes| fix_lz4(bytes));
+                out
+            }
+        }
+    }
+
+    /// Appends a tree after some changes to it, and rarely some to its bytes.
+    fn write(
+        &mut self,
+        mut tree: Node,
+        valid: bool,
+        random: &mut Random,
+        out: &mut Vec<u8>,
+        fix: impl Fn(&mut Vec<u8>),
+    ) {
+        if valid {
+            return self.writer.write(&tree, out);
+        }
+        for _ in 0..=random.below(3) {
+            mutate(&mut tree, random);
+        }
+        let mut bytes = Vec::new();
+        self.writer.write(&tree, &mut bytes);
+        if random.one_in(4) {
+            havoc(&mut bytes, random);
+            if random.one_in(2) {
+                fix(&mut bytes);
+            }
+        }
+        bytes.truncate(MAX_LEN);
+        out.extend_from_slice(&bytes);
+    }
+
+    fn changed(&self, target: &str, kind: Input, random: &mut Random) -> Vec<u8> {
+        let of_target: Vec<_> = self.given.iter().filter(|(name, _)| *name == target).map(|(_, input)| input).collect();
+        let mut bytes = random.pick(&of_target).cloned().unwrap_or_default();
+        if random.one_in(4)
+            && let Some(other) = random.pick(&of_target)
+        {
+            bytes.truncate(random.below(bytes.len() + 1));
+            bytes.extend_from_slice(other.get(random.below(other.len())..).unwrap_or_default());
+        }
+        havoc(&mut bytes, random);
+        if let Some(after) = bytes.split_off_checked(1) {
+            let mut body = after;
+            match kind {
+                Input::Batches(_) => fix_batches(&mut body),
+                Input::Stream(_) => fix_lz4(&mut body),
+                _ => {}
+            }
+            bytes.extend_from_slice(&body);
+        }
+        bytes.truncate(MAX_LEN);
+        bytes
+    }
+}
+
+/// Longer inputs cost time and show nothing new.
+const MAX_LEN: usize = 64 * 1024;
+
+trait SplitOff {
+    fn split_off_checked(&mut self, at: usize) -> Option<Vec<u8>>;
+}
+
+impl SplitOff for Vec<u8> {
+    fn split_off_checked(&mut self, at: usize) -> Option<Vec<u8>> {
+        (at <= self.len()).then(|| self.split_off(at))
+    }
+}

@@ -1,0 +1,316 @@
+//! Bytes as a tree of what they mean. A change to a leaf leaves the lengths, counts, compressed streams and checksums
+//! around it right, so that a decoder goes past them and meets the change; or one of them is made to lie.
+use std::collections::HashMap;
+
+use samsarrow_wire::compression::{Codec, Compressor};
+
+use crate::bytes::{crc32, crc32c, havoc, lz4_header_checksum};
+use crate::random::Random;
+
+/// How a number lies in the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// Big-endian, of so many bytes.
+    Big(usize),
+    /// Little-endian, of so many bytes.
+    Little(usize),
+    /// A zig-zag varint of 64 bits.
+    Varint,
+}
+
+impl Number {
+    fn put(self, value: i64, out: &mut Vec<u8>) {
+        match self {
+            Number::Big(width) => out.extend_from_slice(value.to_be_bytes().get(8 - width..).unwrap_or_default()),
+            Number::Little(width) => out.extend_from_slice(value.to_le_bytes().get(..width).unwrap_or_default()),
+            Number::Varint => {
+                let mut left = (value << 1 ^ value >> 63) as u64;
+                while left >= 0x80 {
+                    out.push(left as u8 | 0x80);
+                    left >>= 7;
+                }
+                out.push(left as u8);
+            }
+        }
+    }
+}
+
+/// A checksum in front of what it covers, or after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Checksum {
+    /// Of record batches.
+    Crc32c,
+    /// Of messages of v0 and v1.
+    Crc32,
+    /// Of an lz4 frame's descriptor, which it follows.
+    Lz4,
+    /// The wrong one of magic 0.
+    Lz4WithMagic,
+}
+
+/// A stream of compressed bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Packing {
+    Plain,
+    Codec(Codec),
+    /// One block without xerial's framing.
+    RawSnappy,
+    /// lz4 as the clients of magic 0 wrote it.
+    OldLz4,
+}
+
+/// A part of the input.
+#[derive(Debug, Clone)]
+pub(crate) enum Node {
+    Raw(Vec<u8>),
+    Int(Number, i64),
+    /// Parts one after the other.
+    Group(Vec<Node>),
+    /// A length in bytes, and what is so long.
+    Sized {
+        by: Number,
+        more: i64,
+        lie: Option<i64>,
+        body: Vec<Node>,
+    },
+    /// A count of items, and the items, compressed or not.
+    List {
+        by: Number,
+        lie: Option<i64>,
+        packing: Packing,
+        /// Seed of a change to the compressed bytes.
+        damage: Option<u64>,
+        items: Vec<Node>,
+    },
+    /// As a list without a count.
+    Packed {
+        packing: Packing,
+        damage: Option<u64>,
+        items: Vec<Node>,
+    },
+    Checked {
+        by: Checksum,
+        lie: Option<u32>,
+        body: Vec<Node>,
+    },
+}
+
+/// Makes bytes of trees; codecs are reused.
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    compressors: Vec<Compressor>,
+    /// Ready gzip streams.
+    gzip: HashMap<u64, Vec<u8>>,
+}
+
+impl Writer {
+    pub(crate) fn write(&mut self, node: &Node, out: &mut Vec<u8>) {
+        match node {
+            Node::Raw(bytes) => out.extend_from_slice(bytes),
+            Node::Int(number, value) => number.put(*value, out),
+            Node::Group(nodes) => self.write_all(nodes, out),
+            Node::Sized { by, more, lie, body } => {
+                let mut bytes = Vec::new();
+                self.write_all(body, &mut bytes);
+                by.put(lie.unwrap_or(bytes.len() as i64 + more), out);
+                out.extend_from_slice(&bytes);
+            }
+            Node::List { by, lie, packing, damage, items } => {
+                by.put(lie.unwrap_or(items.len() as i64), out);
+                self.pack(*packing, *damage, items, out);
+            }
+            Node::Packed { packing, damage, items } => self.pack(*packing, *damage, items, out),
+            Node::Checked { by, lie, body } => {
+                let mut bytes = Vec::new();
+                self.write_all(body, &mut bytes);
+                match by {
+                    Checksum::Crc32c => out.extend_from_slice(&lie.unwrap_or_else(|| crc32c(&bytes)).to_be_bytes()),
+                    Checksum::Crc32 => out.extend_from_slice(&lie.unwrap_or_else(|| crc32(&bytes)).to_be_bytes()),
+                    Checksum::Lz4 | Checksum::Lz4WithMagic => {}
+                }
+                out.extend_from_slice(&bytes);
+                match by {
+                    Checksum::Lz4 => out.push(lie.map_or_else(|| lz4_header_checksum(&bytes), |lie| lie as u8)),
+                    Checksum::Lz4WithMagic => {
+                        let covered = [&[0x04, 0x22, 0x4d, 0x18], bytes.as_slice()].concat();
+                        out.push(lie.map_or_else(|| lz4_header_checksum(&covered), |lie| lie as u8));
+                    }
+                    Checksum::Crc32c | Checksum::Crc32 => {}
+                }
+            }
+        }
+    }
+
+    fn write_all(&mut self, nodes: &[Node], out: &mut Vec<u8>) {
+        for node in nodes {
+            self.write(node, out);
+        }
+    }
+
+    fn pack(&mut self, packing: Packing, damage: Option<u64>, items: &[Node], out: &mut Vec<u8>) {
+        if packing == Packing::Plain {
+            return self.write_all(items, out);
+        }
+        let mut plain = Vec::new();
+        self.write_all(items, &mut plain);
+        let mut packed = Vec::new();
+        match packing {
+            Packing::Plain => {}
+            Packing::Codec(codec) => self.compress(codec, &plain, &mut packed),
+            Packing::RawSnappy => packed = snap::raw::Encoder::new().compress_vec(&plain).unwrap_or_default(),
+            Packing::OldLz4 => {
+                self.compress(Codec::Lz4, &plain, &mut packed);
+                let checksum = packed.get(..6).map(lz4_header_checksum);
+                if let (Some(at), Some(checksum)) = (packed.get_mut(6), checksum) {
+                    *at = checksum;
+                }
+            }
+        }
+        if let Some(seed) = damage {
+            havoc(&mut packed, &mut Random::new(seed));
+        }
+        out.extend_from_slice(&packed);
+    }
+
+    /// A gzip stream of what follows from a seed.
+    pub(crate) fn gzip(&mut self, seed: u64) -> Vec<u8> {
+        if let Some(stream) = self.gzip.get(&seed) {
+            return stream.clone();
+        }
+        let mut stream = Vec::new();
+        self.compress(Codec::Gzip, &Random::new(seed).bytes(2000), &mut stream);
+        self.gzip.insert(seed, stream.clone());
+        stream
+    }
+
+    pub(crate) fn compress(&mut self, codec: Codec, plain: &[u8], out: &mut Vec<u8>) {
+        if !self.compressors.iter().any(|compressor| compressor.codec() == codec) {
+            self.compressors.extend(Compressor::new(codec, None));
+        }
+        if let Some(compressor) = self.compressors.iter_mut().find(|compressor| compressor.codec() == codec) {
+            // Nothing that is not memory can fail here, and an empty stream is an input too.
+            let _ = compressor.compress(plain, out);
+        }
+    }
+}
+
+/// Number of nodes.
+pub(crate) fn count(node: &Node) -> usize {
+    1 + children(node).iter().map(count).sum::<usize>()
+}
+
+fn children(node: &Node) -> &[Node] {
+    match node {
+        Node::Raw(_) | Node::Int(..) => &[],
+        Node::Group(nodes) => nodes,
+        Node::Sized { body, .. } | Node::Checked { body, .. } => body,
+        Node::List { items, .. } | Node::Packed { items, .. } => items,
+    }
+}
+
+fn children_mut(node: &mut Node) -> Option<&mut Vec<Node>> {
+    match node {
+        Node::Raw(_) | Node::Int(..) => None,
+        Node::Group(nodes) => Some(nodes),
+        Node::Sized { body, .. } | Node::Checked { body, .. } => Some(body),
+        Node::List { items, .. } | Node::Packed { items, .. } => Some(items),
+    }
+}
+
+/// Changes one node of the tree.
+pub(crate) fn mutate(root: &mut Node, random: &mut Random) {
+    let mut target = random.below(count(root));
+    if let Some(node) = nth(root, &mut target) {
+        mutate_node(node, random);
+    }
+}
+
+fn nth<'a>(node: &'a mut Node, index: &mut usize) -> Option<&'a mut Node> {
+    if *index == 0 {
+        return Some(node);
+    }
+    *index -= 1;
+    children_mut(node)?.iter_mut().find_map(|child| nth(child, index))
+}
+
+fn mutate_node(node: &mut Node, random: &mut Random) {
+    // Half of the changes to what has children are to its own numbers.
+    if random.one_in(2) {
+        match node {
+            Node::Sized { lie, body, .. } => return *lie = Some(random.edge(body.len() as i64)),
+            Node::Checked { lie, .. } if random.one_in(4) => return *lie = Some(random.next() as u32),
+            Node::List { lie, packing, damage, items, .. } => {
+                match random.below(3) {
+                    0 if *packing != Packing::Plain => *damage = Some(random.next()),
+                    1 => *packing = packing_of(random),
+                    _ => *lie = Some(random.edge(items.len() as i64)),
+                }
+                return;
+            }
+            Node::Packed { packing, damage, .. } => {
+                match random.below(2) {
+                    0 if *packing != Packing::Plain => *damage = Some(random.next()),
+                    _ => *packing = packing_of(random),
+                }
+                return;
+            }
+            _ => {}
+        }
+    }
+    match node {
+        Node::Int(_, value) => *value = random.edge(*value),
+        Node::Raw(bytes) => match random.below(3) {
+            0 => *bytes = random.bytes(300),
+            1 => bytes.truncate(random.below(bytes.len() + 1)),
+            _ => havoc(bytes, random),
+        },
+        _ => {
+            let Some(nodes) = children_mut(node) else { return };
+            let (at, other) = (random.below(nodes.len()), random.below(nodes.len()));
+            match random.below(5) {
+                _ if nodes.is_empty() => nodes.push(Node::Raw(random.bytes(20))),
+                0 => drop(nodes.remove(at)),
+                1 => nodes.insert(other, nodes.get(at).cloned().unwrap_or(Node::Raw(Vec::new()))),
+                2 => nodes.swap(at, other),
+                // Nested in itself: a record within a record, a wrapper within a wrapper.
+                3 => {
+                    let whole = nodes.clone();
+                    if let Some(child) = nodes.get_mut(at) {
+                        match children_mut(child) {
+                            Some(inner) => inner.extend(whole),
+                            None => *child = Node::Group(whole),
+                        }
+                    }
+                }
+                _ => {
+                    let again = nodes.get(at).cloned();
+                    let times = 1 + random.below(40);
+                    nodes.extend(std::iter::repeat_n(again, times).flatten());
+                }
+            }
+        }
+    }
+}
+
+/// A packing, gzip less often as its encoder is slow.
+pub(crate) fn packing_of(random: &mut Random) -> Packing {
+    match random.below(32) {
+        0..=15 => Packing::Plain,
+        16 => Packing::Codec(Codec::Gzip),
+        17..=20 => Packing::Codec(Codec::Snappy),
+        21 | 22 => Packing::RawSnappy,
+        23..=26 => Packing::Codec(Codec::Lz4),
+        27 | 28 => Packing::OldLz4,
+        _ => Packing::Codec(Codec::Zstd),
+    }
+}
+
+/// The attribute bits of a packing.
+pub(crate) fn codec_bits(packing: Packing) -> i64 {
+    match packing {
+        Packing::Plain => 0,
+        Packing::Codec(codec) => i64::from(codec.id()),
+        Packing::RawSnappy => i64::from(Codec::Snappy.id()),
+        Packing::OldLz4 => i64::from(Codec::Lz4.id()),
+    }
+}

@@ -1,0 +1,151 @@
+//! Every message at every version as a row of one table: for tests that take them all.
+use std::fmt::Debug;
+
+use bytes::{Bytes, BytesMut};
+
+use super::arbitrary::{Arbitrary, Random};
+use super::types::Cx;
+use super::{ApiKey, DecodeError, EncodeError, Message, Reader, Request};
+use crate::frame;
+
+/// A message of an API at a version.
+#[derive(Debug, Clone, Copy)]
+pub struct Format {
+    /// The API.
+    pub api: ApiKey,
+    /// Whether it is the response.
+    pub response: bool,
+    /// The version.
+    pub version: i16,
+    sample: fn(i16, u64) -> Result<Bytes, EncodeError>,
+    decode: fn(i16, Bytes) -> Result<Again, DecodeError>,
+    frame: fn(i16, Bytes) -> Result<(), DecodeError>,
+}
+
+/// What became of a message that was decoded and encoded again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Again {
+    /// It is the same.
+    Same,
+    /// It cannot be encoded, or not be decoded any more, or is another one.
+    Different(String),
+}
+
+impl Format {
+    /// The bytes of a message of this format with random content.
+    pub fn sample(&self, seed: u64) -> Result<Bytes, EncodeError> {
+        (self.sample)(self.version, seed)
+    }
+
+    /// Decodes `body`, all of it, and encodes what it is.
+    pub fn decode(&self, body: Bytes) -> Result<Again, DecodeError> {
+        (self.decode)(self.version, body)
+    }
+
+    /// Decodes a frame (without its length) around the message, header included.
+    pub fn decode_frame(&self, bytes: Bytes) -> Result<(), DecodeError> {
+        (self.frame)(self.version, bytes)
+    }
+}
+
+fn sample<M: Message + Arbitrary, const FLEXIBLE: i16>(version: i16, seed: u64) -> Result<Bytes, EncodeError> {
+    let cx = Cx { version, flexible: version >= FLEXIBLE };
+    let mut out = BytesMut::new();
+    M::arbitrary(cx, false, &mut Random::new(seed)).encode(version, &mut out)?;
+    Ok(out.freeze())
+}
+
+fn whole<M: Message>(version: i16, body: Bytes) -> Result<M, DecodeError> {
+    let mut input = Reader::new(body);
+    let message = M::decode(version, &mut input)?;
+    input.finish()?;
+    Ok(message)
+}
+
+fn decode<M: Message + PartialEq + Debug>(version: i16, body: Bytes) -> Result<Again, DecodeError> {
+    let message: M = whole(version, body)?;
+    let mut out = BytesMut::new();
+    if let Err(error) = message.encode(version, &mut out) {
+        return Ok(Again::Different(format!("{message:?} cannot be encoded: {error}")));
+    }
+    Ok(match whole::<M>(version, out.freeze()) {
+        Ok(again) if again == message => Again::Same,
+        Ok(again) => Again::Different(format!("{message:?} came back as {again:?}")),
+        Err(error) => Again::Different(format!("{message:?} did not come back: {error}")),
+    })
+}
+
+fn request_frame<R: Request>(version: i16, bytes: Bytes) -> Result<(), DecodeError> {
+    let (_, body) = frame::decode_request_header(bytes)?;
+    whole::<R>(version, body).map(|_| ())
+}
+
+fn response_frame<R: Request>(version: i16, bytes: Bytes) -> Result<(), DecodeError> {
+    frame::decode_response::<R>(version, bytes).map(|_| ())
+}
+
+macro_rules! formats {
+    ($($request:ident),* $(,)?) => {
+        /// All of them.
+        pub fn formats() -> Vec<Format> {
+            let mut all = Vec::new();
+            $(for version in super::$request::MIN_VERSION..=super::$request::MAX_VERSION {
+                const FLEXIBLE: i16 = super::$request::FLEXIBLE;
+                type Response = <super::$request as Request>::Response;
+                all.push(Format {
+                    api: super::$request::KEY,
+                    response: false,
+                    version,
+                    sample: sample::<super::$request, FLEXIBLE>,
+                    decode: decode::<super::$request>,
+                    frame: request_frame::<super::$request>,
+                });
+                all.push(Format {
+                    api: super::$request::KEY,
+                    response: true,
+                    version,
+                    sample: sample::<Response, FLEXIBLE>,
+                    decode: decode::<Response>,
+                    frame: response_frame::<super::$request>,
+                });
+            })*
+            all
+        }
+    };
+}
+
+formats! {
+    ProduceRequest,
+    FetchRequest,
+    ListOffsetsRequest,
+    MetadataRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    FindCoordinatorRequest,
+    JoinGroupRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    ApiVersionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    InitProducerIdRequest,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A new API must not be forgotten here.
+    #[test]
+    fn every_api_is_in_the_table() {
+        for api in ApiKey::ALL {
+            let of_api: Vec<_> = formats().into_iter().filter(|format| format.api == *api).collect();
+            assert!(of_api.iter().any(|format| format.response) && of_api.iter().any(|format| !format.response));
+            for format in of_api {
+                let bytes = format.sample(7).unwrap();
+                assert_eq!(format.decode(bytes), Ok(Again::Same), "{format:?}");
+            }
+        }
+    }
+}
