@@ -334,3 +334,26 @@ def test_wrappers_with_holes(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer
     assert [poll.records for poll in ours if poll.records] == [poll.records for poll in polls if poll.records]
     assert ours[-1].positions == polls[-1].positions
     start_anywhere(old_kafka, topic, offsets)
+
+
+def test_a_record_larger_than_a_fetch(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer) -> None:
+    topic = new_topic(old_kafka, 1)
+    big = Sent(b"big", bytes(range(256)) * 400, (), T0)
+    old_java.produce(topic, "none", [PLAIN[0], big, PLAIN[1]])
+    wanted = expected(1, [PLAIN[0], big, PLAIN[1]])
+    options = {"max_partition_fetch_bytes": 2000}
+    for version in (3, 4, FETCH):
+        received = samsarrow_arrow.consume(
+            old_kafka.bootstrap_servers, topic, 3, api_version_fetch=version, **options
+        )  # fmt: skip
+        assert received == wanted, version
+    # Before KIP-74 a broker cut it, and nothing but a larger fetch could help.
+    with Consumer(
+        bootstrap_servers=old_kafka.bootstrap_servers, auto_offset_reset="earliest", api_version_fetch=2, **options
+    ) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert consumer.poll(10).column("offset").to_pylist() == [0]
+        with pytest.raises(KafkaError, match=r"max\.partition\.fetch\.bytes"):
+            consumer.poll(10)
+        consumer.seek(TopicPartition(topic, 0), 2)
+        assert consumer.poll(10).column("offset").to_pylist() == [2]

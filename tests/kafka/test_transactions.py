@@ -1,5 +1,6 @@
 """Transactions that Kafka's Java client wrote: we read what its consumer reads, and stand where it stands."""
 
+import random
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -183,6 +184,38 @@ def test_both_partitions_at_once(kafka: KafkaServer, java: JavaPeer, scenario: S
     for partition in range(2):
         assert rows(ours, partition) == rows(theirs, partition)
     assert ours[-1].positions == theirs[-1].positions == tuple(ends)
+
+
+def test_transactions_at_random(kafka: KafkaServer, java: JavaPeer, new_topic: Callable[..., str]) -> None:
+    topic, choose = new_topic(2), random.Random(20)
+    running = {f"random-{codec}": False for codec in ("none", "gzip", "snappy", "lz4", "zstd")}
+    java.open("random")
+    for name in running:
+        codec = name.partition("-")[2]
+        java.open(name, transactional_id=f"{topic}-{name}", transaction_timeout_ms="600000", compression_type=codec)
+        java.call("init", name=name)
+    for i in range(120):
+        name = choose.choice([*running, "random"])
+        if running.get(name) is False:
+            java.call("begin", name=name)
+            running[name] = True
+        elif name in running and choose.random() < 0.4:
+            java.call(choose.choice(["commit", "abort"]), name=name)
+            running[name] = False
+        else:
+            sent = [Sent(b"k", b"%d" % i * choose.randrange(50), (), T0 + i) for _ in range(choose.randrange(1, 9))]
+            java.send(name, topic, sent, choose.randrange(2))
+    for level in LEVELS:
+        ends = java.ends(topic, [0, 1], isolation_level=level)
+        for partition in range(2):
+            for size in ("1048576", "300"):
+                options = {"isolation_level": level, "max_partition_fetch_bytes": size, "max_poll_records": "500"}
+                theirs = java.polls(topic, [partition], [ends[partition]], **options)
+                ours = samsarrow_arrow.polls(kafka.bootstrap_servers, topic, [partition], [ends[partition]], **options)
+                assert [poll for poll in ours if poll.records] == [poll for poll in theirs if poll.records]
+                assert ours[-1].positions == theirs[-1].positions == (ends[partition],)
+    for name in [*running, "random"]:
+        java.call("close", name=name)
 
 
 @pytest.mark.parametrize("end", ["commit", "abort"])
