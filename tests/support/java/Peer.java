@@ -94,7 +94,7 @@ public class Peer {
             case "begin": producer.beginTransaction(); break;
             case "commit": producer.commitTransaction(); break;
             case "abort": producer.abortTransaction(); break;
-            case "close": PRODUCERS.remove(command.get("name").asText()).close(); break;
+            case "close": PRODUCERS.remove(command.get("name").asText()).close(Duration.ZERO); break;
             default: throw new IllegalArgumentException("unknown op " + command.get("op"));
         }
         return JSON.nullNode();
