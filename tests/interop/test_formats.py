@@ -178,24 +178,14 @@ def test_the_time_of_the_log(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer
         assert set(consumer.poll(10).column("timestamp_type").to_pylist()) == {1}
 
 
-# Format v2 on the wire, which the broker converts; it refuses idempotence for topics of the old formats. Or the topic's
-# own format, which the broker stores as we made it.
-OUR_WAYS: dict[tuple[int, str], dict[str, object]] = {
-    (0, "converted"): {"enable_idempotence": False},
-    (0, "itself"): {"message_format_version": "0.9.0"},
-    (1, "converted"): {"enable_idempotence": False},
-    (1, "itself"): {"message_format_version": "0.10.0"},
-    (2, "itself"): {},
-}
-
-
-@pytest.mark.parametrize(("magic", "way"), OUR_WAYS, ids=[f"v{magic}-{way}" for magic, way in OUR_WAYS])
-def test_theirs_reads_ours(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int, way: str) -> None:
+@pytest.mark.parametrize("magic", VERSIONS)
+def test_theirs_reads_ours(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, magic: int) -> None:
+    """Format v2 on the wire, which the broker converts; it refuses idempotence for topics of the old formats."""
     for writer in OURS:
         topic = new_topic(old_kafka, magic)
         for partition, codec in enumerate(CODECS[magic]):
-            bootstrap, options = old_kafka.bootstrap_servers, OUR_WAYS[magic, way]
-            writer.produce(bootstrap, topic, codec, records(magic), partition, **options)
+            options = {"enable_idempotence": magic == 2}
+            writer.produce(old_kafka.bootstrap_servers, topic, codec, records(magic), partition, **options)
         check_stored(old_kafka, topic, magic)
         check_read(old_kafka, old_java, topic, magic)
 
@@ -244,18 +234,16 @@ def check_read(server: ZooKeeperKafkaServer, java: JavaPeer, topic: str, magic: 
             assert received == wanted, (codec, reader.__name__)
 
 
-def test_every_version_of_produce(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer) -> None:
-    topic = create_topic(old_kafka, PRODUCE + 1)
-    for version in range(PRODUCE + 1):
-        for writer, codec in ((samsarrow_rows, "none"), (samsarrow_arrow, "lz4")):
-            writer.produce(
-                old_kafka.bootstrap_servers, topic, codec, PLAIN, version, api_version_produce=version
-            )  # fmt: skip
-        # Produce v0 and v1 carry v0, v2 carries v1. The broker stores v2.
-        sent = min(2, 0 if version < 2 else 1 if version < 3 else 2)
-        wanted = [dataclasses.replace(r, offset=i) for i, r in enumerate(expected(sent, PLAIN) * 2)]
-        assert old_java.consume(topic, len(wanted), version) == wanted, version
-        assert samsarrow_arrow.consume(old_kafka.bootstrap_servers, topic, len(wanted), version) == wanted, version
+def test_every_version_of_produce_with_batches(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer) -> None:
+    versions = range(3, PRODUCE + 1)
+    topic, wanted = create_topic(old_kafka, len(versions)), expected(2, HEADED)
+    for partition, version in enumerate(versions):
+        writer, codec = (samsarrow_rows, "none") if version % 2 else (samsarrow_arrow, "lz4")
+        writer.produce(old_kafka.bootstrap_servers, topic, codec, HEADED, partition, api_version_produce=version)
+    names = [f"Produce v{version}" for version in versions]
+    polls = old_java.polls(topic, range(len(versions)), [len(HEADED)] * len(versions))
+    assert by_codec(polls, names) == dict.fromkeys(names, wanted)
+    assert read(old_kafka, topic, names, len(HEADED)) == dict.fromkeys(names, wanted)
 
 
 def test_one_partition_in_every_format(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer) -> None:

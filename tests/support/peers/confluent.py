@@ -28,8 +28,9 @@ def produce(bootstrap: str, topic: str, codec: str, records: list[Sent], partiti
 
 
 def consume(bootstrap: str, topic: str, count: int, partition: int = 0, **options: object) -> list[Received]:
-    basic = {"bootstrap.servers": bootstrap, "group.id": "interop", "enable.auto.commit": False, "check.crcs": True}
-    consumer = ck.Consumer({**basic, **dotted(options)})
+    # Closing waits for a fetch under way, so that is kept short.
+    basic = {"group.id": "interop", "enable.auto.commit": False, "check.crcs": True, "fetch.wait.max.ms": 10}
+    consumer = ck.Consumer({"bootstrap.servers": bootstrap, **basic, **dotted(options)})
     received: list[Received] = []
     try:
         consumer.assign([ck.TopicPartition(topic, partition, ck.OFFSET_BEGINNING)])
