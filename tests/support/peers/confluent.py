@@ -33,7 +33,7 @@ def consume(bootstrap: str, topic: str, count: int, partition: int = 0, **option
     consumer = ck.Consumer({"bootstrap.servers": bootstrap, **basic, **dotted(options)})
     received: list[Received] = []
     try:
-        consumer.assign([ck.TopicPartition(topic, partition, ck.OFFSET_BEGINNING)])
+        consumer.assign([ck.TopicPartition(topic, partition, 0)])
         for _ in range(100):
             for message in consumer.consume(count - len(received), 0.3):
                 assert message.error() is None, message.error()
