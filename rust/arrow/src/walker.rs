@@ -1,4 +1,5 @@
 //! The way of a partition's bytes through batches into columns.
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -26,6 +27,8 @@ pub(crate) struct Walker<C> {
     scratch: Vec<u8>,
 }
 
+/// The most bytes of messages that are taken at once: they are read twice, and the second time from the cache.
+const MAX_RUN: usize = 64 * 1024;
 /// A scratch buffer larger than this is given back.
 const MAX_KEPT_SCRATCH: usize = 8 * 1024 * 1024;
 
@@ -115,7 +118,7 @@ impl<C: ValueColumn> Walker<C> {
             let cut =
                 Cut { from_offset: window.from_offset, until_offset, max_rows: max_rows.saturating_sub(appended.rows) };
             let rows_before = self.columns.rows();
-            let Done { next_offset, stopped } = self.append_batch(&batch, place, cut, data, &mut fetched)?;
+            let Done { next_offset, end, stopped } = self.append_batch(&batch, place, cut, data, &mut fetched)?;
             appended.rows += self.columns.rows() - rows_before;
             match stopped {
                 Some(Stop::Full) => {
@@ -138,7 +141,8 @@ impl<C: ValueColumn> Walker<C> {
                 appended.reached_until = true;
                 return Ok(());
             }
-            appended.consumed = iter.position();
+            iter.skip_to(end);
+            appended.consumed = end;
         }
         appended.truncated_tail = iter.truncated_tail();
         Ok(())
@@ -215,15 +219,20 @@ impl<C: ValueColumn> Walker<C> {
     ) -> Result<Done, DecodeCause> {
         let codec = self.codec(batch)?;
         if codec == Codec::None {
-            // A message that is not compressed is a set of one.
-            let start = if batch.header.magic < 2 { 0 } else { HEADER_LEN };
-            let records = batch.bytes().get(start..).unwrap_or_default();
+            if batch.header.magic < 2 {
+                return self.append_run(batch, place, cut, data, fetched);
+            }
+            let records = batch.bytes().get(HEADER_LEN..).unwrap_or_default();
             if !self.has_room(records.len())? {
                 return Ok(Done::full());
             }
             let origin = match C::LAYOUT {
                 Layout::Binary => Origin::default(),
-                Layout::View => fetched.origin(&mut self.columns, data, batch, start),
+                Layout::View => fetched.origin(
+                    &mut self.columns,
+                    data,
+                    batch.position + HEADER_LEN..batch.position + batch.bytes().len(),
+                ),
             };
             return self.take(batch, records, origin, place, cut);
         }
@@ -248,6 +257,31 @@ impl<C: ValueColumn> Walker<C> {
         done
     }
 
+    /// Takes a message that is not compressed, and with it those behind it.
+    fn append_run(
+        &mut self,
+        batch: &Batch,
+        place: Option<Place>,
+        cut: Cut,
+        data: &Bytes,
+        fetched: &mut Block,
+    ) -> Result<Done, DecodeCause> {
+        let most = MAX_RUN.min(self.options.max_bytes.saturating_sub(self.bytes));
+        let (set, end) = MessageSet::read_run(batch, data, most, cut.max_rows, self.options.check_crcs)?;
+        let records = data.get(batch.position..end).unwrap_or_default();
+        if !self.has_room(records.len())? {
+            return Ok(Done::full());
+        }
+        let origin = match C::LAYOUT {
+            Layout::Binary => Origin::default(),
+            Layout::View => fetched.origin(&mut self.columns, data, batch.position..end),
+        };
+        let appended = self.columns.append(records, origin, Records::Messages(&set), place, cut);
+        let stopped = appended.map_err(|e| batch.error(e.into()))?.map(|next_offset| Stop::RowLimit { next_offset });
+        self.bytes += records.len();
+        Ok(Done { next_offset: set.header.next_offset(), end, stopped })
+    }
+
     fn take(
         &mut self,
         batch: &Batch,
@@ -266,7 +300,8 @@ impl<C: ValueColumn> Walker<C> {
         };
         let stopped = appended.map_err(|e| batch.error(e.into()))?;
         self.bytes += records.len();
-        Ok(Done { next_offset, stopped: stopped.map(|next_offset| Stop::RowLimit { next_offset }) })
+        let end = batch.position + batch.bytes().len();
+        Ok(Done { next_offset, end, stopped: stopped.map(|next_offset| Stop::RowLimit { next_offset }) })
     }
 
     /// Whether `more` bytes of records fit; offsets in Arrow's columns have 31 bits.
@@ -307,12 +342,14 @@ impl<C: ValueColumn> Walker<C> {
 struct Done {
     /// The offset after it; without meaning if it was full before it.
     next_offset: i64,
+    /// Where it ends in the data, or the run of messages that was taken with it.
+    end: usize,
     stopped: Option<Stop>,
 }
 
 impl Done {
     fn full() -> Done {
-        Done { next_offset: 0, stopped: Some(Stop::Full) }
+        Done { next_offset: 0, end: 0, stopped: Some(Stop::Full) }
     }
 }
 
@@ -329,25 +366,18 @@ struct Block {
 }
 
 impl Block {
-    /// Of what begins `skipped` bytes into the batch.
-    fn origin<C: ValueColumn>(
-        &mut self,
-        columns: &mut BatchColumns<C>,
-        data: &Bytes,
-        batch: &Batch,
-        skipped: usize,
-    ) -> Origin {
-        let end = batch.position + batch.bytes().len();
+    /// Of the records that lie there in the data.
+    fn origin<C: ValueColumn>(&mut self, columns: &mut BatchColumns<C>, data: &Bytes, records: Range<usize>) -> Origin {
         let (buffer, start) = match self.current {
-            Some((buffer, start)) if end - start <= i32::MAX as usize => (buffer, start),
+            Some((buffer, start)) if records.end - start <= i32::MAX as usize => (buffer, start),
             _ => {
-                let start = if data.len() <= i32::MAX as usize { 0 } else { batch.position };
+                let start = if data.len() <= i32::MAX as usize { 0 } else { records.start };
                 let stretch_end = data.len().min(start.saturating_add(i32::MAX as usize));
                 let buffer = columns.add_buffer(Buffer::from(data.slice(start..stretch_end)));
                 self.current = Some((buffer, start));
                 (buffer, start)
             }
         };
-        Origin { buffer, start: (batch.position + skipped - start) as u32 }
+        Origin { buffer, start: (records.start - start) as u32 }
     }
 }

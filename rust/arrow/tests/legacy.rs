@@ -275,3 +275,73 @@ fn what_the_old_formats_lack_is_refused() {
         );
     }
 }
+
+/// Ten messages that are not compressed, 30 bytes and more each, and where each of them begins.
+fn plain(magic: i8) -> (Vec<u8>, Vec<usize>) {
+    let given: Vec<_> = (0..10).map(|i| (None, Some(value(i)), Some(i * 10))).collect();
+    let wire = encode_batches(&table(&given), &timed(), &EncodeOptions { magic, ..EncodeOptions::default() }).unwrap();
+    let starts = batches(wire.clone().into()).map(|batch| batch.unwrap().position).collect();
+    (wire, starts)
+}
+
+/// They are taken together, but it must not show.
+#[test]
+fn a_bad_message_leaves_those_before_it() {
+    for (magic, layout) in [(0, Layout::Binary), (1, Layout::View), (1, Layout::Binary)] {
+        let (wire, starts) = plain(magic);
+        for (number, start) in starts.iter().enumerate() {
+            // The last byte of its value; the length of its value; its magic.
+            let end = starts.get(number + 1).unwrap_or(&wire.len()) - 1;
+            let length = start + if magic == 0 { 22 } else { 30 };
+            for (at, found_without_check) in [(end, true), (length, false), (start + 16, false)] {
+                for check_crcs in [true, false] {
+                    let mut bad = wire.clone();
+                    bad[at] ^= 0x40;
+                    let options = DecodeOptions { layout, check_crcs, ..DecodeOptions::default() };
+                    let mut decoder = Decoder::new(options);
+                    let result = decoder.append(&Arc::from("t"), 0, bad.into(), Window::from(0));
+                    let found = rows(&decoder.finish().unwrap());
+                    if !check_crcs && found_without_check {
+                        assert_eq!((result.unwrap().next_offset, found.len()), (10, 10));
+                        continue;
+                    }
+                    let error = result.unwrap_err();
+                    assert_eq!((error.offset, error.appended.rows, found.len()), (number as i64, number, number));
+                    assert_eq!(error.appended.consumed, *start);
+                    assert!(error.to_string().contains(&format!("at byte {start}")), "{error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn messages_that_differ_are_not_taken_for_one_another() {
+    // Append times of their own.
+    let (wire, starts) = plain(1);
+    let mut stamped = wire.clone();
+    for (number, start) in starts.iter().enumerate() {
+        let end = *starts.get(number + 1).unwrap_or(&wire.len());
+        if number % 3 > 0 {
+            set_log_append_time(&mut stamped[*start..end], 5000 + number as i64 / 3).unwrap();
+        }
+    }
+    for layout in LAYOUTS {
+        for (i, row) in decode(&stamped, layout).into_iter().enumerate() {
+            let i = i as i64;
+            let time = if i % 3 > 0 { (5000 + i / 3, 1) } else { (i * 10, 0) };
+            assert_eq!(row, (i, Some(time.0), Some(time.1), None, Some(value(i))));
+        }
+    }
+    // Offsets that go back, or far ahead.
+    for offsets in [[0, 0, 5, 4], [9, 1 << 40, 3, i64::from(i32::MAX)], [5, 5 + i64::from(i32::MAX), 1 << 62, 0]] {
+        let mut odd = wire[..starts[4]].to_vec();
+        for (start, offset) in starts.iter().zip(offsets) {
+            odd[*start..start + 8].copy_from_slice(&i64::to_be_bytes(offset));
+        }
+        for layout in LAYOUTS {
+            let found: Vec<_> = decode(&odd, layout).iter().map(|row| row.0).collect();
+            assert_eq!(found, offsets);
+        }
+    }
+}

@@ -88,6 +88,11 @@ impl Batches {
         self.truncated_tail
     }
 
+    /// Goes on at `position`, the end of a batch or message that was found by other means.
+    pub fn skip_to(&mut self, position: usize) {
+        self.position = position;
+    }
+
     fn read(&mut self) -> Result<Option<Batch>, BatchError> {
         let position = self.position;
         let rest = self.data.get(position..).unwrap_or_default();

@@ -70,6 +70,48 @@ impl MessageSet {
         MessageSet::look_through(&batch.header, data, check_crcs).map_err(|kind| batch.error(kind))
     }
 
+    /// As [`read`](Self::read) for a plain message of which `data` is the whole surroundings, together with those behind
+    /// it that are of the same kind: up to `max_bytes` and `max_messages`, with rising offsets, and with the right
+    /// checksum if `check_crcs`. What is wrong with others is left to those who come to them. Also tells where the last
+    /// of them ends.
+    pub fn read_run(
+        batch: &Batch,
+        data: &[u8],
+        max_bytes: usize,
+        max_messages: usize,
+        check_crcs: bool,
+    ) -> Result<(MessageSet, usize), BatchError> {
+        let entry = &batch.header;
+        let start = batch.position;
+        let first = Message::read(data, start)
+            .and_then(|message| message.ok_or("length"))
+            .map_err(|what| batch.error(LegacyError::Field { index: 0, what }.into()))?;
+        let append_time = entry.timestamp_type() == TimestampType::LogAppendTime;
+        let (mut last, mut count, mut latest) = (first, 1, first.timestamp);
+        while count < max_messages.min(i32::MAX as usize)
+            && let Ok(Some(next)) = Message::read(data, last.end)
+            && (next.magic, next.attributes) == (first.magic, first.attributes)
+            && next.offset > last.offset
+            && next.offset.checked_sub(first.offset).is_some_and(|reach| reach < i64::from(i32::MAX))
+            && next.end - start <= max_bytes
+            // A header has one append time.
+            && !(append_time && next.timestamp != first.timestamp)
+            && !(check_crcs && next.compute_crc(data) != next.crc)
+        {
+            latest = latest.max(next.timestamp);
+            last = next;
+            count += 1;
+        }
+        let header = BatchHeader {
+            last_offset_delta: (last.offset - first.offset) as i32,
+            base_timestamp: 0,
+            max_timestamp: latest,
+            record_count: count as i32,
+            ..entry.clone()
+        };
+        Ok((MessageSet { header, first: first.offset }, last.end))
+    }
+
     fn look_through(entry: &BatchHeader, data: &[u8], check_crcs: bool) -> Result<MessageSet, BatchErrorKind> {
         let wrapped = entry.is_wrapper();
         let (mut position, mut count) = (0, 0);
