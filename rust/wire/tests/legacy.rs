@@ -9,7 +9,7 @@ use samsarrow_wire::batch::{
     Batch, BatchBuilder, BatchErrorKind, BatchOptions, Block, EncodeError, LegacyBuilder, LegacyDecompressor,
     LegacyError, LegacyOptions, MessageSet, TimestampType, batches,
 };
-use samsarrow_wire::compression::{Codec, CompressionError, Compressor};
+use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Limits};
 use samsarrow_wire::crc::crc32;
 
 /// A message, made here by the book: nothing of what is tested takes part.
@@ -251,6 +251,46 @@ fn a_bomb_is_stopped_at_the_cap() {
     for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4] {
         let error = read(&wrapper(1, 0, codec, 7, &inner), true).unwrap_err();
         assert!(matches!(error, BatchErrorKind::Decompress(CompressionError::TooLarge { .. })), "{error}");
+    }
+}
+
+#[test]
+fn a_bomb_is_stopped_at_the_ratio() {
+    for (magic, codec) in [0, 1].into_iter().flat_map(|m| [Codec::Gzip, Codec::Snappy, Codec::Lz4].map(|c| (m, c))) {
+        let inner = message(magic, 0, 0, 7, None, Some(&vec![0; 300_000]));
+        let wire = wrapper(magic, 0, codec, 7, &inner);
+        let decompress = |max_ratio, small| {
+            let limits = Limits { max_bytes: 1 << 20, max_ratio, small };
+            let mut out = Vec::new();
+            LegacyDecompressor::new().decompress(&all(&wire)[0], &mut out, limits).map(|()| out.len())
+        };
+        let error = decompress(5, 1000).unwrap_err();
+        let told = matches!(error.kind, BatchErrorKind::Decompress(CompressionError::Ratio { ratio: 5, .. }));
+        assert!(told, "magic {magic}, {codec:?}: {error}");
+        for (max_ratio, small) in [(2000, 0), (5, 1 << 20), (0, 0)] {
+            assert_eq!(decompress(max_ratio, small).unwrap(), inner.len(), "magic {magic}, {codec:?}");
+        }
+    }
+}
+
+/// Each level would multiply what the one before expands to: there is only one.
+#[test]
+fn a_bomb_in_a_bomb_is_not_opened() {
+    for magic in [0, 1] {
+        let bomb = wrapper(magic, 0, Codec::Gzip, 7, &message(magic, 0, 0, 7, None, Some(&vec![0; 2 << 20])));
+        let nested = wrapper(magic, 0, Codec::Gzip, 7, &bomb);
+        assert!(matches!(rule(&nested), LegacyError::Nested));
+    }
+}
+
+/// An offset that none can follow would leave its reader where it is, for ever.
+#[test]
+fn the_largest_offset_there_is_is_refused() {
+    for magic in [0, 1] {
+        let data = message(magic, i64::MAX, 0, 7, None, Some(b"v"));
+        let error = batches(Bytes::from(data)).next().unwrap().unwrap_err();
+        assert!(matches!(error.kind, BatchErrorKind::Offsets { .. }), "{error}");
+        assert_eq!(all(&message(magic, i64::MAX - 1, 0, 7, None, None))[0].header.next_offset(), i64::MAX);
     }
 }
 
