@@ -236,3 +236,28 @@ fn a_file_that_shrinks_is_an_error() {
     let (_, _, error) = runs(Box::new(Shrunk(batch(2, Codec::None, 0, 10, 100).into())), 0);
     assert!(matches!(error, Some(SegmentErrorKind::Io(_))), "{error:?}");
 }
+
+#[test]
+fn a_batch_that_expands_is_written_down_piece_by_piece() {
+    let data = batch(2, Codec::Zstd, 0, 200_000, 0);
+    assert!(data.len() < 1 << 20);
+    let options = LogDumpOptions {
+        format: Format::Json,
+        deep: true,
+        print_data: true,
+        max_bytes: None,
+        limits: Limits::default(),
+        base_offset: None,
+    };
+    let mut dump = LogDump::new(Box::new(Bytes::from(data)), options);
+    let (mut lines, mut largest, mut more) = (0, 0, true);
+    while more {
+        let mut out = String::new();
+        more = dump.step(&mut out);
+        lines += out.matches("\"type\":\"record\"").count();
+        largest = largest.max(out.len());
+    }
+    assert_eq!(lines, 200_000);
+    assert!(largest < 2 << 20, "{largest}");
+    assert_eq!(dump.findings().problem_count, 0);
+}

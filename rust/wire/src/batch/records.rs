@@ -138,10 +138,10 @@ pub fn walk_blocks(
     Ok(())
 }
 
-pub(super) type Field<T> = Result<T, &'static str>;
+pub(crate) type Field<T> = Result<T, &'static str>;
 
 #[inline(never)]
-pub(super) fn read_record(data: &[u8], start: usize) -> Field<RawRecord> {
+pub(crate) fn read_record(data: &[u8], start: usize) -> Field<RawRecord> {
     let mut position = start;
     let length = varint(data, &mut position, "length")?;
     let Some(end) = usize::try_from(length).ok().map(|len| position + len).filter(|&end| end <= data.len()) else {

@@ -1,12 +1,10 @@
 //! Indexes, entry by entry, held against their log.
-use std::ops::ControlFlow;
+use std::time::Instant;
 
-use super::{Dump, Findings, Format, Problem, STEP_BYTES, lines};
-use crate::batch::{
-    Batch, BatchErrorKind, HEADER_LEN, LegacyDecompressor, MessageSet, RawRecord, RecordVisitor, TimestampType,
-    batches, walk,
-};
-use crate::compression::{Codec, Decompressor, Limits};
+use super::records::{Unpacker, max_timestamp};
+use super::{Dump, Findings, Format, Problem, STEP_BYTES, STEP_TIME, lines};
+use crate::batch::{Batch, batches};
+use crate::compression::Limits;
 use crate::segment::index::{Index, IndexKind, OffsetEntry, TimeEntry};
 use crate::segment::{LENGTH_END, Source, UP_TO_MAGIC};
 
@@ -34,8 +32,9 @@ pub struct IndexDump {
     previous: Option<TimeEntry>,
     /// Where in the log the batch of the last time entry is.
     cursor: u64,
-    decompressor: Decompressor,
-    legacy: LegacyDecompressor,
+    /// Where the last batch is that was looked into, and its largest timestamp: entries can be many for one batch.
+    latest: Option<(u64, i64)>,
+    unpacker: Unpacker,
     findings: Findings,
 }
 
@@ -55,8 +54,8 @@ impl IndexDump {
             next: 0,
             previous: None,
             cursor: 0,
-            decompressor: Decompressor::new(),
-            legacy: LegacyDecompressor::new(),
+            latest: None,
+            unpacker: Unpacker::default(),
             findings: Findings::default(),
         }
     }
@@ -127,71 +126,39 @@ impl IndexDump {
         }
         let not_found = |found: i64| format!("Indexed offset: {}, found log offset: {found}", entry.offset);
         let looked_up = self.offsets.as_ref().map_or(0, |offsets| offsets.lookup(entry.offset));
-        let mut position = looked_up.max(self.cursor);
-        let batch = loop {
+        let start = looked_up.max(self.cursor);
+        let mut position = start;
+        let found = loop {
             match batch_at(self.log.as_deref()?, position) {
                 Ok(Some(batch)) if batch.header.last_offset() < entry.offset => {
                     position += batch.bytes().len() as u64;
                 }
-                Ok(Some(batch)) => break batch,
-                Ok(None) => return Some(not_found(-1)),
-                Err(cause) => return Some(format!("{} ({cause} at position {position} of the log)", not_found(-1))),
+                other => break other,
             }
         };
-        self.cursor = position;
+        // Offsets only grow, so that no way is gone twice. A position that leads nowhere is the index's fault: it
+        // keeps no other entry from being found.
+        if position > start || matches!(found, Ok(Some(_))) {
+            self.cursor = position;
+        }
+        let batch = match found {
+            Ok(Some(batch)) => batch,
+            Ok(None) => return Some(not_found(-1)),
+            Err(cause) => return Some(format!("{} ({cause} at position {position} of the log)", not_found(-1))),
+        };
         if batch.header.last_offset() != entry.offset {
             return Some(not_found(batch.header.last_offset()));
         }
-        match self.max_timestamp(&batch) {
+        let latest = match self.latest {
+            Some((at, latest)) if at == position => Ok(latest),
+            _ => max_timestamp(&mut self.unpacker, &batch, self.options.limits),
+        };
+        self.latest = latest.as_ref().ok().map(|&latest| (position, latest));
+        match latest {
             Ok(found) if found == entry.timestamp => None,
             Ok(found) => Some(format!("Index timestamp: {}, log timestamp: {found}", entry.timestamp)),
             Err(cause) => Some(format!("{} ({cause} at position {position} of the log)", not_found(-1))),
         }
-    }
-
-    /// The largest timestamp of the batch's records, -1 without any.
-    fn max_timestamp(&mut self, batch: &Batch) -> Result<i64, BatchErrorKind> {
-        struct Largest {
-            base: i64,
-            found: i64,
-        }
-        impl RecordVisitor for Largest {
-            fn record(&mut self, _: &[u8], record: &RawRecord) -> ControlFlow<()> {
-                self.found = self.found.max(self.base.wrapping_add(record.timestamp_delta));
-                ControlFlow::Continue(())
-            }
-        }
-        let header = &batch.header;
-        if header.timestamp_type() == TimestampType::LogAppendTime && header.record_count != 0 {
-            return Ok(header.max_timestamp);
-        }
-        if header.magic < 2 {
-            let mut unpacked = Vec::new();
-            let data = if header.is_wrapper() {
-                let decompressed = self.legacy.decompress(batch, &mut unpacked, self.options.limits);
-                decompressed.map_err(|error| error.kind)?;
-                &unpacked
-            } else {
-                batch.bytes().as_ref()
-            };
-            return MessageSet::read(batch, data, false)
-                .map(|set| set.header.max_timestamp)
-                .map_err(|error| error.kind);
-        }
-        let payload = batch.bytes().get(HEADER_LEN..).unwrap_or_default();
-        let mut largest = Largest { base: header.base_timestamp, found: -1 };
-        let id = header.codec_id();
-        match Codec::from_attributes(id).map_err(|_| BatchErrorKind::Codec { id })? {
-            _ if payload.is_empty() => {}
-            Codec::None => walk(payload, header.record_count, &mut largest)?,
-            codec => {
-                let mut records = Vec::new();
-                let decompressed = self.decompressor.decompress(codec, payload, &mut records, self.options.limits);
-                decompressed.map_err(BatchErrorKind::Decompress)?;
-                walk(&records, header.record_count, &mut largest)?;
-            }
-        }
-        Ok(largest.found)
     }
 
     fn problem(&mut self, at: usize, offset: i64, cause: String, out: &mut String) {
@@ -203,14 +170,12 @@ impl IndexDump {
 impl Dump for IndexDump {
     fn step(&mut self, out: &mut String) -> bool {
         let most = out.len() + STEP_BYTES;
-        for _ in 0..4096 {
+        let started = Instant::now();
+        while out.len() < most && started.elapsed() < STEP_TIME {
             if self.entry(self.next, out).is_none() {
                 return false;
             }
             self.next += 1;
-            if out.len() >= most {
-                break;
-            }
         }
         true
     }
