@@ -92,9 +92,9 @@ impl<C: ValueColumn> Walker<C> {
         while let Some(batch) = iter.next() {
             let batch = batch?;
             let header = &batch.header;
-            // A wrapper of offset 0 tells nothing: see MessageSet.
+            // A wrapper of offset 0 or below tells nothing: see MessageSet.
             let wrapper = header.is_wrapper();
-            if header.next_offset() <= window.from_offset && !(wrapper && header.base_offset == 0) {
+            if header.next_offset() <= window.from_offset && !(wrapper && header.base_offset <= 0) {
                 appended.consumed = iter.position();
                 continue;
             }

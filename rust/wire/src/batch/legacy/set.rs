@@ -214,8 +214,9 @@ impl MessageSet {
 /// What is to be added to the offsets in a wrapper, the last of which is `last`.
 fn shift(wrapper: &BatchHeader, last: i64) -> Result<i64, LegacyError> {
     let offset = wrapper.base_offset;
-    // Some versions of librdkafka left the wrapper's offset at 0, and so it may still lie in what they sent.
-    if offset == 0 {
+    // Some versions of librdkafka left the wrapper's offset at 0, and so it may still lie in what they sent. In v0 the
+    // offsets inside need no help, so that one below 0 does no harm either.
+    if offset == 0 || (offset < 0 && wrapper.magic == 0) {
         return Ok(0);
     }
     if offset < last {
