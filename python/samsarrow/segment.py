@@ -75,7 +75,8 @@ def read_segment(
     name = os.fsdecode(path)
     core = _core.SegmentReader(
         _source(name, mmap),
-        name,
+        # For messages: a name need not be text.
+        os.fsencode(name).decode(errors="replace"),
         _place(name),
         layout,
         include_headers,
@@ -105,7 +106,7 @@ def _source(name: str, mmap: bool) -> Any:
     # An empty file cannot be mapped. This also raises if there is no file.
     if os.stat(name).st_size == 0 or not mmap:
         return name
-    with pa.memory_map(name, "r") as file:
+    with pa.memory_map(os.fsencode(name), "r") as file:
         buffer = file.read_buffer()
     return pa.record_batch([pa.Array.from_buffers(pa.uint8(), buffer.size, [None, buffer])], ["bytes"])
 
@@ -115,4 +116,5 @@ def _place(name: str) -> tuple[str, int] | None:
     found = _FOLDER.fullmatch(os.path.basename(os.path.dirname(os.path.abspath(name))))
     if found is None or int(found["partition"]) >= 1 << 31:
         return None
-    return found["topic"], int(found["partition"])
+    # Kafka's names are plain; another's need not even be text.
+    return os.fsencode(found["topic"]).decode(errors="replace"), int(found["partition"])

@@ -394,3 +394,19 @@ def test_a_progress_bar_for_people_only(write, terminal):
     assert (b"100%" in shown) == terminal
     assert b"%" not in done.stdout
     assert done.stdout == dump(path).stdout_bytes
+
+
+def test_names_that_are_no_text(tmp_path):
+    folder = tmp_path / os.fsdecode(b"t\xff-1")
+    folder.mkdir()
+    path = folder / "0.log"
+    path.write_bytes(encoded() + b"garbage, garbage, garbage")
+    for mmap in (True, False):
+        reader = read_segment(path, mmap=mmap)
+        assert reader.read_next_batch()["topic"][0].as_py() == "t\ufffd"
+        with pytest.raises(CorruptRecordError, match=r"t\ufffd-1/0\.log: position"):
+            reader.read_all()
+    for flags in ([], ["--json"]):
+        result = dump(*flags, path)
+        assert result.exit_code == 1
+        assert "t\ufffd-1/0.log: position" in result.stderr

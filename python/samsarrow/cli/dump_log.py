@@ -38,7 +38,7 @@ class SegmentFile:
         found = _NAME.fullmatch(path.name)
         if found is None:
             raise click.UsageError(
-                f"{path} is no file of a segment by its name: "
+                f"{click.format_filename(path)} is no file of a segment by its name: "
                 "those end in .log, .index, .timeindex, .txnindex or .checkpoint"
             )
         return cls(path, found["kind"], found["stem"], found["state"] or "")
@@ -47,6 +47,11 @@ class SegmentFile:
     def base_offset(self) -> int | None:
         """The offset in the name."""
         return int(self.stem) if self.kind != "checkpoint" and self.stem.isdecimal() else None
+
+    @property
+    def shown(self) -> str:
+        """The path as text, which names of files need not be."""
+        return click.format_filename(self.path)
 
     @property
     def start(self) -> str | None:
@@ -147,18 +152,18 @@ def _dump_index(file: SegmentFile, settings: Settings) -> int:
     base_offset = file.base_offset
     if base_offset is None:
         raise click.UsageError(
-            f"{file.path}: the entries of an index count from the offset in its name, which has none"
+            f"{file.shown}: the entries of an index count from the offset in its name, which has none"
         )
     log = file.sibling("log") if file.kind != "txnindex" else None
     if log is not None and not log.is_file():
-        raise click.ClickException(f"{file.path}: {log.name}, which it is an index of, is not beside it")
+        raise click.ClickException(f"{file.shown}: {log.name}, which it is an index of, is not beside it")
     data = file.path.read_bytes()
     _head(file, settings)
     entries, wrong = _core.check_index(data, file.kind, base_offset)
     if settings.sanity_only or wrong is not None:
         return _sanity(file, settings, wrong)
     if entries == 0:
-        _note(settings, f"{file.path} is empty.")
+        _note(settings, f"{file.shown} is empty.")
         return 0
     offsets = file.sibling("index")
     lookup = offsets.read_bytes() if file.kind == "timeindex" and offsets.is_file() else None
@@ -176,19 +181,19 @@ def _dump_index(file: SegmentFile, settings: Settings) -> int:
 
 def _sanity(file: SegmentFile, settings: Settings, wrong: str | None) -> int:
     if wrong is None:
-        _note(settings, f"{file.path} passed sanity check.")
+        _note(settings, f"{file.shown} passed sanity check.")
         return 0
     if settings.as_json:
         click.echo(json.dumps({"type": "problem", "position": 0, "offset": file.base_offset, "cause": wrong}))
-    click.echo(f"{file.path}: failed the sanity check: {wrong}", err=True)
+    click.echo(f"{file.shown}: failed the sanity check: {wrong}", err=True)
     return 1
 
 
 def _head(file: SegmentFile, settings: Settings) -> None:
     if settings.as_json:
-        click.echo(json.dumps({"type": "file", "file": str(file.path), "startOffset": file.base_offset}))
+        click.echo(json.dumps({"type": "file", "file": file.shown, "startOffset": file.base_offset}))
     else:
-        click.echo(f"Dumping {file.path}")
+        click.echo(f"Dumping {file.shown}")
 
 
 def _note(settings: Settings, text: str) -> None:
@@ -205,20 +210,20 @@ def _run(file: SegmentFile, dump: LogDump, settings: Settings) -> int:
     out.flush()
     problems, problem_count, gaps, gap_count, notes = dump.findings()
     for note in notes:
-        _note(settings, f"{note} of {file.path.name}")
+        _note(settings, f"{note} of {click.format_filename(file.path, shorten=True)}")
     for position, offset, cause in problems:
-        click.echo(f"{file.path}: position {position}, offset {offset}: {cause}", err=True)
+        click.echo(f"{file.shown}: position {position}, offset {offset}: {cause}", err=True)
     if problem_count > len(problems):
-        click.echo(f"{file.path}: and {problem_count - len(problems):,} problems more", err=True)
+        click.echo(f"{file.shown}: and {problem_count - len(problems):,} problems more", err=True)
     if settings.as_json:
         for offset, following in gaps:
             click.echo(json.dumps({"type": "gap", "offset": offset, "nextOffset": following}))
     elif gaps:
-        click.echo(f"Non-consecutive offsets in {file.path}", err=True)
+        click.echo(f"Non-consecutive offsets in {file.shown}", err=True)
         for offset, following in gaps:
             click.echo(f"  {offset} is followed by {following}", err=True)
     if gap_count > len(gaps):
-        click.echo(f"  and {gap_count - len(gaps):,} gaps more in {file.path}", err=True)
+        click.echo(f"  and {gap_count - len(gaps):,} gaps more in {file.shown}", err=True)
     return problem_count
 
 
@@ -229,5 +234,5 @@ def _progress(file: SegmentFile, dump: LogDump) -> Iterator[Callable[[], None]]:
         yield lambda: None
         return
     _, size = dump.progress()
-    with click.progressbar(length=size, label=file.path.name, file=sys.stderr) as bar:
+    with click.progressbar(length=size, label=click.format_filename(file.path, shorten=True), file=sys.stderr) as bar:
         yield lambda: bar.update(dump.progress()[0] - bar.pos)
