@@ -291,7 +291,13 @@ fn the_largest_offset_there_is_is_refused() {
         let data = message(magic, i64::MAX, 0, 7, None, Some(b"v"));
         let error = batches(Bytes::from(data)).next().unwrap().unwrap_err();
         assert!(matches!(error.kind, BatchErrorKind::Offsets { .. }), "{error}");
-        assert_eq!(all(&message(magic, i64::MAX - 1, 0, 7, None, None))[0].header.next_offset(), i64::MAX);
+        let before = message(magic, i64::MAX - 1, 0, 7, None, Some(b"v"));
+        let first = &all(&before)[0];
+        assert_eq!(first.header.next_offset(), i64::MAX);
+        // Nor does it slip through behind another message.
+        let both = [before.clone(), message(magic, i64::MAX, 0, 7, None, Some(b"v"))].concat();
+        let (set, end) = MessageSet::read_run(first, &both, usize::MAX, usize::MAX, true).unwrap();
+        assert_eq!((set.header.record_count, end), (1, before.len()));
     }
 }
 

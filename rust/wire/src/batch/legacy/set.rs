@@ -92,6 +92,7 @@ impl MessageSet {
             && let Ok(Some(next)) = Message::read(data, last.end)
             && (next.magic, next.attributes) == (first.magic, first.attributes)
             && next.offset > last.offset
+            && next.offset < i64::MAX
             && next.offset.checked_sub(first.offset).is_some_and(|reach| reach < i64::from(i32::MAX))
             && next.end - start <= max_bytes
             // A header has one append time.
