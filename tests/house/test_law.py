@@ -67,11 +67,11 @@ def test_rooms_reach_no_forbidden_crate(room: str) -> None:
     assert reachable(room) & FORBIDDEN[room] == set()
 
 
-def test_unsafe_lives_in_one_file() -> None:
-    """Only the capsule module may say `unsafe`, and tests' counting allocator; the workspace's lint holds the rest."""
+def test_unsafe_lives_in_few_places() -> None:
+    """The capsules, the views (ADR 14) and tests' counting allocator; the workspace's lint holds the rest."""
     permitting = [
         str(path.relative_to(ROOT))
         for path in sorted((ROOT / "rust").glob("*/src/**/*.rs"))
         if "allow(unsafe_code" in path.read_text()
     ]
-    assert permitting == ["rust/fuzz/src/memory.rs", "rust/py/src/arrow_ffi.rs"]
+    assert permitting == ["rust/arrow/src/layout/view.rs", "rust/fuzz/src/memory.rs", "rust/py/src/arrow_ffi.rs"]

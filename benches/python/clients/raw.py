@@ -1,8 +1,9 @@
-"""No client at all: one prepared Produce request, sent again and again on one connection. What the broker can take."""
+"""No client at all: what the broker can take of one prepared Produce request, and what it can give to Fetch."""
 
 import socket
 import struct
 import threading
+from collections.abc import Iterator
 
 import pyarrow as pa
 
@@ -11,6 +12,7 @@ from samsarrow import encode_batches
 # As many rows as fit into the broker's largest batch, 1 MiB.
 ROWS = 9_000
 PRODUCE, VERSION, ALL_REPLICAS = 0, 7, -1
+FETCH, FETCH_BYTES, RECEIVE = 1, 16 << 20, 1 << 20
 
 
 def produce(bootstrap: str, topic: str, table: pa.Table) -> int:
@@ -36,3 +38,46 @@ def produce(bootstrap: str, topic: str, table: pa.Table) -> int:
                     raise RuntimeError(f"the broker answered with error {error}")
         sender.join()
     return count * ROWS
+
+
+def consume(bootstrap: str, topic: str, count: int) -> Iterator[range]:
+    """The whole topic, 16 MiB a request: what the broker and the socket can give. Nothing is looked at."""
+    host, _, port = bootstrap.partition(":")
+    with socket.create_connection((host, int(port))) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        buffer = memoryview(bytearray(FETCH_BYTES + (1 << 20)))
+        offset = 0
+        while offset < count:
+            length = fetch(connection, topic, offset, buffer)
+            following = end_of_records(buffer[:length], len(topic))
+            yield range(following - offset)
+            offset = following
+
+
+def fetch(connection: socket.socket, topic: str, offset: int, buffer: memoryview) -> int:
+    """One Fetch v4 of partition 0; the length of the answer in `buffer`."""
+    name = topic.encode()
+    body = struct.pack(">hhihiiiibi", FETCH, 4, 1, -1, -1, 500, 1, FETCH_BYTES, 0, 1)
+    body += struct.pack(">h", len(name)) + name + struct.pack(">iiqi", 1, 0, offset, FETCH_BYTES)
+    connection.sendall(struct.pack(">i", len(body)) + body)
+    connection.recv_into(buffer, 4, socket.MSG_WAITALL)
+    (length,) = struct.unpack_from(">i", buffer)
+    read = 0
+    while read < length:
+        read += connection.recv_into(buffer[read:length], min(length - read, RECEIVE))
+    return int(length)
+
+
+def end_of_records(answer: memoryview, name: int) -> int:
+    """The offset after the last whole batch: found by the lengths alone."""
+    # Correlation id, throttle time, topics, name, partitions, partition, error, two watermarks, aborted, length.
+    at = 4 + 4 + 4 + 2 + name + 4 + 4 + 2 + 16 + 4 + 4
+    following = 0
+    while at + 61 <= len(answer):
+        offset, length = struct.unpack_from(">qi", answer, at)
+        if at + 12 + length > len(answer):
+            break
+        (delta,) = struct.unpack_from(">i", answer, at + 23)
+        following = offset + delta + 1
+        at += 12 + length
+    return following
