@@ -321,6 +321,13 @@ impl<C: ValueColumn> Walker<C> {
         let most = self.options.max_bytes.saturating_sub(self.bytes);
         let (mut rows, mut bytes) = (0, 0);
         for batch in batches(data.clone()).map_while(Result::ok) {
+            if batch.header.magic < 2 && !batch.header.is_wrapper() {
+                // Those behind it are likely to be of its kind and size; to look at each would cost too much.
+                let left = (data.len() - batch.position).min(most.saturating_sub(bytes));
+                rows += left / batch.bytes().len();
+                bytes += left;
+                break;
+            }
             let promised = usize::try_from(batch.header.record_count).unwrap_or(0);
             rows += promised.min(batch.bytes().len() / (2 * MIN_RECORD_LEN + 2));
             bytes += batch.bytes().len();
