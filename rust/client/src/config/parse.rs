@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(options.producer.linger, Duration::from_millis(5));
         assert_eq!(options.common.request_timeout, Duration::from_secs(30));
         assert_eq!(options.consumer.auto_offset_reset, OffsetReset::Latest);
-        assert_eq!(options.consumer.max_partition_fetch_bytes, 1 << 20);
+        assert_eq!(options.consumer.max_partition_fetch_bytes, 16 << 20);
     }
 
     #[test]

@@ -99,8 +99,8 @@ options! {
         "The longest that a broker waits for `fetch.min.bytes`.";
     "fetch.max.bytes" C Kind::Int(0, MAX), "52428800",
         "The most that one fetch answer should hold; a single larger batch still arrives (KIP-74).";
-    "max.partition.fetch.bytes" ["fetch.message.max.bytes"] C Kind::Int(1, MAX), "1048576",
-        "The most of one partition in a fetch answer; a single larger batch still arrives (KIP-74).";
+    "max.partition.fetch.bytes" ["fetch.message.max.bytes"] C Kind::Int(1, MAX), "16777216",
+        "The most of one partition in a fetch answer; a single larger batch still arrives (KIP-74). (The Java default is 1 MiB; answers are decoded as they arrive, so a large one takes no more memory at a time.)";
     "queued.max.bytes" C Kind::Int(1, i64::MAX), "67108864",
         "The most fetched bytes that wait for `poll`, over all partitions.";
     "max.poll.records" C Kind::Int(1, MAX), "65536",
