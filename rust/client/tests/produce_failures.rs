@@ -77,6 +77,24 @@ async fn faults_of_every_kind_leave_order_and_number_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_topic_whose_leader_is_not_ready_gets_every_record_in_order() {
+    let broker = broker(1, &[("t", 3)]).await;
+    let mut seen = 0;
+    broker.on_request(ApiKey::Produce, move |_| {
+        seen += 1;
+        (seen == 1).then(|| {
+            // Time for the next batches to be sent: they would find a leader that knows no sequence.
+            std::thread::sleep(Duration::from_millis(100));
+            Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER)
+        })
+    });
+    let producer = producer(&broker, BUSY);
+    send_all(&producer, 3, 500).await;
+    producer.close(PATIENCE).await.unwrap();
+    assert_exactly_once(&broker, 3, 500);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_stops_and_starts_loses_nothing() {
     let broker = Arc::new(broker(1, &[("t", 2)]).await);
     let producer = producer(&broker, BUSY);

@@ -3,6 +3,9 @@
 //! With idempotence each batch carries a producer identity and the sequence of its first record, and the broker takes a
 //! batch only if it follows the last one. So a batch that fails for now goes back in its place with its sequence, and
 //! while the oldest batch is a resend it travels alone: its answer then says for certain whether it was appended.
+//! A broker that knows nothing of an identity takes any sequence as the first one, so until a leader has taken a batch
+//! the oldest travels alone as well: were it refused for now (a new topic's leader that is not ready yet), the one behind
+//! it would be taken in its stead, and it could never be appended.
 //! When a batch fails for good, a gap is left in front of its successors. They first go out under their old sequences
 //! (the failed one may have been appended after all, its answer lost); if the broker then finds the gap, none of them
 //! was appended, and they are numbered anew under a new identity.
@@ -158,6 +161,8 @@ pub(crate) struct PartitionQueue {
     in_flight_node: i32,
     retry_at: Option<Instant>,
     identity: Option<Identity>,
+    /// The leader has taken a batch under `identity`, and holds the next ones against it.
+    established: bool,
     next_sequence: i32,
     /// Places of batches that failed for good although the broker may expect their sequences.
     gaps: Vec<u64>,
@@ -208,8 +213,8 @@ impl PartitionQueue {
         if !self.in_flight.is_empty() {
             let moved = self.leader != Some(self.in_flight_node);
             let full = rules.idempotent && self.in_flight.len() >= MAX_IDEMPOTENT_IN_FLIGHT;
-            let renumbering = rules.idempotent && self.identity.is_none();
-            if front.attempts > 0 || moved || full || renumbering {
+            let unknown = rules.idempotent && (self.identity.is_none() || !self.established);
+            if front.attempts > 0 || moved || full || unknown {
                 return Readiness::Blocked;
             }
         }
@@ -234,8 +239,10 @@ impl PartitionQueue {
         if rules.idempotent {
             if self.identity.is_none() {
                 self.identity = identity;
+                self.established = false;
                 self.next_sequence = 0;
             }
+            self.established &= self.in_flight_node == node;
             let current = self.identity?;
             if batch.numbered.is_none_or(|(identity, _)| identity != current) {
                 batch.numbered = Some((current, self.next_sequence));
@@ -267,6 +274,7 @@ impl PartitionQueue {
         let expired = self.landed(batch.order);
         let failure = match answer {
             Ok(appended) => {
+                self.established |= batch.numbered.map(|(identity, _)| identity) == self.identity;
                 self.gaps.retain(|gap| *gap > batch.order);
                 return Some(batch.settle(Ok(appended)));
             }
@@ -286,7 +294,9 @@ impl PartitionQueue {
                     self.requeue(batch, failure.error);
                     return None;
                 }
-                let explained = self.gaps.iter().any(|gap| *gap < batch.order);
+                // With its identity void already, it is another batch that told why.
+                let replaced = batch.numbered.map(|(identity, _)| identity) != self.identity;
+                let explained = replaced || self.gaps.iter().any(|gap| *gap < batch.order);
                 self.drop_identity(batch.numbered);
                 batch.numbered = None;
                 explained

@@ -42,6 +42,15 @@ impl Bench {
         Self { queue, rules: rules(), now: Instant::now() }
     }
 
+    /// Whose leader has taken a batch of ten already.
+    fn established() -> Self {
+        let mut bench = Self::new();
+        bench.push(10);
+        let batch = bench.take(FIRST);
+        assert!(bench.answer(batch, None).unwrap().outcome.is_ok());
+        bench
+    }
+
     fn push(&mut self, count: u32) {
         let batch = Batch {
             order: self.queue.place(),
@@ -91,22 +100,22 @@ fn sequences_wrap_after_the_largest() {
 
 #[test]
 fn numbers_count_records_and_at_most_five_are_in_flight() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::established();
     for _ in 0..7 {
         bench.push(10);
     }
     let taken: Vec<_> = (0..MAX_IDEMPOTENT_IN_FLIGHT).map(|_| bench.take(FIRST)).collect();
     let sequences: Vec<_> = taken.iter().map(|batch| batch.numbered.unwrap().1).collect();
-    assert_eq!(sequences, [0, 10, 20, 30, 40]);
+    assert_eq!(sequences, [10, 20, 30, 40, 50]);
     assert_eq!(bench.queue.readiness(bench.now, &bench.rules, true), Readiness::Blocked);
     let first = taken.into_iter().next().unwrap();
     assert!(bench.answer(first, None).unwrap().outcome.is_ok());
-    assert_eq!(bench.take(FIRST).numbered.unwrap().1, 50);
+    assert_eq!(bench.take(FIRST).numbered.unwrap().1, 60);
 }
 
 #[test]
 fn resends_go_in_order_alone_and_under_their_numbers() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::established();
     for _ in 0..3 {
         bench.push(10);
     }
@@ -116,7 +125,7 @@ fn resends_go_in_order_alone_and_under_their_numbers() {
     assert!(!bench.ready());
     assert!(bench.answer(b, Some(FailureKind::OutOfOrder)).is_none());
     assert!(bench.answer(c, Some(FailureKind::OutOfOrder)).is_none());
-    for sequence in [0, 10, 20] {
+    for sequence in [10, 20, 30] {
         let batch = bench.take(FIRST);
         assert_eq!(batch.numbered, Some((FIRST, sequence)));
         assert!(!bench.ready(), "a resend travels alone");
@@ -127,7 +136,7 @@ fn resends_go_in_order_alone_and_under_their_numbers() {
 
 #[test]
 fn a_gap_that_the_broker_finds_gives_the_successors_a_new_identity() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::established();
     bench.push(10);
     bench.push(10);
     bench.push(10);
@@ -136,7 +145,7 @@ fn a_gap_that_the_broker_finds_gives_the_successors_a_new_identity() {
     assert!(bench.answer(a, Some(FailureKind::Unknown)).unwrap().outcome.is_err());
     assert!(bench.answer(b, Some(FailureKind::Retriable)).is_none());
     let b = bench.take(FIRST);
-    assert_eq!(b.numbered, Some((FIRST, 10)), "b may have been appended: first under its old number");
+    assert_eq!(b.numbered, Some((FIRST, 20)), "b may have been appended: first under its old number");
     assert!(bench.answer(b, Some(FailureKind::OutOfOrder)).is_none());
     assert_eq!(bench.queue.spent.take(), Some(FIRST));
     assert!(bench.queue.wants_identity());
@@ -144,6 +153,48 @@ fn a_gap_that_the_broker_finds_gives_the_successors_a_new_identity() {
     assert_eq!(b.numbered, Some((SECOND, 0)));
     assert!(bench.answer(b, None).unwrap().outcome.is_ok());
     assert_eq!(bench.take(SECOND).numbered, Some((SECOND, 10)));
+}
+
+#[test]
+fn until_a_leader_has_taken_a_batch_the_oldest_travels_alone() {
+    let mut bench = Bench::new();
+    for _ in 0..3 {
+        bench.push(10);
+    }
+    let a = bench.take(FIRST);
+    // A broker that knows nothing of the identity would take b, and never a after it.
+    assert_eq!(bench.queue.readiness(bench.now, &bench.rules, true), Readiness::Blocked);
+    assert!(bench.answer(a, Some(FailureKind::Retriable)).is_none());
+    let a = bench.take(FIRST);
+    assert_eq!(a.numbered, Some((FIRST, 0)));
+    assert!(!bench.ready());
+    assert!(bench.answer(a, None).unwrap().outcome.is_ok());
+    let b = bench.take(FIRST);
+    assert!(bench.ready());
+    assert!(bench.answer(b, None).unwrap().outcome.is_ok());
+    // The next leader may know nothing either.
+    bench.push(10);
+    bench.queue.leader = Some(NODE + 1);
+    let c = bench.queue.take(NODE + 1, &bench.rules, Some(FIRST)).unwrap();
+    assert_eq!(c.numbered, Some((FIRST, 20)));
+    bench.push(10);
+    assert!(!bench.ready());
+}
+
+#[test]
+fn answers_for_a_void_identity_fail_nothing() {
+    let mut bench = Bench::established();
+    for _ in 0..3 {
+        bench.push(10);
+    }
+    let [a, b, c] = [bench.take(FIRST), bench.take(FIRST), bench.take(FIRST)];
+    assert!(bench.answer(a, Some(FailureKind::Unknown)).unwrap().outcome.is_err());
+    // b's answer tells of the gap, and b itself fails: c is not the one to blame.
+    bench.rules.retries = 0;
+    assert!(bench.answer(b, Some(FailureKind::OutOfOrder)).unwrap().outcome.is_err());
+    bench.rules.retries = 10;
+    assert!(bench.answer(c, Some(FailureKind::OutOfOrder)).is_none());
+    assert_eq!(bench.take(SECOND).numbered, Some((SECOND, 0)));
 }
 
 #[test]
