@@ -16,9 +16,17 @@ Result = dict[str, Any]
 results: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
 
 
-def run_client(name: str, verb: str, kafka: KafkaServer, topic: str) -> Result:
+def run_client(
+    name: str,
+    verb: str,
+    kafka: KafkaServer,
+    topic: str,
+    count: int = RECORDS,
+    kind: str = "100B",
+    codec: str = "none",
+) -> Result:
     """One client doing one thing once, in a fresh process."""
-    command = [sys.executable, "-m", "clients", name, verb, kafka.bootstrap_servers, topic, str(RECORDS)]
+    command = [sys.executable, "-m", "clients", name, verb, kafka.bootstrap_servers, topic, str(count), kind, codec]
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -46,16 +54,17 @@ def median(runs: list[Result]) -> Result:
 
 
 def table() -> list[str]:
-    """Medians of the runs, and each client's rate as a ratio of confluent-kafka's."""
+    """Medians of the runs, and each client's rate as a ratio of confluent-kafka's and of the raw loop's."""
     lines = []
-    for verb, clients in results.items():
+    for what, clients in results.items():
         medians = {name: median(runs) for name, runs in clients.items()}
-        base = medians.get("confluent")
-        title = f"{verb}: {RECORDS:,} records of 100 bytes, Apache Kafka on this machine, median of runs"
-        head = f"{'client':<12}{'records/s':>14}{'CPU us/record':>16}{'peak RSS MiB':>15}{'x confluent':>14}"
-        lines += ["", title, head]
-        for name, r in sorted(medians.items(), key=lambda item: float(item[1]["seconds"])):
-            ratio = f"{base['seconds'] / r['seconds']:.1f}" if base else "-"
-            cpu = r["cpu"] / r["rows"] * 1e6
-            lines.append(f"{name:<12}{r['rows'] / r['seconds']:>14,.0f}{cpu:>16.3f}{r['rss_mib']:>15,.0f}{ratio:>14}")
+        peers = {"x confluent": medians.get("confluent"), "x raw loop": medians.get("raw")}
+        head = f"{'client':<12}{'records/s':>14}{'CPU us/record':>16}{'peak RSS MiB':>15}"
+        lines += ["", f"{what}: Apache Kafka on this machine, median of runs"]
+        lines.append(head + "".join(f"{title:>14}" for title in peers))
+        for name, r in sorted(medians.items(), key=lambda item: -float(item[1]["rows"]) / float(item[1]["seconds"])):
+            rate, cpu = r["rows"] / r["seconds"], r["cpu"] / r["rows"] * 1e6
+            ratios = [f"{rate * p['seconds'] / p['rows']:.2f}" if p else "-" for p in peers.values()]
+            line = f"{name:<12}{rate:>14,.0f}{cpu:>16.3f}{r['rss_mib']:>15,.0f}"
+            lines.append(line + "".join(f"{ratio:>14}" for ratio in ratios))
     return lines

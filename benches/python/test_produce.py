@@ -32,7 +32,7 @@ def test_produce(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
     def once() -> None:
         result = run_client(client, "produce", kafka, topics[-1])
         assert result["rows"] == RECORDS
-        record("produce", client, result)
+        record("produce 100B", client, result)
 
     benchmark.pedantic(once, setup=fresh, rounds=ROUNDS[client])
     rows, crc = checksum(data.table(RECORDS).column("value").chunks)
@@ -48,6 +48,6 @@ def test_the_broker_itself(benchmark: Any, warm_kafka: KafkaServer) -> None:
         topics.append(create_topic(warm_kafka, f"produce-raw-{next(_numbers)}"))
 
     def once() -> None:
-        record("produce", "(raw loop)", run_client("raw", "produce", warm_kafka, topics[-1]))
+        record("produce 100B", "raw", run_client("raw", "produce", warm_kafka, topics[-1]))
 
     benchmark.pedantic(once, setup=fresh, rounds=3)

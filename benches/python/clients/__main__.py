@@ -1,35 +1,40 @@
 """Measures one client in this process: seconds, CPU seconds of user and system, peak resident memory."""
 
+import functools
 import importlib
 import json
 import resource
 import sys
 import time
+from pathlib import Path
 
 from . import data
 from .checksum import checksum
 
 
+def peak_rss_mib() -> float:
+    """Of this program alone: what getrusage tells begins with the process that started it."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
 def main() -> None:
-    name, verb, bootstrap, topic, count = sys.argv[1:6]
+    name, verb, bootstrap, topic, count, kind, codec = sys.argv[1:8]
     client = importlib.import_module(f"clients.{name}")
-    work = client.consume if verb != "produce" else client.produce
+    writes = verb in {"produce", "spread"}
+    work = functools.partial(getattr(client, verb), codec=codec) if writes else client.consume
     if verb == "check":
         rows, crc = checksum(work(bootstrap, topic, int(count)))
         print(json.dumps({"rows": rows, "crc": crc}))
         return
-    prepared = data.table(int(count)) if verb == "produce" else None
+    prepared = data.table(int(count), kind) if writes else None
     before = resource.getrusage(resource.RUSAGE_SELF)
     started = time.perf_counter()
-    rows = (
-        work(bootstrap, topic, prepared)
-        if verb == "produce"
-        else sum(len(a) for a in work(bootstrap, topic, int(count)))
-    )
+    rows = work(bootstrap, topic, prepared) if writes else sum(len(a) for a in work(bootstrap, topic, int(count)))
     seconds = time.perf_counter() - started
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(json.dumps({"rows": rows, "seconds": seconds, "cpu": cpu, "rss_mib": after.ru_maxrss / 1024}))
+    print(json.dumps({"rows": rows, "seconds": seconds, "cpu": cpu, "rss_mib": peak_rss_mib()}))
 
 
 main()

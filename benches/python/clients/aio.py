@@ -45,10 +45,14 @@ async def _partitions(consumer: AIOKafkaConsumer, topic: str) -> set[int]:
     return set(consumer.partitions_for_topic(topic) or ())
 
 
-def produce(bootstrap: str, topic: str, table: pa.Table) -> int:
+def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
     async def run() -> int:
         producer = AIOKafkaProducer(
-            bootstrap_servers=bootstrap, enable_idempotence=True, linger_ms=5, max_batch_size=1_000_000
+            bootstrap_servers=bootstrap,
+            enable_idempotence=True,
+            compression_type=None if codec == "none" else codec,
+            linger_ms=5,
+            max_batch_size=1_000_000,
         )
         await producer.start()
         sent = 0

@@ -31,10 +31,10 @@ def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
     consumer.close()
 
 
-def produce(bootstrap: str, topic: str, table: pa.Table) -> int:
+def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
     failures: list[object] = []
     options = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "queue.buffering.max.messages": 500_000}
-    producer = ck.Producer({**options, "linger.ms": 5, "batch.size": 1_000_000})
+    producer = ck.Producer({**options, "compression.type": codec, "linger.ms": 5, "batch.size": 1_000_000})
     for chunk in table.column("value").chunks:
         for value in chunk.to_pylist():
             while True:

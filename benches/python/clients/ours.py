@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 
 from samsarrow import Consumer, Producer
@@ -19,7 +20,18 @@ def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
             yield batch.column("value")
 
 
-def produce(bootstrap: str, topic: str, table: pa.Table) -> int:
-    with Producer(bootstrap_servers=bootstrap) as producer:
+def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
+    with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
         delivery = producer.send_batch(topic, table, value="value")
+        return sum(receipt.count for receipt in delivery.result(120))
+
+
+def spread(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
+    """The same records over all partitions, in batches of much the same size as in one."""
+    with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
+        partitions = len(producer.partitions_for(topic))
+        column = pa.array((np.arange(table.num_rows, dtype=np.int64) * partitions // table.num_rows).astype(np.int32))
+        delivery = producer.send_batch(
+            topic, table.append_column("partition", column), value="value", partition="partition"
+        )
         return sum(receipt.count for receipt in delivery.result(120))

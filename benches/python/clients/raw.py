@@ -15,8 +15,8 @@ PRODUCE, VERSION, ALL_REPLICAS = 0, 7, -1
 FETCH, FETCH_BYTES, RECEIVE = 1, 16 << 20, 1 << 20
 
 
-def produce(bootstrap: str, topic: str, table: pa.Table) -> int:
-    batch = encode_batches(table.slice(0, ROWS), value="value", batch_size=2 << 20)
+def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
+    batch = encode_batches(table.slice(0, ROWS), value="value", compression=codec, batch_size=2 << 20)
     count = table.num_rows // ROWS
     name = topic.encode()
     # Header with a null client id, then a null transactional id, acks and timeout.
