@@ -14,6 +14,7 @@ from samsarrow.segment import read_segment
 from samsarrow.types import (
     ConsumerRecord,
     NewTopic,
+    Node,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     PartitionReceipt,
@@ -30,6 +31,7 @@ __all__ = [
     "Delivery",
     "KafkaError",
     "NewTopic",
+    "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionReceipt",

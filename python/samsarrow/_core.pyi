@@ -5,6 +5,7 @@ from typing import Any, final
 
 import pyarrow as pa
 
+from samsarrow.exceptions import KafkaError
 from samsarrow.types import PartitionReceipt, RecordMetadata
 
 __all__ = [
@@ -106,6 +107,23 @@ class Admin:
     ) -> list[tuple[str, Exception | None]]: ...
     def delete_topics(self, names: list[str], timeout: float | None) -> list[tuple[str, Exception | None]]: ...
     def list_topics(self, timeout: float | None) -> list[tuple[str, bytes | list[int], int, bool]]: ...
+    def commit_offsets(
+        self,
+        group: str,
+        offsets: list[tuple[_Tp, _Committed]],
+        version: int | None,
+        retention: float | None,
+        timestamp: int | None,
+        timeout: float | None,
+    ) -> list[tuple[_Tp, KafkaError | None]]: ...
+    def fetch_offsets(
+        self,
+        groups: list[tuple[str, list[_Tp] | None]],
+        version: int | None,
+        require_stable: bool,
+        timeout: float | None,
+    ) -> list[tuple[str, list[tuple[_Tp, _Committed | None]], KafkaError | None]]: ...
+    def find_coordinator(self, group: str, timeout: float | None) -> tuple[int, str, int]: ...
     def close(self) -> None: ...
 
 @final

@@ -1,20 +1,34 @@
-"""Topics: create, delete, list."""
+"""Topics, and the offsets of groups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any
 from uuid import UUID
 
 from samsarrow import _core
 from samsarrow.config import merge
-from samsarrow.exceptions import ClosedError
-from samsarrow.types import NewTopic, Seconds, TopicListing, to_seconds
+from samsarrow.exceptions import ClosedError, KafkaError
+from samsarrow.types import (
+    NewTopic,
+    Node,
+    OffsetAndMetadata,
+    Seconds,
+    TopicListing,
+    TopicPartition,
+    to_committed,
+    to_milliseconds,
+    to_pair,
+    to_seconds,
+)
+
+GroupOffsets = dict[TopicPartition, OffsetAndMetadata | None]
 
 
 class Admin:
-    """Administers topics. No connection is made before the first call.
+    """Administers topics and the offsets of groups. No connection is made before the first call.
 
     Args:
         config: options with dotted names, `{"bootstrap.servers": "localhost:9092"}`.
@@ -90,6 +104,110 @@ class Admin:
             topic_id = UUID(bytes=bytes(raw))
             found[name] = TopicListing(name, topic_id if topic_id.int else None, partitions, internal)
         return found
+
+    def commit_offsets(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        *,
+        api_version: int | None = None,
+        retention: Seconds | None = None,
+        timestamp: int | datetime | None = None,
+        timeout: Seconds | None = None,
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Commits offsets for a group, from outside of it: the group must have no members.
+
+        Args:
+            group: whose offsets.
+            offsets: what to commit. Storage in ZooKeeper keeps offsets only, without metadata and leader epochs.
+            api_version: of the request: 0 stores in ZooKeeper, later ones in Kafka. By default the option
+                `api.version.offset_commit`, or the newest.
+            retention: how long the offsets are kept, in versions 2 to 4; else the broker decides.
+            timestamp: when the offsets count as committed, milliseconds since 1970 or a `datetime`, in version 1.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Returns:
+            For each partition None, or why its offset was not committed.
+
+        Raises:
+            KafkaError: the request failed as a whole: the group has members, the broker no longer speaks the version,
+                the coordinator cannot be reached.
+        """
+        plain = [(to_pair(tp), to_committed(o)) for tp, o in offsets.items()]
+        when = None if timestamp is None else to_milliseconds(timestamp)
+        done = self._open.commit_offsets(group, plain, api_version, to_seconds(retention), when, to_seconds(timeout))
+        return {TopicPartition(*tp): error for tp, error in done}
+
+    def fetch_offsets(
+        self,
+        group: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        api_version: int | None = None,
+        require_stable: bool = False,
+        timeout: Seconds | None = None,
+    ) -> GroupOffsets:
+        """What a group has committed.
+
+        Args:
+            group: whose offsets.
+            partitions: to ask for; by default all that the group has, which versions 0 and 1 cannot tell.
+            api_version: of the request: 0 reads from ZooKeeper, later ones from Kafka. By default the option
+                `api.version.offset_fetch`, or the newest.
+            require_stable: wait for open transactions that hold offsets, from version 7 on.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Returns:
+            For each partition its offset, None where nothing is committed.
+        """
+        asked = None if partitions is None else list(partitions)
+        found = self.fetch_offsets_many(
+            {group: asked}, api_version=api_version, require_stable=require_stable, timeout=timeout
+        )[group]
+        if isinstance(found, KafkaError):
+            raise found
+        return found
+
+    def fetch_offsets_many(
+        self,
+        groups: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None],
+        *,
+        api_version: int | None = None,
+        require_stable: bool = False,
+        timeout: Seconds | None = None,
+    ) -> dict[str, GroupOffsets | KafkaError]:
+        """What several groups have committed.
+
+        Groups with the same coordinator share one request where the broker takes that (version 8 and later).
+
+        Args:
+            groups: names, for all that each group has, or partitions by name; None are all.
+            api_version: as in `fetch_offsets`.
+            require_stable: as in `fetch_offsets`.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Returns:
+            For each group its offsets, or why they cannot be told.
+        """
+        if isinstance(groups, str):
+            raise TypeError("groups must be several names or a mapping, not one str")
+        wanted: Mapping[str, Iterable[TopicPartition] | None]
+        wanted = groups if isinstance(groups, Mapping) else dict.fromkeys(groups)
+        plain = [(group, None if tps is None else [to_pair(tp) for tp in tps]) for group, tps in wanted.items()]
+        found = self._open.fetch_offsets(plain, api_version, require_stable, to_seconds(timeout))
+        return {
+            group: error or {TopicPartition(*tp): None if at is None else OffsetAndMetadata(*at) for tp, at in offsets}
+            for group, offsets, error in found
+        }
+
+    def find_coordinator(self, group: str, *, timeout: Seconds | None = None) -> Node:
+        """The broker that coordinates a group.
+
+        Args:
+            group: any name; the group need not exist.
+            timeout: seconds, by default `default.api.timeout.ms`.
+        """
+        return Node(*self._open.find_coordinator(group, to_seconds(timeout)))
 
     def close(self) -> None:
         """Ends all connections. May be called again."""

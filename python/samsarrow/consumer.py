@@ -18,6 +18,7 @@ from samsarrow.types import (
     OffsetAndTimestamp,
     Seconds,
     TopicPartition,
+    to_committed,
     to_milliseconds,
     to_pair,
     to_seconds,
@@ -165,7 +166,7 @@ class Consumer:
         if what is None:
             self._open.commit(None, seconds)
         elif isinstance(what, Mapping):
-            self._open.commit([(to_pair(tp), _committed(offset)) for tp, offset in what.items()], seconds)
+            self._open.commit([(to_pair(tp), to_committed(offset)) for tp, offset in what.items()], seconds)
         else:
             self._open.commit_batch(what, seconds)
 
@@ -287,14 +288,6 @@ class Consumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _committed(offset: int | OffsetAndMetadata) -> tuple[int, str, int | None]:
-    if isinstance(offset, int):
-        return offset, "", None
-    if not isinstance(offset, tuple):
-        raise TypeError(f"expected an offset or OffsetAndMetadata, got {offset!r}")
-    return offset[0], offset[1], offset[2]
 
 
 def _before(batch: pa.RecordBatch, tp: TopicPartition, end: int) -> pa.RecordBatch:

@@ -66,6 +66,10 @@ class CorruptRecordError(KafkaError):
     name = "CORRUPT_RECORD"
 
 
+class OffsetStorageWarning(UserWarning):
+    """A client is told to commit offsets to one storage and to fetch them from the other."""
+
+
 class UnknownServerError(KafkaError):
     """The broker hit an error it did not expect; its log says more."""
 

@@ -138,6 +138,20 @@ class TopicListing(NamedTuple):
     internal: bool
 
 
+class Node(NamedTuple):
+    """A broker.
+
+    Attributes:
+        id: of the broker.
+        host: where clients reach it.
+        port: where clients reach it.
+    """
+
+    id: int
+    host: str
+    port: int
+
+
 def to_seconds(time: Seconds | None) -> float | None:
     """Seconds as a number."""
     return time.total_seconds() if isinstance(time, timedelta) else time
@@ -153,3 +167,12 @@ def to_pair(partition: TopicPartition) -> tuple[str, int]:
     if not isinstance(partition, tuple) or len(partition) != 2:
         raise TypeError(f"expected a TopicPartition, got {partition!r}")
     return partition[0], partition[1]
+
+
+def to_committed(offset: int | OffsetAndMetadata) -> tuple[int, str, int | None]:
+    """Offset, metadata and leader epoch, checked."""
+    if isinstance(offset, int):
+        return offset, "", None
+    if not isinstance(offset, tuple):
+        raise TypeError(f"expected an offset or OffsetAndMetadata, got {offset!r}")
+    return offset[0], offset[1], offset[2]

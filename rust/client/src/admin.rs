@@ -1,4 +1,10 @@
-//! Topics: create, delete, list.
+//! Topics: create, delete, list. Offsets of groups and the groups themselves are below.
+
+mod coordinators;
+mod offsets;
+
+pub use coordinators::Node;
+pub use offsets::{CommitSettings, FetchSettings, Fetched, PerGroup, PerPartition};
 
 use std::time::Duration;
 
@@ -44,7 +50,7 @@ pub struct TopicListing {
 /// What became of each topic, in the order of the request.
 pub type PerTopic = Vec<(String, Result<()>)>;
 
-/// Administers topics. Made without I/O.
+/// Administers topics, groups and their offsets. Made without I/O.
 #[derive(Debug, Clone)]
 pub struct Admin {
     cluster: Cluster,

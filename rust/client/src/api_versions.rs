@@ -39,11 +39,12 @@ impl ApiVersions {
         match chosen.get(api) {
             Some(version) if (low..=high).contains(version) => Ok(*version),
             Some(version) => Err(Error::UnsupportedVersion(format!(
-                "{api} v{version} was chosen by option api.version, but the broker at {} speaks v{min} to v{max} and this \
-                 client v{} to v{}",
+                "{api} v{version} was chosen, by the call or by option api.version, but the broker at {} speaks v{min} \
+                 to v{max} and this client v{} to v{}{}",
                 self.address,
                 R::MIN_VERSION,
-                R::MAX_VERSION
+                R::MAX_VERSION,
+                in_zookeeper(R::KEY, *version)
             ))),
             None => self.newest::<R>((min, max), newest.get(api).copied()),
         }
@@ -76,6 +77,15 @@ impl ApiVersions {
         // but has dropped the versions before 3 with all others of that age (KIP-896), as those of Fetch tell.
         let dropped = key == ApiKey::Produce && self.ranges.get(&ApiKey::Fetch.code()).is_some_and(|fetch| fetch.0 > 3);
         Some((if dropped { min.max(3) } else { min }, max))
+    }
+}
+
+/// What to know of a version that is of another storage than all others.
+fn in_zookeeper(key: ApiKey, version: i16) -> &'static str {
+    if version == 0 && matches!(key, ApiKey::OffsetCommit | ApiKey::OffsetFetch) {
+        " (v0 is for offsets in ZooKeeper, which Kafka 3.9 was the last to have)"
+    } else {
+        ""
     }
 }
 
@@ -124,7 +134,7 @@ mod tests {
         let none = BTreeMap::new();
         let error = speaks(8, 2, 9).choose::<OffsetCommitRequest>(&BTreeMap::from([("OffsetCommit", 0)]), &none);
         let text = error.unwrap_err().to_string();
-        assert!(text.contains("OffsetCommit v0") && text.contains("v2 to v9"), "{text}");
+        assert!(text.contains("OffsetCommit v0") && text.contains("v2 to v9") && text.contains("ZooKeeper"), "{text}");
         let text = speaks(1, 90, 99).choose::<FetchRequest>(&none, &none).unwrap_err().to_string();
         assert!(text.contains("v90 to v99") && text.contains("v0 to v18"), "{text}");
         assert!(speaks(1, 0, 9).choose::<HeartbeatRequest>(&none, &none).is_err());

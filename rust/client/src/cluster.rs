@@ -1,13 +1,13 @@
 //! Brokers, connections and metadata behind one handle.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::metadata::MetadataRequestTopic;
-use samsarrow_wire::messages::{MetadataRequest, Request};
+use samsarrow_wire::messages::{ApiKey, MetadataRequest, Request};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -26,6 +26,15 @@ pub enum Lane {
     Control,
     /// Fetch requests, which wait at the broker.
     Fetch,
+}
+
+/// The version of one API that a caller wants, whatever the options say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// This one or an error.
+    Exactly(i16),
+    /// No newer one, unless an option chose it.
+    AtMost(i16),
 }
 
 /// The way to one broker: a connection when there is one, a wait when there was none to be had.
@@ -113,6 +122,7 @@ impl Drop for Inner {
 pub struct Cluster {
     inner: Arc<Inner>,
     lane: Lane,
+    wanted: Option<(ApiKey, Wanted)>,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -134,13 +144,19 @@ impl Cluster {
             refresher_runs: AtomicBool::new(false),
             closed: watch::Sender::new(false),
         };
-        Ok(Cluster { inner: Arc::new(inner), lane: Lane::Control })
+        Ok(Cluster { inner: Arc::new(inner), lane: Lane::Control, wanted: None })
     }
 
     /// The same cluster over connections of its own.
     #[must_use]
     pub fn lane(&self, lane: Lane) -> Cluster {
-        Cluster { inner: Arc::clone(&self.inner), lane }
+        Cluster { lane, ..self.clone() }
+    }
+
+    /// The same cluster, asked for one API in a version of the caller's choice.
+    #[must_use]
+    pub fn wanting(&self, key: ApiKey, version: Wanted) -> Cluster {
+        Cluster { wanted: Some((key, version)), ..self.clone() }
     }
 
     /// Options of every client.
@@ -212,7 +228,13 @@ impl Cluster {
 
     fn choose<R: Request>(&self, connection: &Connection) -> Result<i16> {
         let options = &self.inner.options;
-        connection.versions().choose::<R>(&options.api_versions, &options.newest_api_versions)
+        let versions = connection.versions();
+        let only = |version| BTreeMap::from([(R::KEY.name(), version)]);
+        match self.wanted.filter(|(key, _)| *key == R::KEY) {
+            None => versions.choose::<R>(&options.api_versions, &options.newest_api_versions),
+            Some((_, Wanted::Exactly(version))) => versions.choose::<R>(&only(version), &BTreeMap::new()),
+            Some((_, Wanted::AtMost(version))) => versions.choose::<R>(&options.api_versions, &only(version)),
+        }
     }
 
     /// Sends a request that is never answered; returns once the socket has taken it.
@@ -471,7 +493,7 @@ async fn keep_fresh(cluster: Weak<Inner>, wanted: Arc<Notify>, max_age: Duration
             if *inner.closed.borrow() {
                 return;
             }
-            let cluster = Cluster { inner, lane: Lane::Control };
+            let cluster = Cluster { inner, lane: Lane::Control, wanted: None };
             let limit = cluster.inner.options.request_timeout;
             let refreshed = cluster.refresh(limit).await;
             let backoff = backoff.get_or_insert_with(|| cluster.backoff());

@@ -1,10 +1,12 @@
 //! Admin as Python calls it.
 
 use pyo3::prelude::*;
-use samsarrow_client::admin::{Admin as Core, NewTopic, PerTopic};
+use samsarrow_client::admin::{Admin as Core, CommitSettings, FetchSettings, NewTopic, PerTopic};
 use samsarrow_client::config::ClientKind;
+use samsarrow_client::types::OffsetAndMetadata;
 
 use crate::config;
+use crate::consumer::{Committed, Tp, tp, tuple};
 use crate::error::{to_py, to_py_value};
 use crate::runtime::{Owned, run, seconds};
 
@@ -14,6 +16,11 @@ type Topic = (String, i32, i16, Vec<(String, String)>);
 type Listing = (String, [u8; 16], usize, bool);
 /// Name and the exception, if it failed.
 type Outcomes = Vec<(String, Option<Py<PyAny>>)>;
+
+/// Partition and the exception, if it failed.
+type PartitionOutcomes = Vec<(Tp, Option<Py<PyAny>>)>;
+/// A group, what it has committed, the exception if it cannot be told.
+type GroupOffsets = (String, Vec<(Tp, Option<Committed>)>, Option<Py<PyAny>>);
 
 /// See `samsarrow.Admin`.
 #[pyclass(frozen, module = "samsarrow._core")]
@@ -57,6 +64,68 @@ impl Admin {
         let timeout = seconds(py, timeout, core.default_timeout())?;
         let topics = run(py, core.list_topics(timeout))?;
         Ok(topics.into_iter().map(|t| (t.name, t.topic_id.0, t.partitions, t.internal)).collect())
+    }
+
+    /// `retention` is in seconds, `timestamp` in milliseconds since 1970.
+    #[pyo3(signature = (group, offsets, version, retention, timestamp, timeout))]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of the Python method")]
+    fn commit_offsets(
+        &self,
+        py: Python<'_>,
+        group: &str,
+        offsets: Vec<(Tp, Committed)>,
+        version: Option<i16>,
+        retention: Option<f64>,
+        timestamp: Option<i64>,
+        timeout: Option<f64>,
+    ) -> PyResult<PartitionOutcomes> {
+        let core = self.core.get(py)?;
+        let timeout = seconds(py, timeout, core.default_timeout())?;
+        let retention = retention.map(|given| seconds(py, Some(given), timeout)).transpose()?;
+        let one = |(at, (offset, metadata, leader_epoch)): (Tp, Committed)| {
+            (tp(&at), OffsetAndMetadata { offset, metadata, leader_epoch })
+        };
+        let offsets: Vec<_> = offsets.into_iter().map(one).collect();
+        let settings = CommitSettings { version, retention, timestamp };
+        let done = run(py, core.commit_offsets(group, &offsets, &settings, timeout))?;
+        let one = |(tp, outcome): (_, Result<(), _>)| (tuple(&tp), outcome.err().map(|error| to_py_value(py, &error)));
+        Ok(done.into_iter().map(one).collect())
+    }
+
+    /// No partitions stand for all that the group has.
+    #[pyo3(signature = (groups, version, require_stable, timeout))]
+    fn fetch_offsets(
+        &self,
+        py: Python<'_>,
+        groups: Vec<(String, Option<Vec<Tp>>)>,
+        version: Option<i16>,
+        require_stable: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<GroupOffsets>> {
+        let core = self.core.get(py)?;
+        let timeout = seconds(py, timeout, core.default_timeout())?;
+        let one = |(group, tps): (String, Option<Vec<Tp>>)| (group, tps.map(|tps| tps.iter().map(tp).collect()));
+        let groups: Vec<_> = groups.into_iter().map(one).collect();
+        let settings = FetchSettings { version, require_stable };
+        let found = run(py, core.fetch_offsets(&groups, &settings, timeout))?;
+        let plain = |at: OffsetAndMetadata| (at.offset, at.metadata, at.leader_epoch);
+        let one = |(group, found)| match found {
+            Ok(found) => {
+                let found: samsarrow_client::admin::Fetched = found;
+                (group, found.into_iter().map(|(tp, at)| (tuple(&tp), at.map(plain))).collect(), None)
+            }
+            Err(error) => (group, Vec::new(), Some(to_py_value(py, &error))),
+        };
+        Ok(found.into_iter().map(one).collect())
+    }
+
+    /// Id, host and port.
+    #[pyo3(signature = (group, timeout))]
+    fn find_coordinator(&self, py: Python<'_>, group: &str, timeout: Option<f64>) -> PyResult<(i32, String, i32)> {
+        let core = self.core.get(py)?;
+        let timeout = seconds(py, timeout, core.default_timeout())?;
+        let node = run(py, core.find_coordinator(group, timeout))?;
+        Ok((node.id, node.host, node.port))
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

@@ -1,5 +1,7 @@
 //! Options as Python gives them.
 
+use std::ffi::CString;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 use samsarrow_client::config::{self, ClientKind, OptionValue, Options};
@@ -15,7 +17,19 @@ pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<
         let value = convert(&name, &value).map_err(|error| to_py(py, &error))?;
         given.push((name, value));
     }
-    Options::parse(kind, given).map_err(|error| to_py(py, &error))
+    let options = Options::parse(kind, given).map_err(|error| to_py(py, &error))?;
+    if kind != ClientKind::Producer
+        && let Some(text) = options.split_offset_storage()
+    {
+        warn(py, &text)?;
+    }
+    Ok(options)
+}
+
+/// Tells whoever made the client, who is one frame above our own class.
+fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
+    let category = py.import("samsarrow.exceptions")?.getattr("OffsetStorageWarning")?;
+    PyErr::warn(py, &category, &CString::new(text)?, 2)
 }
 
 fn convert(name: &str, value: &Bound<'_, PyAny>) -> Result<OptionValue, Error> {

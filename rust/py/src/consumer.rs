@@ -17,7 +17,7 @@ use crate::runtime::{Owned, run, runtime, seconds};
 /// Topic and partition, as a tuple.
 pub(crate) type Tp = (String, i32);
 /// Offset, metadata and leader epoch.
-type Committed = (i64, String, Option<i32>);
+pub(crate) type Committed = (i64, String, Option<i32>);
 
 pub(crate) fn tp(given: &Tp) -> TopicPartition {
     TopicPartition::new(given.0.as_str(), given.1)

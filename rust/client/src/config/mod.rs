@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use samsarrow_arrow::layout::Layout;
 use samsarrow_wire::compression::Codec;
+use samsarrow_wire::messages::ApiKey;
 
 pub use parse::OptionValue;
 pub use table::{Kind, OPTIONS, OptionSpec};
@@ -167,6 +168,25 @@ impl Options {
     /// Every option of this client and its value, given or default, in the order of the table; secrets are masked.
     pub fn effective(&self) -> &[(String, String)] {
         &self.effective
+    }
+
+    /// What is wrong where the versions that were chosen commit offsets to one storage and fetch them from the other.
+    pub fn split_offset_storage(&self) -> Option<String> {
+        let chosen = |key: ApiKey| self.common.api_versions.get(key.name()).copied();
+        let (commit, fetch) = (chosen(ApiKey::OffsetCommit), chosen(ApiKey::OffsetFetch));
+        let place = |version: Option<i16>| match version {
+            Some(0) => "v0, which is ZooKeeper".to_owned(),
+            Some(version) => format!("v{version}, which is Kafka"),
+            None => "the newest version, which is Kafka".to_owned(),
+        };
+        ((commit == Some(0)) != (fetch == Some(0))).then(|| {
+            format!(
+                "offsets are committed with {} and fetched with {}: what is committed would seem lost. Set options \
+                 api.version.offset_commit and api.version.offset_fetch both to 0 or both to later versions",
+                place(commit),
+                place(fetch)
+            )
+        })
     }
 }
 

@@ -40,7 +40,7 @@ async fn check_partitions<'a>(
 }
 
 /// Items by topic, in the order of the topics' names: the shape that requests want.
-fn by_topic<T>(items: impl IntoIterator<Item = (TopicPartition, T)>) -> BTreeMap<Arc<str>, Vec<(i32, T)>> {
+pub(crate) fn by_topic<T>(items: impl IntoIterator<Item = (TopicPartition, T)>) -> BTreeMap<Arc<str>, Vec<(i32, T)>> {
     let mut topics: BTreeMap<Arc<str>, Vec<(i32, T)>> = BTreeMap::new();
     for (tp, item) in items {
         topics.entry(tp.topic).or_default().push((tp.partition, item));

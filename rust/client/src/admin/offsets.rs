@@ -1,0 +1,389 @@
+//! Offsets of groups as an operator sets and reads them, in a version of choice: 0 is of the storage in ZooKeeper, 1 and
+//! up are of the storage in Kafka.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
+use samsarrow_wire::messages::offset_fetch::{
+    OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+};
+use samsarrow_wire::messages::{
+    ApiKey, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, Uuid,
+};
+use tokio::time::Instant;
+
+use super::Admin;
+use super::coordinators::{Said, left_out};
+use crate::cluster::{Cluster, Wanted};
+use crate::error::{Error, Result};
+use crate::group::coordinator::{Coordinator, Verdict};
+use crate::offsets::by_topic;
+use crate::types::{OffsetAndMetadata, TopicPartition};
+
+/// The last versions that name topics by name. An operator's tool means names, and needs no metadata for them.
+const LAST_BY_NAME: i16 = 9;
+/// The version with a timestamp of its own for each commit.
+const COMMIT_TIMESTAMP: i16 = 1;
+/// The versions that say how long an offset is kept (KIP-211 took that away).
+const RETENTION: std::ops::RangeInclusive<i16> = 2..=4;
+/// From this version on a request can ask for all that a group has.
+const FETCH_ALL: i16 = 2;
+/// From this version on a request can wait for open transactions (KIP-447).
+const FETCH_STABLE: i16 = 7;
+/// From this version on a request asks for many groups (KIP-709).
+const FETCH_GROUPS: i16 = 8;
+
+/// What became of each partition, in the order of the request.
+pub type PerPartition = Vec<(TopicPartition, Result<()>)>;
+/// What a group has committed, `None` where nothing.
+pub type Fetched = Vec<(TopicPartition, Option<OffsetAndMetadata>)>;
+/// What became of each group, in the order of the request.
+pub type PerGroup<T> = Vec<(String, Result<T>)>;
+
+/// How to commit.
+#[derive(Debug, Clone, Default)]
+pub struct CommitSettings {
+    /// The version of the request; without it what the options say, or the newest that names topics by name.
+    pub version: Option<i16>,
+    /// How long the offsets are kept; versions 2 to 4.
+    pub retention: Option<Duration>,
+    /// When they count as committed, in milliseconds since 1970; version 1.
+    pub timestamp: Option<i64>,
+}
+
+/// How to fetch.
+#[derive(Debug, Clone, Default)]
+pub struct FetchSettings {
+    /// The version of the request; without it what the options say, or the newest that names topics by name.
+    pub version: Option<i16>,
+    /// Wait for open transactions that hold offsets; from version 7 on.
+    pub require_stable: bool,
+}
+
+/// Names and ids of topics, for versions that know only ids.
+type Ids = HashMap<String, Uuid>;
+
+impl Admin {
+    /// Commits offsets for a group, from outside of it. Each partition has its own outcome, in the order of `offsets`.
+    ///
+    /// # Errors
+    /// What the coordinator says of the group as a whole; a version that the broker does not speak, or that cannot hold
+    /// what `settings` ask for; a timeout with its cause.
+    pub async fn commit_offsets(
+        &self,
+        group: &str,
+        offsets: &[(TopicPartition, OffsetAndMetadata)],
+        settings: &CommitSettings,
+        timeout: Duration,
+    ) -> Result<PerPartition> {
+        if let Some((tp, bad)) = offsets.iter().find(|(_, at)| at.offset < 0) {
+            let text = format!("cannot commit offset {} of {tp}: offsets start at 0", bad.offset);
+            return Err(Error::configuration(text));
+        }
+        if offsets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let deadline = Instant::now() + timeout;
+        let cluster = self.at_version(ApiKey::OffsetCommit, settings.version);
+        let ids = self.ids(ApiKey::OffsetCommit, settings.version, timeout).await?;
+        let known = |tp: &TopicPartition| ids.as_ref().is_none_or(|ids| ids.contains_key(&*tp.topic));
+        let sent: Vec<_> = offsets.iter().filter(|(tp, _)| known(tp)).cloned().collect();
+        let mut outcomes: HashMap<TopicPartition, Result<()>> = HashMap::new();
+        for (tp, _) in offsets.iter().filter(|(tp, _)| !known(tp)) {
+            let context = format!("OffsetCommit of {tp} for group {group}");
+            outcomes.insert(tp.clone(), Err(Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context)));
+        }
+        if !sent.is_empty() {
+            let names = ids.as_ref().map(names_of).unwrap_or_default();
+            let build = |version| commit_request(group, version, &sent, settings, ids.as_ref());
+            let judge = |_, response| read_committed(group, &sent, &names, response);
+            let left = deadline.saturating_duration_since(Instant::now());
+            outcomes.extend(Coordinator::new(cluster, group).call(left, build, judge).await?);
+        }
+        let taken = offsets.iter().filter_map(|(tp, _)| outcomes.remove_entry(tp));
+        Ok(taken.collect())
+    }
+
+    /// What groups have committed: of the partitions given, in their order, or of all that the group has. Groups share
+    /// requests where the broker takes that.
+    ///
+    /// # Errors
+    /// What is not about one group: a version that a broker does not speak or that cannot hold what is asked for.
+    pub async fn fetch_offsets(
+        &self,
+        groups: &[(String, Option<Vec<TopicPartition>>)],
+        settings: &FetchSettings,
+        timeout: Duration,
+    ) -> Result<PerGroup<Fetched>> {
+        let cluster = self.at_version(ApiKey::OffsetFetch, settings.version);
+        let ids = self.ids(ApiKey::OffsetFetch, settings.version, timeout).await?;
+        let names = ids.as_ref().map(names_of).unwrap_or_default();
+        let wanted: HashMap<&str, Option<&[TopicPartition]>> =
+            groups.iter().map(|(group, tps)| (group.as_str(), tps.as_deref())).collect();
+        let partitions = |group: &str| wanted.get(group).copied().flatten();
+        let build = |version: i16, some: &[String]| {
+            let asked = some.iter().map(|group| (group.as_str(), partitions(group)));
+            fetch_request(version, asked, settings.require_stable, ids.as_ref())
+        };
+        let read = |version, response, some: &[String]| read_fetched(version, response, some, &names);
+        let list: Vec<String> = groups.iter().map(|(group, _)| group.clone()).collect();
+        let found = self.at_coordinators(&cluster, &list, FETCH_GROUPS, timeout, build, read).await?;
+        let in_order = |(group, found): (String, Result<HashMap<TopicPartition, OffsetAndMetadata>>)| {
+            let tps = partitions(&group);
+            let found = found.map(|mut found| match tps {
+                Some(tps) => tps.iter().map(|tp| (tp.clone(), found.remove(tp))).collect(),
+                None => {
+                    let all: BTreeMap<_, _> = found.into_iter().collect();
+                    all.into_iter().map(|(tp, at)| (tp, Some(at))).collect()
+                }
+            });
+            (group, found)
+        };
+        Ok(found.into_iter().map(in_order).collect())
+    }
+
+    fn at_version(&self, key: ApiKey, version: Option<i16>) -> Cluster {
+        self.cluster.wanting(key, version.map_or(Wanted::AtMost(LAST_BY_NAME), Wanted::Exactly))
+    }
+
+    /// The ids of all topics, if the version that was chosen needs them.
+    async fn ids(&self, key: ApiKey, version: Option<i16>, timeout: Duration) -> Result<Option<Ids>> {
+        let chosen = version.or_else(|| self.cluster.options().api_versions.get(key.name()).copied());
+        if chosen.is_none_or(|version| version <= LAST_BY_NAME) {
+            return Ok(None);
+        }
+        let topics = self.list_topics(timeout).await?.into_iter();
+        Ok(Some(topics.filter(|topic| !topic.topic_id.is_zero()).map(|topic| (topic.name, topic.topic_id)).collect()))
+    }
+}
+
+fn names_of(ids: &Ids) -> HashMap<Uuid, String> {
+    ids.iter().map(|(name, id)| (*id, name.clone())).collect()
+}
+
+/// The topic of an answer: its name, or the one that belongs to its id.
+fn name_of(names: &HashMap<Uuid, String>, name: String, id: &Uuid) -> Result<String> {
+    if !name.is_empty() {
+        return Ok(name);
+    }
+    let known = names.get(id).cloned();
+    known.ok_or_else(|| {
+        Error::protocol("the coordinator", format!("the answer names topic id {id:?}, which is unknown"))
+    })
+}
+
+fn commit_request(
+    group: &str,
+    version: i16,
+    offsets: &[(TopicPartition, OffsetAndMetadata)],
+    settings: &CommitSettings,
+    ids: Option<&Ids>,
+) -> Result<OffsetCommitRequest> {
+    if settings.retention.is_some() && !RETENTION.contains(&version) {
+        return Err(Error::configuration(format!(
+            "a retention can be told in OffsetCommit v2 to v4 only, and v{version} is in use: choose version 4, or leave \
+             it to the broker's offsets.retention.minutes"
+        )));
+    }
+    if settings.timestamp.is_some() && version != COMMIT_TIMESTAMP {
+        return Err(Error::configuration(format!(
+            "a commit timestamp can be told in OffsetCommit v1 only, and v{version} is in use"
+        )));
+    }
+    let retention_time_ms = settings.retention.map_or(-1, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
+    let topics = by_topic(offsets.iter().cloned()).into_iter().map(|(topic, partitions)| {
+        let partitions = partitions.into_iter().map(|(partition_index, at)| OffsetCommitRequestPartition {
+            partition_index,
+            committed_offset: at.offset,
+            committed_leader_epoch: at.leader_epoch.unwrap_or(-1),
+            commit_timestamp: settings.timestamp.unwrap_or(-1),
+            committed_metadata: Some(at.metadata),
+            ..Default::default()
+        });
+        OffsetCommitRequestTopic {
+            topic_id: ids.and_then(|ids| ids.get(&*topic)).copied().unwrap_or(Uuid::ZERO),
+            name: topic.to_string(),
+            partitions: partitions.collect(),
+            ..Default::default()
+        }
+    });
+    Ok(OffsetCommitRequest {
+        group_id: group.to_owned(),
+        topics: topics.collect(),
+        retention_time_ms,
+        ..Default::default()
+    })
+}
+
+/// Errors that are about the group, though the answer puts them on each partition.
+fn of_the_group(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::GROUP_AUTHORIZATION_FAILED
+            | ErrorCode::INVALID_GROUP_ID
+            | ErrorCode::GROUP_ID_NOT_FOUND
+            | ErrorCode::UNKNOWN_MEMBER_ID
+            | ErrorCode::ILLEGAL_GENERATION
+            | ErrorCode::REBALANCE_IN_PROGRESS
+            | ErrorCode::FENCED_INSTANCE_ID
+            | ErrorCode::STALE_MEMBER_EPOCH
+            | ErrorCode::UNSUPPORTED_VERSION
+    )
+}
+
+type Committed = HashMap<TopicPartition, Result<()>>;
+
+fn read_committed(
+    group: &str,
+    sent: &[(TopicPartition, OffsetAndMetadata)],
+    names: &HashMap<Uuid, String>,
+    response: OffsetCommitResponse,
+) -> Result<Verdict<Committed>> {
+    let mut silent: HashSet<&TopicPartition> = sent.iter().map(|(tp, _)| tp).collect();
+    let mut outcomes = Committed::new();
+    for topic in response.topics {
+        let name = name_of(names, topic.name, &topic.topic_id)?;
+        for partition in topic.partitions {
+            let tp = TopicPartition::new(&*name, partition.partition_index);
+            silent.remove(&tp);
+            let Err(code) = ErrorCode::from_i16(partition.error_code).ok() else {
+                outcomes.insert(tp, Ok(()));
+                continue;
+            };
+            let context = format!("OffsetCommit of {tp} for group {group}");
+            match code {
+                ErrorCode::NOT_COORDINATOR
+                | ErrorCode::COORDINATOR_NOT_AVAILABLE
+                | ErrorCode::COORDINATOR_LOAD_IN_PROGRESS => return Verdict::of(code, &context),
+                // How a group says no to somebody outside while it has members.
+                ErrorCode::UNKNOWN_MEMBER_ID => {
+                    let context = format!("{context} (the group has members: only they may commit until they leave)");
+                    return Err(Error::server(code, context));
+                }
+                code if of_the_group(code) => return Err(Error::server(code, context)),
+                code => {
+                    outcomes.insert(tp, Err(Error::server(code, context)));
+                }
+            }
+        }
+    }
+    // Silence is no consent.
+    for tp in silent {
+        let reason = format!("the answer to OffsetCommit for group {group} leaves out {tp}");
+        outcomes.insert(tp.clone(), Err(Error::protocol("the coordinator", reason)));
+    }
+    Ok(Verdict::Done(outcomes))
+}
+
+fn fetch_request<'a>(
+    version: i16,
+    groups: impl Iterator<Item = (&'a str, Option<&'a [TopicPartition]>)>,
+    require_stable: bool,
+    ids: Option<&Ids>,
+) -> Result<OffsetFetchRequest> {
+    if require_stable && version < FETCH_STABLE {
+        return Err(Error::configuration(format!(
+            "require_stable needs OffsetFetch v{FETCH_STABLE} or later, and v{version} is in use"
+        )));
+    }
+    let mut request = OffsetFetchRequest { require_stable, ..Default::default() };
+    for (group, partitions) in groups {
+        if partitions.is_none() && version < FETCH_ALL {
+            return Err(Error::configuration(format!(
+                "OffsetFetch v{version} cannot ask for all that group {group} has: name the partitions"
+            )));
+        }
+        let topics = partitions.map(|tps| {
+            let topics = by_topic(tps.iter().map(|tp| (tp.clone(), ()))).into_iter();
+            topics.map(|(name, of)| (name, of.into_iter().map(|(partition, ())| partition).collect::<Vec<i32>>()))
+        });
+        if version < FETCH_GROUPS {
+            group.clone_into(&mut request.group_id);
+            request.topics = topics.map(|topics| {
+                let topic = |(name, partition_indexes): (std::sync::Arc<str>, _)| OffsetFetchRequestTopic {
+                    name: name.to_string(),
+                    partition_indexes,
+                    ..Default::default()
+                };
+                topics.map(topic).collect()
+            });
+            continue;
+        }
+        let topics = topics.map(|topics| {
+            let one = |(name, partition_indexes): (std::sync::Arc<str>, Vec<i32>)| {
+                // A topic without an id does not exist, so nothing is committed for it.
+                let topic_id = match ids {
+                    Some(ids) => *ids.get(&*name)?,
+                    None => Uuid::ZERO,
+                };
+                let name = name.to_string();
+                Some(OffsetFetchRequestTopics { name, topic_id, partition_indexes, ..Default::default() })
+            };
+            topics.filter_map(one).collect()
+        });
+        let group_id = group.to_owned();
+        request.groups.push(OffsetFetchRequestGroup { group_id, topics, ..Default::default() });
+    }
+    Ok(request)
+}
+
+type Found = HashMap<TopicPartition, OffsetAndMetadata>;
+
+/// One partition of an answer of either form: topic, partition, error, offset, metadata, leader epoch.
+type Told = (TopicPartition, i16, i64, Option<String>, i32);
+
+/// Both forms of the answer, for one group and for many, come to the same.
+fn read_fetched(
+    version: i16,
+    response: OffsetFetchResponse,
+    asked: &[String],
+    names: &HashMap<Uuid, String>,
+) -> Result<Vec<(String, Said<Found>)>> {
+    if let (0..FETCH_GROUPS, [group]) = (version, asked) {
+        let told = response.topics.into_iter().flat_map(|topic| {
+            let tp = move |partition| TopicPartition::new(&*topic.name, partition);
+            let told = move |p: samsarrow_wire::messages::offset_fetch::OffsetFetchResponsePartition| {
+                (tp(p.partition_index), p.error_code, p.committed_offset, p.metadata, p.committed_leader_epoch)
+            };
+            topic.partitions.into_iter().map(told)
+        });
+        return Ok(vec![(group.clone(), found(group, response.error_code, told))]);
+    }
+    let mut all = Vec::new();
+    for answer in response.groups {
+        let mut told: Vec<Told> = Vec::new();
+        for topic in answer.topics {
+            let name = name_of(names, topic.name, &topic.topic_id)?;
+            for p in topic.partitions {
+                let tp = TopicPartition::new(&*name, p.partition_index);
+                told.push((tp, p.error_code, p.committed_offset, p.metadata, p.committed_leader_epoch));
+            }
+        }
+        let said = found(&answer.group_id, answer.error_code, told.into_iter());
+        all.push((answer.group_id, said));
+    }
+    match asked.iter().find(|group| !all.iter().any(|(answered, _)| answered == *group)) {
+        Some(group) => Err(left_out("OffsetFetch", group)),
+        None => Ok(all),
+    }
+}
+
+fn found(group: &str, code: i16, told: impl Iterator<Item = Told>) -> Said<Found> {
+    ErrorCode::from_i16(code).ok().map_err(|code| (code, format!("OffsetFetch for group {group}")))?;
+    let mut found = Found::new();
+    for (tp, code, offset, metadata, epoch) in told {
+        // How version 0 says that ZooKeeper holds nothing for a partition.
+        if code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code() {
+            continue;
+        }
+        let context = || format!("OffsetFetch of {tp} for group {group}");
+        ErrorCode::from_i16(code).ok().map_err(|code| (code, context()))?;
+        if offset >= 0 {
+            let leader_epoch = Some(epoch).filter(|epoch| *epoch >= 0);
+            found.insert(tp, OffsetAndMetadata { offset, metadata: metadata.unwrap_or_default(), leader_epoch });
+        }
+    }
+    Ok(found)
+}
