@@ -1,2 +1,3 @@
 //! Consumer groups.
+pub mod assignor;
 pub mod coordinator;

@@ -130,6 +130,12 @@ formats! {
     CreateTopicsRequest,
     DeleteTopicsRequest,
     InitProducerIdRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    DeleteGroupsRequest,
+    OffsetDeleteRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupDescribeRequest,
 }
 
 #[cfg(test)]

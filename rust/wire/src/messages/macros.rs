@@ -175,6 +175,27 @@ macro_rules! messages {
             }
         }
 
+        impl $crate::messages::types::Wire for Option<$name> {
+            fn write(
+                &self,
+                cx: $crate::messages::types::Cx,
+                out: &mut bytes::BytesMut,
+            ) -> Result<(), $crate::messages::EncodeError> {
+                $crate::messages::types::write_optional(self.as_ref(), cx, out)
+            }
+
+            fn read(
+                cx: $crate::messages::types::Cx,
+                input: &mut $crate::messages::Reader,
+            ) -> Result<Self, $crate::messages::DecodeError> {
+                $crate::messages::types::read_optional(cx, input)
+            }
+
+            fn is_null(&self) -> bool {
+                self.is_none()
+            }
+        }
+
         #[cfg(any(test, feature = "json"))]
         #[allow(unused_variables, reason = "one body serves messages with and without tags")]
         impl $crate::messages::json::Json for $name {

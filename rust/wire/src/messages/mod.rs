@@ -11,8 +11,13 @@ mod json;
 pub(crate) mod types;
 
 pub mod api_versions;
+pub mod consumer_group_describe;
+pub mod consumer_group_heartbeat;
+pub mod consumer_protocol;
 pub mod create_topics;
+pub mod delete_groups;
 pub mod delete_topics;
+pub mod describe_groups;
 pub mod fetch;
 pub mod fetch_stream;
 pub mod find_coordinator;
@@ -20,9 +25,11 @@ pub mod heartbeat;
 pub mod init_producer_id;
 pub mod join_group;
 pub mod leave_group;
+pub mod list_groups;
 pub mod list_offsets;
 pub mod metadata;
 pub mod offset_commit;
+pub mod offset_delete;
 pub mod offset_fetch;
 pub mod produce;
 pub mod sync_group;
@@ -37,8 +44,13 @@ pub use json::{JsonError, JsonMessage};
 pub use types::{DecodeError, DecodeErrorKind, EncodeError, Reader, Uuid};
 
 pub use api_versions::{ApiVersionsRequest, ApiVersionsResponse};
+pub use consumer_group_describe::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse};
+pub use consumer_group_heartbeat::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
+pub use consumer_protocol::{ConsumerProtocolAssignment, ConsumerProtocolSubscription, StickyUserData};
 pub use create_topics::{CreateTopicsRequest, CreateTopicsResponse};
+pub use delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
 pub use delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
+pub use describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
 pub use fetch::{FetchRequest, FetchResponse};
 pub use fetch_stream::{FetchEvent, FetchParser};
 pub use find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
@@ -46,9 +58,11 @@ pub use heartbeat::{HeartbeatRequest, HeartbeatResponse};
 pub use init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 pub use join_group::{JoinGroupRequest, JoinGroupResponse};
 pub use leave_group::{LeaveGroupRequest, LeaveGroupResponse};
+pub use list_groups::{ListGroupsRequest, ListGroupsResponse};
 pub use list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
 pub use metadata::{MetadataRequest, MetadataResponse};
 pub use offset_commit::{OffsetCommitRequest, OffsetCommitResponse};
+pub use offset_delete::{OffsetDeleteRequest, OffsetDeleteResponse};
 pub use offset_fetch::{OffsetFetchRequest, OffsetFetchResponse};
 pub use produce::{ProduceRequest, ProduceResponse};
 pub use sync_group::{SyncGroupRequest, SyncGroupResponse};
@@ -69,7 +83,7 @@ pub trait Request: Message {
     const MIN_VERSION: i16;
     /// The highest version that is defined here.
     const MAX_VERSION: i16;
-    /// The first version with compact lengths and tagged fields (KIP-482).
+    /// The first version with compact lengths and tagged fields (KIP-482), 99 where there is none.
     const FLEXIBLE: i16;
     /// What a broker answers.
     type Response: Message;
@@ -119,10 +133,16 @@ api_keys! {
     Heartbeat = 12,
     LeaveGroup = 13,
     SyncGroup = 14,
+    DescribeGroups = 15,
+    ListGroups = 16,
     ApiVersions = 18,
     CreateTopics = 19,
     DeleteTopics = 20,
     InitProducerId = 22,
+    DeleteGroups = 42,
+    OffsetDelete = 47,
+    ConsumerGroupHeartbeat = 68,
+    ConsumerGroupDescribe = 69,
 }
 
 impl ApiKey {
@@ -153,6 +173,12 @@ impl ApiKey {
             ApiKey::CreateTopics => CreateTopicsRequest::FLEXIBLE,
             ApiKey::DeleteTopics => DeleteTopicsRequest::FLEXIBLE,
             ApiKey::ApiVersions => ApiVersionsRequest::FLEXIBLE,
+            ApiKey::DescribeGroups => DescribeGroupsRequest::FLEXIBLE,
+            ApiKey::ListGroups => ListGroupsRequest::FLEXIBLE,
+            ApiKey::DeleteGroups => DeleteGroupsRequest::FLEXIBLE,
+            ApiKey::OffsetDelete => OffsetDeleteRequest::FLEXIBLE,
+            ApiKey::ConsumerGroupHeartbeat => ConsumerGroupHeartbeatRequest::FLEXIBLE,
+            ApiKey::ConsumerGroupDescribe => ConsumerGroupDescribeRequest::FLEXIBLE,
         }
     }
 }

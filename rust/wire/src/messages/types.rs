@@ -371,6 +371,17 @@ impl<T: Wire> Wire for Option<Vec<T>> {
     }
 }
 
+/// A struct that may be null: a byte before it says whether it is there.
+pub(crate) fn write_optional<T: Wire>(value: Option<&T>, cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+    out.put_i8(if value.is_some() { 1 } else { -1 });
+    value.map_or(Ok(()), |value| value.write(cx, out))
+}
+
+/// The inverse of `write_optional`.
+pub(crate) fn read_optional<T: Wire>(cx: Cx, input: &mut Reader) -> Result<Option<T>, DecodeError> {
+    if i8::read(cx, input)? < 0 { Ok(None) } else { T::read(cx, input).map(Some) }
+}
+
 /// A type that can be null has a twin that cannot: the same on the wire, but null is an error.
 macro_rules! never_null {
     ($([$($generic:tt)*] $type:ty, |$value:ident, $cx:ident, $out:ident| $write:expr;)*) => {$(

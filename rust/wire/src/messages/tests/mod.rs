@@ -1,6 +1,7 @@
 //! Every message at every version: round trips, hostile bytes, other clients' bytes, another implementation.
 
 mod conformance;
+mod consumer_protocol;
 mod hostile;
 mod oracle;
 mod removed;
@@ -72,6 +73,12 @@ fn one(api: ApiKey, check: &mut impl Check) {
         ApiKey::CreateTopics => both::<CreateTopicsRequest>(check),
         ApiKey::DeleteTopics => both::<DeleteTopicsRequest>(check),
         ApiKey::InitProducerId => both::<InitProducerIdRequest>(check),
+        ApiKey::DescribeGroups => both::<DescribeGroupsRequest>(check),
+        ApiKey::ListGroups => both::<ListGroupsRequest>(check),
+        ApiKey::DeleteGroups => both::<DeleteGroupsRequest>(check),
+        ApiKey::OffsetDelete => both::<OffsetDeleteRequest>(check),
+        ApiKey::ConsumerGroupHeartbeat => both::<ConsumerGroupHeartbeatRequest>(check),
+        ApiKey::ConsumerGroupDescribe => both::<ConsumerGroupDescribeRequest>(check),
     }
 }
 

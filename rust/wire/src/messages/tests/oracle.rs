@@ -6,7 +6,7 @@ use kafka_protocol::protocol::{Decodable, Encodable, Message as TheirMessage};
 use super::*;
 
 /// Reads with their decoder, writes with their encoder: our bytes must come out. Returns the number of versions.
-fn agree<Ours: Tested, Theirs: TheirMessage + Decodable + Encodable + Debug>(
+pub(super) fn agree<Ours: Tested, Theirs: TheirMessage + Decodable + Encodable + Debug>(
     api: ApiKey,
     flexible: i16,
     max: i16,
@@ -63,4 +63,10 @@ oracle! {
     CreateTopicsRequest => CreateTopicsResponse,
     DeleteTopicsRequest => DeleteTopicsResponse,
     InitProducerIdRequest => InitProducerIdResponse,
+    DescribeGroupsRequest => DescribeGroupsResponse,
+    ListGroupsRequest => ListGroupsResponse,
+    DeleteGroupsRequest => DeleteGroupsResponse,
+    OffsetDeleteRequest => OffsetDeleteResponse,
+    ConsumerGroupHeartbeatRequest => ConsumerGroupHeartbeatResponse,
+    ConsumerGroupDescribeRequest => ConsumerGroupDescribeResponse,
 }

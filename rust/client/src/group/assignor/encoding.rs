@@ -1,0 +1,174 @@
+//! Subscriptions, assignments and the sticky assignors' user data as bytes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use samsarrow_wire::messages::consumer_protocol::TopicPartition as Wire;
+use samsarrow_wire::messages::{ConsumerProtocolAssignment, ConsumerProtocolSubscription, EncodeError, StickyUserData};
+
+use super::Subscription;
+use crate::error::{Error, Result};
+use crate::types::TopicPartition;
+
+impl Subscription {
+    /// What JoinGroup carries for this member. Java's order: topics by name, partitions by topic and number.
+    pub fn encode(&self) -> Bytes {
+        let mut topics: Vec<String> = self.topics.iter().filter(|topic| fits(topic)).cloned().collect();
+        topics.sort_unstable();
+        let message = ConsumerProtocolSubscription {
+            topics,
+            user_data: self.user_data.clone(),
+            owned_partitions: by_topic(&self.owned),
+            generation_id: self.generation.unwrap_or(-1),
+            rack_id: self.rack.clone().filter(|rack| fits(rack)),
+            ..ConsumerProtocolSubscription::default()
+        };
+        bytes(message.to_bytes())
+    }
+
+    /// Reads what another member sent; its instance id is not in there.
+    pub fn decode(bytes: Bytes) -> Result<Subscription> {
+        let message = ConsumerProtocolSubscription::from_bytes(bytes)
+            .map_err(|error| Error::corrupt(format!("the subscription of a member cannot be read: {error}")))?;
+        Ok(Subscription {
+            topics: message.topics,
+            user_data: message.user_data,
+            owned: flat(message.owned_partitions),
+            generation: Some(message.generation_id).filter(|generation| *generation >= 0),
+            rack: message.rack_id.filter(|rack| !rack.is_empty()),
+            instance_id: None,
+        })
+    }
+}
+
+/// What SyncGroup carries for a member.
+pub fn encode_assignment(partitions: &[TopicPartition], user_data: Option<Bytes>) -> Bytes {
+    let assigned_partitions = by_topic(partitions);
+    bytes(ConsumerProtocolAssignment { assigned_partitions, user_data, ..Default::default() }.to_bytes())
+}
+
+/// Partitions and user data that the leader sent; no bytes at all say that there is nothing to read.
+pub fn decode_assignment(bytes: Bytes) -> Result<(Vec<TopicPartition>, Option<Bytes>)> {
+    if bytes.is_empty() {
+        return Ok((Vec::new(), None));
+    }
+    let message = ConsumerProtocolAssignment::from_bytes(bytes)
+        .map_err(|error| Error::corrupt(format!("the assignment from the group's leader cannot be read: {error}")))?;
+    Ok((flat(message.assigned_partitions), message.user_data))
+}
+
+/// What "sticky" adds to a subscription, as members of eager rebalances own nothing when they join: the partitions
+/// that it had, and since which generation.
+pub(super) fn encode_previous(partitions: &[TopicPartition], generation: i32) -> Bytes {
+    bytes(StickyUserData { previous_assignment: by_topic(partitions), generation, ..Default::default() }.to_bytes())
+}
+
+/// The inverse, without a generation where the member tells none; `None` for what is nothing of the kind.
+#[cfg_attr(not(test), expect(dead_code, reason = "the sticky assignors will read it"))]
+pub(super) fn decode_previous(bytes: &Bytes) -> Option<(Vec<TopicPartition>, Option<i32>)> {
+    let data = StickyUserData::from_bytes(bytes).ok()?;
+    Some((flat(data.previous_assignment), Some(data.generation).filter(|generation| *generation >= 0)))
+}
+
+/// What "cooperative-sticky" adds, for leaders that do not know the generation in the subscription yet.
+pub(super) fn encode_generation(generation: i32) -> Bytes {
+    Bytes::copy_from_slice(&generation.to_be_bytes())
+}
+
+/// The inverse.
+#[cfg_attr(not(test), expect(dead_code, reason = "the sticky assignors will read it"))]
+pub(super) fn decode_generation(mut bytes: &[u8]) -> Option<i32> {
+    bytes.try_get_i32().ok()
+}
+
+/// Whether the wire can express a name; one that it cannot is no topic's and no rack's, and is left out.
+fn fits(name: &str) -> bool {
+    i16::try_from(name.len()).is_ok()
+}
+
+/// Partitions by topic, both in order.
+fn by_topic(partitions: &[TopicPartition]) -> Vec<Wire> {
+    let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+    for partition in partitions.iter().filter(|partition| fits(&partition.topic)) {
+        topics.entry(&partition.topic).or_default().push(partition.partition);
+    }
+    let wire = |(topic, mut partitions): (&str, Vec<i32>)| {
+        partitions.sort_unstable();
+        Wire { topic: topic.to_owned(), partitions, ..Wire::default() }
+    };
+    topics.into_iter().map(wire).collect()
+}
+
+fn flat(topics: Vec<Wire>) -> Vec<TopicPartition> {
+    let partitions = |topic: Wire| {
+        let name: Arc<str> = topic.topic.into();
+        topic.partitions.into_iter().map(move |partition| TopicPartition::new(Arc::clone(&name), partition))
+    };
+    topics.into_iter().flat_map(partitions).collect()
+}
+
+/// With names that fit, only more than two billion elements could fail.
+fn bytes(encoded: std::result::Result<Bytes, EncodeError>) -> Bytes {
+    encoded.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn partitions(list: &[(&str, i32)]) -> Vec<TopicPartition> {
+        list.iter().map(|(topic, partition)| TopicPartition::new(*topic, *partition)).collect()
+    }
+
+    #[test]
+    fn subscriptions_come_back() {
+        let whole = Subscription {
+            topics: vec!["a".into(), "b".into()],
+            user_data: Some(Bytes::from_static(b"u")),
+            owned: partitions(&[("a", 0), ("a", 3), ("b", 1)]),
+            generation: Some(4),
+            rack: Some("r".into()),
+            instance_id: None,
+        };
+        assert_eq!(Subscription::decode(whole.encode()), Ok(whole.clone()));
+        let least = Subscription::default();
+        assert_eq!(Subscription::decode(least.encode()), Ok(least));
+        // Beside the bytes, not among them.
+        let fixed = Subscription { instance_id: Some("i".into()), ..whole.clone() };
+        assert_eq!(Subscription::decode(fixed.encode()), Ok(whole));
+    }
+
+    #[test]
+    fn no_generation_and_no_rack_are_minus_one_and_empty_too() {
+        let odd = Subscription { generation: Some(-1), rack: Some(String::new()), ..Subscription::default() };
+        assert_eq!(Subscription::decode(odd.encode()), Ok(Subscription::default()));
+    }
+
+    #[test]
+    fn a_name_that_no_topic_can_have_is_left_out() {
+        let topics = vec!["a".into(), "x".repeat(40_000)];
+        let subscription = Subscription { topics, ..Subscription::default() };
+        assert_eq!(Subscription::decode(subscription.encode()).unwrap().topics, ["a"]);
+    }
+
+    #[test]
+    fn assignments_come_back_in_order_and_nothing_is_empty() {
+        let encoded = encode_assignment(&partitions(&[("b", 1), ("a", 2), ("b", 0)]), None);
+        assert_eq!(decode_assignment(encoded), Ok((partitions(&[("a", 2), ("b", 0), ("b", 1)]), None)));
+        assert_eq!(decode_assignment(Bytes::new()), Ok((Vec::new(), None)));
+        let error = decode_assignment(Bytes::from_static(b"\0\x01\0\0")).unwrap_err();
+        assert_eq!(error.name(), "CorruptRecordError");
+        assert!(error.to_string().contains("assignment"), "{error}");
+    }
+
+    #[test]
+    fn user_data_of_sticky_members_comes_back() {
+        let owned = partitions(&[("a", 2), ("b", 0)]);
+        assert_eq!(decode_previous(&encode_previous(&owned, 5)), Some((owned, Some(5))));
+        assert_eq!(decode_previous(&Bytes::from_static(b"\0\0\0\0")), Some((Vec::new(), None)));
+        assert_eq!(decode_previous(&Bytes::from_static(b"junk")), None);
+        assert_eq!(decode_generation(&encode_generation(5)), Some(5));
+        assert_eq!(decode_generation(b"abc"), None);
+    }
+}

@@ -1,0 +1,64 @@
+//! ConsumerGroupDescribe: epochs, members and assignments of groups whose coordinator assigns (KIP-848).
+//!
+//! 1 tells members of the classic protocol from the others (KIP-1099).
+
+use super::types::Uuid;
+
+request! {
+    ConsumerGroupDescribe = 69, versions 0..=1, flexible 0,
+    ConsumerGroupDescribeRequest => ConsumerGroupDescribeResponse
+}
+
+messages! {
+    /// What is asked.
+    struct ConsumerGroupDescribeRequest {
+        group_ids: Vec<String> => 0..;
+        include_authorized_operations: bool => 0..;
+    }
+
+    /// What is answered.
+    struct ConsumerGroupDescribeResponse {
+        throttle_time_ms: i32 => 0..;
+        groups: Vec<DescribedGroup> => 0..;
+    }
+
+    /// A group.
+    struct DescribedGroup {
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+        group_id: String => 0..;
+        group_state: String => 0..;
+        group_epoch: i32 => 0..;
+        assignment_epoch: i32 => 0..;
+        assignor_name: String => 0..;
+        members: Vec<Member> => 0..;
+        authorized_operations: i32 = -2147483648 => 0..;
+    }
+
+    /// A member; its type is 0 for a classic one, 1 for one of the new protocol, −1 where that is not known.
+    struct Member {
+        member_id: String => 0..;
+        instance_id: Option<String> => 0..;
+        rack_id: Option<String> => 0..;
+        member_epoch: i32 => 0..;
+        client_id: String => 0..;
+        client_host: String => 0..;
+        subscribed_topic_names: Vec<String> => 0..;
+        subscribed_topic_regex: Option<String> => 0..;
+        assignment: Assignment => 0..;
+        target_assignment: Assignment => 0..;
+        member_type: i8 = -1 => 1.., [ignorable];
+    }
+
+    /// The partitions of a member.
+    struct Assignment {
+        topic_partitions: Vec<TopicPartitions> => 0..;
+    }
+
+    /// Partitions of a topic.
+    struct TopicPartitions {
+        topic_id: Uuid => 0..;
+        topic_name: String => 0..;
+        partitions: Vec<i32> => 0..;
+    }
+}

@@ -1,0 +1,28 @@
+//! ListGroups: the groups that a broker coordinates.
+//!
+//! 4 has states, and a filter by them (KIP-518); 5 types, and a filter by them (KIP-848).
+
+request! { ListGroups = 16, versions 0..=5, flexible 3, ListGroupsRequest => ListGroupsResponse }
+
+messages! {
+    /// What is asked; empty filters let everything through.
+    struct ListGroupsRequest {
+        states_filter: Vec<String> => 4..;
+        types_filter: Vec<String> => 5..;
+    }
+
+    /// What is answered.
+    struct ListGroupsResponse {
+        throttle_time_ms: i32 => 1.., [ignorable];
+        error_code: i16 => 0..;
+        groups: Vec<ListedGroup> => 0..;
+    }
+
+    /// A group.
+    struct ListedGroup {
+        group_id: String => 0..;
+        protocol_type: String => 0..;
+        group_state: String => 4.., [ignorable];
+        group_type: String => 5.., [ignorable];
+    }
+}

@@ -1,0 +1,41 @@
+//! OffsetDelete: committed offsets of single partitions are deleted (KIP-496).
+
+request! { OffsetDelete = 47, versions 0..=0, flexible 99, OffsetDeleteRequest => OffsetDeleteResponse }
+
+messages! {
+    /// What is asked.
+    struct OffsetDeleteRequest {
+        group_id: String => 0..;
+        topics: Vec<OffsetDeleteRequestTopic> => 0..;
+    }
+
+    /// A topic with offsets to delete.
+    struct OffsetDeleteRequestTopic {
+        name: String => 0..;
+        partitions: Vec<OffsetDeleteRequestPartition> => 0..;
+    }
+
+    /// A partition whose offset is to be deleted.
+    struct OffsetDeleteRequestPartition {
+        partition_index: i32 => 0..;
+    }
+
+    /// What is answered.
+    struct OffsetDeleteResponse {
+        error_code: i16 => 0..;
+        throttle_time_ms: i32 => 0.., [ignorable];
+        topics: Vec<OffsetDeleteResponseTopic> => 0..;
+    }
+
+    /// A topic.
+    struct OffsetDeleteResponseTopic {
+        name: String => 0..;
+        partitions: Vec<OffsetDeleteResponsePartition> => 0..;
+    }
+
+    /// What became of one offset.
+    struct OffsetDeleteResponsePartition {
+        partition_index: i32 => 0..;
+        error_code: i16 => 0..;
+    }
+}
