@@ -1,0 +1,128 @@
+"""Offsets in a file."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
+
+from samsarrow.offsets.store import Found, Offsets, OffsetStoreError, StoreLockedError, normal, only
+from samsarrow.types import OffsetAndMetadata, TopicPartition
+
+_FORMAT = 1
+
+
+class FileOffsetStore:
+    """Offsets in a JSON file, which is replaced as a whole: after a crash or a power cut it is the old or the new one.
+
+    One store writes at a time: it holds a lock on `PATH.lock` until it is closed or its process ends. Reading needs no
+    lock.
+
+    Args:
+        path: of the file; made by the first `store`. Its folder must exist.
+        read_only: take no lock, store nothing.
+
+    Raises:
+        StoreLockedError: another store writes to the file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
+        self.path = Path(path)
+        self._mutex = threading.Lock()
+        self._lock: IO[str] | None = None if read_only else self._take_lock()
+
+    def _take_lock(self) -> IO[str]:
+        name = f"{self.path}.lock"
+        # Never truncated before the lock is ours, and never removed: a second file of that name would be a second lock.
+        lock = open(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+")  # noqa: SIM115
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = lock.read().strip() or "unknown"
+            lock.close()
+            raise StoreLockedError(f"{self.path}: process {holder} writes to it and holds {name}") from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+        return lock
+
+    def load(self, partitions: Iterable[TopicPartition] | None = None) -> Found:
+        """What is stored.
+
+        Args:
+            partitions: to ask for; by default all that are stored.
+
+        Raises:
+            OffsetStoreError: the file holds something else.
+        """
+        return only(self._read(), partitions)
+
+    def _read(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        try:
+            text = self.path.read_text("utf-8")
+        except FileNotFoundError:
+            return {}
+        try:
+            whole = json.loads(text)
+            if whole["format"] != _FORMAT:
+                raise ValueError(f"format {whole['format']!r} is not {_FORMAT}")
+            return {
+                TopicPartition(topic, int(partition)): _offset(at)
+                for topic, its in whole["offsets"].items()
+                for partition, at in its.items()
+            }
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            text = f"{self.path} is no file of offsets ({error!r}): restore it or move it away"
+            raise OffsetStoreError(text) from error
+
+    def store(self, offsets: Offsets) -> None:
+        """Stores offsets; when it returns they are on the disk.
+
+        Args:
+            offsets: by partition; those of other partitions stay.
+
+        Raises:
+            OffsetStoreError: the store is read-only or closed, or the file holds something else.
+        """
+        new = normal(offsets)
+        with self._mutex:
+            if self._lock is None:
+                raise OffsetStoreError(f"{self.path}: this store is read-only or closed")
+            self._replace(self._read() | new)
+
+    def _replace(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        tree: dict[str, dict[str, Any]] = {}
+        for (topic, partition), at in sorted(offsets.items()):
+            tree.setdefault(topic, {})[str(partition)] = at._asdict()
+        text = json.dumps({"format": _FORMAT, "offsets": tree}, indent=1, ensure_ascii=False)
+        # The lock keeps others from this name; what a crash left of it is overwritten.
+        draft = self.path.with_name(f"{self.path.name}.new")
+        with draft.open("w", encoding="utf-8") as out:
+            out.write(text + "\n")
+            out.flush()
+            os.fsync(out.fileno())
+        draft.replace(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def close(self) -> None:
+        """Gives the lock back. May be called again."""
+        with self._mutex:
+            lock, self._lock = self._lock, None
+            if lock is not None:
+                lock.close()
+
+
+def _offset(at: Any) -> OffsetAndMetadata:
+    offset, metadata, epoch = at["offset"], at.get("metadata", ""), at.get("leader_epoch")
+    good = isinstance(offset, int) and offset >= 0 and isinstance(metadata, str)
+    if not good or not (epoch is None or isinstance(epoch, int)):
+        raise ValueError(f"{at!r} is no offset")
+    return OffsetAndMetadata(offset, metadata, epoch)

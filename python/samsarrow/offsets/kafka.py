@@ -1,0 +1,147 @@
+"""Offsets where Kafka keeps them: in Kafka itself, or in the ZooKeeper of brokers before 4.0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeVar
+
+from samsarrow.admin import Admin
+from samsarrow.exceptions import ConfigurationError
+from samsarrow.offsets.store import Found, Offsets, normal
+from samsarrow.types import OffsetAndMetadata, Seconds, TopicPartition
+
+T = TypeVar("T")
+BATCH = 1000
+"""Partitions in one request."""
+
+
+def batches(items: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
+    """Items in lists of at most `size`."""
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some
+
+
+class _BrokerStore:
+    """What both have in common: a group, asked about through an `Admin`."""
+
+    # Of OffsetCommit and OffsetFetch; None is the newest.
+    _version: int | None = None
+
+    def __init__(
+        self,
+        group: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        admin: Admin | None = None,
+        timeout: Seconds | None = None,
+        **options: Any,
+    ) -> None:
+        if admin is not None and (config or options):
+            raise ConfigurationError("an admin client brings its own options: give one or the other")
+        self.group = group
+        self._own = admin is None
+        self._admin = admin if admin is not None else Admin(config, **self._options(config, options))
+        self._timeout = timeout
+
+    def _options(self, config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Options of the admin client; a version that is chosen there must not lead to the other storage."""
+        for name, value in [*(config or {}).items(), *options.items()]:
+            if str(name).replace("_", ".") in ("api.version.offset.commit", "api.version.offset.fetch") and (
+                self._version == 0 or str(value).strip() == "0"
+            ):
+                text = f"option {name}={value} has no place here: the version follows from {type(self).__name__}"
+                raise ConfigurationError(text)
+        return options
+
+    def store(self, offsets: Offsets) -> None:
+        """Commits offsets, a thousand partitions a request.
+
+        Args:
+            offsets: by partition.
+
+        Raises:
+            KafkaError: what was said of the first partition that failed, with notes about the others; the group has
+                members; the broker no longer speaks the version.
+        """
+        failures = []
+        for some in batches(normal(offsets).items()):
+            done = self._admin.commit_offsets(self.group, dict(some), api_version=self._version, timeout=self._timeout)
+            failures += [error for error in done.values() if error is not None]
+        if failures:
+            for other in failures[1:11]:
+                failures[0].add_note(f"and {other}")
+            if len(failures) > 11:
+                failures[0].add_note(f"and {len(failures) - 11} more")
+            raise failures[0]
+
+    def close(self) -> None:
+        """Closes the admin client, if the store made it. May be called again."""
+        if self._own:
+            self._admin.close()
+
+    def _load(self, partitions: Iterable[TopicPartition]) -> Found:
+        found: Found = {}
+        for some in batches(partitions):
+            found |= self._admin.fetch_offsets(self.group, some, api_version=self._version, timeout=self._timeout)
+        return found
+
+
+class KafkaOffsetStore(_BrokerStore):
+    """Offsets of a group in Kafka.
+
+    Args:
+        group: whose offsets.
+        config: options with dotted names, as of `Admin`.
+        admin: a client to share, instead of options; it stays open.
+        timeout: seconds for each call, by default `default.api.timeout.ms`.
+        **options: the same as keywords.
+    """
+
+    def load(self, partitions: Iterable[TopicPartition] | None = None) -> Found:
+        """What the group has committed.
+
+        Args:
+            partitions: to ask for; by default all that the group has.
+        """
+        if partitions is None:
+            return self._admin.fetch_offsets(self.group, timeout=self._timeout)
+        return self._load(partitions)
+
+
+class ZooKeeperOffsetStore(_BrokerStore):
+    """Offsets of a group in ZooKeeper, read and written through a broker before Kafka 4.0 (version 0 of the requests).
+
+    ZooKeeper keeps offsets alone: metadata and leader epochs are lost there.
+
+    Args:
+        group: whose offsets.
+        config: options with dotted names, as of `Admin`.
+        admin: a client to share, instead of options; it stays open.
+        timeout: seconds for each call, by default `default.api.timeout.ms`.
+        **options: the same as keywords.
+    """
+
+    _version = 0
+
+    def load(self, partitions: Iterable[TopicPartition] | None = None) -> Found:
+        """What is stored.
+
+        Args:
+            partitions: to ask for; by default every partition of every topic is asked about, for a broker does not
+                tell what ZooKeeper has.
+        """
+        if partitions is not None:
+            return self._load(partitions)
+        topics = self._admin.list_topics(timeout=self._timeout)
+        everything = (TopicPartition(name, p) for name, topic in topics.items() for p in range(topic.partitions))
+        return {tp: at for tp, at in self._load(everything).items() if at is not None}
+
+    def store(self, offsets: Offsets) -> None:
+        """Stores offsets, a thousand partitions a request, without their metadata and leader epochs.
+
+        Args:
+            offsets: by partition.
+        """
+        super().store({tp: OffsetAndMetadata(at.offset) for tp, at in normal(offsets).items()})
