@@ -11,7 +11,9 @@ from samsarrow import _core
 class Broker:
     """A Kafka broker in memory: it speaks the wire protocol on loopback, so any Kafka client can use it.
 
-    It serves topics, records, offsets and idempotent producers; group membership and transactions it does not have.
+    It serves topics, records, idempotent producers, offsets and consumer groups of the classic protocol; transactions
+    it does not have. An empty group does not wait for more members before its first rebalance, as Kafka does for
+    3 seconds.
 
     Args:
         brokers: how many virtual brokers, each on a port of its own; they lead the partitions in turn.

@@ -9,6 +9,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 use tokio::net::TcpSocket;
 use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 
 use crate::fault::{Fault, RequestInfo};
 use crate::node::{Running, bind};
@@ -31,6 +32,8 @@ enum Slot {
 pub struct Broker {
     state: Arc<State>,
     nodes: Vec<(SocketAddr, Mutex<Slot>)>,
+    /// The clock of groups; it ends with the broker.
+    clock: Mutex<JoinSet<()>>,
 }
 
 fn invalid(why: impl Into<String>) -> io::Error {
@@ -56,7 +59,10 @@ impl Broker {
         for ((id, socket), address) in (0..).zip(sockets).zip(addresses) {
             nodes.push((address, Mutex::new(Slot::Up(Running::start(id, socket, state.clone())?))));
         }
-        Ok(Broker { state, nodes })
+        let mut clock = JoinSet::new();
+        let timed = state.clone();
+        clock.spawn(async move { timed.run_group_clock().await });
+        Ok(Broker { state, nodes, clock: Mutex::new(clock) })
     }
 
     /// `host:port` of every node, comma separated, as `bootstrap.servers` takes it.
@@ -153,9 +159,27 @@ impl Broker {
         Some(committed.offset)
     }
 
-    /// The node that keeps a group's offsets.
+    /// The state of a group by Kafka's name, `Stable` for one; `None` where there is no such group.
+    pub fn group_state(&self, group: &str) -> Option<&'static str> {
+        lock(&self.state.groups).state(group)
+    }
+
+    /// The node that coordinates a group and keeps its offsets.
     pub fn coordinator(&self, group: &str) -> Option<i32> {
         self.state.coordinator(group).map(|(id, _)| id)
+    }
+
+    /// Makes `node` the coordinator of a group, now and whenever it is up. The group's members are sent there; what a
+    /// rebalance had not finished they do again, as after a coordinator's end.
+    pub fn move_coordinator(&self, group: &str, node: i32) -> io::Result<()> {
+        if self.state.node(node).is_none() {
+            return Err(invalid(format!("there is no node {node}")));
+        }
+        if !self.state.is_up(node) {
+            return Err(invalid(format!("node {node} is stopped: it cannot coordinate group '{group}'")));
+        }
+        self.state.move_coordinator(group, node);
+        Ok(())
     }
 
     /// Asks `hook` about each request of this API on every node; the first hook that names a fault has its way.
@@ -186,6 +210,7 @@ impl Broker {
                 running.stop().await;
             }
         }
+        self.clock.lock().await.shutdown().await;
     }
 
     fn slot(&self, node: i32) -> io::Result<&(SocketAddr, Mutex<Slot>)> {

@@ -1,5 +1,32 @@
 //! What a broker is started with.
 
+use std::time::Duration;
+
+/// How a broker treats consumer groups; the names are Kafka's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupOptions {
+    /// How long the first rebalance of an empty group waits for more members, as `group.initial.rebalance.delay.ms`;
+    /// none by default, which tests are glad of.
+    pub initial_rebalance_delay: Duration,
+    /// The shortest session timeout that a member may ask for, as `group.min.session.timeout.ms`.
+    pub min_session_timeout: Duration,
+    /// The longest session timeout that a member may ask for, as `group.max.session.timeout.ms`.
+    pub max_session_timeout: Duration,
+    /// How long a group without members keeps its offsets, as `offsets.retention.minutes`.
+    pub offsets_retention: Duration,
+}
+
+impl Default for GroupOptions {
+    fn default() -> Self {
+        GroupOptions {
+            initial_rebalance_delay: Duration::ZERO,
+            min_session_timeout: Duration::from_secs(6),
+            max_session_timeout: Duration::from_secs(30 * 60),
+            offsets_retention: Duration::from_secs(7 * 24 * 60 * 60),
+        }
+    }
+}
+
 /// How an embedded broker is started; `..Default::default()` fills the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokerOptions {
@@ -21,6 +48,8 @@ pub struct BrokerOptions {
     pub offset_metadata_max_bytes: usize,
     /// The largest request frame taken, as Kafka's `socket.request.max.bytes`.
     pub request_max_bytes: usize,
+    /// Of consumer groups.
+    pub groups: GroupOptions,
 }
 
 impl Default for BrokerOptions {
@@ -36,6 +65,7 @@ impl Default for BrokerOptions {
             message_max_bytes: 1_048_588,
             offset_metadata_max_bytes: 4096,
             request_max_bytes: 100 * 1024 * 1024,
+            groups: GroupOptions::default(),
         }
     }
 }

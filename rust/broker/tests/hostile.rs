@@ -32,7 +32,7 @@ async fn frames_of_no_sense_close_the_connection() {
     closes_after(&broker, &[0, 0, 0, 0]).await;
     closes_after(&broker, &[0, 0, 0, 1, 9]).await;
     // An API that there is not, one that is not served, and a version that is not.
-    for (api, version) in [(1000_i16, 0_i16), (11, 0), (3, 99), (1, 3), (-1, -1)] {
+    for (api, version) in [(1000_i16, 0_i16), (50, 0), (3, 99), (1, 3), (-1, -1)] {
         let mut request = vec![0, 0, 0, 10];
         request.extend(api.to_be_bytes());
         request.extend(version.to_be_bytes());

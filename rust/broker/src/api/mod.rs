@@ -6,12 +6,16 @@ mod delete_topics;
 mod fetch;
 mod fetch_frame;
 mod find_coordinator;
+mod heartbeat;
 mod init_producer_id;
+mod join_group;
+mod leave_group;
 mod list_offsets;
 mod metadata;
 mod offset_commit;
 mod offset_fetch;
 mod produce;
+mod sync_group;
 
 use std::future::Future;
 
@@ -20,29 +24,50 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::frame::{self, RequestHeader};
 use samsarrow_wire::messages::{
     ApiKey, ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, FetchRequest, FindCoordinatorRequest,
-    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetFetchRequest,
-    ProduceRequest, Reader, Request,
+    HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListOffsetsRequest, MetadataRequest,
+    OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, Reader, Request, SyncGroupRequest,
 };
 
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 
+use crate::connection::hung_up;
 use crate::fault::{Fault, RequestInfo};
 use crate::state::State;
 
-/// The APIs that are served, with the first and the last version of each.
-pub(crate) const SERVED: [(ApiKey, i16, i16); 11] = [
-    (ApiKey::Produce, 0, 13),
-    (ApiKey::Fetch, 0, 18),
-    (ApiKey::ListOffsets, 0, 11),
-    (ApiKey::Metadata, 0, 13),
-    (ApiKey::OffsetCommit, 0, 10),
-    (ApiKey::OffsetFetch, 0, 10),
-    (ApiKey::FindCoordinator, 0, 6),
-    (ApiKey::ApiVersions, 0, 4),
-    (ApiKey::CreateTopics, 0, 7),
-    (ApiKey::DeleteTopics, 0, 6),
-    (ApiKey::InitProducerId, 0, 6),
-];
+/// Lists the APIs that are served, and leads each request to its file.
+macro_rules! served {
+    ($($request:ident: $versions:expr;)*) => {
+        /// The APIs that are served, with the first and the last version of each.
+        pub(crate) const SERVED: &[(ApiKey, i16, i16)] =
+            &[$((<$request as Request>::KEY, *$versions.start(), *$versions.end()),)*];
+
+        async fn route(call: &Call<'_>, header: &RequestHeader, key: ApiKey, body: Bytes) -> Outcome {
+            $(if key == <$request as Request>::KEY {
+                return handle::<$request>(call, header, key, body).await;
+            })*
+            Outcome::Close(format!("{} is not served", key.name()))
+        }
+    };
+}
+
+served! {
+    ProduceRequest: 0..=13;
+    FetchRequest: 0..=18;
+    ListOffsetsRequest: 0..=11;
+    MetadataRequest: 0..=13;
+    OffsetCommitRequest: 0..=10;
+    OffsetFetchRequest: 0..=10;
+    FindCoordinatorRequest: 0..=6;
+    JoinGroupRequest: 0..=9;
+    HeartbeatRequest: 0..=4;
+    LeaveGroupRequest: 0..=5;
+    SyncGroupRequest: 0..=5;
+    ApiVersionsRequest: 0..=4;
+    CreateTopicsRequest: 0..=7;
+    DeleteTopicsRequest: 0..=6;
+    InitProducerIdRequest: 0..=6;
+}
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -62,6 +87,8 @@ pub(crate) struct Call<'a> {
     pub(crate) node: i32,
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
+    /// What the client calls itself.
+    pub(crate) client_id: &'a str,
     pub(crate) stream: &'a TcpStream,
 }
 
@@ -71,6 +98,31 @@ impl Call<'_> {
         match frame::encode_response::<R>(response, self.version, self.correlation_id) {
             Ok(frame) => Outcome::Reply(vec![frame]),
             Err(error) => Outcome::Close(format!("could not encode the answer: {error}")),
+        }
+    }
+
+    /// Where the client is, as Kafka writes it.
+    pub(crate) fn client_host(&self) -> String {
+        self.stream.peer_addr().map(|peer| format!("/{}", peer.ip())).unwrap_or_default()
+    }
+
+    /// Whether this node may answer for a group.
+    pub(crate) fn check_group(&self, group: &str) -> Result<(), ErrorCode> {
+        if group.is_empty() {
+            return Err(ErrorCode::INVALID_GROUP_ID);
+        }
+        if !self.state.is_coordinator(self.node, group) {
+            return Err(ErrorCode::NOT_COORDINATOR);
+        }
+        Ok(())
+    }
+
+    /// What other members have to say first. `None` where it will never be said, and where the client has left.
+    pub(crate) async fn wait_for<T>(&self, answer: oneshot::Receiver<T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            answer = answer => answer.ok(),
+            () = hung_up(self.stream) => None,
         }
     }
 }
@@ -100,7 +152,8 @@ pub(crate) async fn dispatch(node: i32, frame: Bytes, state: &State, stream: &Tc
         },
     };
     let version = header.api_version;
-    let call = Call { state, node, version, correlation_id: header.correlation_id, stream };
+    let client_id = header.client_id.as_deref().unwrap_or_default();
+    let call = Call { state, node, version, correlation_id: header.correlation_id, client_id, stream };
     let served = SERVED.iter().find(|(key, ..)| key.code() == header.api_key);
     let Some((key, first, last)) = served else {
         return Outcome::Close(format!("API {} is not served", header.api_key));
@@ -111,20 +164,7 @@ pub(crate) async fn dispatch(node: i32, frame: Bytes, state: &State, stream: &Tc
         }
         return Outcome::Close(format!("{} v{version} is not served", key.name()));
     }
-    match key {
-        ApiKey::Produce => handle::<ProduceRequest>(&call, &header, *key, body).await,
-        ApiKey::Fetch => handle::<FetchRequest>(&call, &header, *key, body).await,
-        ApiKey::ListOffsets => handle::<ListOffsetsRequest>(&call, &header, *key, body).await,
-        ApiKey::Metadata => handle::<MetadataRequest>(&call, &header, *key, body).await,
-        ApiKey::OffsetCommit => handle::<OffsetCommitRequest>(&call, &header, *key, body).await,
-        ApiKey::OffsetFetch => handle::<OffsetFetchRequest>(&call, &header, *key, body).await,
-        ApiKey::FindCoordinator => handle::<FindCoordinatorRequest>(&call, &header, *key, body).await,
-        ApiKey::ApiVersions => handle::<ApiVersionsRequest>(&call, &header, *key, body).await,
-        ApiKey::CreateTopics => handle::<CreateTopicsRequest>(&call, &header, *key, body).await,
-        ApiKey::DeleteTopics => handle::<DeleteTopicsRequest>(&call, &header, *key, body).await,
-        ApiKey::InitProducerId => handle::<InitProducerIdRequest>(&call, &header, *key, body).await,
-        other => Outcome::Close(format!("{} is not served", other.name())),
-    }
+    route(&call, &header, *key, body).await
 }
 
 fn first_fields(frame: &[u8]) -> Option<RequestHeader> {

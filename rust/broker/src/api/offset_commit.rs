@@ -1,6 +1,8 @@
-//! OffsetCommit, v0–v10, for consumers that assign partitions themselves: group membership is not served.
+//! OffsetCommit, v0–v10, of members and of consumers that assign partitions themselves.
 //!
 //! Version 0, which Kafka kept in ZooKeeper, lands in the same store as the others and asks for no coordinator.
+
+use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::OffsetCommitRequest;
@@ -8,9 +10,10 @@ use samsarrow_wire::messages::offset_commit::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse, OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 };
+use tokio::time::Instant;
 
 use super::{Call, Outcome, Serve};
-use crate::state::groups::Committed;
+use crate::state::groups::offsets::Committed;
 use crate::sync::lock;
 
 /// Whether the group may commit at all.
@@ -18,12 +21,10 @@ fn check_group(call: &Call<'_>, request: &OffsetCommitRequest) -> Result<(), Err
     if call.version >= 1 && !call.state.is_coordinator(call.node, &request.group_id) {
         return Err(ErrorCode::NOT_COORDINATOR);
     }
-    // There are no members here: only a commit from outside of a generation can be right.
-    if call.version >= 1 && request.generation_id_or_member_epoch >= 0 {
-        let known = lock(&call.state.groups).knows(&request.group_id);
-        return Err(if known { ErrorCode::UNKNOWN_MEMBER_ID } else { ErrorCode::ILLEGAL_GENERATION });
+    if call.version == 0 {
+        return Ok(());
     }
-    Ok(())
+    lock(&call.state.groups).check_commit(Instant::now(), call.version, request)
 }
 
 fn answered(
@@ -43,7 +44,9 @@ fn answered(
     }
 }
 
-fn one(call: &Call<'_>, group: &str, asked: &OffsetCommitRequestTopic) -> OffsetCommitResponseTopic {
+fn one(call: &Call<'_>, request: &OffsetCommitRequest, asked: &OffsetCommitRequestTopic) -> OffsetCommitResponseTopic {
+    // -1: as long as the broker keeps offsets.
+    let keep = u64::try_from(request.retention_time_ms).ok().map(Duration::from_millis);
     let by_id = call.version >= 10;
     let topic = if by_id { call.state.topic_by_id(&asked.topic_id) } else { call.state.topic(&asked.name) };
     let Some(topic) = topic else {
@@ -64,7 +67,8 @@ fn one(call: &Call<'_>, group: &str, asked: &OffsetCommitRequestTopic) -> Offset
                 leader_epoch: partition.committed_leader_epoch,
                 metadata,
             };
-            groups.commit(group, &topic.name, topic.id.0, partition.partition_index, committed);
+            let place = (&topic.name, topic.id.0, partition.partition_index);
+            groups.commit(&request.group_id, place, committed, keep);
             ErrorCode::NONE
         });
     }
@@ -81,7 +85,9 @@ impl Serve for OffsetCommitRequest {
         if let Err(code) = check_group(call, &self) {
             return call.reply::<Self>(&self.refuse(call.version, code));
         }
-        let topics = self.topics.iter().map(|topic| one(call, &self.group_id, topic)).collect();
+        let topics = self.topics.iter().map(|topic| one(call, &self, topic)).collect();
+        // A group that only commits comes to be here.
+        call.state.group_clock.notify_one();
         call.reply::<Self>(&OffsetCommitResponse { topics, ..OffsetCommitResponse::default() })
     }
 

@@ -11,7 +11,7 @@ use samsarrow_wire::messages::offset_fetch::{
 use samsarrow_wire::messages::{OffsetFetchRequest, Uuid};
 
 use super::{Call, Outcome, Serve};
-use crate::state::groups::Committed;
+use crate::state::groups::offsets::Committed;
 use crate::sync::lock;
 
 const FIRST_WITH_GROUPS: i16 = 8;

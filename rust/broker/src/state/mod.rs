@@ -4,14 +4,17 @@ pub(crate) mod create;
 pub(crate) mod groups;
 pub(crate) mod topic;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use samsarrow_wire::messages::Uuid;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
 use crate::fault::Faults;
 use crate::options::BrokerOptions;
-use crate::sync::{read, write};
+use crate::sync::{lock, read, write};
 use groups::Groups;
 use topic::{NO_LEADER, Topic, Topics};
 
@@ -29,6 +32,10 @@ pub(crate) struct State {
     pub(crate) options: BrokerOptions,
     pub(crate) cluster_id: String,
     pub(crate) groups: Mutex<Groups>,
+    /// Told whenever something in a group may come to an end earlier than before.
+    pub(crate) group_clock: Notify,
+    /// Coordinators that were chosen by hand, by group.
+    moved: Mutex<HashMap<String, i32>>,
     pub(crate) faults: Faults,
     nodes: Vec<Node>,
     topics: RwLock<Topics>,
@@ -40,10 +47,12 @@ impl State {
     pub(crate) fn new(options: BrokerOptions, host: &str, ports: &[u16]) -> Self {
         let node = |port: &u16| Node { host: host.to_owned(), port: *port, up: AtomicBool::new(true) };
         State {
+            groups: Mutex::new(Groups::new(&options.groups)),
+            group_clock: Notify::new(),
+            moved: Mutex::default(),
             options,
             // Kafka's cluster ids are 16 bytes in base64, which are 22 characters.
             cluster_id: std::iter::repeat_with(fastrand::alphanumeric).take(22).collect(),
-            groups: Mutex::default(),
             faults: Faults::default(),
             nodes: ports.iter().map(node).collect(),
             topics: RwLock::default(),
@@ -72,11 +81,38 @@ impl State {
         self.live_nodes().next().map_or(NO_LEADER, |(id, _)| id)
     }
 
-    /// The node that keeps a group's offsets: the same one as long as the same nodes are up.
+    /// The node that coordinates a group: the one that it was moved to, or that its name hashes to. While that node is
+    /// down, the next one that is up does.
     pub(crate) fn coordinator(&self, group: &str) -> Option<(i32, &Node)> {
-        let live: Vec<_> = self.live_nodes().collect();
         let hash = group.bytes().fold(0_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-        live.get(hash.checked_rem(live.len())?).copied()
+        let moved = lock(&self.moved).get(group).and_then(|node| usize::try_from(*node).ok());
+        let first = moved.unwrap_or(hash).checked_rem(self.nodes.len())?;
+        let from_first = (0_i32..).zip(&self.nodes).cycle().skip(first).take(self.nodes.len());
+        from_first.into_iter().find(|(_, node)| node.up.load(Ordering::Acquire))
+    }
+
+    /// Makes `node` the coordinator of a group.
+    pub(crate) fn move_coordinator(&self, group: &str, node: i32) {
+        lock(&self.moved).insert(group.to_owned(), node);
+        lock(&self.groups).reload(group, Instant::now());
+        self.group_clock.notify_one();
+    }
+
+    /// Lets time pass for groups; never ends.
+    pub(crate) async fn run_group_clock(&self) {
+        loop {
+            let next = lock(&self.groups).next_deadline();
+            let due = async {
+                match next {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = due => lock(&self.groups).tick(Instant::now()),
+                () = self.group_clock.notified() => (),
+            }
+        }
     }
 
     pub(crate) fn is_coordinator(&self, node: i32, group: &str) -> bool {
@@ -102,13 +138,22 @@ impl State {
     /// Deletes a topic; fetches that wait for it are answered.
     pub(crate) fn delete_topic(&self, topic: &Topic) {
         write(&self.topics).remove(topic);
-        crate::sync::lock(&self.groups).forget_topic(topic.id.0);
+        lock(&self.groups).forget_topic(topic.id.0);
     }
 
     /// Marks a node up or down and elects leaders where that changes something.
     pub(crate) fn set_up(&self, id: i32, up: bool) {
         let Some(node) = self.node(id) else { return };
+        let groups: Vec<String> = lock(&self.groups).ids().map(str::to_owned).collect();
+        let coordinator = |group: &str| self.coordinator(group).map(|(node, _)| node);
+        let before: Vec<_> = groups.iter().map(|group| coordinator(group)).collect();
         node.up.store(up, Ordering::Release);
+        for (group, before) in groups.iter().zip(before) {
+            if coordinator(group) != before {
+                lock(&self.groups).reload(group, Instant::now());
+            }
+        }
+        self.group_clock.notify_one();
         for topic in self.topics() {
             for (_, partition) in topic.partitions() {
                 partition.elect(|state| {

@@ -1,6 +1,8 @@
 //! A client of raw frames, and record batches made by hand.
 #![allow(dead_code, reason = "each test uses a part of this")]
 
+pub(crate) mod groups;
+
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};

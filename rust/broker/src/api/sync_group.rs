@@ -1,0 +1,34 @@
+//! SyncGroup, v0–v5: answered when the leader has assigned.
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::{SyncGroupRequest, SyncGroupResponse};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::{Call, Outcome, Serve};
+use crate::sync::lock;
+
+/// From this version on protocol type and name must be there (KIP-559).
+const FIRST_WITH_PROTOCOL: i16 = 5;
+
+impl Serve for SyncGroupRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        let is_named = self.protocol_type.is_some() && self.protocol_name.is_some();
+        let checked = match call.check_group(&self.group_id) {
+            Ok(()) if call.version >= FIRST_WITH_PROTOCOL && !is_named => Err(ErrorCode::INCONSISTENT_GROUP_PROTOCOL),
+            checked => checked,
+        };
+        if let Err(code) = checked {
+            return call.reply::<Self>(&self.refuse(call.version, code));
+        }
+        let (answer, answered) = oneshot::channel();
+        lock(&call.state.groups).sync(Instant::now(), &self, answer);
+        call.state.group_clock.notify_one();
+        let response = call.wait_for(answered).await;
+        call.reply::<Self>(&response.unwrap_or_else(|| self.refuse(call.version, ErrorCode::UNKNOWN_MEMBER_ID)))
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> SyncGroupResponse {
+        SyncGroupResponse { error_code: code.code(), ..SyncGroupResponse::default() }
+    }
+}

@@ -1,0 +1,192 @@
+//! JoinGroup: who may come in, under which id, and when that moves the group.
+
+use bytes::Bytes;
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::JoinGroupRequest;
+use samsarrow_wire::messages::join_group::{JoinGroupResponse, JoinGroupResponseMember};
+use tokio::time::Instant;
+
+use super::member::{Answer, Member, Terms, refused};
+use super::{Classic, NEW_MEMBER_PATIENCE, Phase};
+use crate::options::GroupOptions;
+use crate::state::groups::new_member_id;
+
+/// From this version on the first request only fetches an id (KIP-394).
+const FIRST_WITH_KNOWN_ID: i16 = 4;
+/// From this version on a leader can be told to keep the assignment (KIP-814).
+const FIRST_TO_SKIP_ASSIGNMENT: i16 = 9;
+
+/// A request to join, and how it came.
+#[derive(Debug)]
+pub(crate) struct Joiner<'a> {
+    pub(crate) request: &'a JoinGroupRequest,
+    pub(crate) version: i16,
+    pub(crate) client_id: &'a str,
+    pub(crate) client_host: &'a str,
+}
+
+type JoinAnswer = Answer<JoinGroupResponse>;
+
+fn refuse(answer: JoinAnswer, member_id: &str, code: ErrorCode) {
+    let _ = answer.send(refused(member_id, code));
+}
+
+impl Classic {
+    /// Answers at once or when the members are together.
+    pub(crate) fn join(&mut self, now: Instant, joiner: &Joiner<'_>, options: &GroupOptions, answer: JoinAnswer) {
+        let request = joiner.request;
+        if !self.supports(&request.protocol_type, &request.protocols) {
+            return refuse(answer, &request.member_id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL);
+        }
+        let instance_id = request.group_instance_id.as_deref();
+        if !request.member_id.is_empty() {
+            if instance_id.is_none() && self.promised.contains_key(&request.member_id) {
+                return self.admit(now, joiner, request.member_id.clone(), options, answer);
+            }
+            return self.rejoin(now, joiner, options, answer);
+        }
+        let id = new_member_id(instance_id.unwrap_or(joiner.client_id));
+        match instance_id.and_then(|instance_id| self.static_member(instance_id)) {
+            Some(member) => {
+                let old = member.id.clone();
+                self.replace(now, joiner, &old, id, options, answer);
+            }
+            None if instance_id.is_none() && joiner.version >= FIRST_WITH_KNOWN_ID => {
+                self.promised.insert(id.clone(), now + Terms::new(request, joiner.version).session_timeout);
+                refuse(answer, &id, ErrorCode::MEMBER_ID_REQUIRED);
+            }
+            None => self.admit(now, joiner, id, options, answer),
+        }
+    }
+
+    /// A new member.
+    fn admit(&mut self, now: Instant, joiner: &Joiner<'_>, id: String, options: &GroupOptions, answer: JoinAnswer) {
+        self.promised.remove(&id);
+        if self.members.is_empty() {
+            self.protocol_type = Some(joiner.request.protocol_type.clone());
+        }
+        if self.leader.is_none() {
+            self.leader = Some(id.clone());
+        }
+        self.more_came |= self.is_initial_rebalance();
+        self.members.push(Member {
+            id,
+            instance_id: joiner.request.group_instance_id.clone(),
+            client_id: joiner.client_id.to_owned(),
+            client_host: joiner.client_host.to_owned(),
+            terms: Terms::new(joiner.request, joiner.version),
+            assignment: Bytes::new(),
+            is_new: true,
+            joining: Some(answer),
+            syncing: None,
+            // It has no generation to send heartbeats with. If it gives up, nothing else tells.
+            expires: Some(now + NEW_MEMBER_PATIENCE),
+        });
+        self.rebalance_or_complete(now, options);
+    }
+
+    /// A member that the group knows, or should know.
+    fn rejoin(&mut self, now: Instant, joiner: &Joiner<'_>, options: &GroupOptions, answer: JoinAnswer) {
+        let request = joiner.request;
+        let id = &request.member_id;
+        if let Err(code) = self.check_member(id, request.group_instance_id.as_deref()) {
+            return refuse(answer, id, code);
+        }
+        let same = self.member(id).is_some_and(|member| member.terms.protocols == request.protocols);
+        let unmoved = match self.phase {
+            Phase::Empty => return refuse(answer, id, ErrorCode::UNKNOWN_MEMBER_ID),
+            Phase::PreparingRebalance => false,
+            // It may not have received the answer.
+            Phase::CompletingRebalance => same,
+            // A leader that joins again wants to assign again: topics may have changed.
+            Phase::Stable => same && !self.is_leader(id),
+        };
+        if unmoved {
+            let members = if self.is_leader(id) { self.described() } else { Vec::new() };
+            let _ = answer.send(JoinGroupResponse { members, ..self.joined(id) });
+            return;
+        }
+        if let Some(member) = self.member_mut(id) {
+            member.terms = Terms::new(request, joiner.version);
+            member.joining = Some(answer);
+        }
+        self.rebalance_or_complete(now, options);
+    }
+
+    /// A static member is back under a new id and takes its predecessor's place (KIP-345).
+    fn replace(
+        &mut self,
+        now: Instant,
+        joiner: &Joiner<'_>,
+        old: &str,
+        id: String,
+        options: &GroupOptions,
+        answer: JoinAnswer,
+    ) {
+        let was_leader = self.is_leader(old);
+        let Some(member) = self.member_mut(old) else { return };
+        member.fail(ErrorCode::FENCED_INSTANCE_ID);
+        member.id.clone_from(&id);
+        member.terms = Terms::new(joiner.request, joiner.version);
+        member.joining = Some(answer);
+        member.is_new = false;
+        member.renew(now);
+        if was_leader {
+            self.leader = Some(id.clone());
+        }
+        if self.unsynced.remove(old) {
+            self.unsynced.insert(id.clone());
+        }
+        match self.phase {
+            Phase::Stable if self.vote() == self.protocol => {
+                let response = self.welcome_back(joiner.version, &id, was_leader.then_some(old));
+                if let Some(member) = self.member_mut(&id) {
+                    member.answer_join(response);
+                }
+                self.save();
+            }
+            Phase::Stable => self.rebalance_or_complete(now, options),
+            // The leader may be assigning to the old id at this moment.
+            Phase::CompletingRebalance => self.prepare(now, options),
+            Phase::Empty | Phase::PreparingRebalance => self.complete_if_all_joined(now),
+        }
+    }
+
+    /// A returning static member keeps its assignment. A returning leader must not think that it has to assign: where
+    /// the version can say so it is told, and before, the leader's old id keeps it from knowing that it leads.
+    fn welcome_back(&self, version: i16, id: &str, led_as: Option<&str>) -> JoinGroupResponse {
+        let mut response = self.joined(id);
+        let Some(led_as) = led_as else { return response };
+        if version >= FIRST_TO_SKIP_ASSIGNMENT {
+            response.members = self.described();
+            response.skip_assignment = true;
+        } else {
+            led_as.clone_into(&mut response.leader);
+        }
+        response
+    }
+
+    /// The answer of this generation, without what only the leader gets.
+    pub(super) fn joined(&self, id: &str) -> JoinGroupResponse {
+        JoinGroupResponse {
+            generation_id: self.generation,
+            protocol_type: self.protocol_type.clone(),
+            protocol_name: self.protocol.clone(),
+            leader: self.leader.clone().unwrap_or_default(),
+            member_id: id.to_owned(),
+            ..JoinGroupResponse::default()
+        }
+    }
+
+    /// The members, for the leader to assign to.
+    pub(super) fn described(&self) -> Vec<JoinGroupResponseMember> {
+        let protocol = self.protocol.as_deref().unwrap_or_default();
+        let one = |member: &Member| JoinGroupResponseMember {
+            member_id: member.id.clone(),
+            group_instance_id: member.instance_id.clone(),
+            metadata: member.metadata(protocol),
+            ..JoinGroupResponseMember::default()
+        };
+        self.members.iter().map(one).collect()
+    }
+}

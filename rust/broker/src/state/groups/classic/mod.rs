@@ -1,0 +1,282 @@
+//! The classic rebalance protocol: what a group of members is, and who belongs to it.
+//!
+//! ```text
+//!          join              all joined, or too late            leader's SyncGroup
+//! Empty ────────▶ PreparingRebalance ────────▶ CompletingRebalance ────────▶ Stable
+//!   ▲                  │      ▲                          │                      │
+//!   └── nobody joined ─┘      └── join, leave, session ended, no SyncGroup ─────┘
+//! ```
+//!
+//! Nothing here waits or knows sockets: a request that waits leaves the sending end of its answer with its member, and
+//! time comes in as an argument. A group that nobody has is what Kafka calls Dead.
+
+mod expire;
+mod join;
+mod leave;
+pub(crate) mod member;
+mod rebalance;
+mod sync;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::join_group::JoinGroupRequestProtocol;
+use tokio::time::Instant;
+
+pub(crate) use join::Joiner;
+use member::Member;
+
+/// A new member that waits in JoinGroup for longer than this is forgotten, as Kafka does it.
+const NEW_MEMBER_PATIENCE: Duration = Duration::from_secs(5 * 60);
+
+/// Kafka's states of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Empty,
+    PreparingRebalance,
+    CompletingRebalance,
+    Stable,
+}
+
+impl Phase {
+    /// The name in answers.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Phase::Empty => "Empty",
+            Phase::PreparingRebalance => "PreparingRebalance",
+            Phase::CompletingRebalance => "CompletingRebalance",
+            Phase::Stable => "Stable",
+        }
+    }
+}
+
+/// When a rebalance stops waiting for members.
+#[derive(Debug, Clone, Copy)]
+enum JoinEnd {
+    /// The first rebalance of an empty group: put off while new members come, up to `left`.
+    Initial {
+        at: Instant,
+        delay: Duration,
+        left: Duration,
+    },
+    Late {
+        at: Instant,
+    },
+}
+
+impl JoinEnd {
+    fn at(self) -> Instant {
+        match self {
+            JoinEnd::Initial { at, .. } | JoinEnd::Late { at } => at,
+        }
+    }
+}
+
+/// What Kafka writes into its log: all that a coordinator knows that takes the group over.
+#[derive(Debug)]
+struct Saved {
+    generation: i32,
+    protocol_type: Option<String>,
+    protocol: Option<String>,
+    leader: Option<String>,
+    members: Vec<Member>,
+    since: Instant,
+}
+
+/// The members of a group and where their rebalance stands.
+#[derive(Debug)]
+pub(crate) struct Classic {
+    phase: Phase,
+    /// When this phase began.
+    since: Instant,
+    generation: i32,
+    protocol_type: Option<String>,
+    protocol: Option<String>,
+    leader: Option<String>,
+    /// In the order in which they joined.
+    members: Vec<Member>,
+    /// Ids that were given (KIP-394) and have not joined yet, with the ends of their sessions.
+    promised: BTreeMap<String, Instant>,
+    /// Members that have not sent SyncGroup in this generation.
+    unsynced: BTreeSet<String>,
+    join_end: Option<JoinEnd>,
+    sync_end: Option<Instant>,
+    /// Somebody joined since the initial rebalance was put off last.
+    more_came: bool,
+    saved: Option<Saved>,
+}
+
+impl Classic {
+    pub(crate) fn new(now: Instant) -> Self {
+        Classic {
+            phase: Phase::Empty,
+            since: now,
+            generation: 0,
+            protocol_type: None,
+            protocol: None,
+            leader: None,
+            members: Vec::new(),
+            promised: BTreeMap::new(),
+            unsynced: BTreeSet::new(),
+            join_end: None,
+            sync_end: None,
+            more_came: false,
+            saved: None,
+        }
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
+    pub(crate) fn protocol_type(&self) -> Option<&str> {
+        self.protocol_type.as_deref()
+    }
+
+    /// Nobody belongs to it, nor is about to.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.phase == Phase::Empty && self.promised.is_empty()
+    }
+
+    fn member(&self, id: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.id == id)
+    }
+
+    fn member_mut(&mut self, id: &str) -> Option<&mut Member> {
+        self.members.iter_mut().find(|member| member.id == id)
+    }
+
+    fn static_member(&self, instance_id: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.instance_id.as_deref() == Some(instance_id))
+    }
+
+    fn is_leader(&self, id: &str) -> bool {
+        self.leader.as_deref() == Some(id)
+    }
+
+    /// Whether a member is who it says (KIP-345).
+    fn check_member(&self, id: &str, instance_id: Option<&str>) -> Result<(), ErrorCode> {
+        if let Some(instance_id) = instance_id {
+            match self.static_member(instance_id) {
+                None => return Err(ErrorCode::UNKNOWN_MEMBER_ID),
+                Some(member) if member.id != id => return Err(ErrorCode::FENCED_INSTANCE_ID),
+                Some(_) => (),
+            }
+        }
+        self.member(id).map(|_| ()).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)
+    }
+
+    fn check_generation(&self, generation: i32) -> Result<(), ErrorCode> {
+        if generation == self.generation { Ok(()) } else { Err(ErrorCode::ILLEGAL_GENERATION) }
+    }
+
+    /// Whether somebody with these protocols may become or stay a member.
+    fn supports(&self, protocol_type: &str, protocols: &[JoinGroupRequestProtocol]) -> bool {
+        if self.phase == Phase::Empty {
+            return !protocol_type.is_empty() && !protocols.is_empty();
+        }
+        let by_all = |name: &str| self.members.iter().all(|member| member.terms.supports(name));
+        self.protocol_type.as_deref() == Some(protocol_type) && protocols.iter().any(|protocol| by_all(&protocol.name))
+    }
+
+    /// Each member votes for the first of its protocols that all have; ties go to what an older member likes.
+    fn vote(&self) -> Option<String> {
+        let by_all = |name: &str| self.members.iter().all(|member| member.terms.supports(name));
+        let mut votes: Vec<(&str, usize)> = Vec::new();
+        for member in &self.members {
+            let choice = member.terms.protocols.iter().map(|protocol| protocol.name.as_str()).find(|name| by_all(name));
+            let Some(choice) = choice else { continue };
+            match votes.iter_mut().find(|(name, _)| *name == choice) {
+                Some((_, count)) => *count += 1,
+                None => votes.push((choice, 1)),
+            }
+        }
+        let most = votes.iter().map(|(_, count)| *count).max()?;
+        votes.into_iter().find(|(_, count)| *count == most).map(|(name, _)| name.to_owned())
+    }
+
+    /// Takes a member out; another one leads from then on.
+    fn remove(&mut self, id: &str) -> Option<Member> {
+        let at = self.members.iter().position(|member| member.id == id);
+        let removed = at.map(|at| self.members.remove(at));
+        if self.is_leader(id) {
+            self.leader = self.members.first().map(|member| member.id.clone());
+        }
+        self.promised.remove(id);
+        self.unsynced.remove(id);
+        removed
+    }
+
+    fn enter(&mut self, phase: Phase, now: Instant) {
+        self.phase = phase;
+        self.since = now;
+    }
+
+    /// Remembers what Kafka would write.
+    fn save(&mut self) {
+        self.saved = Some(Saved {
+            generation: self.generation,
+            protocol_type: self.protocol_type.clone(),
+            protocol: self.protocol.clone(),
+            leader: self.leader.clone(),
+            members: self.members.iter().map(Member::saved).collect(),
+            since: self.since,
+        });
+    }
+
+    /// Another node coordinates the group now: who waits here is sent there, and what was not written is forgotten.
+    pub(crate) fn reload(&mut self, now: Instant) {
+        for member in &mut self.members {
+            member.fail(ErrorCode::NOT_COORDINATOR);
+        }
+        let saved = self.saved.take();
+        *self = Classic::new(now);
+        let Some(saved) = saved else { return };
+        self.generation = saved.generation;
+        self.protocol_type = saved.protocol_type;
+        self.protocol = saved.protocol;
+        self.leader = saved.leader;
+        self.members = saved.members;
+        self.since = saved.since;
+        self.phase = if self.members.is_empty() { Phase::Empty } else { Phase::Stable };
+        for member in &mut self.members {
+            member.renew(now);
+        }
+        self.save();
+    }
+
+    /// Whether offsets may be committed in the name of this member and generation.
+    pub(crate) fn check_commit(
+        &mut self,
+        now: Instant,
+        member_id: &str,
+        instance_id: Option<&str>,
+        generation: i32,
+    ) -> Result<(), ErrorCode> {
+        if generation < 0 && self.phase == Phase::Empty {
+            // An administrator, or a consumer that assigns partitions itself.
+            return Ok(());
+        }
+        if generation < 0 && member_id.is_empty() && instance_id.is_none() {
+            return Err(ErrorCode::UNKNOWN_MEMBER_ID);
+        }
+        self.check_member(member_id, instance_id)?;
+        self.check_generation(generation)?;
+        match self.phase {
+            Phase::CompletingRebalance => return Err(ErrorCode::REBALANCE_IN_PROGRESS),
+            // Who commits is alive.
+            Phase::Stable | Phase::PreparingRebalance => {
+                if let Some(member) = self.member_mut(member_id) {
+                    member.renew(now);
+                }
+            }
+            Phase::Empty => (),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,227 @@
+//! Consumer groups: their members and the offsets that they committed.
+
+pub(crate) mod classic;
+pub(crate) mod offsets;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::leave_group::MemberIdentity;
+use samsarrow_wire::messages::{
+    HeartbeatRequest, JoinGroupResponse, OffsetCommitRequest, SyncGroupRequest, SyncGroupResponse,
+};
+use tokio::time::Instant;
+
+use crate::options::GroupOptions;
+use classic::member::{Answer, refused};
+use classic::{Classic, Joiner};
+use offsets::{Committed, Offsets, Retained};
+
+/// As far as anything here looks ahead; a longer time would overflow the clock.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+/// Offsets are looked through this often, or ten times while they are kept.
+const LONGEST_SWEEP: Duration = Duration::from_secs(600);
+const SHORTEST_SWEEP: Duration = Duration::from_millis(10);
+/// From this version on a commit to a group that there is not has an error of its own.
+const FIRST_COMMIT_WITH_GROUP_ERROR: i16 = 9;
+
+/// A group; one that only commits has no members ever, and no protocol type.
+#[derive(Debug)]
+pub(crate) struct Group {
+    classic: Classic,
+    offsets: Offsets,
+}
+
+impl Group {
+    fn new(now: Instant) -> Self {
+        Group { classic: Classic::new(now), offsets: Offsets::default() }
+    }
+
+    /// Drops offsets that were kept for long enough; tells whether anything is left of the group.
+    fn expire_offsets(&mut self, now: Instant, retention: Duration) -> bool {
+        let from = match self.classic.protocol_type() {
+            Some(_) if self.classic.is_deserted() => Retained::Since(self.classic.since()),
+            Some(_) => return true,
+            None => Retained::SinceCommit,
+        };
+        self.offsets.expire(now, retention, from, |_| false);
+        !self.classic.is_deserted() || !self.offsets.is_empty() || now < self.classic.since() + retention
+    }
+}
+
+/// Every group.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    options: GroupOptions,
+    by_id: BTreeMap<String, Group>,
+    next_sweep: Instant,
+}
+
+/// An id that no other member has.
+fn new_member_id(prefix: &str) -> String {
+    let mut id = format!("{prefix}-");
+    let bits = fastrand::u128(..);
+    // A random UUID (RFC 9562, version 4), as Kafka's ids have one.
+    let bits = bits & !(0xf000_c000_0000_0000_0000) | 0x4000_8000_0000_0000_0000;
+    let text = format!("{bits:032x}");
+    for (at, digit) in text.char_indices() {
+        if matches!(at, 8 | 12 | 16 | 20) {
+            id.push('-');
+        }
+        let _ = id.write_char(digit);
+    }
+    id
+}
+
+impl Groups {
+    pub(crate) fn new(options: &GroupOptions) -> Self {
+        let options = GroupOptions {
+            initial_rebalance_delay: options.initial_rebalance_delay.min(LONGEST),
+            offsets_retention: options.offsets_retention.min(LONGEST),
+            ..options.clone()
+        };
+        Groups { options, by_id: BTreeMap::new(), next_sweep: Instant::now() }
+    }
+
+    fn group_or_new(&mut self, group: &str, now: Instant) -> &mut Group {
+        self.by_id.entry(group.to_owned()).or_insert_with(|| Group::new(now))
+    }
+
+    /// The members of a group that somebody claims to belong to.
+    fn members(&mut self, group: &str) -> Result<&mut Classic, ErrorCode> {
+        let group = self.by_id.get_mut(group).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
+        Ok(&mut group.classic)
+    }
+
+    pub(crate) fn join(&mut self, now: Instant, joiner: &Joiner<'_>, answer: Answer<JoinGroupResponse>) {
+        let request = joiner.request;
+        let session = Duration::from_millis(u64::try_from(request.session_timeout_ms).unwrap_or_default());
+        let bounds = self.options.min_session_timeout..=self.options.max_session_timeout;
+        let code = if !bounds.contains(&session) {
+            ErrorCode::INVALID_SESSION_TIMEOUT
+        } else if request.member_id.is_empty() || self.by_id.contains_key(&request.group_id) {
+            ErrorCode::NONE
+        } else {
+            ErrorCode::UNKNOWN_MEMBER_ID
+        };
+        if !code.is_none() {
+            let _ = answer.send(refused(&request.member_id, code));
+            return;
+        }
+        let options = self.options.clone();
+        self.group_or_new(&request.group_id, now).classic.join(now, joiner, &options, answer);
+    }
+
+    pub(crate) fn sync(&mut self, now: Instant, request: &SyncGroupRequest, answer: Answer<SyncGroupResponse>) {
+        match self.members(&request.group_id) {
+            Ok(members) => members.sync(now, request, answer),
+            Err(code) => {
+                let _ = answer.send(SyncGroupResponse { error_code: code.code(), ..SyncGroupResponse::default() });
+            }
+        }
+    }
+
+    pub(crate) fn heartbeat(&mut self, now: Instant, request: &HeartbeatRequest) -> Result<(), ErrorCode> {
+        self.members(&request.group_id)?.heartbeat(now, request)
+    }
+
+    /// What becomes of each of the members that leave.
+    pub(crate) fn leave(
+        &mut self,
+        now: Instant,
+        group: &str,
+        leaving: &[MemberIdentity],
+    ) -> Vec<Result<(), ErrorCode>> {
+        let options = self.options.clone();
+        match self.members(group) {
+            Ok(members) => members.leave(now, leaving, &options),
+            Err(code) => leaving.iter().map(|_| Err(code)).collect(),
+        }
+    }
+
+    /// Whether whoever sent this may commit for the group; its offsets are then taken one by one.
+    pub(crate) fn check_commit(
+        &mut self,
+        now: Instant,
+        version: i16,
+        request: &OffsetCommitRequest,
+    ) -> Result<(), ErrorCode> {
+        let generation = request.generation_id_or_member_epoch;
+        match self.by_id.get_mut(&request.group_id) {
+            Some(group) => {
+                let instance_id = request.group_instance_id.as_deref();
+                group.classic.check_commit(now, &request.member_id, instance_id, generation)
+            }
+            None if generation < 0 => Ok(()),
+            None if version >= FIRST_COMMIT_WITH_GROUP_ERROR => Err(ErrorCode::GROUP_ID_NOT_FOUND),
+            None => Err(ErrorCode::ILLEGAL_GENERATION),
+        }
+    }
+
+    /// `keep`: how long this offset is kept, where the commit itself says so.
+    pub(crate) fn commit(
+        &mut self,
+        group: &str,
+        (topic, topic_id, partition): (&Arc<str>, [u8; 16], i32),
+        committed: Committed,
+        keep: Option<Duration>,
+    ) {
+        let now = Instant::now();
+        let keep = keep.map(|keep| keep.min(LONGEST));
+        self.group_or_new(group, now).offsets.commit(now, topic, topic_id, partition, committed, keep);
+    }
+
+    pub(crate) fn committed(&self, group: &str, topic: &Arc<str>, id: [u8; 16], partition: i32) -> Option<Committed> {
+        self.by_id.get(group)?.offsets.get(topic, id, partition)
+    }
+
+    /// Every offset of a group, in order of topic and partition.
+    pub(crate) fn all(&self, group: &str) -> Vec<(Arc<str>, i32, Committed)> {
+        self.by_id.get(group).map(|group| group.offsets.all()).unwrap_or_default()
+    }
+
+    /// Drops what groups committed for a topic that was deleted.
+    pub(crate) fn forget_topic(&mut self, id: [u8; 16]) {
+        for group in self.by_id.values_mut() {
+            group.offsets.forget_topic(id);
+        }
+    }
+
+    /// Kafka's name of the state that a group is in.
+    pub(crate) fn state(&self, group: &str) -> Option<&'static str> {
+        self.by_id.get(group).map(|group| group.classic.phase().name())
+    }
+
+    /// The names of all groups.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.by_id.keys().map(String::as_str)
+    }
+
+    /// A group's coordinator is another node now.
+    pub(crate) fn reload(&mut self, group: &str, now: Instant) {
+        if let Some(group) = self.by_id.get_mut(group) {
+            group.classic.reload(now);
+        }
+    }
+
+    /// When [`Groups::tick`] has something to do next.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let sweep = (!self.by_id.is_empty()).then_some(self.next_sweep);
+        self.by_id.values().filter_map(|group| group.classic.next_deadline()).chain(sweep).min()
+    }
+
+    /// Ends what has lasted long enough.
+    pub(crate) fn tick(&mut self, now: Instant) {
+        for group in self.by_id.values_mut() {
+            group.classic.tick(now, &self.options);
+        }
+        if self.next_sweep <= now {
+            let retention = self.options.offsets_retention;
+            self.next_sweep = now + (retention / 10).clamp(SHORTEST_SWEEP, LONGEST_SWEEP);
+            self.by_id.retain(|_, group| group.expire_offsets(now, retention));
+        }
+    }
+}

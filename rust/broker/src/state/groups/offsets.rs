@@ -1,0 +1,92 @@
+//! Committed offsets of one group.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// An offset that a group committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Committed {
+    pub(crate) offset: i64,
+    pub(crate) leader_epoch: i32,
+    pub(crate) metadata: String,
+}
+
+/// A topic's id is kept with its offsets, so that they do not outlive a deleted topic of the same name.
+#[derive(Debug)]
+struct Stored {
+    topic_id: [u8; 16],
+    committed: Committed,
+    at: Instant,
+    /// Until when the commit itself asked for it to be kept; versions 2 to 4 can say so.
+    until: Option<Instant>,
+}
+
+/// From when on an offset's retention counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Retained {
+    /// Since the group lost its last member.
+    Since(Instant),
+    /// Since the offset's own commit.
+    SinceCommit,
+}
+
+/// What a group has committed, in order of topic and partition.
+#[derive(Debug, Default)]
+pub(crate) struct Offsets(BTreeMap<(Arc<str>, i32), Stored>);
+
+impl Offsets {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn commit(
+        &mut self,
+        now: Instant,
+        topic: &Arc<str>,
+        topic_id: [u8; 16],
+        partition: i32,
+        committed: Committed,
+        keep: Option<Duration>,
+    ) {
+        let until = keep.map(|keep| now + keep);
+        self.0.insert((topic.clone(), partition), Stored { topic_id, committed, at: now, until });
+    }
+
+    pub(crate) fn get(&self, topic: &Arc<str>, topic_id: [u8; 16], partition: i32) -> Option<Committed> {
+        let stored = self.0.get(&(topic.clone(), partition))?;
+        (stored.topic_id == topic_id).then(|| stored.committed.clone())
+    }
+
+    pub(crate) fn all(&self) -> Vec<(Arc<str>, i32, Committed)> {
+        let each = |((topic, partition), stored): (&(Arc<str>, i32), &Stored)| {
+            (topic.clone(), *partition, stored.committed.clone())
+        };
+        self.0.iter().map(each).collect()
+    }
+
+    /// Drops what was committed for a topic that was deleted.
+    pub(crate) fn forget_topic(&mut self, topic_id: [u8; 16]) {
+        self.0.retain(|_, stored| stored.topic_id != topic_id);
+    }
+
+    /// Drops what nobody asked for during `retention`; topics that `subscribed` names are in use.
+    pub(crate) fn expire(
+        &mut self,
+        now: Instant,
+        retention: Duration,
+        from: Retained,
+        subscribed: impl Fn(&str) -> bool,
+    ) {
+        self.0.retain(|(topic, _), stored| {
+            let since = match from {
+                Retained::Since(since) => since,
+                Retained::SinceCommit => stored.at,
+            };
+            let end = stored.until.unwrap_or(since + retention);
+            now < end || subscribed(topic)
+        });
+    }
+}
