@@ -13,6 +13,9 @@ from samsarrow.producer import Producer
 from samsarrow.segment import read_segment
 from samsarrow.types import (
     ConsumerRecord,
+    GroupDescription,
+    GroupListing,
+    MemberDescription,
     NewTopic,
     Node,
     OffsetAndMetadata,
@@ -29,7 +32,10 @@ __all__ = [
     "Consumer",
     "ConsumerRecord",
     "Delivery",
+    "GroupDescription",
+    "GroupListing",
     "KafkaError",
+    "MemberDescription",
     "NewTopic",
     "Node",
     "OffsetAndMetadata",

@@ -1,4 +1,4 @@
-"""Topics, and the offsets of groups."""
+"""Topics, groups and their offsets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from samsarrow import _core
 from samsarrow.config import merge
 from samsarrow.exceptions import ClosedError, KafkaError
 from samsarrow.types import (
+    GroupDescription,
+    GroupListing,
+    MemberDescription,
     NewTopic,
     Node,
     OffsetAndMetadata,
@@ -28,7 +31,7 @@ GroupOffsets = dict[TopicPartition, OffsetAndMetadata | None]
 
 
 class Admin:
-    """Administers topics and the offsets of groups. No connection is made before the first call.
+    """Administers topics, groups and their offsets. No connection is made before the first call.
 
     Args:
         config: options with dotted names, `{"bootstrap.servers": "localhost:9092"}`.
@@ -209,6 +212,60 @@ class Admin:
         """
         return Node(*self._open.find_coordinator(group, to_seconds(timeout)))
 
+    def list_groups(self, *, timeout: Seconds | None = None) -> dict[str, GroupListing]:
+        """All groups of all brokers by name.
+
+        Args:
+            timeout: seconds, by default `default.api.timeout.ms`.
+        """
+        return {row[0]: GroupListing(*row) for row in self._open.list_groups(to_seconds(timeout))}
+
+    def describe_groups(
+        self, groups: Iterable[str], *, timeout: Seconds | None = None
+    ) -> dict[str, GroupDescription | KafkaError]:
+        """State and members of groups, of the classic and of the new protocol (KIP-848).
+
+        Args:
+            groups: names.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Returns:
+            For each group its description, or why there is none, `GroupIdNotFoundError` for one that does not exist.
+        """
+        found = self._open.describe_groups(_names(groups), to_seconds(timeout))
+        return {group: _described(group, told) if told else _failure(error) for group, told, error in found}
+
+    def delete_groups(self, groups: Iterable[str], *, timeout: Seconds | None = None) -> dict[str, KafkaError | None]:
+        """Deletes groups without members, and their offsets.
+
+        Args:
+            groups: names.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Returns:
+            For each group None, or why it was not deleted.
+        """
+        return dict(self._open.delete_groups(_names(groups), to_seconds(timeout)))
+
+    def delete_offsets(
+        self, group: str, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Deletes a group's offsets of some partitions, of topics that no member subscribes to.
+
+        Args:
+            group: whose offsets.
+            partitions: whose offsets.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Returns:
+            For each partition None, or why its offset was not deleted.
+
+        Raises:
+            KafkaError: the request failed as a whole: there is no such group.
+        """
+        plain = [to_pair(tp) for tp in partitions]
+        return {TopicPartition(*tp): e for tp, e in self._open.delete_offsets(group, plain, to_seconds(timeout))}
+
     def close(self) -> None:
         """Ends all connections. May be called again."""
         core, self._core = self._core, None
@@ -230,3 +287,24 @@ def _raise_first(outcomes: Iterable[tuple[str, Exception | None]]) -> None:
         for other in failures[1:]:
             failures[0].add_note(f"and {other}")
         raise failures[0]
+
+
+def _names(groups: Iterable[str]) -> list[str]:
+    if isinstance(groups, str):
+        raise TypeError("groups must be several names, not one str")
+    return list(dict.fromkeys(groups))
+
+
+def _failure(error: KafkaError | None) -> KafkaError:
+    assert error is not None, "the core gives the one or the other"
+    return error
+
+
+def _described(group: str, told: tuple[Any, ...]) -> GroupDescription:
+    kind, state, protocol_type, assignor, rows = told
+    members = []
+    for member_id, instance_id, client_id, host, assignment, target in rows:
+        its = tuple(TopicPartition(*tp) for tp in assignment)
+        coming = None if target is None else tuple(TopicPartition(*tp) for tp in target)
+        members.append(MemberDescription(member_id, instance_id, client_id, host, its, coming))
+    return GroupDescription(group, kind, state, protocol_type, assignor, tuple(members))

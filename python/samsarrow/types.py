@@ -152,6 +152,69 @@ class Node(NamedTuple):
     port: int
 
 
+class GroupListing(NamedTuple):
+    """A group that exists.
+
+    Attributes:
+        group: its name.
+        protocol_type: `consumer` for consumers, empty for a group that has only offsets.
+        state: `Stable`, `Empty` and so on; None where the broker does not tell (before 2.6).
+        type: `classic`, `consumer` (KIP-848), `share`; None where the broker does not tell (before 3.8).
+    """
+
+    group: str
+    protocol_type: str
+    state: str | None
+    type: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member of a group.
+
+    Attributes:
+        member_id: its id.
+        instance_id: `group.instance.id` of a static member.
+        client_id: what the client calls itself.
+        host: where it is.
+        assignment: the partitions that it has.
+        target: the partitions that it is going to have; None in classic groups.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+    target: tuple[TopicPartition, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """What a coordinator knows of a group.
+
+    Attributes:
+        group: its name.
+        type: `classic`, or `consumer` for one whose coordinator assigns (KIP-848).
+        state: `Stable`, `Empty` and so on.
+        protocol_type: `consumer` for consumers, empty for a group that has only offsets.
+        assignor: who assigns; empty without members.
+        members: in the order of their ids.
+    """
+
+    group: str
+    type: str
+    state: str
+    protocol_type: str
+    assignor: str
+    members: tuple[MemberDescription, ...]
+
+    @property
+    def active(self) -> bool:
+        """Whether it has members, or is about to."""
+        return self.state not in ("Empty", "Dead")
+
+
 def to_seconds(time: Seconds | None) -> float | None:
     """Seconds as a number."""
     return time.total_seconds() if isinstance(time, timedelta) else time

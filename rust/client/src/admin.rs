@@ -1,9 +1,11 @@
 //! Topics: create, delete, list. Offsets of groups and the groups themselves are below.
 
 mod coordinators;
+mod groups;
 mod offsets;
 
 pub use coordinators::Node;
+pub use groups::{GroupDescription, GroupListing, MemberDescription};
 pub use offsets::{CommitSettings, FetchSettings, Fetched, PerGroup, PerPartition};
 
 use std::time::Duration;

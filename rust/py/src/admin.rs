@@ -1,12 +1,14 @@
 //! Admin as Python calls it.
 
 use pyo3::prelude::*;
-use samsarrow_client::admin::{Admin as Core, CommitSettings, FetchSettings, NewTopic, PerTopic};
+use samsarrow_client::admin::{
+    Admin as Core, CommitSettings, FetchSettings, GroupDescription, NewTopic, PerPartition, PerTopic,
+};
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::types::OffsetAndMetadata;
 
 use crate::config;
-use crate::consumer::{Committed, Tp, tp, tuple};
+use crate::consumer::{Committed, Tp, tp, tuple, tuples};
 use crate::error::{to_py, to_py_value};
 use crate::runtime::{Owned, run, seconds};
 
@@ -21,6 +23,16 @@ type Outcomes = Vec<(String, Option<Py<PyAny>>)>;
 type PartitionOutcomes = Vec<(Tp, Option<Py<PyAny>>)>;
 /// A group, what it has committed, the exception if it cannot be told.
 type GroupOffsets = (String, Vec<(Tp, Option<Committed>)>, Option<Py<PyAny>>);
+
+/// Name, protocol type, state, kind.
+type ListedGroup = (String, String, Option<String>, Option<String>);
+/// Id, instance id, client id, host, assignment, target assignment.
+type Member = (String, Option<String>, String, String, Vec<Tp>, Option<Vec<Tp>>);
+/// Kind, state, protocol type, assignor, members.
+type Described = (&'static str, String, String, String, Vec<Member>);
+
+/// A group, what is known of it, the exception if nothing is.
+type DescribedGroup = (String, Option<Described>, Option<Py<PyAny>>);
 
 /// See `samsarrow.Admin`.
 #[pyclass(frozen, module = "samsarrow._core")]
@@ -87,9 +99,7 @@ impl Admin {
         };
         let offsets: Vec<_> = offsets.into_iter().map(one).collect();
         let settings = CommitSettings { version, retention, timestamp };
-        let done = run(py, core.commit_offsets(group, &offsets, &settings, timeout))?;
-        let one = |(tp, outcome): (_, Result<(), _>)| (tuple(&tp), outcome.err().map(|error| to_py_value(py, &error)));
-        Ok(done.into_iter().map(one).collect())
+        run(py, core.commit_offsets(group, &offsets, &settings, timeout)).map(|done| partition_outcomes(py, done))
     }
 
     /// No partitions stand for all that the group has.
@@ -128,6 +138,53 @@ impl Admin {
         Ok((node.id, node.host, node.port))
     }
 
+    /// Name, protocol type, state, kind.
+    #[pyo3(signature = (timeout))]
+    fn list_groups(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<ListedGroup>> {
+        let core = self.core.get(py)?;
+        let timeout = seconds(py, timeout, core.default_timeout())?;
+        let groups = run(py, core.list_groups(timeout))?;
+        Ok(groups.into_iter().map(|g| (g.group, g.protocol_type, g.state, g.kind)).collect())
+    }
+
+    #[pyo3(signature = (groups, timeout))]
+    fn describe_groups(
+        &self,
+        py: Python<'_>,
+        groups: Vec<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<DescribedGroup>> {
+        let core = self.core.get(py)?;
+        let timeout = seconds(py, timeout, core.default_timeout())?;
+        let done = run(py, core.describe_groups(&groups, timeout))?;
+        let one = |(group, said)| match said {
+            Ok(found) => (group, Some(described(found)), None),
+            Err(error) => (group, None, Some(to_py_value(py, &error))),
+        };
+        Ok(done.into_iter().map(one).collect())
+    }
+
+    #[pyo3(signature = (groups, timeout))]
+    fn delete_groups(&self, py: Python<'_>, groups: Vec<String>, timeout: Option<f64>) -> PyResult<Outcomes> {
+        let core = self.core.get(py)?;
+        let timeout = seconds(py, timeout, core.default_timeout())?;
+        run(py, core.delete_groups(&groups, timeout)).map(|done| outcomes(py, done))
+    }
+
+    #[pyo3(signature = (group, partitions, timeout))]
+    fn delete_offsets(
+        &self,
+        py: Python<'_>,
+        group: &str,
+        partitions: Vec<Tp>,
+        timeout: Option<f64>,
+    ) -> PyResult<PartitionOutcomes> {
+        let core = self.core.get(py)?;
+        let timeout = seconds(py, timeout, core.default_timeout())?;
+        let partitions: Vec<_> = partitions.iter().map(tp).collect();
+        run(py, core.delete_offsets(group, &partitions, timeout)).map(|done| partition_outcomes(py, done))
+    }
+
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let core = self.core.get(py)?;
         run(py, async {
@@ -139,4 +196,16 @@ impl Admin {
 
 fn outcomes(py: Python<'_>, done: PerTopic) -> Outcomes {
     done.into_iter().map(|(name, outcome)| (name, outcome.err().map(|error| to_py_value(py, &error)))).collect()
+}
+
+fn partition_outcomes(py: Python<'_>, done: PerPartition) -> PartitionOutcomes {
+    done.into_iter().map(|(tp, outcome)| (tuple(&tp), outcome.err().map(|error| to_py_value(py, &error)))).collect()
+}
+
+fn described(found: GroupDescription) -> Described {
+    let members = found.members.into_iter().map(|m| {
+        let target = m.target.as_deref().map(tuples);
+        (m.member_id, m.instance_id, m.client_id, m.host, tuples(&m.assignment), target)
+    });
+    (found.kind, found.state, found.protocol_type, found.assignor, members.collect())
 }

@@ -31,7 +31,7 @@ fn tps(given: &[Tp]) -> Vec<TopicPartition> {
     given.iter().map(tp).collect()
 }
 
-fn tuples(tps: &[TopicPartition]) -> Vec<Tp> {
+pub(crate) fn tuples(tps: &[TopicPartition]) -> Vec<Tp> {
     tps.iter().map(tuple).collect()
 }
 

@@ -1,0 +1,112 @@
+"""Groups of other clients as Admin lists, describes and deletes them; their offsets from outside."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import confluent_kafka as ck
+import pytest
+
+from samsarrow import Admin, GroupDescription, OffsetAndMetadata, Producer, TopicPartition
+from samsarrow.exceptions import (
+    GroupIdNotFoundError,
+    GroupSubscribedToTopicError,
+    NonEmptyGroupError,
+    UnknownMemberIdError,
+    UnsupportedVersionError,
+)
+from support.kafka import KafkaServer
+
+
+@pytest.fixture
+def admin(kafka: KafkaServer) -> Iterator[Admin]:
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        yield admin
+
+
+@pytest.fixture
+def topic(kafka: KafkaServer, new_topic: Callable[..., str]) -> str:
+    """Three partitions with ten records each."""
+    name = new_topic(3)
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for partition in range(3):
+            for i in range(10):
+                producer.send(name, b"%d" % i, partition=partition)
+    return name
+
+
+@contextmanager
+def member(kafka: KafkaServer, group: str, topic: str, protocol: str) -> Iterator[ck.Consumer]:
+    """A confluent-kafka consumer that has all partitions of a topic."""
+    consumer = ck.Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers, "group.id": group, "client.id": "their-client",
+            "enable.auto.commit": False, "auto.offset.reset": "earliest", "group.protocol": protocol,
+        }
+    )  # fmt: skip
+    try:
+        consumer.subscribe([topic])
+        deadline = time.monotonic() + 60
+        while len(consumer.assignment()) < 3:
+            consumer.poll(0.2)
+            assert time.monotonic() < deadline, "no assignment"
+        yield consumer
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_a_member_and_after_it_left(kafka: KafkaServer, admin: Admin, topic: str, protocol: str) -> None:
+    group = f"{protocol}-group-of-{topic}"
+    all_three = tuple(TopicPartition(topic, p) for p in range(3))
+    with member(kafka, group, topic, protocol) as consumer:
+        consumer.commit(offsets=[ck.TopicPartition(topic, 1, 4, "theirs")], asynchronous=False)
+        listed = admin.list_groups()[group]
+        assert (listed.protocol_type, listed.state, listed.type) == ("consumer", "Stable", protocol)
+        described = admin.describe_groups([group, "nobody"])
+        assert list(described) == [group, "nobody"]
+        assert isinstance(described["nobody"], GroupIdNotFoundError)
+        found = described[group]
+        assert isinstance(found, GroupDescription)
+        assert (found.group, found.type, found.state, found.active) == (group, protocol, "Stable", True)
+        assert found.assignor == {"classic": "range", "consumer": "uniform"}[protocol]
+        [one] = found.members
+        assert (one.client_id, one.host, one.assignment) == ("their-client", "/127.0.0.1", all_three)
+        assert one.target == (None if protocol == "classic" else all_three)
+        # The members alone may commit, delete or be deleted.
+        with pytest.raises(UnknownMemberIdError, match="the group has members"):
+            admin.commit_offsets(group, {all_three[0]: 1})
+        assert isinstance(admin.delete_groups([group])[group], NonEmptyGroupError)
+        assert isinstance(admin.delete_offsets(group, [all_three[1]])[all_three[1]], GroupSubscribedToTopicError)
+        theirs = admin.fetch_offsets(group)[all_three[1]]
+        assert theirs is not None
+        assert (theirs.offset, theirs.metadata.rstrip("\0")) == (4, "theirs")
+    after = admin.describe_groups([group])[group]
+    assert isinstance(after, GroupDescription)
+    assert (after.state, after.members, after.active) == ("Empty", (), False)
+    assert admin.commit_offsets(group, {all_three[0]: OffsetAndMetadata(7, "ours")}) == {all_three[0]: None}
+    assert admin.delete_offsets(group, [all_three[1]]) == {all_three[1]: None}
+    assert admin.fetch_offsets(group) == {all_three[0]: OffsetAndMetadata(7, "ours")}
+    assert admin.delete_groups([group, "nobody"])[group] is None
+    assert group not in admin.list_groups()
+    assert admin.fetch_offsets(group) == {}
+
+
+def test_offsets_without_members_make_a_group(kafka: KafkaServer, admin: Admin, topic: str) -> None:
+    group, tp = f"offsets-of-{topic}", TopicPartition(topic, 2)
+    for version in range(2, 11):
+        retention = 3600.0 if version <= 4 else None
+        done = admin.commit_offsets(group, {tp: version}, api_version=version, retention=retention)
+        assert done == {tp: None}
+        assert admin.fetch_offsets(group, api_version=version) == {tp: OffsetAndMetadata(version)}
+        assert admin.fetch_offsets_many([group, "nobody"], api_version=version) == {
+            group: {tp: OffsetAndMetadata(version)}, "nobody": {}
+        }  # fmt: skip
+    assert admin.fetch_offsets(group, [tp], api_version=1) == {tp: OffsetAndMetadata(10)}
+    assert (admin.list_groups()[group].protocol_type, admin.list_groups()[group].state) == ("", "Empty")
+    with pytest.raises(UnsupportedVersionError, match=r"OffsetCommit v0 .* speaks v2 to v10 .*Kafka 3.9 was the last"):
+        admin.commit_offsets(group, {tp: 1}, api_version=0)
+    with pytest.raises(UnsupportedVersionError, match=r"OffsetFetch v0 .* speaks v1 to v10 .*ZooKeeper"):
+        admin.fetch_offsets(group, [tp], api_version=0)
+    node = admin.find_coordinator(group)
+    assert f"{node.host}:{node.port}" == kafka.bootstrap_servers
