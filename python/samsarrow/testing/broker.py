@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
+from typing import Literal, overload
 
 from samsarrow import _core
+from samsarrow.types import Seconds, to_seconds
 
 
 class Broker:
     """A Kafka broker in memory: it speaks the wire protocol on loopback, so any Kafka client can use it.
 
     It serves topics, records, idempotent producers, offsets and consumer groups of the classic protocol; transactions
-    it does not have. An empty group does not wait for more members before its first rebalance, as Kafka does for
-    3 seconds.
+    it does not have. Times are seconds, or a `timedelta`.
 
     Args:
         brokers: how many virtual brokers, each on a port of its own; they lead the partitions in turn.
         topics: number of partitions by name of topic.
         port: of the first broker, the others follow; 0 takes free ones.
         auto_create_topics: whether a topic that is asked for and does not exist is created, with one partition.
+        group_initial_rebalance_delay: how long the first rebalance of an empty group waits for more members. Kafka
+            waits for 3 seconds; here it is 0 unless told, so that tests are quick.
+        group_min_session_timeout: the shortest session timeout that a member may ask for; 6 unless told, as Kafka.
+        group_max_session_timeout: the longest; 1800 unless told, as Kafka.
+        offsets_retention: how long a group without members keeps its offsets; 7 days unless told, as Kafka.
 
     Raises:
         OSError: the port is taken.
+        ValueError: a number or name that cannot be.
     """
 
     def __init__(
@@ -32,8 +39,21 @@ class Broker:
         port: int = 0,
         *,
         auto_create_topics: bool = True,
+        group_initial_rebalance_delay: Seconds | None = None,
+        group_min_session_timeout: Seconds | None = None,
+        group_max_session_timeout: Seconds | None = None,
+        offsets_retention: Seconds | None = None,
     ) -> None:
-        self._core = _core.Broker(brokers, list((topics or {}).items()), port, auto_create_topics)
+        self._core = _core.Broker(
+            brokers,
+            list((topics or {}).items()),
+            port,
+            auto_create_topics,
+            group_initial_rebalance_delay=to_seconds(group_initial_rebalance_delay),
+            group_min_session_timeout=to_seconds(group_min_session_timeout),
+            group_max_session_timeout=to_seconds(group_max_session_timeout),
+            offsets_retention=to_seconds(offsets_retention),
+        )
         self._closed = False
 
     @property
@@ -52,6 +72,65 @@ class Broker:
     def start_broker(self, node: int) -> None:
         """Starts a stopped broker again, on its port."""
         self._core.start_node(node)
+
+    def move_leader(self, topic: str, partition: int, node: int) -> None:
+        """Makes a broker the leader of a partition: others answer NOT_LEADER_OR_FOLLOWER from now on."""
+        self._core.move_leader(topic, partition, node)
+
+    def move_coordinator(self, group: str, node: int) -> None:
+        """Makes a broker the coordinator of a group: others answer NOT_COORDINATOR from now on.
+
+        Offsets, and members that have been assigned to, come along. A rebalance that is not finished is begun again.
+        """
+        self._core.move_coordinator(group, node)
+
+    def fail(
+        self,
+        api: str,
+        *,
+        error: str | None = None,
+        times: int | None = 1,
+        delay: Seconds | None = None,
+        drop: Literal["before", "after"] | None = None,
+        garbage: bool = False,
+        node: int | None = None,
+    ) -> None:
+        """Lets requests go wrong.
+
+            broker.fail("OffsetCommit", error="NOT_COORDINATOR", times=2)
+            broker.fail("Fetch", drop="after", node=1)
+
+        Faults of one API take effect one after the other, in the order in which they were asked for.
+
+        Args:
+            api: Kafka's name of the API, such as `"Produce"` or `"JoinGroup"`.
+            error: Kafka's name of the error that all of the answer carries, such as `"NOT_COORDINATOR"`; the request is
+                not handled.
+            times: how many requests; None: all, until `heal`.
+            delay: how long the request waits before it is handled, or before it meets the fault that is given too.
+            drop: `"before"` closes the connection and the request is not handled; `"after"` handles it and closes the
+                connection without an answer.
+            garbage: the request is handled, and answered with bytes that mean nothing.
+            node: only requests to this broker.
+
+        Raises:
+            ValueError: an unknown name (it names the nearest), nothing that could fail, or more than one thing.
+        """
+        if times is not None and times < 1:
+            raise ValueError(f"times={times}: it must be 1 or more, or None for all until heal()")
+        self._core.fail(api, error, times, to_seconds(delay), drop, garbage, node)
+
+    def heal(self, api: str | None = None) -> None:
+        """Ends the faults of one API, or of all."""
+        self._core.heal(api)
+
+    @overload
+    def requests(self, api: None = None) -> dict[str, int]: ...
+    @overload
+    def requests(self, api: str) -> int: ...
+    def requests(self, api: str | None = None) -> dict[str, int] | int:
+        """How many requests have come so far, by API or of one; those that met a fault count too."""
+        return self._core.requests() if api is None else self._core.requests_of(api)
 
     def close(self) -> None:
         """Ends the broker and frees its ports. May be called again."""

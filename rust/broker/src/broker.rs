@@ -1,5 +1,6 @@
 //! The handle that starts, steers and stops an embedded broker.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use tokio::net::TcpSocket;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
+use crate::api::SERVED;
 use crate::fault::{Fault, RequestInfo};
 use crate::node::{Running, bind};
 use crate::options::BrokerOptions;
@@ -190,16 +192,47 @@ impl Broker {
 
     /// Lets the next `times` requests of this API fail in the same way.
     pub fn fail_next(&self, api: ApiKey, fault: Fault, times: usize) {
+        self.fail(api, None, &fault, Some(times));
+    }
+
+    /// Lets requests of this API fail in the same way: `times` of them or all, at one node or at all.
+    pub fn fail(&self, api: ApiKey, node: Option<i32>, fault: &Fault, times: Option<usize>) {
         let mut left = times;
-        self.on_request(api, move |_| {
-            left = left.checked_sub(1)?;
+        let fault = fault.clone();
+        self.on_request(api, move |request| {
+            if node.is_some_and(|node| node != request.node) {
+                return None;
+            }
+            if let Some(left) = &mut left {
+                *left = left.checked_sub(1)?;
+            }
             Some(fault.clone())
         });
     }
 
-    /// Forgets all that [`Broker::on_request`] and [`Broker::fail_next`] were told.
+    /// Forgets all that [`Broker::on_request`], [`Broker::fail`] and [`Broker::fail_next`] were told.
     pub fn clear_faults(&self) {
-        self.state.faults.clear();
+        self.state.faults.clear(None);
+    }
+
+    /// Forgets what they were told about one API.
+    pub fn clear_faults_of(&self, api: ApiKey) {
+        self.state.faults.clear(Some(api));
+    }
+
+    /// How many requests have come so far, by API; those that a fault has answered too.
+    pub fn requests(&self) -> BTreeMap<ApiKey, u64> {
+        self.state.seen()
+    }
+
+    /// The APIs that are served.
+    pub fn apis() -> impl Iterator<Item = ApiKey> {
+        SERVED.iter().map(|(key, ..)| *key)
+    }
+
+    /// How many nodes there are, those that are stopped too.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Stops every node and waits until all of its tasks have ended.

@@ -23,6 +23,8 @@ pub enum Fault {
     DropAfter,
     /// The request is handled and answered with the right correlation id and bytes that mean nothing.
     Garbage,
+    /// Another fault, after this time.
+    Late(Duration, Box<Fault>),
 }
 
 /// A request as a fault hook sees it.
@@ -59,8 +61,9 @@ impl Faults {
         lock(&self.0).push((key, Box::new(hook)));
     }
 
-    pub(crate) fn clear(&self) {
-        lock(&self.0).clear();
+    /// Forgets the hooks of one API, or all.
+    pub(crate) fn clear(&self, key: Option<ApiKey>) {
+        lock(&self.0).retain(|(of, _)| key.is_some_and(|key| key != *of));
     }
 
     /// What the first hook that has something to say wants; the request is only described where a hook listens.

@@ -1,7 +1,15 @@
 //! The embedded broker as Python calls it.
 
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use samsarrow_broker::{Broker as Core, BrokerOptions};
+use samsarrow_broker::{Broker as Core, BrokerOptions, Fault, GroupOptions};
+use samsarrow_client::config::nearest;
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ApiKey;
 
 use crate::runtime::{Owned, run, runtime};
 
@@ -11,19 +19,113 @@ pub(crate) struct Broker {
     core: Owned<Core>,
 }
 
+/// What cannot be is a `ValueError`; what did not work stays an `OSError`.
+fn to_py(error: io::Error) -> PyErr {
+    if error.kind() == io::ErrorKind::InvalidInput { PyValueError::new_err(error.to_string()) } else { error.into() }
+}
+
+fn refuse<T>(why: String) -> PyResult<T> {
+    Err(PyValueError::new_err(why))
+}
+
+/// One of `all` by its name.
+fn named<T>(
+    what: &str,
+    given: &str,
+    all: impl Iterator<Item = T> + Clone,
+    name: fn(&T) -> &'static str,
+) -> PyResult<T> {
+    match all.clone().find(|one| name(one) == given) {
+        Some(found) => Ok(found),
+        None => {
+            let names: Vec<_> = all.map(|one| name(&one)).collect();
+            let nearest = nearest(given, names.into_iter()).unwrap_or_default();
+            refuse(format!("{what} {given} is unknown; the nearest is {nearest}"))
+        }
+    }
+}
+
+fn api_named(name: &str) -> PyResult<ApiKey> {
+    let served: Vec<_> = Core::apis().collect();
+    named("API", name, served.into_iter(), |key| key.name())
+}
+
+fn error_named(name: &str) -> PyResult<ErrorCode> {
+    let failures: Vec<_> = ErrorCode::ALL.iter().copied().filter(|code| !code.is_none()).collect();
+    named("error", name, failures.into_iter(), |code| code.name())
+}
+
+fn span(what: &str, seconds: f64) -> PyResult<Duration> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(span) => Ok(span),
+        Err(_) => refuse(format!("{what} of {seconds} seconds: it must be 0 or more")),
+    }
+}
+
+/// The fault that the arguments describe: one of the first three, `delay` before it or alone.
+fn fault(error: Option<&str>, drop: Option<&str>, garbage: bool, delay: Option<f64>) -> PyResult<Fault> {
+    let dropped = match drop {
+        None => None,
+        Some("before") => Some(Fault::DropBefore),
+        Some("after") => Some(Fault::DropAfter),
+        Some(other) => return refuse(format!("drop={other:?}: it must be \"before\" or \"after\"")),
+    };
+    let error = error.map(error_named).transpose()?.map(Fault::Error);
+    let delay = delay.map(|delay| span("a delay", delay)).transpose()?;
+    let given: Vec<Fault> = [error, dropped, garbage.then_some(Fault::Garbage)].into_iter().flatten().collect();
+    match (<[Fault; 1]>::try_from(given), delay) {
+        (Ok([fault]), None) => Ok(fault),
+        (Ok([fault]), Some(delay)) => Ok(Fault::Late(delay, Box::new(fault))),
+        (Err(given), Some(delay)) if given.is_empty() => Ok(Fault::Delay(delay)),
+        (Err(given), None) if given.is_empty() => {
+            refuse("what is to fail? Give error, drop, garbage or delay".to_owned())
+        }
+        (Err(_), _) => refuse("error, drop and garbage exclude each other: give one of them".to_owned()),
+    }
+}
+
+/// Options that Python gives as seconds; None leaves the default.
+fn groups(
+    initial_rebalance_delay: Option<f64>,
+    session_timeout: (Option<f64>, Option<f64>),
+    offsets_retention: Option<f64>,
+) -> PyResult<GroupOptions> {
+    let default = GroupOptions::default();
+    let or = |what: &str, given: Option<f64>, default: Duration| given.map_or(Ok(default), |given| span(what, given));
+    Ok(GroupOptions {
+        initial_rebalance_delay: or(
+            "group_initial_rebalance_delay",
+            initial_rebalance_delay,
+            default.initial_rebalance_delay,
+        )?,
+        min_session_timeout: or("group_min_session_timeout", session_timeout.0, default.min_session_timeout)?,
+        max_session_timeout: or("group_max_session_timeout", session_timeout.1, default.max_session_timeout)?,
+        offsets_retention: or("offsets_retention", offsets_retention, default.offsets_retention)?,
+    })
+}
+
 #[pymethods]
 impl Broker {
     #[new]
+    #[pyo3(signature = (brokers, topics, port, auto_create_topics, *, group_initial_rebalance_delay=None,
+        group_min_session_timeout=None, group_max_session_timeout=None, offsets_retention=None))]
+    #[allow(clippy::too_many_arguments, reason = "the options of Python's class")]
     fn new(
         py: Python<'_>,
         brokers: usize,
         topics: Vec<(String, i32)>,
         port: u16,
         auto_create_topics: bool,
+        group_initial_rebalance_delay: Option<f64>,
+        group_min_session_timeout: Option<f64>,
+        group_max_session_timeout: Option<f64>,
+        offsets_retention: Option<f64>,
     ) -> PyResult<Self> {
-        let options = BrokerOptions { brokers, topics, port, auto_create_topics, ..Default::default() };
+        let sessions = (group_min_session_timeout, group_max_session_timeout);
+        let groups = groups(group_initial_rebalance_delay, sessions, offsets_retention)?;
+        let options = BrokerOptions { brokers, topics, port, auto_create_topics, groups, ..Default::default() };
         let runtime = runtime()?;
-        let core = py.detach(|| runtime.block_on(Core::start(options)))?;
+        let core = py.detach(|| runtime.block_on(Core::start(options))).map_err(to_py)?;
         Ok(Self { core: Owned::new("broker", core) })
     }
 
@@ -33,17 +135,67 @@ impl Broker {
     }
 
     fn create_topic(&self, py: Python<'_>, name: &str, partitions: i32) -> PyResult<()> {
-        Ok(self.core.get(py)?.create_topic(name, partitions)?)
+        self.core.get(py)?.create_topic(name, partitions).map_err(to_py)
     }
 
     fn stop_node(&self, py: Python<'_>, node: i32) -> PyResult<()> {
         let core = self.core.get(py)?;
-        Ok(run(py, async { Ok(core.stop_node(node).await) })??)
+        run(py, async { Ok(core.stop_node(node).await) })?.map_err(to_py)
     }
 
     fn start_node(&self, py: Python<'_>, node: i32) -> PyResult<()> {
         let core = self.core.get(py)?;
-        Ok(run(py, async { Ok(core.start_node(node).await) })??)
+        run(py, async { Ok(core.start_node(node).await) })?.map_err(to_py)
+    }
+
+    fn move_leader(&self, py: Python<'_>, topic: &str, partition: i32, node: i32) -> PyResult<()> {
+        self.core.get(py)?.move_leader(topic, partition, node).map_err(to_py)
+    }
+
+    fn move_coordinator(&self, py: Python<'_>, group: &str, node: i32) -> PyResult<()> {
+        self.core.get(py)?.move_coordinator(group, node).map_err(to_py)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the arguments of Python's method")]
+    fn fail(
+        &self,
+        py: Python<'_>,
+        api: &str,
+        error: Option<&str>,
+        times: Option<usize>,
+        delay: Option<f64>,
+        drop: Option<&str>,
+        garbage: bool,
+        node: Option<i32>,
+    ) -> PyResult<()> {
+        let core = self.core.get(py)?;
+        let fault = fault(error, drop, garbage, delay)?;
+        if let Some(node) = node
+            && !usize::try_from(node).is_ok_and(|node| node < core.node_count())
+        {
+            return refuse(format!("there is no node {node}"));
+        }
+        core.fail(api_named(api)?, node, &fault, times);
+        Ok(())
+    }
+
+    fn heal(&self, py: Python<'_>, api: Option<&str>) -> PyResult<()> {
+        let core = self.core.get(py)?;
+        match api {
+            Some(api) => core.clear_faults_of(api_named(api)?),
+            None => core.clear_faults(),
+        }
+        Ok(())
+    }
+
+    fn requests(&self, py: Python<'_>) -> PyResult<BTreeMap<&'static str, u64>> {
+        let seen = self.core.get(py)?.requests();
+        Ok(seen.into_iter().map(|(key, count)| (key.name(), count)).collect())
+    }
+
+    fn requests_of(&self, py: Python<'_>, api: &str) -> PyResult<u64> {
+        let key = api_named(api)?;
+        Ok(self.core.get(py)?.requests().get(&key).copied().unwrap_or_default())
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

@@ -164,6 +164,7 @@ pub(crate) async fn dispatch(node: i32, frame: Bytes, state: &State, stream: &Tc
         }
         return Outcome::Close(format!("{} v{version} is not served", key.name()));
     }
+    call.state.count(*key);
     route(&call, &header, *key, body).await
 }
 
@@ -176,7 +177,7 @@ fn first_fields(frame: &[u8]) -> Option<RequestHeader> {
 
 /// Decodes, lets a fault have its way, serves.
 async fn handle<R: Serve>(call: &Call<'_>, header: &RequestHeader, key: ApiKey, body: Bytes) -> Outcome {
-    let fault = call.state.faults.ask(key, || RequestInfo {
+    let mut fault = call.state.faults.ask(key, || RequestInfo {
         node: call.node,
         api_key: key,
         api_version: call.version,
@@ -188,13 +189,17 @@ async fn handle<R: Serve>(call: &Call<'_>, header: &RequestHeader, key: ApiKey, 
         Ok(request) => request,
         Err(error) => return Outcome::Close(format!("could not read {} v{}: {error}", key.name(), call.version)),
     };
+    while let Some(Fault::Late(time, then)) = fault {
+        tokio::time::sleep(time).await;
+        fault = Some(*then);
+    }
     match fault {
         None => request.serve(call).await,
         Some(Fault::Error(code)) if !request.wants_answer() => {
             Outcome::Close(format!("a fault asked for {}", code.name()))
         }
         Some(Fault::Error(code)) => call.reply::<R>(&request.refuse(call.version, code)),
-        Some(Fault::Delay(time)) => {
+        Some(Fault::Delay(time) | Fault::Late(time, _)) => {
             tokio::time::sleep(time).await;
             request.serve(call).await
         }

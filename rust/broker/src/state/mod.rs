@@ -4,11 +4,11 @@ pub(crate) mod create;
 pub(crate) mod groups;
 pub(crate) mod topic;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
-use samsarrow_wire::messages::Uuid;
+use samsarrow_wire::messages::{ApiKey, Uuid};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -37,6 +37,8 @@ pub(crate) struct State {
     /// Coordinators that were chosen by hand, by group.
     moved: Mutex<HashMap<String, i32>>,
     pub(crate) faults: Faults,
+    /// How many requests have come, by API.
+    seen: Mutex<BTreeMap<ApiKey, u64>>,
     nodes: Vec<Node>,
     topics: RwLock<Topics>,
     next_producer_id: AtomicI64,
@@ -54,6 +56,7 @@ impl State {
             // Kafka's cluster ids are 16 bytes in base64, which are 22 characters.
             cluster_id: std::iter::repeat_with(fastrand::alphanumeric).take(22).collect(),
             faults: Faults::default(),
+            seen: Mutex::default(),
             nodes: ports.iter().map(node).collect(),
             topics: RwLock::default(),
             next_producer_id: AtomicI64::new(1000),
@@ -117,6 +120,14 @@ impl State {
 
     pub(crate) fn is_coordinator(&self, node: i32, group: &str) -> bool {
         self.coordinator(group).is_some_and(|(id, _)| id == node)
+    }
+
+    pub(crate) fn count(&self, key: ApiKey) {
+        *lock(&self.seen).entry(key).or_default() += 1;
+    }
+
+    pub(crate) fn seen(&self) -> BTreeMap<ApiKey, u64> {
+        lock(&self.seen).clone()
     }
 
     pub(crate) fn new_producer_id(&self) -> i64 {

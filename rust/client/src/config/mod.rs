@@ -1,6 +1,7 @@
 //! Options: one table, checked values, typed fields.
 
 pub(crate) mod format;
+mod nearest;
 mod parse;
 mod table;
 
@@ -11,6 +12,7 @@ use samsarrow_arrow::layout::Layout;
 use samsarrow_wire::compression::Codec;
 use samsarrow_wire::messages::ApiKey;
 
+pub use nearest::nearest;
 pub use parse::OptionValue;
 pub use table::{Kind, OPTIONS, OptionSpec};
 

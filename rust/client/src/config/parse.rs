@@ -7,11 +7,11 @@ use samsarrow_arrow::layout::Layout;
 use samsarrow_wire::compression::Codec;
 use samsarrow_wire::messages::ApiKey;
 
-use super::format;
 use super::table::{Kind, NOT_YET, NOT_YET_FAMILIES, OPTIONS, OptionSpec};
 use super::{
     ClientKind, CommonOptions, ConsumerOptions, IsolationLevel, MASK, OffsetReset, Options, ProducerOptions, is_secret,
 };
+use super::{format, nearest};
 use crate::error::{Error, Result};
 
 /// A value as the user gave it.
@@ -151,27 +151,8 @@ fn find(kind: ClientKind, given: &str, dotted: &str) -> Result<&'static OptionSp
         return Err(Error::configuration(format!("option {given} is not available in this version of samsarrow")));
     }
     let candidates = OPTIONS.iter().filter(|spec| spec.clients.contains(&kind)).map(|spec| spec.name);
-    let nearest = candidates.min_by_key(|name| distance(name, dotted)).unwrap_or_default();
+    let nearest = nearest(dotted, candidates).unwrap_or_default();
     Err(Error::configuration(format!("option {given} is unknown; the nearest is {nearest}")))
-}
-
-/// Edits that turn one name into the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = i;
-        let mut left = i + 1;
-        for (cell, y) in row.iter_mut().skip(1).zip(&b) {
-            let best = (diagonal + usize::from(x != *y)).min(left + 1).min(*cell + 1);
-            diagonal = std::mem::replace(cell, best);
-            left = best;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 impl Values {

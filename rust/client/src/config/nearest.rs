@@ -1,0 +1,40 @@
+//! What somebody may have meant.
+
+/// The name that takes the fewest edits; large and small letters are the same.
+pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let given = given.to_lowercase();
+    names.min_by_key(|name| distance(&name.to_lowercase(), &given))
+}
+
+/// Edits that turn one name into the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (cell, y) in row.iter_mut().skip(1).zip(&b) {
+            let best = (diagonal + usize::from(x != *y)).min(left + 1).min(*cell + 1);
+            diagonal = std::mem::replace(cell, best);
+            left = best;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fewest_edits_win() {
+        let names = ["OffsetCommit", "OffsetFetch", "Fetch"];
+        for (given, wanted) in [("OfsetComit", "OffsetCommit"), ("FETCH", "Fetch"), ("offsetsfetch", "OffsetFetch")] {
+            assert_eq!(nearest(given, names.into_iter()), Some(wanted));
+        }
+        assert_eq!(nearest("x", std::iter::empty()), None);
+    }
+}
