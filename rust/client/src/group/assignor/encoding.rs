@@ -65,7 +65,6 @@ pub(super) fn encode_previous(partitions: &[TopicPartition], generation: i32) ->
 }
 
 /// The inverse, without a generation where the member tells none; `None` for what is nothing of the kind.
-#[cfg_attr(not(test), expect(dead_code, reason = "the sticky assignors will read it"))]
 pub(super) fn decode_previous(bytes: &Bytes) -> Option<(Vec<TopicPartition>, Option<i32>)> {
     let data = StickyUserData::from_bytes(bytes).ok()?;
     Some((flat(data.previous_assignment), Some(data.generation).filter(|generation| *generation >= 0)))
@@ -77,7 +76,6 @@ pub(super) fn encode_generation(generation: i32) -> Bytes {
 }
 
 /// The inverse.
-#[cfg_attr(not(test), expect(dead_code, reason = "the sticky assignors will read it"))]
 pub(super) fn decode_generation(mut bytes: &[u8]) -> Option<i32> {
     bytes.try_get_i32().ok()
 }

@@ -4,9 +4,12 @@
 //! Java's assignors of the same names, whoever of them leads.
 
 mod encoding;
+mod group;
 mod range;
 mod roundrobin;
 mod sticky;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -75,26 +78,5 @@ pub fn by_name(name: &str) -> Option<Arc<dyn Assignor>> {
         "sticky" | "StickyAssignor" => Some(Arc::new(Sticky)),
         "cooperative-sticky" | "CooperativeStickyAssignor" => Some(Arc::new(CooperativeSticky)),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_the_protocols_and_javas_classes() {
-        for (name, class, cooperative) in [
-            ("range", "RangeAssignor", false),
-            ("roundrobin", "RoundRobinAssignor", false),
-            ("sticky", "StickyAssignor", false),
-            ("cooperative-sticky", "CooperativeStickyAssignor", true),
-        ] {
-            for asked in [name, class, &format!("org.apache.kafka.clients.consumer.{class}")] {
-                let found = by_name(asked).unwrap();
-                assert_eq!((found.name(), found.cooperative()), (name, cooperative));
-            }
-        }
-        assert!(by_name("uniform").is_none() && by_name("").is_none());
     }
 }

@@ -1,0 +1,147 @@
+//! Members, topics and partitions by numbers, which are their order by name: what all assignors work on.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::{Assignment, Members, Subscription, Topics};
+use crate::types::TopicPartition;
+
+/// A topic that exists and has subscribers.
+#[derive(Debug)]
+pub(super) struct Topic<'a> {
+    pub(super) name: &'a str,
+    /// The number of its first partition; the others follow.
+    pub(super) first: usize,
+    /// Racks of the replicas, by partition.
+    pub(super) racks: &'a [Vec<String>],
+    /// Numbers of the members that want it, ascending.
+    pub(super) subscribers: Vec<usize>,
+}
+
+impl Topic<'_> {
+    /// The numbers of its partitions.
+    pub(super) fn partitions(&self) -> std::ops::Range<usize> {
+        self.first..self.first + self.racks.len()
+    }
+
+    pub(super) fn has_subscriber(&self, member: usize) -> bool {
+        self.subscribers.binary_search(&member).is_ok()
+    }
+}
+
+/// A group that is to be assigned. Numbers of members, topics and partitions come from here and are valid indexes.
+#[derive(Debug)]
+pub(super) struct Group<'a> {
+    pub(super) members: Vec<(&'a str, &'a Subscription)>,
+    pub(super) topics: Vec<Topic<'a>>,
+    /// The topic of each partition.
+    topic_of: Vec<usize>,
+}
+
+impl<'a> Group<'a> {
+    pub(super) fn new(topics: &'a Topics, members: &'a Members) -> Group<'a> {
+        let members: Vec<_> = members.iter().map(|(id, subscription)| (id.as_str(), subscription)).collect();
+        let mut wanted: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (member, (_, subscription)) in members.iter().enumerate() {
+            for topic in subscription.topics.iter().map(String::as_str).collect::<BTreeSet<_>>() {
+                wanted.entry(topic).or_default().push(member);
+            }
+        }
+        let mut group = Group { members, topics: Vec::new(), topic_of: Vec::new() };
+        for (name, subscribers) in wanted {
+            let Some(racks) = topics.get(name).filter(|partitions| !partitions.is_empty()) else { continue };
+            let first = group.topic_of.len();
+            group.topic_of.resize(first + racks.len(), group.topics.len());
+            group.topics.push(Topic { name, first, racks, subscribers });
+        }
+        group
+    }
+
+    /// How many partitions there are; their numbers are below it.
+    pub(super) fn partitions(&self) -> usize {
+        self.topic_of.len()
+    }
+
+    pub(super) fn topic_of(&self, partition: usize) -> &Topic<'a> {
+        &self.topics[self.topic_of[partition]]
+    }
+
+    /// The number of a partition within its topic.
+    pub(super) fn index_in_topic(&self, partition: usize) -> usize {
+        partition - self.topic_of(partition).first
+    }
+
+    /// Racks of a partition's replicas.
+    pub(super) fn racks(&self, partition: usize) -> &'a [String] {
+        let topic = self.topic_of(partition);
+        &topic.racks[partition - topic.first]
+    }
+
+    /// The rack that a member is in; an empty name is none.
+    pub(super) fn rack(&self, member: usize) -> Option<&'a str> {
+        self.members[member].1.rack.as_deref().filter(|rack| !rack.is_empty())
+    }
+
+    /// Finds partitions by name, as members tell them.
+    pub(super) fn lookup(&self) -> Lookup<'_> {
+        Lookup(self.topics.iter().map(|topic| (topic.name, topic)).collect())
+    }
+
+    /// Every member's place in Kafka's order: static members by their instance ids, so that a restart which changes
+    /// member ids changes no assignment (KIP-345), then the others by member id.
+    pub(super) fn ranks(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.members.len()).collect();
+        order.sort_by_key(|member| {
+            let instance = self.members[*member].1.instance_id.as_deref();
+            (instance.is_none(), instance, *member)
+        });
+        let mut ranks = vec![0; order.len()];
+        for (rank, member) in order.into_iter().enumerate() {
+            ranks[member] = rank;
+        }
+        ranks
+    }
+
+    /// Partitions by member number, as the names that they have.
+    pub(super) fn named(&self, assigned: Vec<Vec<usize>>) -> Assignment {
+        let names: Vec<Arc<str>> = self.topics.iter().map(|topic| topic.name.into()).collect();
+        let named = |partition: usize| {
+            let index = i32::try_from(self.index_in_topic(partition)).unwrap_or(i32::MAX);
+            TopicPartition { topic: Arc::clone(&names[self.topic_of[partition]]), partition: index }
+        };
+        let of_member = |(member, mut partitions): (&(&str, &Subscription), Vec<usize>)| {
+            partitions.sort_unstable();
+            (member.0.to_owned(), partitions.into_iter().map(named).collect())
+        };
+        self.members.iter().zip(assigned).map(of_member).collect()
+    }
+}
+
+/// Topics by name.
+#[derive(Debug)]
+pub(super) struct Lookup<'a>(HashMap<&'a str, &'a Topic<'a>>);
+
+impl Lookup<'_> {
+    /// The number of a partition; of one that does not exist, or that nobody wants, there is none.
+    pub(super) fn number(&self, partition: &TopicPartition) -> Option<usize> {
+        let topic = self.0.get(&*partition.topic)?;
+        let index = usize::try_from(partition.partition).ok()?;
+        (index < topic.racks.len()).then_some(topic.first + index)
+    }
+}
+
+/// Whether racks make a difference: some member is where some replica is, and not all partitions are in the same
+/// racks (KIP-881).
+pub(super) fn racks_matter<'a>(
+    members: impl Iterator<Item = &'a str>,
+    partitions: impl Iterator<Item = &'a [String]> + Clone,
+) -> bool {
+    let of_members: BTreeSet<&str> = members.collect();
+    if of_members.is_empty() {
+        return false;
+    }
+    let all: BTreeSet<&str> = partitions.clone().flatten().map(String::as_str).collect();
+    let mut partitions = partitions;
+    !of_members.is_disjoint(&all)
+        && partitions.any(|racks| racks.iter().map(String::as_str).collect::<BTreeSet<_>>() != all)
+}

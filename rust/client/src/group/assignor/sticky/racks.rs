@@ -1,0 +1,62 @@
+//! Members and partitions in racks (KIP-881).
+
+use std::collections::BTreeMap;
+
+use crate::group::assignor::group::{Group, racks_matter};
+
+/// Where everybody is; nothing is anywhere if racks make no difference.
+#[derive(Debug)]
+pub(super) struct Racks<'a> {
+    group: &'a Group<'a>,
+    pub(super) matter: bool,
+}
+
+impl<'a> Racks<'a> {
+    pub(super) fn new(group: &'a Group<'a>) -> Racks<'a> {
+        let members = (0..group.members.len()).filter_map(|member| group.rack(member));
+        let matter = racks_matter(members, (0..group.partitions()).map(|partition| group.racks(partition)));
+        Racks { group, matter }
+    }
+
+    fn has_replica(&self, rack: &str, partition: usize) -> bool {
+        self.group.racks(partition).iter().any(|other| other == rack)
+    }
+
+    /// Whether a member is in a rack without a replica of the partition; one that tells no rack never is.
+    pub(super) fn mismatch(&self, member: usize, partition: usize) -> bool {
+        self.matter && self.group.rack(member).is_some_and(|rack| !self.has_replica(rack, partition))
+    }
+
+    /// How many partitions are with members in their racks.
+    pub(super) fn matches(&self, assigned: &[Vec<usize>]) -> usize {
+        let near =
+            |member: usize, of_member: &Vec<usize>| of_member.iter().filter(|p| !self.mismatch(member, **p)).count();
+        assigned.iter().enumerate().map(|(member, of_member)| near(member, of_member)).sum()
+    }
+
+    /// The place of the next member, in a circle from `from` on, that is in a rack with a replica.
+    pub(super) fn next_match(&self, partition: usize, members: &[usize], from: usize) -> Option<usize> {
+        let matches = |at: &usize| self.group.rack(members[*at]).is_some_and(|rack| self.has_replica(rack, partition));
+        if !self.matter {
+            return None;
+        }
+        (from..members.len()).find(matches).or_else(|| (0..from.min(members.len())).find(matches))
+    }
+
+    /// Puts those partitions first that have the fewest members in their racks, as they are hardest to place.
+    pub(super) fn sort_hardest_first(&self, partitions: &mut [usize]) {
+        if !self.matter {
+            return;
+        }
+        let mut members: BTreeMap<&str, usize> = BTreeMap::new();
+        for rack in (0..self.group.members.len()).filter_map(|member| self.group.rack(member)) {
+            *members.entry(rack).or_default() += 1;
+        }
+        partitions.sort_by_cached_key(|partition| {
+            let mut racks: Vec<&str> = self.group.racks(*partition).iter().map(String::as_str).collect();
+            racks.sort_unstable();
+            racks.dedup();
+            racks.into_iter().filter_map(|rack| members.get(rack)).sum::<usize>()
+        });
+    }
+}
