@@ -1,4 +1,5 @@
 //! What takes bytes off the wire or off a disk, and what must hold whatever the bytes are.
+mod member;
 mod segment;
 
 use std::cell::RefCell;
@@ -22,6 +23,8 @@ pub enum Input {
     Frame,
     /// A format's index, then a message.
     Message,
+    /// What it is, then what consumers tell each other within a group.
+    Member,
     /// Flags, then batches of a format, or of all.
     Batches(Option<u8>),
     /// A count, then records.
@@ -79,6 +82,7 @@ pub const TARGETS: &[Target] = &[
     // A message may take 16 times its bytes (wire::messages::types), is there twice here, and so are its texts.
     Target { name: "frame", input: Input::Frame, run: frames, memory: 20, constant: CONSTANT },
     Target { name: "message", input: Input::Message, run: messages, memory: 48, constant: CONSTANT },
+    Target { name: "member", input: Input::Member, run: member::told, memory: 48, constant: CONSTANT },
     Target { name: "header", input: Input::Batches(None), run: headers, memory: 4, constant: CONSTANT },
     Target { name: "records", input: Input::Records, run: records, memory: 4, constant: CONSTANT },
     // Decoded twice, with offsets and lengths of 4 to 16 bytes for fields of one.

@@ -1,6 +1,7 @@
 //! Inputs: valid ones with random content, made hostile in a few places.
 mod batches;
 mod codecs;
+mod members;
 mod messages;
 
 use crate::bytes::{fix_batches, fix_lz4, havoc};
@@ -32,6 +33,13 @@ impl Seeds {
         let valid = random.one_in(50);
         match kind {
             Input::Frame | Input::Message => self.messages.input(kind == Input::Frame, valid, &mut random),
+            Input::Member => {
+                let what = random.next() as u8;
+                let mut out = vec![what];
+                let tree = members::told(what, &mut random);
+                self.write(tree, valid, &mut random, &mut out, |_| {});
+                out
+            }
             Input::Batches(magic) => {
                 // Flags of the target, see there.
                 let mut out = vec![random.next() as u8];

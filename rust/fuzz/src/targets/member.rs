@@ -1,0 +1,32 @@
+//! What consumers tell each other: bytes of any member's making that the leader of a group reads.
+use std::fmt::Debug;
+
+use bytes::Bytes;
+use samsarrow_wire::messages::{
+    ConsumerProtocolAssignment, ConsumerProtocolSubscription, DecodeError, EncodeError, StickyUserData,
+};
+
+use super::broken;
+
+pub(super) fn told(input: &[u8]) {
+    let Some((&what, bytes)) = input.split_first() else { return };
+    let bytes = Bytes::copy_from_slice(bytes);
+    match what % 3 {
+        0 => again(bytes, ConsumerProtocolSubscription::from_bytes, ConsumerProtocolSubscription::to_bytes),
+        1 => again(bytes, ConsumerProtocolAssignment::from_bytes, ConsumerProtocolAssignment::to_bytes),
+        _ => again(bytes, |bytes| StickyUserData::from_bytes(&bytes), StickyUserData::to_bytes),
+    }
+}
+
+/// What was read can be told on.
+fn again<M: PartialEq + Debug>(
+    bytes: Bytes,
+    read: fn(Bytes) -> Result<M, DecodeError>,
+    write: fn(&M) -> Result<Bytes, EncodeError>,
+) {
+    let Ok(told) = read(bytes) else { return };
+    match write(&told).map(read) {
+        Ok(Ok(again)) if again == told => {}
+        other => broken(&format!("{told:?} came back as {other:?}")),
+    }
+}
