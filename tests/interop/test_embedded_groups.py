@@ -1,13 +1,15 @@
 """Other makers' consumers in groups on the embedded broker."""
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator
 
 import confluent_kafka
 import pytest
 
-from samsarrow import Producer
+from samsarrow import Admin, GroupDescription, Producer
+from samsarrow.exceptions import NonEmptyGroupError
 from samsarrow.testing import Broker
 
 PARTITIONS = 6
@@ -19,11 +21,18 @@ KINDS = {
 
 
 class Member:
-    """A consumer of confluent-kafka in group `g`, and what it read."""
+    """A consumer of confluent-kafka in group `g` with a thread of its own, and what it read.
+
+    A commit waits behind a JoinGroup on the same connection, and that one for the other members: they must go on
+    polling meanwhile.
+    """
 
     def __init__(self, servers: str, **options: object) -> None:
         self.seen: list[bytes] = []
-        self.consumer = confluent_kafka.Consumer(
+        self.partitions: set[int] = set()
+        self._dirty = False
+        self._leave = threading.Event()
+        self._consumer = confluent_kafka.Consumer(
             {
                 "bootstrap.servers": servers,
                 "group.id": "g",
@@ -33,29 +42,42 @@ class Member:
                 **options,
             }
         )
-        self.consumer.subscribe(["t"])
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
-    def poll(self) -> None:
-        message = self.consumer.poll(0.02)
-        if message is not None and message.error() is None:
-            value = message.value()
-            assert isinstance(value, bytes)
-            self.seen.append(value)
-            self.consumer.commit(message, asynchronous=False)
+    def _run(self) -> None:
+        self._consumer.subscribe(["t"])
+        while not self._leave.is_set():
+            message = self._consumer.poll(0.02)
+            self.partitions = {p.partition for p in self._consumer.assignment()}
+            if message is not None and message.error() is None:
+                value = message.value()
+                assert isinstance(value, bytes)
+                self._dirty = True
+                self._commit()
+                self.seen.append(value)
+            self._commit()
+        self._commit()
+        self._consumer.close()
 
-    @property
-    def partitions(self) -> set[int]:
-        return {p.partition for p in self.consumer.assignment()}
+    def _commit(self) -> None:
+        # It may meet a rebalance: then the next one is for it too.
+        if self._dirty:
+            with contextlib.suppress(confluent_kafka.KafkaException):
+                self._consumer.commit(asynchronous=False)
+                self._dirty = False
+
+    def leave(self) -> None:
+        self._leave.set()
+        self._thread.join(30)
+        assert not self._thread.is_alive()
 
 
 def until(members: list[Member], reached: Callable[[], bool], seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     while not reached():
         assert time.monotonic() < end, [(sorted(m.partitions), len(m.seen)) for m in members]
-        for member in members:
-            # A commit may meet a rebalance; the record is read again by whoever has its partition then.
-            with contextlib.suppress(confluent_kafka.KafkaException):
-                member.poll()
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -80,13 +102,23 @@ def test_two_share_and_one_inherits(broker: Broker, kind: str) -> None:
     until(both, lambda: len(first.partitions) == len(second.partitions) == PARTITIONS // 2)
     assert first.partitions.isdisjoint(second.partitions)
     until(both, lambda: {*first.seen, *second.seen} == written)
-    second.consumer.close()
+    with Admin(bootstrap_servers=servers) as admin:
+        described = admin.describe_groups(["g"])["g"]
+        assert isinstance(described, GroupDescription)
+        assert described.state == "Stable"
+        assert {frozenset(tp.partition for tp in m.assignment) for m in described.members} == {
+            frozenset(first.partitions),
+            frozenset(second.partitions),
+        }
+        assert admin.list_groups()["g"].state == "Stable"
+        assert isinstance(admin.delete_groups(["g"])["g"], NonEmptyGroupError)
+    second.leave()
     until([first], lambda: len(first.partitions) == PARTITIONS)
     seen = len(first.seen)
     written = produce(servers, range(100, 130))
     until([first], lambda: written <= set(first.seen))
     assert len(first.seen) == seen + 30, "what the other had committed is not read again"
-    first.consumer.close()
+    first.leave()
 
 
 def test_a_static_member_comes_back_and_nobody_notices(broker: Broker) -> None:
@@ -94,9 +126,9 @@ def test_a_static_member_comes_back_and_nobody_notices(broker: Broker) -> None:
     one, two = (Member(servers, **KINDS["range"], **{"group.instance.id": name}) for name in ("one", "two"))
     until([one, two], lambda: len(one.partitions) == len(two.partitions) == PARTITIONS // 2)
     had = two.partitions
-    two.consumer.close()
+    two.leave()
     again = Member(servers, **KINDS["range"], **{"group.instance.id": "two"})
     until([one, again], lambda: again.partitions == had)
     assert len(one.partitions) == PARTITIONS // 2
     for member in (one, again):
-        member.consumer.close()
+        member.leave()

@@ -163,7 +163,7 @@ impl Broker {
 
     /// The state of a group by Kafka's name, `Stable` for one; `None` where there is no such group.
     pub fn group_state(&self, group: &str) -> Option<&'static str> {
-        lock(&self.state.groups).state(group)
+        Some(lock(&self.state.groups).classic(group)?.phase().name())
     }
 
     /// The node that coordinates a group and keeps its offsets.

@@ -2,7 +2,9 @@
 
 mod api_versions;
 mod create_topics;
+mod delete_groups;
 mod delete_topics;
+mod describe_groups;
 mod fetch;
 mod fetch_frame;
 mod find_coordinator;
@@ -10,9 +12,11 @@ mod heartbeat;
 mod init_producer_id;
 mod join_group;
 mod leave_group;
+mod list_groups;
 mod list_offsets;
 mod metadata;
 mod offset_commit;
+mod offset_delete;
 mod offset_fetch;
 mod produce;
 mod sync_group;
@@ -23,9 +27,10 @@ use bytes::{Bytes, BytesMut};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::frame::{self, RequestHeader};
 use samsarrow_wire::messages::{
-    ApiKey, ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, FetchRequest, FindCoordinatorRequest,
-    HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListOffsetsRequest, MetadataRequest,
-    OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, Reader, Request, SyncGroupRequest,
+    ApiKey, ApiVersionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeGroupsRequest,
+    FetchRequest, FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest,
+    ListGroupsRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest,
+    OffsetFetchRequest, ProduceRequest, Reader, Request, SyncGroupRequest,
 };
 
 use tokio::net::TcpStream;
@@ -63,11 +68,18 @@ served! {
     HeartbeatRequest: 0..=4;
     LeaveGroupRequest: 0..=5;
     SyncGroupRequest: 0..=5;
+    DescribeGroupsRequest: 0..=6;
+    ListGroupsRequest: 0..=5;
+    DeleteGroupsRequest: 0..=2;
+    OffsetDeleteRequest: 0..=0;
     ApiVersionsRequest: 0..=4;
     CreateTopicsRequest: 0..=7;
     DeleteTopicsRequest: 0..=6;
     InitProducerIdRequest: 0..=6;
 }
+
+/// What anybody may do with a group here, as bits: read (3), delete (6), describe (8).
+pub(crate) const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8;
 
 /// What becomes of a request.
 #[derive(Debug)]

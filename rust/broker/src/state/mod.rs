@@ -155,7 +155,7 @@ impl State {
     /// Marks a node up or down and elects leaders where that changes something.
     pub(crate) fn set_up(&self, id: i32, up: bool) {
         let Some(node) = self.node(id) else { return };
-        let groups: Vec<String> = lock(&self.groups).ids().map(str::to_owned).collect();
+        let groups: Vec<String> = lock(&self.groups).iter().map(|(id, _)| id.to_owned()).collect();
         let coordinator = |group: &str| self.coordinator(group).map(|(node, _)| node);
         let before: Vec<_> = groups.iter().map(|group| coordinator(group)).collect();
         node.up.store(up, Ordering::Release);

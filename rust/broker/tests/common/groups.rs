@@ -47,6 +47,8 @@ pub(crate) struct Member {
     pub(crate) protocols: Vec<&'static str>,
     pub(crate) session: Duration,
     pub(crate) rebalance: Duration,
+    /// Of every protocol; a text about the member unless told.
+    pub(crate) metadata: Option<Bytes>,
 }
 
 impl Member {
@@ -61,6 +63,7 @@ impl Member {
             protocols: vec!["range"],
             session: Duration::from_secs(10),
             rebalance: Duration::from_secs(10),
+            metadata: None,
         }
     }
 
@@ -71,7 +74,7 @@ impl Member {
     pub(crate) fn join_request(&self) -> JoinGroupRequest {
         let protocol = |name: &&str| JoinGroupRequestProtocol {
             name: (*name).to_owned(),
-            metadata: Bytes::copy_from_slice(format!("{name} of {}", self.id).as_bytes()),
+            metadata: self.metadata.clone().unwrap_or_else(|| format!("{name} of {}", self.id).into()),
             ..Default::default()
         };
         let millis = |time: Duration| i32::try_from(time.as_millis()).unwrap();
@@ -181,20 +184,21 @@ impl Member {
     }
 
     pub(crate) async fn commit(&mut self, offset: i64) -> ErrorCode {
-        let partition = OffsetCommitRequestPartition { committed_offset: offset, ..Default::default() };
-        let topic =
-            OffsetCommitRequestTopic { name: "t".to_owned(), partitions: vec![partition], ..Default::default() };
-        let request = OffsetCommitRequest {
-            group_id: GROUP.to_owned(),
-            generation_id_or_member_epoch: self.generation,
-            member_id: self.id.clone(),
-            group_instance_id: self.instance.clone(),
-            topics: vec![topic],
-            ..Default::default()
-        };
+        let mut request = commit_request(GROUP);
+        request.topics[0].partitions[0].committed_offset = offset;
+        request.generation_id_or_member_epoch = self.generation;
+        request.member_id.clone_from(&self.id);
+        request.group_instance_id.clone_from(&self.instance);
         let response = self.client.call(8, &request).await;
         ErrorCode::from_i16(response.topics[0].partitions[0].error_code)
     }
+}
+
+/// Offset 0 of `t-0`, by nobody.
+pub(crate) fn commit_request(group: &str) -> OffsetCommitRequest {
+    let partitions = vec![OffsetCommitRequestPartition::default()];
+    let topic = OffsetCommitRequestTopic { name: "t".to_owned(), partitions, ..Default::default() };
+    OffsetCommitRequest { group_id: group.to_owned(), topics: vec![topic], ..Default::default() }
 }
 
 pub(crate) fn identity(id: &str, instance: Option<&str>) -> MemberIdentity {

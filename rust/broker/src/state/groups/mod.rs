@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::options::GroupOptions;
 use classic::member::{Answer, refused};
-use classic::{Classic, Joiner};
+use classic::{Classic, Joiner, Phase};
 use offsets::{Committed, Offsets, Retained};
 
 /// As far as anything here looks ahead; a longer time would overflow the clock.
@@ -44,10 +44,11 @@ impl Group {
     fn expire_offsets(&mut self, now: Instant, retention: Duration) -> bool {
         let from = match self.classic.protocol_type() {
             Some(_) if self.classic.is_deserted() => Retained::Since(self.classic.since()),
+            Some(_) if self.classic.is_reading() => Retained::SinceCommit,
             Some(_) => return true,
             None => Retained::SinceCommit,
         };
-        self.offsets.expire(now, retention, from, |_| false);
+        self.offsets.expire(now, retention, from, |topic| self.classic.reads(topic));
         !self.classic.is_deserted() || !self.offsets.is_empty() || now < self.classic.since() + retention
     }
 }
@@ -190,14 +191,39 @@ impl Groups {
         }
     }
 
-    /// Kafka's name of the state that a group is in.
-    pub(crate) fn state(&self, group: &str) -> Option<&'static str> {
-        self.by_id.get(group).map(|group| group.classic.phase().name())
+    /// A group's members.
+    pub(crate) fn classic(&self, group: &str) -> Option<&Classic> {
+        self.by_id.get(group).map(|group| &group.classic)
     }
 
-    /// The names of all groups.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
-        self.by_id.keys().map(String::as_str)
+    /// Every group, in order of names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Classic)> {
+        self.by_id.iter().map(|(id, group)| (id.as_str(), &group.classic))
+    }
+
+    /// Deletes a group that nobody belongs to, with its offsets.
+    pub(crate) fn delete(&mut self, group: &str) -> Result<(), ErrorCode> {
+        let classic = self.classic(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?;
+        if classic.phase() != Phase::Empty {
+            return Err(ErrorCode::NON_EMPTY_GROUP);
+        }
+        self.by_id.remove(group);
+        Ok(())
+    }
+
+    /// Whether single offsets of a group may be deleted.
+    pub(crate) fn check_offset_delete(&self, group: &str) -> Result<(), ErrorCode> {
+        self.classic(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?.check_offset_delete()
+    }
+
+    /// Deletes one offset; that there is none is no error.
+    pub(crate) fn delete_offset(&mut self, group: &str, topic: &Arc<str>, partition: i32) -> Result<(), ErrorCode> {
+        let group = self.by_id.get_mut(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?;
+        if group.classic.reads(topic) {
+            return Err(ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC);
+        }
+        group.offsets.delete(topic, partition);
+        Ok(())
     }
 
     /// A group's coordinator is another node now.

@@ -67,6 +67,10 @@ impl Offsets {
         self.0.iter().map(each).collect()
     }
 
+    pub(crate) fn delete(&mut self, topic: &Arc<str>, partition: i32) {
+        self.0.remove(&(topic.clone(), partition));
+    }
+
     /// Drops what was committed for a topic that was deleted.
     pub(crate) fn forget_topic(&mut self, topic_id: [u8; 16]) {
         self.0.retain(|_, stored| stored.topic_id != topic_id);

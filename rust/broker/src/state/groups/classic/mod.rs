@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ConsumerProtocolSubscription;
 use samsarrow_wire::messages::join_group::JoinGroupRequestProtocol;
 use tokio::time::Instant;
 
@@ -104,8 +105,13 @@ pub(crate) struct Classic {
     sync_end: Option<Instant>,
     /// Somebody joined since the initial rebalance was put off last.
     more_came: bool,
+    /// The topics that members of the consumers' protocol read; none where they cannot be known.
+    subscribed: Option<BTreeSet<String>>,
     saved: Option<Saved>,
 }
+
+/// The protocol type of consumers, the only one whose metadata a coordinator looks into.
+const CONSUMER: &str = "consumer";
 
 impl Classic {
     pub(crate) fn new(now: Instant) -> Self {
@@ -122,8 +128,18 @@ impl Classic {
             join_end: None,
             sync_end: None,
             more_came: false,
+            subscribed: None,
             saved: None,
         }
+    }
+
+    pub(crate) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The assignor that the members agreed on.
+    pub(crate) fn protocol(&self) -> Option<&str> {
+        self.protocol.as_deref()
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -141,6 +157,34 @@ impl Classic {
     /// Nobody belongs to it, nor is about to.
     pub(crate) fn is_deserted(&self) -> bool {
         self.phase == Phase::Empty && self.promised.is_empty()
+    }
+
+    /// Whether members may be reading a topic.
+    pub(crate) fn reads(&self, topic: &str) -> bool {
+        let is_consumers = !self.members.is_empty() && self.protocol_type() == Some(CONSUMER);
+        is_consumers && self.subscribed.as_ref().is_none_or(|topics| topics.contains(topic))
+    }
+
+    /// Whether it is known what members read, and they are reading it.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.phase == Phase::Stable && self.protocol_type() == Some(CONSUMER) && self.subscribed.is_some()
+    }
+
+    fn find_subscribed(&self) -> Option<BTreeSet<String>> {
+        let protocol = self.protocol.as_deref()?;
+        let mut topics = BTreeSet::new();
+        for member in &self.members {
+            topics.extend(ConsumerProtocolSubscription::from_bytes(member.metadata(protocol)).ok()?.topics);
+        }
+        Some(topics)
+    }
+
+    /// Whether single offsets may be deleted, of topics that nobody reads.
+    pub(crate) fn check_offset_delete(&self) -> Result<(), ErrorCode> {
+        if self.phase != Phase::Empty && self.protocol_type() != Some(CONSUMER) {
+            return Err(ErrorCode::NON_EMPTY_GROUP);
+        }
+        Ok(())
     }
 
     fn member(&self, id: &str) -> Option<&Member> {
@@ -247,6 +291,7 @@ impl Classic {
         for member in &mut self.members {
             member.renew(now);
         }
+        self.subscribed = self.find_subscribed();
         self.save();
     }
 

@@ -110,6 +110,7 @@ impl Classic {
         self.join_end = None;
         self.generation = self.generation.wrapping_add(1).max(1);
         self.protocol = self.vote();
+        self.subscribed = self.find_subscribed();
         if self.members.is_empty() {
             self.enter(Phase::Empty, now);
             self.save();

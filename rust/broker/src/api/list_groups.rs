@@ -1,0 +1,37 @@
+//! ListGroups, v0–v5: the groups that this node coordinates.
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ListGroupsRequest;
+use samsarrow_wire::messages::list_groups::{ListGroupsResponse, ListedGroup};
+
+use super::{Call, Outcome, Serve};
+use crate::sync::lock;
+
+/// Whether a filter lets a name through; large and small letters are the same.
+fn passes(filter: &[String], name: &str) -> bool {
+    filter.is_empty() || filter.iter().any(|wanted| wanted.eq_ignore_ascii_case(name))
+}
+
+impl Serve for ListGroupsRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        let groups = lock(&call.state.groups);
+        let all = groups.iter().map(|(id, classic)| ListedGroup {
+            group_id: id.to_owned(),
+            protocol_type: classic.protocol_type().unwrap_or_default().to_owned(),
+            group_state: classic.phase().name().to_owned(),
+            group_type: "classic".to_owned(),
+            ..ListedGroup::default()
+        });
+        let listed = all.filter(|group| {
+            passes(&self.states_filter, &group.group_state)
+                && passes(&self.types_filter, &group.group_type)
+                && call.state.is_coordinator(call.node, &group.group_id)
+        });
+        let groups = listed.collect();
+        call.reply::<Self>(&ListGroupsResponse { groups, ..ListGroupsResponse::default() })
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> ListGroupsResponse {
+        ListGroupsResponse { error_code: code.code(), ..ListGroupsResponse::default() }
+    }
+}

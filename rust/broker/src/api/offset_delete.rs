@@ -1,0 +1,48 @@
+//! OffsetDelete, v0: of topics that no member reads.
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::OffsetDeleteRequest;
+use samsarrow_wire::messages::offset_delete::{
+    OffsetDeleteRequestTopic, OffsetDeleteResponse, OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
+};
+
+use super::{Call, Outcome, Serve};
+use crate::sync::lock;
+
+fn one(call: &Call<'_>, group: &str, asked: &OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic {
+    let topic = call.state.topic(&asked.name);
+    let mut partitions = Vec::with_capacity(asked.partitions.len());
+    for partition in &asked.partitions {
+        let partition_index = partition.partition_index;
+        let deleted = match &topic {
+            Some(topic) if topic.partition(partition_index).is_some() => {
+                lock(&call.state.groups).delete_offset(group, &topic.name, partition_index)
+            }
+            _ => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        };
+        partitions.push(OffsetDeleteResponsePartition {
+            partition_index,
+            error_code: deleted.err().unwrap_or(ErrorCode::NONE).code(),
+            ..OffsetDeleteResponsePartition::default()
+        });
+    }
+    OffsetDeleteResponseTopic { name: asked.name.clone(), partitions, ..OffsetDeleteResponseTopic::default() }
+}
+
+impl Serve for OffsetDeleteRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        let mut checked = call.check_group(&self.group_id);
+        if checked.is_ok() {
+            checked = lock(&call.state.groups).check_offset_delete(&self.group_id);
+        }
+        if let Err(code) = checked {
+            return call.reply::<Self>(&self.refuse(call.version, code));
+        }
+        let topics = self.topics.iter().map(|topic| one(call, &self.group_id, topic)).collect();
+        call.reply::<Self>(&OffsetDeleteResponse { topics, ..OffsetDeleteResponse::default() })
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> OffsetDeleteResponse {
+        OffsetDeleteResponse { error_code: code.code(), ..OffsetDeleteResponse::default() }
+    }
+}
