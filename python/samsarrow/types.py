@@ -174,7 +174,7 @@ class MemberDescription:
 
     Attributes:
         member_id: its id.
-        instance_id: `group.instance.id` of a static member.
+        instance_id: what makes it a static member (KIP-345).
         client_id: what the client calls itself.
         host: where it is.
         assignment: the partitions that it has.

@@ -3,10 +3,12 @@
 import inspect
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,16 +19,26 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 
 
-@pytest.fixture
-def served_topic() -> Iterator[str]:
-    """The README's broker, `samsarrow broker --topic readings:2`, on a free port; its address."""
-    command = [sys.executable, "-m", "samsarrow.cli", "broker", "--port", "0", "--topic", "readings:2"]
+@contextmanager
+def served(*topics: str) -> Iterator[str]:
+    """A broker that a document starts, on a free port; its address."""
+    options = [option for topic in topics for option in ("--topic", topic)]
+    command = [sys.executable, "-m", "samsarrow.cli", "broker", "--port", "0", *options]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as broker:
         assert broker.stdout is not None
-        yield broker.stdout.readline().removeprefix("listening on ").strip()
-        broker.send_signal(signal.SIGTERM)
-        assert broker.wait(10) == 0
+        try:
+            yield broker.stdout.readline().removeprefix("listening on ").strip()
+        finally:
+            broker.send_signal(signal.SIGTERM)
+            assert broker.wait(10) == 0
+
+
+@pytest.fixture
+def served_topic() -> Iterator[str]:
+    """The README's broker, `samsarrow broker --topic readings:2`."""
+    with served("readings:2") as address:
+        yield address
 
 
 def test_the_readme_example_runs_as_written(served_topic: str, tmp_path: Path) -> None:
@@ -38,6 +50,31 @@ def test_the_readme_example_runs_as_written(served_topic: str, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert done.stdout == "3001 rows, lag 0\n"
     assert f"`{done.stdout.strip()}`" in README
+
+
+def test_the_examples_on_offsets_run_as_written(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "offsets.md").read_text()
+    assert "samsarrow broker --topic flights:4 --topic readings:2" in page
+    with served("flights:4", "readings:2") as address:
+        script = tmp_path / "example.py"
+        script.write_text(
+            "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)).replace("localhost:9092", address)
+        )
+        done = subprocess.run(
+            [sys.executable, script], capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-2:] == ["2 offsets copied and read back", "(1000, 499500)"]
+        shell = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+        [lines] = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+        for line in lines.replace("localhost:9092", address).splitlines():
+            name, *arguments = shlex.split(line)
+            assert name == "samsarrow"
+            command = [sys.executable, "-m", "samsarrow.cli", *arguments]
+            ended = subprocess.run(
+                command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path, env=shell
+            )
+            assert ended.returncode == 0, f"{line}\n{ended.stdout}{ended.stderr}"
 
 
 def test_the_options_page_is_the_table() -> None:

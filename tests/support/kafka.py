@@ -264,6 +264,17 @@ class ZooKeeperKafkaServer(KafkaServer):
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         self._zookeeper = self._spawn(self.java(main, str(properties), jvm=["-Xmx128m"]))
 
+    @property
+    def zookeeper(self) -> str:
+        """Where its ZooKeeper listens."""
+        return f"127.0.0.1:{self._other_port}"
+
+    def zookeeper_shell(self, commands: Iterable[str]) -> list[str]:
+        """Runs commands in Kafka's own shell for ZooKeeper; the lines that it prints."""
+        main = "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka"
+        done = self.tool(main, "-server", self.zookeeper, stdin="\n".join([*commands, "quit", ""]).encode())
+        return done.stdout.decode().splitlines()
+
     def discard(self) -> None:
         """Ends the broker and its ZooKeeper and removes their folder."""
         zookeeper, self._zookeeper = self._zookeeper, None

@@ -9,6 +9,7 @@ import click
 from samsarrow.cli.broker import broker
 from samsarrow.cli.demo import demo
 from samsarrow.cli.dump_log import dump_log
+from samsarrow.cli.offsets import offsets
 from samsarrow.cli.options import options
 from samsarrow.exceptions import KafkaError
 
@@ -22,6 +23,7 @@ def cli() -> None:
 cli.add_command(broker)
 cli.add_command(demo)
 cli.add_command(dump_log)
+cli.add_command(offsets)
 cli.add_command(options)
 
 

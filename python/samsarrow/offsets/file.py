@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
+from samsarrow.offsets.disk import write_whole
 from samsarrow.offsets.store import Found, Offsets, OffsetStoreError, StoreLockedError, normal, only
 from samsarrow.types import OffsetAndMetadata, TopicPartition
 
@@ -99,18 +100,7 @@ class FileOffsetStore:
         for (topic, partition), at in sorted(offsets.items()):
             tree.setdefault(topic, {})[str(partition)] = at._asdict()
         text = json.dumps({"format": _FORMAT, "offsets": tree}, indent=1, ensure_ascii=False)
-        # The lock keeps others from this name; what a crash left of it is overwritten.
-        draft = self.path.with_name(f"{self.path.name}.new")
-        with draft.open("w", encoding="utf-8") as out:
-            out.write(text + "\n")
-            out.flush()
-            os.fsync(out.fileno())
-        draft.replace(self.path)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_whole(self.path, text + "\n")
 
     def close(self) -> None:
         """Gives the lock back. May be called again."""

@@ -124,6 +124,7 @@ class ZooKeeperOffsetStore(_BrokerStore):
     """
 
     _version = 0
+    offsets_only = True
 
     def load(self, partitions: Iterable[TopicPartition] | None = None) -> Found:
         """What is stored.

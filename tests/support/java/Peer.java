@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
@@ -18,6 +19,7 @@ import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -56,6 +58,7 @@ public class Peer {
             case "configure": return configure(command);
             case "ends": return ends(command);
             case "read": return read(command);
+            case "committed": return committed(command);
             case "open": return open(command);
             case "send": return send(command);
             default: return control(command);
@@ -128,6 +131,24 @@ public class Peer {
             List<TopicPartition> partitions = partitions(command);
             Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
             partitions.forEach(tp -> answer.add(ends.get(tp)));
+        }
+        return answer;
+    }
+
+    /** What a group has committed for partitions: [offset, metadata] or null each. */
+    private static JsonNode committed(JsonNode command) {
+        ArrayNode answer = JSON.createArrayNode();
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(command)) {
+            List<TopicPartition> partitions = partitions(command);
+            Map<TopicPartition, OffsetAndMetadata> found = consumer.committed(Set.copyOf(partitions));
+            for (TopicPartition partition : partitions) {
+                OffsetAndMetadata at = found.get(partition);
+                if (at == null) {
+                    answer.addNull();
+                } else {
+                    answer.addArray().add(at.offset()).add(at.metadata());
+                }
+            }
         }
         return answer;
     }

@@ -84,6 +84,11 @@ class JavaPeer:
     def ends(self, topic: str, partitions: Sequence[int], **config: str) -> list[int]:
         return self.call("ends", topic=topic, partitions=list(partitions), config=dotted(config))  # type: ignore[no-any-return]
 
+    def committed(self, group: str, topic: str, partitions: Sequence[int]) -> list[tuple[int, str] | None]:
+        """Offset and metadata that a group has committed."""
+        found = self.call("committed", topic=topic, partitions=list(partitions), config={"group.id": group})
+        return [None if row is None else (row[0], row[1]) for row in found]
+
     def polls(self, topic: str, partitions: Sequence[int], until: Sequence[int], **config: str) -> list[Poll]:
         """Reads from the beginning until the positions have reached `until`."""
         polls = self.call("read", topic=topic, partitions=list(partitions), until=list(until), config=dotted(config))

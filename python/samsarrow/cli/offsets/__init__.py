@@ -1,0 +1,23 @@
+"""`samsarrow offsets`: looked at, written down, set, moved and deleted."""
+
+from __future__ import annotations
+
+import click
+
+from samsarrow.cli.offsets.delete import delete
+from samsarrow.cli.offsets.look import describe, export, list_groups
+from samsarrow.cli.offsets.reset import reset
+from samsarrow.cli.offsets.transfer import copy, import_, migrate
+
+
+@click.group()
+def offsets() -> None:
+    """Look at and move the offsets of consumer groups.
+
+    Commands that write say what changes before they do, read back afterwards, and end right when they are run again.
+    Exit codes: 0 done, 1 a broker's error or something else read back than written, 2 wrong usage.
+    """
+
+
+for command in (list_groups, describe, export, import_, reset, copy, migrate, delete):
+    offsets.add_command(command)

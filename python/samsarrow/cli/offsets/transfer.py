@@ -1,0 +1,146 @@
+"""`samsarrow offsets import`, `copy` and `migrate`: from files, groups and storages to others."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+
+from samsarrow.cli.offsets.common import (
+    STORAGES,
+    Cluster,
+    TopicChoice,
+    connected,
+    storage_option,
+    topic_option,
+)
+from samsarrow.cli.offsets.times import duration_option
+from samsarrow.cli.offsets.writing import Store, Writing, carry_out, check_idle, chosen, place, writing
+from samsarrow.offsets.formats import FORMATS, FormatError, parse
+from samsarrow.offsets.move import VerificationError, keep_equal
+
+
+@click.command("import")
+@click.argument("file", type=click.File("r", encoding="utf-8"))
+@connected
+@writing
+@storage_option
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Found out by default.")
+@click.option("--group", help="The group of the file, where it has several or names none.")
+@click.option("--to-group", help="Another group to write to.")
+@topic_option("Only these partitions; repeatable.")
+@click.option("--keep-leader-epochs", is_flag=True, help="Of the same cluster only: on another one they mean nothing.")
+def import_(
+    cluster: Cluster,
+    writing: Writing,
+    file: Any,
+    storage: str,
+    form: str | None,
+    group: str | None,
+    to_group: str | None,
+    topics: tuple[TopicChoice, ...],
+    keep_leader_epochs: bool,
+) -> None:
+    """Write offsets that `export` wrote down, or Kafka's own tools, back to their groups."""
+    try:
+        groups = parse(file.read(), form)
+    except FormatError as error:
+        raise click.UsageError(f"{click.format_filename(file.name)}: {error}") from None
+    if group is not None:
+        # A file that names no groups is of the one that is given.
+        its = groups.get(group, groups.get("") if set(groups) == {""} else None)
+        if its is None:
+            raise click.UsageError(f"the file has no group {group}, but {', '.join(sorted(groups)) or 'none'}")
+        groups = {group: its}
+    if "" in groups:
+        raise click.UsageError("the file does not name its group: give --group")
+    if to_group is not None and len(groups) != 1:
+        raise click.UsageError(f"--to-group is for one group, and the file has {len(groups)}: choose with --group")
+    for name, offsets in groups.items():
+        wanted = {
+            tp: at if keep_leader_epochs else at._replace(leader_epoch=None)
+            for tp, at in offsets.items()
+            if not topics or any(topic.takes(tp) for topic in topics)
+        }
+        carry_out(cluster, cluster.store(storage, to_group or name), wanted, writing)
+
+
+@click.command()
+@click.argument("source")
+@click.argument("target")
+@connected
+@writing
+@topic_option("Only these partitions; repeatable.")
+@storage_option
+def copy(
+    cluster: Cluster, writing: Writing, source: str, target: str, topics: tuple[TopicChoice, ...], storage: str
+) -> None:
+    """Copy the offsets of one group to another, with their metadata."""
+    if source == target:
+        raise click.UsageError("a group cannot be copied to itself")
+    found = chosen(cluster.store(storage, source), topics)
+    carry_out(cluster, cluster.store(storage, target), found, writing)
+
+
+@click.command()
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+@connected
+@writing
+@click.option("--to", "target", type=STORAGES, required=True, help="From the other one.")
+@topic_option("Only these partitions; repeatable.")
+@click.option(
+    "--dual-commit",
+    callback=duration_option,
+    metavar="TIME",
+    help="Then keep both equal so long: 90s, 2h. The larger offset wins.",
+)
+@click.option(
+    "--interval", callback=duration_option, default="1s", show_default=True, metavar="TIME", help="Between two looks."
+)
+def migrate(
+    cluster: Cluster,
+    writing: Writing,
+    groups: tuple[str, ...],
+    target: str,
+    topics: tuple[TopicChoice, ...],
+    dual_commit: timedelta | None,
+    interval: timedelta,
+) -> None:
+    """Bring the offsets of groups from ZooKeeper to Kafka, or back.
+
+    Needs brokers that know both: before Kafka 4.0, with ZooKeeper. ZooKeeper keeps neither metadata nor leader epochs.
+    What is brought from stays as it is.
+    """
+    if dual_commit is not None and (len(groups) != 1 or topics):
+        raise click.UsageError("--dual-commit is for one group and all of its partitions")
+    for group in groups:
+        old, new = (
+            cluster.store(s, group) for s in (("zookeeper", "kafka") if target == "kafka" else ("kafka", "zookeeper"))
+        )
+        if not writing.dry_run:
+            check_idle(cluster, group, writing)
+        carry_out(cluster, new, chosen(old, topics), writing)
+        if dual_commit is not None and not writing.dry_run:
+            _dual_commit(cluster.store("zookeeper", group), cluster.store("kafka", group), dual_commit, interval)
+
+
+def _dual_commit(zookeeper: Store, kafka: Store, window: timedelta, interval: timedelta) -> None:
+    click.echo(f"keeping ZooKeeper and Kafka equal for {window}; Ctrl-C ends it early")
+
+    def tell(to_zookeeper: int, to_kafka: int) -> None:
+        if to_zookeeper or to_kafka:
+            click.echo(f"{datetime.now():%H:%M:%S}  {to_zookeeper} offsets to ZooKeeper, {to_kafka} to Kafka")
+
+    try:
+        refused = keep_equal(zookeeper, kafka, window, interval=interval, on_round=tell)
+    except KeyboardInterrupt:
+        click.echo("ended early")
+        refused = keep_equal(zookeeper, kafka, 0, on_round=tell)
+    if refused:
+        name = ", ".join(f"{tp.topic}-{tp.partition}" for tp in list(refused)[:10])
+        raise VerificationError(
+            f"{place(zookeeper)} is ahead of Kafka in {len(refused)} partitions ({name}), and Kafka takes nothing from "
+            "outside while the group has members: some consumer still commits to ZooKeeper"
+        )
+    click.echo("both are equal")

@@ -1,0 +1,164 @@
+"""Offsets of groups as text: JSON, CSV, and the lines of Kafka's old ExportZkOffsets and ImportZkOffsets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from samsarrow.offsets.store import OffsetStoreError
+from samsarrow.types import OffsetAndMetadata, TopicPartition
+
+Snapshot = dict[str, dict[TopicPartition, OffsetAndMetadata]]
+"""Offsets by group."""
+
+FORMATS = ("json", "csv", "zookeeper")
+_COLUMNS = ["group", "topic", "partition", "offset", "leader_epoch", "metadata"]
+_LINE = re.compile(r"/consumers/(?P<group>[^/]+)/offsets/(?P<topic>[^/]+)/(?P<partition>\d+):(?P<offset>\d+)")
+_VERSION = 1
+
+_Row = tuple[str, str, str, str, str | None, str]
+"""Group, topic, partition, offset, leader epoch, metadata."""
+
+
+class FormatError(OffsetStoreError):
+    """Text that is not of the format."""
+
+    name = "FORMAT"
+
+
+def dump(groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]], form: str) -> str:
+    """Offsets as text.
+
+    Args:
+        groups: offsets by group.
+        form: one of `FORMATS`: `json` and `csv` hold all; `zookeeper` holds neither metadata nor leader epochs.
+
+    Raises:
+        FormatError: the form cannot hold the name of a group, or is none of these.
+    """
+    rows = [(group, *tp, at) for group, offsets in sorted(groups.items()) for tp, at in sorted(offsets.items())]
+    if form == "json":
+        tree: dict[str, list[dict[str, Any]]] = {group: [] for group in sorted(groups)}
+        for group, topic, partition, at in rows:
+            tree[group].append({"topic": topic, "partition": partition, **at._asdict()})
+        return json.dumps({"version": _VERSION, "groups": tree}, indent=1, ensure_ascii=False) + "\n"
+    if form == "csv":
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        writer.writerows(
+            (group, topic, partition, at.offset, "" if at.leader_epoch is None else at.leader_epoch, at.metadata)
+            for group, topic, partition, at in rows
+        )
+        return out.getvalue()
+    if form != "zookeeper":
+        raise FormatError(f"format {form!r} is none of {', '.join(FORMATS)}")
+    if bad := next((group for group in groups if not group or "/" in group), None):
+        raise FormatError(f"group {bad!r} has no path in ZooKeeper: export it as JSON or CSV")
+    return "".join(
+        f"/consumers/{group}/offsets/{topic}/{partition}:{at.offset}\n" for group, topic, partition, at in rows
+    )
+
+
+def parse(text: str, form: str | None = None) -> Snapshot:
+    """Offsets from text.
+
+    Args:
+        text: what `dump` writes, or the CSV of Kafka's kafka-consumer-groups (`topic,partition,offset`, or the same
+            after the group), which has no header; the name of a group that is not told is empty.
+        form: of the text; found out by default.
+
+    Raises:
+        FormatError: the text is not of the format, naming the line.
+    """
+    form = form or _form(text)
+    readers = {"json": _json, "csv": _csv, "zookeeper": _lines}
+    if form not in readers:
+        raise FormatError(f"format {form!r} is none of {', '.join(FORMATS)}")
+    rows = readers[form](text)
+    groups: Snapshot = {}
+    for where, (group, topic, partition, offset, epoch, metadata) in rows:
+        try:
+            tp = TopicPartition(topic, _number(partition, "partition", 2**31))
+            at = OffsetAndMetadata(
+                _number(offset, "offset", 2**63), metadata, _number(epoch, "leader epoch", 2**31) if epoch else None
+            )
+        except ValueError as error:
+            raise FormatError(f"{where}: {error}") from None
+        if not topic:
+            raise FormatError(f"{where}: the name of the topic is empty")
+        offsets = groups.setdefault(group, {})
+        if offsets.setdefault(tp, at) != at:
+            raise FormatError(f"{where}: {topic}-{partition} of group {group!r} is there before with another offset")
+    return groups
+
+
+def _form(text: str) -> str:
+    start = text.lstrip()[:1]
+    return "json" if start in ("{", "[") else "zookeeper" if start == "/" else "csv"
+
+
+def _number(text: str, what: str, limit: int) -> int:
+    if not (text.isascii() and text.isdecimal()) or int(text) >= limit:
+        raise ValueError(f"{what} {text!r} is no number from 0 to {limit - 1}")
+    return int(text)
+
+
+def _json(text: str) -> Iterator[tuple[str, _Row]]:
+    try:
+        whole = json.loads(text)
+    except ValueError as error:
+        raise FormatError(f"no JSON: {error}") from None
+    if not isinstance(whole, dict) or whole.get("version") != _VERSION or not isinstance(whole.get("groups"), dict):
+        raise FormatError(f'no JSON of offsets: it must be {{"version": {_VERSION}, "groups": {{...}}}}')
+    for group, rows in whole["groups"].items():
+        if not isinstance(rows, list):
+            raise FormatError(f"group {group!r}: must be a list")
+        for i, row in enumerate(rows):
+            where = f"group {group!r}, entry {i}"
+            if not isinstance(row, dict) or not {"topic", "partition", "offset"} <= row.keys():
+                raise FormatError(f"{where}: must have topic, partition and offset")
+            topic, metadata, epoch = row["topic"], row.get("metadata", ""), row.get("leader_epoch")
+            numbers = [row["partition"], row["offset"], *([] if epoch is None else [epoch])]
+            if not isinstance(topic, str) or not isinstance(metadata, str) or any(type(n) is not int for n in numbers):
+                raise FormatError(f"{where}: topic and metadata must be text, the others whole numbers")
+            yield where, (group, topic, *map(str, numbers[:2]), None if epoch is None else str(epoch), metadata)
+
+
+def _csv(text: str) -> Iterator[tuple[str, _Row]]:
+    reader = csv.reader(io.StringIO(text), strict=True)
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise FormatError(f"line {reader.line_num}: {error}") from None
+        if row is None:
+            return
+        where = f"line {reader.line_num}"
+        if not row or row == _COLUMNS:
+            continue
+        match row:
+            case [topic, partition, offset]:
+                yield where, ("", topic, partition, offset, None, "")
+            case [group, topic, partition, offset]:
+                yield where, (group, topic, partition, offset, None, "")
+            case [group, topic, partition, offset, epoch, metadata]:
+                yield where, (group, topic, partition, offset, epoch or None, metadata)
+            case _:
+                raise FormatError(f"{where}: {len(row)} columns; there must be {', '.join(_COLUMNS)}")
+
+
+def _lines(text: str) -> Iterator[tuple[str, _Row]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        found = _LINE.fullmatch(line.strip())
+        if found is None:
+            raise FormatError(
+                f"line {number}: {line.strip()[:100]!r} is not /consumers/GROUP/offsets/TOPIC/PARTITION:OFFSET"
+            )
+        yield f"line {number}", (found["group"], found["topic"], found["partition"], found["offset"], None, "")

@@ -1,0 +1,269 @@
+"""Moving offsets: what would change, the change itself, and the proof by reading back.
+
+Each move says first which offset every partition is to have, and writes only where that differs. So it ends right
+when it is run again, whatever became of the run before.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from samsarrow.consumer import Consumer
+from samsarrow.exceptions import UnknownMemberIdError
+from samsarrow.offsets.kafka import BATCH, ZooKeeperOffsetStore, batches
+from samsarrow.offsets.store import Found, OffsetStore, OffsetStoreError
+from samsarrow.types import OffsetAndMetadata, Seconds, TopicPartition, to_seconds
+
+Progress = Callable[[int], None]
+"""Told how many partitions more are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One partition that is to have another offset.
+
+    Attributes:
+        partition: of a topic.
+        before: what is stored, None for nothing.
+        after: what is to be stored.
+    """
+
+    partition: TopicPartition
+    before: OffsetAndMetadata | None
+    after: OffsetAndMetadata
+
+
+class VerificationError(OffsetStoreError):
+    """What was read back is not what was written.
+
+    Attributes:
+        wrong: what was read, by partition.
+    """
+
+    name = "VERIFICATION"
+
+    def __init__(self, text: str, wrong: Found | None = None) -> None:
+        super().__init__(text)
+        self.wrong = wrong or {}
+
+
+def _same(store: OffsetStore, found: OffsetAndMetadata | None, wanted: OffsetAndMetadata) -> bool:
+    """Whether a partition is as it should be. Leader epochs, which old brokers do not keep, are no reason to write."""
+    if found is None or getattr(store, "offsets_only", False):
+        return found is not None and found.offset == wanted.offset
+    return (found.offset, found.metadata) == (wanted.offset, wanted.metadata)
+
+
+def plan(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> list[Change]:
+    """What has to change in a store so that it holds `wanted`; partitions that are not named stay as they are."""
+    found = target.load(list(wanted))
+    changes = [Change(tp, found.get(tp), at) for tp, at in sorted(wanted.items())]
+    return [change for change in changes if not _same(target, change.before, change.after)]
+
+
+def apply(
+    target: OffsetStore, changes: Iterable[Change], *, batch_size: int = BATCH, progress: Progress | None = None
+) -> None:
+    """Writes changes and reads them back.
+
+    Args:
+        target: to write to.
+        changes: as `plan` gives them.
+        batch_size: partitions written at a time.
+        progress: told of each batch.
+
+    Raises:
+        VerificationError: something else is read than was written.
+    """
+    wanted = {change.partition: change.after for change in changes}
+    for some in batches(wanted.items(), batch_size):
+        target.store(dict(some))
+        if progress is not None:
+            progress(len(some))
+    verify(target, wanted)
+
+
+def verify(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    """Reads back.
+
+    Raises:
+        VerificationError: a partition does not have the offset and metadata that are wanted.
+    """
+    found = target.load(list(wanted))
+    _complain({tp: found.get(tp) for tp, at in wanted.items() if not _same(target, found.get(tp), at)}, wanted)
+
+
+def _hides(store: OffsetStore) -> bool:
+    """Whether it is costly to ask a store for all that it has."""
+    return isinstance(store, ZooKeeperOffsetStore)
+
+
+def _verify_at_least(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    """The same where consumers may have gone on since."""
+    found = target.load(list(wanted))
+    behind = {tp: at for tp, at in found.items() if at is None or at.offset < wanted[tp].offset}
+    _complain(behind, wanted)
+
+
+def _complain(wrong: Found, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    if wrong:
+        tp, read = next(iter(wrong.items()))
+        is_now = "nothing" if read is None else f"offset {read.offset}"
+        more = f", and {len(wrong) - 1} more partitions differ" if len(wrong) > 1 else ""
+        name = f"{tp.topic}-{tp.partition}"
+        raise VerificationError(
+            f"{name} holds {is_now} after offset {wanted[tp].offset} was written{more}: did somebody else commit?",
+            wrong,
+        )
+
+
+def stored(
+    source: OffsetStore, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What a store holds, without the partitions that it has nothing for."""
+    return {tp: at for tp, at in source.load(partitions).items() if at is not None}
+
+
+def copy(
+    source: OffsetStore,
+    target: OffsetStore,
+    partitions: Iterable[TopicPartition] | None = None,
+    *,
+    batch_size: int = BATCH,
+    progress: Progress | None = None,
+) -> list[Change]:
+    """Copies offsets from one store to another and reads them back.
+
+    Args:
+        source: to read from.
+        target: to write to; what it has for other partitions stays.
+        partitions: to copy; by default all that the source has.
+        batch_size: partitions written at a time.
+        progress: told of each batch.
+
+    Returns:
+        What changed in the target.
+    """
+    changes = plan(target, stored(source, partitions))
+    apply(target, changes, batch_size=batch_size, progress=progress)
+    return changes
+
+
+@dataclass(frozen=True, slots=True)
+class To:
+    """Where offsets are to go.
+
+    Attributes:
+        kind: to the `earliest` or `latest` offset, to an `offset`, by a `shift` from where they are, or to the first
+            record at or after a `time`.
+        value: the offset, the shift, or the time in milliseconds since 1970.
+    """
+
+    kind: Literal["earliest", "latest", "offset", "shift", "time"]
+    value: int = 0
+
+
+def targets(
+    consumer: Consumer,
+    partitions: Iterable[TopicPartition],
+    to: To,
+    current: Mapping[TopicPartition, OffsetAndMetadata | None],
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """The offsets to reset partitions to, each between the beginning and the end of its partition.
+
+    Args:
+        consumer: to ask the partitions' leaders with; it needs no group.
+        partitions: to reset.
+        to: where.
+        current: what is stored, which a shift starts from.
+
+    Raises:
+        OffsetStoreError: a shift from an offset that is not there.
+    """
+    wanted = list(partitions)
+    first, end = consumer.beginning_offsets(wanted), consumer.end_offsets(wanted)
+    found: Mapping[TopicPartition, int]
+    match to.kind:
+        case "earliest":
+            found = first
+        case "latest":
+            found = end
+        case "offset":
+            found = dict.fromkeys(wanted, to.value)
+        case "time":
+            at = consumer.offsets_for_times(dict.fromkeys(wanted, max(to.value, 0)))
+            found = {tp: end[tp] if one is None else one.offset for tp, one in at.items()}
+        case "shift":
+            found = {tp: _current(current, tp).offset + to.value for tp in wanted}
+    return {tp: OffsetAndMetadata(min(max(found[tp], first[tp]), end[tp])) for tp in wanted}
+
+
+def _current(current: Mapping[TopicPartition, OffsetAndMetadata | None], tp: TopicPartition) -> OffsetAndMetadata:
+    at = current.get(tp)
+    if at is None:
+        name = f"{tp.topic}-{tp.partition}"
+        raise OffsetStoreError(f"{name} has no offset to shift: name the partitions that have, or reset it first")
+    return at
+
+
+def keep_equal(
+    old: OffsetStore,
+    new: OffsetStore,
+    duration: Seconds,
+    *,
+    interval: Seconds = 1.0,
+    on_round: Callable[[int, int], None] | None = None,
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Keeps two stores equal for a time, while consumers of one give way to consumers of the other.
+
+    The larger offset of a partition wins. A group with members in Kafka takes no offsets from outside: then only the
+    other store follows.
+
+    Args:
+        old: where consumers commit at first.
+        new: where they commit at last.
+        duration: seconds.
+        interval: seconds between rounds.
+        on_round: told after each round how many partitions it changed in `old` and in `new`.
+
+    Returns:
+        Offsets of `old` that `new` did not take at the end, because its group has members that are behind them: some
+        consumer still commits to `old`.
+
+    Raises:
+        VerificationError: what was written at the end is not read back.
+    """
+    end = time.monotonic() + (to_seconds(duration) or 0.0)
+    known: set[TopicPartition] = set()
+    rounds = 0
+    while True:
+        last = time.monotonic() >= end
+        # A broker cannot tell what ZooKeeper has: asking for everything is asking about every partition there is.
+        everything = rounds % 10 == 0 or last
+        found: dict[int, dict[TopicPartition, OffsetAndMetadata]] = {}
+        for store in sorted((old, new), key=_hides):
+            found[id(store)] = stored(store, sorted(known) if _hides(store) and not everything else None)
+            known |= found[id(store)].keys()
+        left, right = found[id(old)], found[id(new)]
+        ahead = {tp: at for tp, at in left.items() if tp not in right or right[tp].offset < at.offset}
+        behind = {tp: at for tp, at in right.items() if tp not in left or left[tp].offset < at.offset}
+        refused = False
+        if ahead:
+            try:
+                new.store(ahead)
+            except UnknownMemberIdError:
+                refused = True
+        if behind:
+            old.store(behind)
+        if on_round is not None:
+            on_round(len(behind), 0 if refused else len(ahead))
+        if last:
+            _verify_at_least(old, behind)
+            if not refused:
+                _verify_at_least(new, ahead)
+            return ahead if refused else {}
+        rounds += 1
+        time.sleep(min(to_seconds(interval) or 0.0, max(end - time.monotonic(), 0.0)))

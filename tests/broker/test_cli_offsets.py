@@ -1,0 +1,264 @@
+"""`samsarrow offsets` on the embedded broker: what it prints, what it leaves behind, how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from samsarrow import Admin, OffsetAndMetadata, Producer, TopicPartition
+from samsarrow.cli import main
+from samsarrow.testing import Broker
+
+FOUR = [TopicPartition("four", p) for p in range(4)]
+T0 = TopicPartition("t", 0)
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def admin(servers):
+    with Admin(bootstrap_servers=servers) as admin:
+        yield admin
+
+
+@pytest.fixture
+def run(servers, capsys, monkeypatch, tmp_path):
+    """Runs a command; gives its exit code, what it printed and what it complained of."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def one(*args, code=0, connect=True):
+        where = ["-b", servers] if connect else []
+        monkeypatch.setattr(sys, "argv", ["samsarrow", "offsets", *map(str, args), *where])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        assert (ended.value.code or 0) == code, (out, err)
+        assert "Traceback" not in err
+        return err if code else out
+
+    return one
+
+
+@pytest.fixture
+def filled(servers, admin):
+    """Ten records in each partition of `four`, an hour apart; group `g` is at 5 in two of them."""
+    now = round(time.time() * 1000)
+    with Producer(bootstrap_servers=servers) as producer:
+        for i in range(40):
+            producer.send("four", b"x", partition=i % 4, timestamp=now - (10 - i // 4) * HOUR + HOUR // 2)
+    admin.commit_offsets("g", {FOUR[0]: OffsetAndMetadata(5, "half"), FOUR[2]: 5})
+    return now
+
+
+def at(admin, group="g"):
+    return {tp: found.offset for tp, found in admin.fetch_offsets(group).items()}
+
+
+def test_list_and_describe(run, admin, filled):
+    admin.commit_offsets("other", {T0: 0})
+    assert [line.split()[:2] for line in run("list").splitlines()] == [
+        ["GROUP", "STATE"], ["g", "Empty"], ["other", "Empty"]
+    ]  # fmt: skip
+    assert [json.loads(line)["group"] for line in run("list", "--json").splitlines()] == ["g", "other"]
+    assert run("list", "--state", "stable").splitlines()[1:] == []
+    text = run("describe", "g").splitlines()
+    assert text[0] == "g (Empty, classic, 0 members; offsets in Kafka)"
+    assert [line.split()[:6] for line in text[1:]] == [
+        ["TOPIC", "PARTITION", "OFFSET", "END", "LAG", "METADATA"],
+        ["four", "0", "5", "10", "5", "half"],
+        ["four", "2", "5", "10", "5", "-"],
+    ]
+    [tree] = [json.loads(line) for line in run("describe", "g", "--json", "--topic", "four:2").splitlines()]
+    assert tree["partitions"] == [
+        {
+            "topic": "four", "partition": 2, "offset": 5, "end": 10, "lag": 5, "metadata": "", "leader_epoch": None,
+            "member": None,
+        }
+    ]  # fmt: skip
+    assert run("describe", "--all-groups").count("offsets in Kafka") == 2
+    assert "offsets in ZooKeeper" in run("describe", "g", "--storage", "zookeeper")
+    assert run("describe", "nobody").splitlines()[0] == "nobody (not known to Kafka; offsets in Kafka)"
+
+
+@pytest.mark.parametrize(
+    ("how", "wanted"),
+    [
+        (["--to-earliest"], 0),
+        (["--to-latest"], 10),
+        (["--to-offset", "7"], 7),
+        (["--to-offset", "99"], 10),
+        (["--shift-by", "-2"], 3),
+        (["--shift-by", "3"], 8),
+        (["--shift-by", "-100"], 0),
+        (["--shift-by", "100"], 10),
+        (["--by-duration", "3h"], 7),
+        (["--by-duration", "P7D"], 0),
+        (["--by-duration", "0s"], 10),
+        (["--to-datetime", "1990-01-01"], 0),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_reset(run, admin, filled, how, wanted):
+    before = at(admin)
+    told = run("reset", "g", "--all-topics", *how, "--dry-run")
+    assert "dry run: nothing is written" in told
+    assert at(admin) == before
+    told = run("reset", "g", "--all-topics", *how)
+    assert at(admin) == {FOUR[0]: wanted, FOUR[2]: wanted}
+    rows = [line.split() for line in told.splitlines()]
+    assert ["four", "0", "5", str(wanted), "-"] in rows
+    assert told.endswith("2 partitions written, read back and equal\n")
+    if how[0] != "--shift-by":
+        assert "0 partitions change, 2 are right already" in run("reset", "g", "--all-topics", *how)
+
+
+def test_reset_of_chosen_partitions(run, admin, filled):
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime((filled - 3 * HOUR) / 1000))
+    run("reset", "g", "--topic", "four:1,2-3", "--topic", "t", "--to-datetime", moment)
+    assert at(admin) == {FOUR[0]: 5, FOUR[1]: 7, FOUR[2]: 7, FOUR[3]: 7, T0: 0}
+    assert "four-1 has no offset to shift" in run("reset", "new", "--topic", "four:1", "--shift-by", "1", code=1)
+    assert "there is no topic fore" in run("reset", "g", "--topic", "fore", "--to-latest", code=2)
+    assert "from 0 on: there is no 4" in run("reset", "g", "--topic", "four:4", "--to-latest", code=2)
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["reset", "g", "--all-topics"], "give one of --to-earliest"),
+        (["reset", "g", "--all-topics", "--to-earliest", "--to-latest"], "give one of --to-earliest"),
+        (["reset", "g", "--to-earliest"], "give --topic"),
+        (["reset", "g", "--to-earliest", "--all-topics", "--topic", "t"], "give --topic"),
+        (["reset", "g", "--all-topics", "--by-duration", "soon"], "'soon' is no duration"),
+        (["reset", "g", "--all-topics", "--to-datetime", "soon"], "'soon' is no time"),
+        (["reset", "g", "--topic", "t:x", "--to-latest"], "'t:x' is not TOPIC"),
+        (["describe"], "name groups, or give --all-groups"),
+        (["export", "g", "--all-groups"], "name groups, or give --all-groups"),
+        (["copy", "g", "g"], "cannot be copied to itself"),
+        (["migrate", "g"], "--to"),
+        (["migrate", "g", "h", "--to", "kafka", "--dual-commit", "1s"], "is for one group"),
+        (["list", "-c", "client.idd=x"], "the nearest is client.id"),
+        (["list", "-c", "x"], "'x' is not NAME=VALUE"),
+        (["list", "-c", "api.version.offset_commit=0"], "the storage decides"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_usage_is_exit_code_2(run, args, text):
+    assert text in run(*args, code=2)
+
+
+def test_brokers_are_named_somewhere(run, tmp_path, servers):
+    assert "--bootstrap-servers" in run("list", code=2, connect=False)
+    file = tmp_path / "client.properties"
+    file.write_text(f"# mine\nbootstrap.servers = {servers}\n\nclient.id=me\n")
+    assert run("list", "--command-config", file, connect=False).startswith("GROUP")
+    with Broker() as gone:
+        nobody = gone.bootstrap_servers
+    started = time.monotonic()
+    assert nobody in run("list", "-b", nobody, "--timeout", "0.5", code=1, connect=False)
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "zookeeper"])
+def test_export_and_import(run, admin, filled, tmp_path, form):
+    admin.commit_offsets("h", {T0: OffsetAndMetadata(0, "h's, own", 0)})
+    file = tmp_path / "offsets"
+    run("export", "g", "h", "--format", form, "-o", file)
+    assert run("export", "g", "h", "--format", form) == file.read_text()
+    admin.commit_offsets("g", {FOUR[0]: 9, FOUR[1]: 1})
+    admin.delete_groups(["h"])
+    told = run("import", file)
+    assert "group h in Kafka: 1 partitions written" in told
+    assert at(admin) == {FOUR[0]: 5, FOUR[1]: 1, FOUR[2]: 5}
+    kept = form != "zookeeper"
+    assert admin.fetch_offsets("h") == {T0: OffsetAndMetadata(0, "h's, own" if kept else "")}
+    again = run("import", file)
+    assert "written" not in again
+    run("import", file, "--group", "h", "--to-group", "new", "--keep-leader-epochs")
+    assert admin.fetch_offsets("new")[T0].leader_epoch == (0 if kept else None)
+    assert "the file has no group x" in run("import", file, "--group", "x", code=2)
+    assert "and the file has 2" in run("import", file, "--to-group", "x", code=2)
+
+
+def test_import_of_what_kafkas_tool_exports(run, admin, tmp_path):
+    file = tmp_path / "offsets.csv"
+    file.write_text('"four",0,3\n"four",1,4\n')
+    assert "does not name its group" in run("import", file, code=2)
+    run("import", file, "--group", "k", "--topic", "four:1")
+    assert at(admin, "k") == {FOUR[1]: 4}
+    file.write_text("four,0,3\nfour,zero,4\n")
+    assert "line 2: partition 'zero'" in run("import", file, "--group", "k", code=2)
+
+
+def test_export_of_nothing_says_so(run, tmp_path, servers):
+    done = subprocess.run(
+        [sys.executable, "-m", "samsarrow.cli", "offsets", "export", "nobody", "-b", servers],
+        capture_output=True, text=True, timeout=30, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == {"version": 1, "groups": {"nobody": []}}
+    assert done.stderr == "group nobody has no offsets\n"
+
+
+def test_copy_and_delete(run, admin, filled):
+    run("copy", "g", "h", "--topic", "four:0")
+    assert admin.fetch_offsets("h") == {FOUR[0]: OffsetAndMetadata(5, "half")}
+    run("copy", "g", "h")
+    assert admin.fetch_offsets("h") == admin.fetch_offsets("g")
+    assert "group nobody in Kafka has no offsets" in run("copy", "nobody", "h", code=1)
+    assert "dry run" in run("delete", "h", "--dry-run")
+    assert len(at(admin, "h")) == 2
+    run("delete", "h", "nobody")
+    assert at(admin, "h") == {}
+    assert "h" not in admin.list_groups()
+    assert run("delete", "h") == "group h in Kafka: nothing to delete\n"
+
+
+def test_the_broker_that_refuses_is_exit_code_1(run, admin, tmp_path):
+    file = tmp_path / "offsets"
+    file.write_text("/consumers/g/offsets/nowhere/0:1\n/consumers/g/offsets/t/0:1\n")
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in run("import", file, code=1)
+
+
+def test_a_shift_that_was_killed_is_finished_and_not_repeated(tmp_path):
+    with Broker(topics={"big": 2000}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        partitions = [TopicPartition("big", p) for p in range(2000)]
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for tp in partitions:
+                for _ in range(10):
+                    producer.send("big", b"", partition=tp.partition)
+        admin.commit_offsets("g", dict.fromkeys(partitions, 8))
+        command = [
+            sys.executable, "-m", "samsarrow.cli", "offsets", "reset", "g", "--all-topics", "--shift-by", "-3",
+            "--batch-size", "1", "-b", broker.bootstrap_servers,
+        ]  # fmt: skip
+        environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment) as killed:
+            while not 0 < sum(o == 5 for o in at(admin).values()) < 2000:
+                assert killed.poll() is None
+            killed.send_signal(signal.SIGKILL)
+        half = list(at(admin).values())
+        assert 0 < half.count(5) < 2000
+        command[command.index("--batch-size") + 1] = "1000"
+        again = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=True)
+        assert again.stdout.startswith("going on with the run of ")
+        assert at(admin) == dict.fromkeys(partitions, 5)
+        assert list(tmp_path.rglob("*.json")) == []
+        # What is done is done: the next shift is one of its own.
+        subprocess.run(command, capture_output=True, env=environment, timeout=60, check=True)
+        assert at(admin) == dict.fromkeys(partitions, 2)
+
+
+def test_a_shift_is_not_finished_over_the_commits_of_others(run, admin, filled, servers):
+    from samsarrow.offsets.journal import Journal, default_folder
+    from samsarrow.offsets.move import Change
+
+    journal = Journal(default_folder(), [servers, "group g in Kafka", "-1"])
+    journal.begin([Change(FOUR[0], OffsetAndMetadata(9), OffsetAndMetadata(8))])
+    told = run("reset", "g", "--all-topics", "--shift-by", "-1", code=1)
+    assert "four-0 is at 5, neither at 9 as before nor at 8 as planned" in told
+    assert "--start-over" in told
+    run("reset", "g", "--all-topics", "--shift-by", "-1", "--start-over")
+    assert at(admin) == {FOUR[0]: 4, FOUR[2]: 4}
+    assert journal.unfinished() is None
