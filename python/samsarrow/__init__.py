@@ -9,6 +9,7 @@ from samsarrow.admin import Admin
 from samsarrow.codec import decode_batches, encode_batches
 from samsarrow.consumer import Consumer
 from samsarrow.exceptions import KafkaError
+from samsarrow.group import Assignor, ConsumerGroupMetadata, GroupMember, RebalanceListener
 from samsarrow.producer import Producer
 from samsarrow.segment import read_segment
 from samsarrow.types import (
@@ -28,12 +29,15 @@ from samsarrow.types import (
 
 __all__ = [
     "Admin",
+    "Assignor",
     "BatchDelivery",
     "Consumer",
+    "ConsumerGroupMetadata",
     "ConsumerRecord",
     "Delivery",
     "GroupDescription",
     "GroupListing",
+    "GroupMember",
     "KafkaError",
     "MemberDescription",
     "NewTopic",
@@ -42,6 +46,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "PartitionReceipt",
     "Producer",
+    "RebalanceListener",
     "RecordMetadata",
     "TopicListing",
     "TopicPartition",

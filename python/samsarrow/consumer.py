@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 from typing import Any
@@ -11,7 +14,8 @@ import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow.config import merge
-from samsarrow.exceptions import ClosedError
+from samsarrow.exceptions import ClosedError, ConfigurationError, KafkaError
+from samsarrow.group import Assignor, ConsumerGroupMetadata, RebalanceListener
 from samsarrow.types import (
     ConsumerRecord,
     OffsetAndMetadata,
@@ -25,10 +29,14 @@ from samsarrow.types import (
 )
 
 Offsets = Mapping[TopicPartition, int | OffsetAndMetadata]
+CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, KafkaError | None], object]
+
+# For a consumer that nobody closed.
+_LAST_SECONDS = 5.0
 
 
 class Consumer:
-    """Reads assigned partitions; `poll` gives `pyarrow.RecordBatch`es.
+    """Reads topics as a member of a group, or partitions assigned by hand; `poll` gives `pyarrow.RecordBatch`es.
 
     Columns: `key binary`, `value binary`, `topic dictionary<int32, string>`, `partition int32`, `offset int64`,
     `timestamp timestamp[ms, UTC]`, `timestamp_type int8` (0 the producer's time, 1 the broker's, null for records of
@@ -37,18 +45,28 @@ class Consumer:
     `layout="view"` keys and values are `binary_view`.
 
     No connection is made before the first call that needs one. A consumer belongs to the process that made it; its
-    methods may be called from many threads.
+    methods may be called from many threads, and listeners and callbacks run in the thread that polls.
+
+    With `enable.auto.commit`, the default where there is a `group.id`, a `poll` commits what the polls before it gave:
+    rows that the program has not come back from are never committed. `close` commits what the last poll gave too; a
+    `with` block that ends by an exception does not.
 
     Args:
         config: options with dotted names, `{"bootstrap.servers": "localhost:9092", "group.id": "g"}`.
-        **options: the same as keywords, `group_id="g"`. docs/options.md lists all.
+        **options: the same as keywords, `group_id="g"`. docs/options.md lists all. `partition_assignment_strategy` also
+            takes a sequence of names and `Assignor`s of your own.
 
     Raises:
         ConfigurationError: an option is unknown, given twice or has a value that cannot be.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **options: Any) -> None:
-        self._core: _core.Consumer | None = _core.Consumer(merge(config, options))
+        given, own = _split_assignors(merge(config, options))
+        self._core: _core.Consumer | None = _core.Consumer(given, own)
+        self._listener: RebalanceListener | None = None
+        self._callbacks: dict[int, tuple[CommitCallback | None, dict[TopicPartition, OffsetAndMetadata] | None]] = {}
+        # A consumer that is forgotten, or still open when the interpreter ends, leaves its group all the same.
+        self._finalizer = weakref.finalize(self, _abandon, self._core)
 
     @property
     def _open(self) -> _core.Consumer:
@@ -56,8 +74,55 @@ class Consumer:
             raise ClosedError("the consumer is closed")
         return self._core
 
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Reads topics as a member of the group: its members share the partitions. Replaces an earlier subscription.
+
+        Nothing happens before the next `poll`, which joins the group.
+
+        Args:
+            topics: names.
+            pattern: instead of names, all topics whose whole name matches; new ones are noticed within
+                `metadata.max.age.ms`. In RE2's syntax: no look-around, no back references. With
+                `group.protocol=consumer` the broker matches.
+            listener: told of partitions that come and go, by the thread that polls.
+
+        Raises:
+            ConfigurationError: there is no `group.id`, partitions are assigned by hand, the pattern cannot be read, or
+                both or neither of topics and pattern are given.
+        """
+        if isinstance(topics, str):
+            raise ConfigurationError(f"subscribe takes a list of topics: [{topics!r}]")
+        names = list(topics)
+        if bool(names) == (pattern is not None):
+            raise ConfigurationError("subscribe takes topics or a pattern: one of them, and unsubscribe() for nothing")
+        text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
+        self._open.subscribe(names, text)
+        self._listener = listener
+
+    def subscription(self) -> set[str] | str | None:
+        """The topics that are subscribed to, or the pattern; None without a subscription."""
+        names, pattern = self._open.subscription()
+        return pattern if pattern is not None else set(names) or None
+
+    def unsubscribe(self, *, timeout: Seconds | None = None) -> None:
+        """Leaves the group, or drops what is assigned by hand; nothing is read any more.
+
+        The listener is told that the partitions are revoked; with `enable.auto.commit` what is finished is committed.
+        """
+        try:
+            self._give_up(self._open, True, to_seconds(timeout))
+        finally:
+            self._open.unsubscribe()
+            self._listener = None
+
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reads these partitions from now on, and no others.
+        """Reads these partitions from now on, and no others, without being a member of the group.
 
         Partitions that were assigned before keep their positions. Others start at the group's committed offset, without
         one where `auto.offset.reset` says.
@@ -87,12 +152,31 @@ class Consumer:
             move past the rows that are returned, and only those.
 
         Raises:
-            ConfigurationError: nothing is assigned, so nothing could ever come.
+            ConfigurationError: nothing is subscribed to or assigned, so nothing could ever come.
+            WakeupError: `wakeup` was called.
+            Exception: what a listener or a callback raised, once the rebalance is done.
             OffsetOutOfRangeError: the position is gone and `auto.offset.reset` is `none`.
             CorruptRecordError: a fetched batch is damaged; seek past it to go on.
             KafkaError: anything else that keeps an assigned partition from being read, once each time it is met.
         """
-        return self._open.poll(to_seconds(timeout) or 0.0)
+        return self._open.poll(to_seconds(timeout) or 0.0, self)
+
+    def wakeup(self) -> None:
+        """Makes the `poll` that waits, or the next one, raise `WakeupError`. For other threads and signal handlers."""
+        self._open.wakeup()
+
+    def _rebalance(self, kind: str, partitions: list[tuple[str, int]]) -> None:
+        """What `poll` calls when partitions come and go."""
+        if self._listener is not None:
+            getattr(self._listener, f"on_partitions_{kind}")([TopicPartition(*tp) for tp in partitions])
+
+    def _completed(
+        self, commit: int, failures: list[tuple[tuple[str, int], KafkaError]], error: KafkaError | None
+    ) -> None:
+        """What `poll` and others call when an asynchronous commit is done."""
+        callback, offsets = self._callbacks.pop(commit, (None, None))
+        if callback is not None:
+            callback(offsets, error or _joined(failures))
 
     def records(self, timeout: Seconds = 1.0) -> Iterator[ConsumerRecord]:
         """The rows of one `poll`, one by one."""
@@ -162,13 +246,62 @@ class Consumer:
             OffsetMetadataTooLargeError: the metadata is longer than the broker allows.
             KafkaTimeoutError: it could not be done in time; the text has the last error.
         """
-        seconds = to_seconds(timeout)
+        core = self._open
+        failures = core.commit(self._offsets(what), to_seconds(timeout))
+        core.complete(self)
+        if (error := _joined(failures)) is not None:
+            raise error
+
+    def commit_async(
+        self, what: Offsets | pa.RecordBatch | None = None, callback: CommitCallback | None = None
+    ) -> None:
+        """Commits offsets in the background.
+
+        Commits of one consumer are made one after the other, in the order of the calls, synchronous ones included: a
+        late answer never undoes a newer commit. What fails for now is tried again until `default.api.timeout.ms`.
+
+        Args:
+            what: as `commit` takes it. The offsets are those of this moment.
+            callback: called with the offsets (None where `what` was None) and the error or None by the next `poll`,
+                `commit`, `unsubscribe` or `close` after the answer came, in the order of the calls. An error that
+                concerns some partitions only names them in its `partitions`.
+
+        Raises:
+            ConfigurationError: there is no `group.id`.
+            RebalanceInProgressError: the group is rebalancing.
+            UnknownMemberIdError: the consumer is no member of the group at the moment.
+        """
+        offsets = self._offsets(what)
+        named = None if offsets is None else {TopicPartition(*tp): OffsetAndMetadata(*o) for tp, o in offsets}
+        # The answer can be there before the number is: only this thread or one that polls takes answers out.
+        self._callbacks[self._open.commit_async(offsets)] = (callback, named)
+
+    def store_offsets(self, what: Offsets | pa.RecordBatch) -> None:
+        """Says what is finished, with `enable.auto.offset.store=false`: automatic commits and `commit()` take it.
+
+        Args:
+            what: a batch, for the offsets after its last rows, or offsets by partition, each the next one to read.
+
+        Raises:
+            ConfigurationError: a partition is not assigned, so that it may be somebody else's; or offsets are stored by
+                `poll` itself.
+        """
+        self._open.store_offsets(self._offsets(what) or [])
+
+    def _offsets(self, what: Offsets | pa.RecordBatch | None) -> list[tuple[tuple[str, int], _Committed]] | None:
         if what is None:
-            self._open.commit(None, seconds)
-        elif isinstance(what, Mapping):
-            self._open.commit([(to_pair(tp), to_committed(offset)) for tp, offset in what.items()], seconds)
-        else:
-            self._open.commit_batch(what, seconds)
+            return None
+        if isinstance(what, Mapping):
+            return [(to_pair(tp), to_committed(offset)) for tp, offset in what.items()]
+        return [(tp, (offset, "", None)) for tp, offset in self._open.offsets_of(what)]
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is in its group at this moment, for those that commit in its name.
+
+        Raises:
+            ConfigurationError: there is no `group.id`.
+        """
+        return ConsumerGroupMetadata(*self._open.group_metadata())
 
     def committed(
         self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
@@ -272,14 +405,32 @@ class Consumer:
         return {TopicPartition(*tp) for tp in self._open.paused()}
 
     def close(self, timeout: Seconds | None = None) -> None:
-        """Ends all connections; calls that wait in other threads raise `ClosedError`. May be called again.
+        """Commits what is finished (with `enable.auto.commit`), leaves the group and ends all connections.
+
+        The listener is told that the partitions are revoked. Calls that wait in other threads raise `ClosedError`. May
+        be called again.
 
         Args:
-            timeout: seconds that it may take.
+            timeout: seconds that it may take, by default `default.api.timeout.ms`; what a listener takes is its own.
         """
-        core, self._core = self._core, None
-        if core is not None:
-            core.close(to_seconds(timeout))
+        self._close(True, timeout)
+
+    def _close(self, everything: bool, timeout: Seconds | None) -> None:
+        core, seconds = self._core, to_seconds(timeout)
+        if core is None:
+            return
+        try:
+            self._give_up(core, everything, seconds)
+        finally:
+            self._core = None
+            self._finalizer.detach()
+            core.close(seconds)
+
+    def _give_up(self, core: _core.Consumer, everything: bool, seconds: float | None) -> None:
+        core.commit_finished(everything, seconds)
+        core.complete(self)
+        if partitions := core.to_give_up():
+            self._rebalance("revoked", partitions)
 
     def __enter__(self) -> Consumer:
         return self
@@ -287,7 +438,39 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        # After an exception the program may not be done with what the last poll gave.
+        self._close(kind is None, None)
+
+
+_Committed = tuple[int, str, int | None]
+
+
+def _abandon(core: _core.Consumer) -> None:
+    # After a fork it is the parent's.
+    with suppress(KafkaError):
+        core.close(_LAST_SECONDS)
+
+
+def _split_assignors(options: list[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[Assignor]]:
+    """Assignors that are objects go to the core as such, and their names into the option."""
+    own: list[Assignor] = []
+    given = []
+    for name, value in options:
+        if name.replace("_", ".") == "partition.assignment.strategy" and not isinstance(value, str):
+            chosen = [value] if isinstance(value, Assignor) else list(value)
+            own = [assignor for assignor in chosen if isinstance(assignor, Assignor)]
+            value = ",".join(a.name if isinstance(a, Assignor) else str(a) for a in chosen)
+        given.append((name, value))
+    return given, own
+
+
+def _joined(failures: list[tuple[tuple[str, int], KafkaError]]) -> KafkaError | None:
+    """One error for all partitions that failed: the first, which knows the others."""
+    if not failures:
+        return None
+    error = failures[0][1]
+    error.partitions = {TopicPartition(*tp): failure for tp, failure in failures}
+    return error
 
 
 def _before(batch: pa.RecordBatch, tp: TopicPartition, end: int) -> pa.RecordBatch:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from samsarrow.types import TopicPartition
+
 
 class KafkaError(Exception):
     """Anything that goes wrong with Kafka.
@@ -11,12 +18,14 @@ class KafkaError(Exception):
         code: the protocol's number, None for what happens in the client.
         retriable: whether the same call may succeed later.
         fatal: whether this client will never succeed as it is.
+        partitions: the error of each partition that failed, where a call concerned several and some went well.
     """
 
     name: str = "KAFKA_ERROR"
     code: int | None = None
     retriable: bool = False
     fatal: bool = False
+    partitions: Mapping[TopicPartition, KafkaError] = MappingProxyType({})
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
@@ -45,6 +54,12 @@ class ClosedError(KafkaError):
 
     name = "CLOSED"
     fatal = True
+
+
+class WakeupError(KafkaError):
+    """`Consumer.wakeup` was called; the next poll goes on."""
+
+    name = "WAKEUP"
 
 
 class ForkError(KafkaError):

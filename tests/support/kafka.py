@@ -106,6 +106,7 @@ class KafkaServer:
             "transaction.state.log.min.isr": "1",
             "transaction.state.log.num.partitions": "4",
             "group.initial.rebalance.delay.ms": "0",
+            "group.min.session.timeout.ms": "1000",
             "log.segment.bytes": "1073741824",
             # Tests write records of long ago: none may be deleted for its age while a test reads it.
             "log.retention.ms": "-1",
@@ -122,6 +123,11 @@ class KafkaServer:
             "controller.quorum.voters": f"1@127.0.0.1:{self._other_port}",
             "listeners": f"PLAINTEXT://127.0.0.1:{self._port},CONTROLLER://127.0.0.1:{self._other_port}",
             "controller.listener.names": "CONTROLLER",
+            # KIP-848: the broker decides for all members.
+            "group.consumer.heartbeat.interval.ms": "300",
+            "group.consumer.min.heartbeat.interval.ms": "300",
+            "group.consumer.session.timeout.ms": "6000",
+            "group.consumer.min.session.timeout.ms": "3000",
         }
 
     @property

@@ -40,6 +40,7 @@ def test_every_class_is_the_clients_own_or_in_the_table():
         "ForkError",
         "ConfigurationError",
         "CorruptRecordError",
+        "WakeupError",
     }
     found = {n for n, c in vars(exceptions).items() if isinstance(c, type) and issubclass(c, KafkaError)}
     assert found - own == {row[1] for row in TABLE}

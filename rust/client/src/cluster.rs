@@ -26,6 +26,8 @@ pub enum Lane {
     Control,
     /// Fetch requests, which wait at the broker.
     Fetch,
+    /// Entering a group, which waits for the other members.
+    Group,
 }
 
 /// The version of one API that a caller wants, whatever the options say.
@@ -105,6 +107,8 @@ struct Inner {
     links: Mutex<HashMap<(i32, Lane), Arc<Link>>>,
     /// Topics that metadata is asked for.
     interest: Mutex<BTreeSet<String>>,
+    /// Metadata is asked for all topics.
+    all_topics: AtomicBool,
     refresh_wanted: Arc<Notify>,
     refreshing: tokio::sync::Mutex<()>,
     refresher_runs: AtomicBool,
@@ -139,6 +143,7 @@ impl Cluster {
             metadata: watch::Sender::new(Arc::default()),
             links: Mutex::default(),
             interest: Mutex::default(),
+            all_topics: AtomicBool::new(false),
             refresh_wanted: Arc::default(),
             refreshing: tokio::sync::Mutex::default(),
             refresher_runs: AtomicBool::new(false),
@@ -434,14 +439,15 @@ impl Cluster {
         let deadline = Instant::now() + timeout;
         let late = |_| Error::timeout("metadata", timeout);
         let _turn = timeout_at(deadline, self.inner.refreshing.lock()).await.map_err(late)?;
-        if self.metadata().generation > seen.0 && self.interest_count() == seen.1 && self.all_known() {
+        let all = self.inner.all_topics.load(Ordering::Acquire);
+        if self.metadata().generation > seen.0 && self.interest_count() == seen.1 && self.all_known() && !all {
             return Ok(());
         }
         let names: Vec<String> =
             self.inner.interest.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
         let topic = |name| MetadataRequestTopic { name: Some(name), ..Default::default() };
         let request = MetadataRequest {
-            topics: Some(names.into_iter().map(topic).collect()),
+            topics: (!all).then(|| names.into_iter().map(topic).collect()),
             allow_auto_topic_creation: self.inner.options.allow_auto_create_topics,
             ..Default::default()
         };
@@ -449,8 +455,27 @@ impl Cluster {
         let control = self.lane(Lane::Control);
         let answer = control.send_any(request, limit).await?;
         ErrorCode::from_i16(answer.error_code).ok().map_err(|code| Error::server(code, "Metadata"))?;
-        self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.updated(answer)));
+        self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.updated(answer, all)));
         Ok(())
+    }
+
+    /// Asks for metadata of these topics, now and with every refresh; one that does not exist is no error.
+    pub(crate) async fn learn(&self, names: &BTreeSet<String>, timeout: Duration) -> Result<Arc<Metadata>> {
+        self.start_refresher();
+        self.inner.interest.lock().unwrap_or_else(PoisonError::into_inner).extend(names.iter().cloned());
+        if names.iter().any(|name| self.metadata().topic(name).is_none()) {
+            self.refresh(timeout).await?;
+        }
+        Ok(self.metadata())
+    }
+
+    /// Asks for metadata of all topics, now and with every refresh, or no longer.
+    pub(crate) async fn learn_all(&self, all: bool, timeout: Duration) -> Result<Arc<Metadata>> {
+        self.start_refresher();
+        if !self.inner.all_topics.swap(all, Ordering::AcqRel) && all {
+            self.refresh(timeout).await?;
+        }
+        Ok(self.metadata())
     }
 
     fn interest_count(&self) -> usize {

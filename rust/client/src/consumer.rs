@@ -1,5 +1,7 @@
 //! The consumer: what a user calls, over the fetching tasks and the group's coordinator.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
@@ -9,9 +11,14 @@ use tokio::time::Instant;
 use crate::cluster::Cluster;
 use crate::config::{ConsumerOptions, Options};
 use crate::error::{Error, Result};
-use crate::fetch::{Fetcher, decode_options};
+use crate::fetch::{Fetcher, Shared, decode_options};
+use crate::group::assignor::Assignor;
+use crate::group::consumer_group::ConsumerGroup;
 use crate::group::coordinator::Coordinator;
-use crate::offsets::{self, ListTarget};
+use crate::group::member::Bell;
+use crate::group::wanted::Wanted;
+use crate::group::{Completed, Identity, Offsets, Rebalance};
+use crate::offsets::{self, ListTarget, Outcomes};
 use crate::types::{OffsetAndMetadata, OffsetAndTimestamp, TopicPartition};
 
 /// Where to seek.
@@ -32,9 +39,27 @@ pub enum SeekTarget {
 pub struct Consumer {
     options: ConsumerOptions,
     cluster: Cluster,
-    coordinator: Option<Coordinator>,
+    group: Option<ConsumerGroup>,
     fetcher: Fetcher,
     schema: SchemaRef,
+    woken: AtomicBool,
+}
+
+/// What `next` brings.
+#[derive(Debug)]
+pub enum Polled {
+    /// Rows, or none when nothing came in time.
+    Rows(RecordBatch),
+    /// The program's listener is to be told; then [`Consumer::acknowledge`] must be called.
+    Rebalance(Rebalance),
+    /// An asynchronous commit is done: see [`Consumer::take_completed`].
+    Committed,
+}
+
+impl Bell for Shared {
+    fn ring(&self) {
+        self.ring_ready();
+    }
 }
 
 impl Drop for Consumer {
@@ -46,11 +71,19 @@ impl Drop for Consumer {
 impl Consumer {
     /// Made without I/O, within a tokio runtime or not.
     pub fn new(options: &Options) -> Result<Consumer> {
+        Self::with_assignors(options, Vec::new())
+    }
+
+    /// The same with assignors of the program's own, which `partition.assignment.strategy` may name.
+    pub fn with_assignors(options: &Options, custom: Vec<Arc<dyn Assignor>>) -> Result<Consumer> {
         let cluster = Cluster::new(options)?;
-        let coordinator = options.consumer.group_id.as_deref().map(|group| Coordinator::new(cluster.clone(), group));
-        let fetcher = Fetcher::new(&cluster, coordinator.clone(), options);
+        let coordinator = options.consumer.group.id.as_deref().map(|group| Coordinator::new(cluster.clone(), group));
+        let fetcher = Fetcher::new(&cluster, coordinator, options);
+        let bell: Arc<dyn Bell> = fetcher.shared.clone();
+        let group = ConsumerGroup::new(&cluster, &options.consumer, custom, bell)?;
         let schema = decode_options(&options.consumer).schema();
-        Ok(Consumer { options: options.consumer.clone(), cluster, coordinator, fetcher, schema })
+        let woken = AtomicBool::new(false);
+        Ok(Consumer { options: options.consumer.clone(), cluster, group, fetcher, schema, woken })
     }
 
     /// The schema of every batch.
@@ -65,12 +98,52 @@ impl Consumer {
 
     /// Reads these partitions from now on; those that were assigned before keep their positions. Must be called within a
     /// tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] while there is a subscription: then the group assigns.
     pub fn assign(&self, partitions: &[TopicPartition]) -> Result<()> {
         self.check_open()?;
+        if self.subscription().is_some() {
+            return Err(Error::configuration(
+                "cannot assign partitions while subscribed to topics, which the group assigns: call unsubscribe first",
+            ));
+        }
         self.fetcher.shared.assign(partitions);
         if !partitions.is_empty() {
             self.fetcher.start();
         }
+        Ok(())
+    }
+
+    /// Reads these topics as a member of the group from the next poll on. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] without `group.id`, and while partitions are assigned by hand.
+    pub fn subscribe(&self, wanted: Wanted) -> Result<()> {
+        let group = self.group()?;
+        if group.membership.wanted().is_none() && !self.fetcher.shared.nothing_assigned() {
+            return Err(Error::configuration(
+                "cannot subscribe while partitions are assigned by hand: call unsubscribe or assign([]) first",
+            ));
+        }
+        group.subscribe(wanted);
+        self.fetcher.start();
+        Ok(())
+    }
+
+    /// What is subscribed to.
+    pub fn subscription(&self) -> Option<Arc<Wanted>> {
+        self.group.as_ref().and_then(|group| group.membership.wanted())
+    }
+
+    /// Leaves the group, and reads nothing any more. Whoever wants to commit does it before.
+    pub fn unsubscribe(&self) -> Result<()> {
+        self.check_open()?;
+        if let Some(group) = &self.group {
+            group.forget(&self.assignment());
+            group.membership.want(None);
+        }
+        self.fetcher.shared.assign(&[]);
         Ok(())
     }
 
@@ -79,45 +152,171 @@ impl Consumer {
         self.fetcher.shared.assignment()
     }
 
-    /// The next rows: at most `max.poll.records`, none when nothing came within `timeout`. Positions move past what is
-    /// returned, and only then; a call that is given up loses nothing.
+    /// The next rows, rebalance or finished commit. Rows are at most `max.poll.records`, and none when nothing came within
+    /// `timeout`; positions move past what is returned, and only then. A call that is given up loses nothing.
     ///
     /// # Errors
-    /// What keeps an assigned partition from being read, once for each time that it is met.
-    pub async fn poll(&self, timeout: Duration) -> Result<RecordBatch> {
+    /// What keeps an assigned partition from being read, or the consumer from being a member, once for each time that it
+    /// is met; [`Error::Wakeup`].
+    pub async fn next(&self, timeout: Duration) -> Result<Polled> {
         self.check_open()?;
-        if self.fetcher.shared.nothing_assigned() {
+        let shared = &self.fetcher.shared;
+        if shared.nothing_assigned() && self.subscription().is_none() {
             return Err(Error::configuration(
-                "nothing is assigned to this consumer, so nothing can come: call assign first",
+                "nothing is assigned to this consumer, so nothing can come: call subscribe or assign first",
             ));
         }
         let deadline = Instant::now() + timeout;
-        let polled = self.fetcher.shared.poll(self.options.max_poll_records, deadline).await;
-        polled.unwrap_or_else(|| Ok(RecordBatch::new_empty(self.schema.clone())))
+        let _polling = self.group.as_ref().map(ConsumerGroup::polling);
+        shared.finish();
+        if let Some(group) = &self.group {
+            group.commit_if_due(|| self.finished(group, true));
+        }
+        let first = || {
+            if self.woken.swap(false, Ordering::AcqRel) {
+                return Some(Err(Error::Wakeup));
+            }
+            let group = self.group.as_ref()?;
+            if let Some(error) = group.membership.failure() {
+                return Some(Err(error));
+            }
+            match group.take() {
+                Some(event) => Some(Ok(Polled::Rebalance(event))),
+                None => group.has_completed().then_some(Ok(Polled::Committed)),
+            }
+        };
+        let polled = shared.poll(self.options.max_poll_records, deadline, first, Polled::Rows).await;
+        match polled {
+            Some(Ok(Polled::Rebalance(event))) => {
+                // A call that is given up meanwhile (Ctrl-C) leaves the event to the next poll.
+                let unseen = Unseen(self.group.as_ref());
+                self.begin(&event).await;
+                std::mem::forget(unseen);
+                Ok(Polled::Rebalance(event))
+            }
+            Some(polled) => polled,
+            None => Ok(Polled::Rows(RecordBatch::new_empty(self.schema.clone()))),
+        }
     }
 
-    /// Commits offsets to the group: the ones given, or the positions of all assigned partitions.
+    /// [`next`](Self::next) for a program without a listener.
+    pub async fn poll(&self, timeout: Duration) -> Result<RecordBatch> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            match self.next(deadline.saturating_duration_since(Instant::now())).await? {
+                Polled::Rows(rows) => return Ok(rows),
+                Polled::Rebalance(event) => self.acknowledge(&event),
+                Polled::Committed => drop(self.take_completed()),
+            }
+        }
+    }
+
+    /// What has to be so before a listener is called.
+    async fn begin(&self, event: &Rebalance) {
+        let Some(group) = &self.group else { return };
+        match event {
+            Rebalance::Revoked(partitions) => {
+                if group.commits_by_itself() {
+                    let finished = self.finished(group, true);
+                    let gone = finished.into_iter().filter(|(tp, _)| partitions.contains(tp)).collect();
+                    group.commit_finished(gone, group.rebalance_limit()).await;
+                }
+            }
+            Rebalance::Assigned(_) => {
+                // What others committed meanwhile counts, not what we remember.
+                if let Rebalance::Assigned(new) = event {
+                    group.forget(new);
+                }
+                self.fetcher.shared.assign(&group.membership.owned());
+            }
+            Rebalance::Lost(_) => {}
+        }
+    }
+
+    /// The listener was told.
+    pub fn acknowledge(&self, event: &Rebalance) {
+        let Some(group) = &self.group else { return };
+        group.membership.acknowledge();
+        if let Rebalance::Revoked(gone) | Rebalance::Lost(gone) = event {
+            group.forget(gone);
+            self.fetcher.shared.assign(&group.membership.owned());
+        }
+    }
+
+    /// Makes the `poll` that waits now, or the next one, return [`Error::Wakeup`].
+    pub fn wakeup(&self) {
+        self.woken.store(true, Ordering::Release);
+        self.fetcher.shared.ring_ready();
+    }
+
+    /// What may be committed without being named: positions, or what was stored; `all` with what the last poll gave.
+    fn finished(&self, group: &ConsumerGroup, all: bool) -> Offsets {
+        if !group.stores_by_itself() {
+            return group.stored();
+        }
+        let shared = &self.fetcher.shared;
+        at(if all { shared.positions() } else { shared.finished() })
+    }
+
+    /// Remembers offsets to be committed without being named, with `enable.auto.offset.store=false`.
     ///
     /// # Errors
-    /// Without `group.id`; what the coordinator says of a partition; a timeout with its cause.
-    pub async fn commit(
-        &self,
-        offsets: Option<Vec<(TopicPartition, OffsetAndMetadata)>>,
-        timeout: Duration,
-    ) -> Result<()> {
-        let coordinator = self.group()?;
-        let offsets = offsets.unwrap_or_else(|| {
-            let known = self.fetcher.shared.positions().into_iter();
-            let what = |offset, leader_epoch| OffsetAndMetadata { offset, leader_epoch, ..Default::default() };
-            known.map(|(tp, position, epoch)| (tp, what(position, epoch))).collect()
-        });
-        if let Some((tp, bad)) = offsets.iter().find(|(_, o)| o.offset < 0) {
-            return Err(Error::configuration(format!(
-                "cannot commit offset {} of {tp}: offsets start at 0",
-                bad.offset
-            )));
+    /// [`Error::Configuration`] for a partition that is not assigned: it may be somebody else's.
+    pub fn store_offsets(&self, offsets: Offsets) -> Result<()> {
+        let group = self.group()?;
+        if group.stores_by_itself() {
+            return Err(Error::configuration(
+                "store_offsets needs enable.auto.offset.store=false: otherwise poll stores offsets itself",
+            ));
         }
-        offsets::commit(&self.cluster, coordinator, &offsets, timeout).await
+        check_offsets(&offsets)?;
+        if let Some((tp, _)) = offsets.iter().find(|(tp, _)| !self.fetcher.shared.is_assigned(tp)) {
+            return Err(Error::configuration(format!("cannot store an offset of {tp}, which is not assigned")));
+        }
+        group.store(offsets);
+        Ok(())
+    }
+
+    /// Commits offsets to the group, behind earlier commits: the ones given, or what was stored, or the positions of all
+    /// assigned partitions. What failed for now is tried again.
+    ///
+    /// # Errors
+    /// Without `group.id`; what the coordinator says of the group, the member or a partition; a timeout with its cause.
+    pub async fn commit(&self, offsets: Option<Offsets>, timeout: Duration) -> Result<()> {
+        let outcomes = self.commit_each(offsets, timeout).await?;
+        outcomes.into_iter().try_for_each(|(_, outcome)| outcome)
+    }
+
+    /// The same, with a result for each partition.
+    pub async fn commit_each(&self, offsets: Option<Offsets>, timeout: Duration) -> Result<Outcomes> {
+        let group = self.group()?;
+        let offsets = self.or_finished(group, offsets)?;
+        group.commit(offsets, timeout).await
+    }
+
+    /// Commits in the background, in the order of the calls; returns the number that [`Completed`] will have. Must be
+    /// called within a tokio runtime.
+    pub fn commit_async(&self, offsets: Option<Offsets>) -> Result<u64> {
+        let group = self.group()?;
+        let offsets = self.or_finished(group, offsets)?;
+        group.commit_async(offsets, self.default_timeout())
+    }
+
+    fn or_finished(&self, group: &ConsumerGroup, offsets: Option<Offsets>) -> Result<Offsets> {
+        let offsets = offsets.unwrap_or_else(|| self.finished(group, true));
+        check_offsets(&offsets)?;
+        Ok(offsets)
+    }
+
+    /// Asynchronous commits that are done, in the order of the calls.
+    pub fn take_completed(&self) -> Vec<Completed> {
+        self.group.as_ref().map(ConsumerGroup::take_completed).unwrap_or_default()
+    }
+
+    /// Who this consumer is in its group, for those that commit in its name.
+    pub fn group_metadata(&self) -> Result<(String, Identity)> {
+        let group = self.group()?;
+        Ok((group.coordinator.group().to_owned(), group.membership.identity()))
     }
 
     /// What the group has committed; `None` where nothing.
@@ -126,13 +325,14 @@ impl Consumer {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<(TopicPartition, Option<OffsetAndMetadata>)>> {
-        offsets::fetch_committed(&self.cluster, self.group()?, partitions, timeout).await
+        offsets::fetch_committed(&self.cluster, &self.group()?.coordinator, partitions, timeout).await
     }
 
-    fn group(&self) -> Result<&Coordinator> {
+    fn group(&self) -> Result<&ConsumerGroup> {
         self.check_open()?;
-        let missing = || Error::configuration("committed offsets belong to a group: set option group.id");
-        self.coordinator.as_ref().ok_or_else(missing)
+        let missing =
+            || Error::configuration("subscriptions and committed offsets belong to a group: set option group.id");
+        self.group.as_ref().ok_or_else(missing)
     }
 
     /// The next offset that `poll` will give of an assigned partition.
@@ -266,10 +466,56 @@ impl Consumer {
         if self.fetcher.shared.is_closed() { Err(Error::closed("the consumer")) } else { Ok(()) }
     }
 
-    /// Ends the tasks and connections. Calls that wait, and later ones, get [`Error::Closed`].
+    /// What a listener is to be told before [`close`](Self::close) or [`unsubscribe`](Self::unsubscribe): the group's
+    /// partitions, which can still be committed.
+    pub fn to_give_up(&self) -> Vec<TopicPartition> {
+        self.group.as_ref().map(|group| group.membership.owned()).unwrap_or_default()
+    }
+
+    /// With `enable.auto.commit`, commits what is finished: with `all` what the last poll gave too.
+    pub async fn commit_finished(&self, all: bool, timeout: Duration) {
+        let Some(group) = self.group.as_ref().filter(|_| self.check_open().is_ok()) else { return };
+        if group.commits_by_itself() {
+            group.commit_finished(self.finished(group, all), timeout).await;
+        } else {
+            group.settle(timeout).await;
+        }
+    }
+
+    /// Leaves the group, then ends the tasks and connections. Calls that wait, and later ones, get [`Error::Closed`].
     pub async fn close(&self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
+        if let Some(group) = self.group.as_ref().filter(|_| self.check_open().is_ok()) {
+            group.close(timeout).await;
+        }
         self.fetcher.stop();
-        let _ = tokio::time::timeout(timeout, self.cluster.close()).await;
+        let left = deadline.saturating_duration_since(Instant::now());
+        let _ = tokio::time::timeout(left, self.cluster.close()).await;
+    }
+}
+
+/// An event that was taken, until the program has it.
+struct Unseen<'a>(Option<&'a ConsumerGroup>);
+
+impl Drop for Unseen<'_> {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            group.membership.give_back();
+        }
+    }
+}
+
+fn at(positions: Vec<(TopicPartition, i64, Option<i32>)>) -> Offsets {
+    let what = |offset, leader_epoch| OffsetAndMetadata { offset, leader_epoch, ..Default::default() };
+    positions.into_iter().map(|(tp, position, epoch)| (tp, what(position, epoch))).collect()
+}
+
+fn check_offsets(offsets: &Offsets) -> Result<()> {
+    match offsets.iter().find(|(_, offset)| offset.offset < 0) {
+        None => Ok(()),
+        Some((tp, bad)) => {
+            Err(Error::configuration(format!("cannot commit offset {} of {tp}: offsets start at 0", bad.offset)))
+        }
     }
 }
 

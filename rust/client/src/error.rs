@@ -32,6 +32,9 @@ pub enum Error {
     /// The client was closed.
     #[error("{0} is closed")]
     Closed(String),
+    /// `wakeup` was called.
+    #[error("poll was woken up by wakeup()")]
+    Wakeup,
     /// An option, an argument or their combination cannot be.
     #[error("{0}")]
     Configuration(String),
@@ -133,7 +136,7 @@ impl Error {
             Self::UnsupportedVersion(text) => Self::UnsupportedVersion(format!("{doing}: {text}")),
             Self::Corrupt(text) => Self::Corrupt(format!("{doing}: {text}")),
             Self::OffsetOutOfRange(text) => Self::OffsetOutOfRange(format!("{doing}: {text}")),
-            closed @ Self::Closed(_) => closed,
+            other @ (Self::Closed(_) | Self::Wakeup) => other,
         }
     }
 
@@ -143,6 +146,7 @@ impl Error {
             Self::Server { code, .. } => class_name(*code),
             Self::Timeout { .. } => "KafkaTimeoutError".into(),
             Self::Closed(_) => "ClosedError".into(),
+            Self::Wakeup => "WakeupError".into(),
             Self::Configuration(_) => "ConfigurationError".into(),
             Self::Connection { .. } => "KafkaConnectionError".into(),
             Self::Protocol { .. } => "KafkaProtocolError".into(),

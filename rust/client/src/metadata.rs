@@ -1,6 +1,6 @@
 //! Brokers, topics, leaders: a snapshot that is replaced as a whole.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{MetadataResponse, Uuid};
@@ -51,6 +51,8 @@ pub struct Metadata {
     pub generation: u64,
     /// Host and port by id.
     pub brokers: BTreeMap<i32, String>,
+    /// The rack of each broker that has one.
+    pub racks: BTreeMap<i32, String>,
     /// The controller's id, −1 for unknown.
     pub controller: i32,
     topics: HashMap<String, TopicMetadata>,
@@ -91,12 +93,18 @@ impl Metadata {
         partitions.binary_search_by_key(&partition, |p| p.partition).ok().and_then(|i| partitions.get(i))
     }
 
-    /// This snapshot with an answer laid over it. Topics that were not asked for stay.
-    pub(crate) fn updated(&self, answer: MetadataResponse) -> Metadata {
+    /// This snapshot with an answer laid over it. Topics that were not asked for stay; with `all` every topic was.
+    pub(crate) fn updated(&self, answer: MetadataResponse, all: bool) -> Metadata {
         let mut next = self.clone();
+        if all {
+            let told: HashSet<&str> = answer.topics.iter().filter_map(|topic| topic.name.as_deref()).collect();
+            next.topics.retain(|name, _| told.contains(name.as_str()));
+            next.names.retain(|_, name| told.contains(name.as_str()));
+        }
         next.generation += 1;
         next.controller = answer.controller_id;
         if !answer.brokers.is_empty() {
+            next.racks = answer.brokers.iter().filter_map(|b| Some((b.node_id, b.rack.clone()?))).collect();
             next.brokers = answer.brokers.into_iter().map(|b| (b.node_id, format!("{}:{}", b.host, b.port))).collect();
         }
         for topic in answer.topics {
@@ -200,20 +208,20 @@ mod tests {
 
     #[test]
     fn an_older_epoch_never_replaces_a_newer_one() {
-        let known = Metadata::default().updated(answer(0, 1, 1, 5));
+        let known = Metadata::default().updated(answer(0, 1, 1, 5), false);
         assert_eq!(known.leader("t", 0), Some(Leader { node: 1, epoch: 5 }));
-        assert_eq!(known.updated(answer(0, 1, 2, 4)).leader("t", 0), Some(Leader { node: 1, epoch: 5 }));
-        assert_eq!(known.updated(answer(0, 1, 2, 6)).leader("t", 0), Some(Leader { node: 2, epoch: 6 }));
+        assert_eq!(known.updated(answer(0, 1, 2, 4), false).leader("t", 0), Some(Leader { node: 1, epoch: 5 }));
+        assert_eq!(known.updated(answer(0, 1, 2, 6), false).leader("t", 0), Some(Leader { node: 2, epoch: 6 }));
         // The topic was made anew: its epochs start again.
-        assert_eq!(known.updated(answer(0, 2, 2, 0)).leader("t", 0), Some(Leader { node: 2, epoch: 0 }));
+        assert_eq!(known.updated(answer(0, 2, 2, 0), false).leader("t", 0), Some(Leader { node: 2, epoch: 0 }));
     }
 
     #[test]
     fn errors_remove_a_topic_only_when_it_is_gone() {
-        let known = Metadata::default().updated(answer(0, 1, 1, 5));
-        let electing = known.updated(answer(ErrorCode::LEADER_NOT_AVAILABLE.code(), 0, 0, 0));
+        let known = Metadata::default().updated(answer(0, 1, 1, 5), false);
+        let electing = known.updated(answer(ErrorCode::LEADER_NOT_AVAILABLE.code(), 0, 0, 0), false);
         assert!(electing.topic("t").is_some());
-        let gone = known.updated(answer(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code(), 0, 0, 0));
+        let gone = known.updated(answer(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code(), 0, 0, 0), false);
         assert!(gone.topic("t").is_none());
         assert_eq!(gone.topic_error("t"), Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
         assert_eq!(gone.topic_name(&Uuid([1; 16])), None);
@@ -221,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_hint_moves_the_leader_forward_only() {
-        let known = Metadata::default().updated(answer(0, 1, 1, 5));
+        let known = Metadata::default().updated(answer(0, 1, 1, 5), false);
         let hint = |node, epoch, addresses: &[(i32, String)]| {
             known.with_leaders(&[(TopicPartition::new("t", 0), Leader { node, epoch })], addresses)
         };

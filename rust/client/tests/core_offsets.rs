@@ -8,6 +8,7 @@ use samsarrow_broker::{Broker, BrokerOptions, Fault};
 use samsarrow_client::admin::{Admin, NewTopic};
 use samsarrow_client::cluster::Cluster;
 use samsarrow_client::config::{ClientKind, IsolationLevel, OptionValue, Options};
+use samsarrow_client::group::Identity;
 use samsarrow_client::group::coordinator::Coordinator;
 use samsarrow_client::offsets::{ListTarget, commit, fetch_committed, list_offsets};
 use samsarrow_client::producer::{Producer, ProducerRecord};
@@ -52,7 +53,7 @@ async fn every_version_of_commit_is_read_by_every_version_of_fetch() {
         next += 1;
         let other = TopicPartition::new("u", 0);
         let offsets = [(tp(2), at(next, "text")), (other.clone(), at(next + 100, ""))];
-        commit(&cluster, &coordinator, &offsets, SOON).await.unwrap();
+        commit(&cluster, &coordinator, &Identity::default(), &offsets, SOON).await.unwrap();
         for fetched_in in 0..=10 {
             let version = fetched_in.to_string();
             let (cluster, coordinator) = group(&broker, &[("api.version.offset_fetch", &version)]);
@@ -74,7 +75,7 @@ async fn leader_epochs_are_kept_and_minus_one_is_none() {
     let (cluster, coordinator) = group(&broker, &[]);
     let with_epoch = OffsetAndMetadata { leader_epoch: Some(3), ..at(5, "") };
     let offsets = [(tp(0), with_epoch.clone()), (tp(1), at(6, ""))];
-    commit(&cluster, &coordinator, &offsets, SOON).await.unwrap();
+    commit(&cluster, &coordinator, &Identity::default(), &offsets, SOON).await.unwrap();
     let found = fetch_committed(&cluster, &coordinator, &[tp(0), tp(1)], SOON).await.unwrap();
     assert_eq!(found, [(tp(0), Some(with_epoch)), (tp(1), Some(at(6, "")))]);
     broker.shutdown().await;
@@ -96,7 +97,7 @@ async fn what_a_coordinator_may_say_on_the_way_is_healed() {
             offset += 1;
             let (cluster, coordinator) = group(&broker, &[]);
             broker.fail_next(api, fault.clone(), 2);
-            commit(&cluster, &coordinator, &[(tp(0), at(offset, ""))], SOON).await.unwrap();
+            commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(offset, ""))], SOON).await.unwrap();
             let found = fetch_committed(&cluster, &coordinator, &[tp(0)], SOON).await.unwrap();
             assert_eq!(found[0].1.as_ref().unwrap().offset, offset, "{fault:?} of {api:?}");
             broker.clear_faults();
@@ -110,7 +111,7 @@ async fn a_coordinator_that_stops_is_replaced() {
     let broker = broker(3, &[("t", 1)]).await;
     let (cluster, coordinator) = group(&broker, &[]);
     for offset in 1..=3 {
-        commit(&cluster, &coordinator, &[(tp(0), at(offset, ""))], SOON).await.unwrap();
+        commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(offset, ""))], SOON).await.unwrap();
         let node = broker.coordinator("g").unwrap();
         broker.stop_node(node).await.unwrap();
         let found = fetch_committed(&cluster, &coordinator, &[tp(0)], SOON).await.unwrap();
@@ -126,7 +127,10 @@ async fn what_cannot_be_healed_raises_at_once() {
     let (cluster, coordinator) = group(&broker, &[]);
     let start = Instant::now();
     let long = "x".repeat(5000);
-    let error = commit(&cluster, &coordinator, &[(tp(0), at(1, "")), (tp(1), at(1, &long))], SOON).await.unwrap_err();
+    let offsets = [(tp(0), at(1, "")), (tp(1), at(1, &long))];
+    let outcomes = commit(&cluster, &coordinator, &Identity::default(), &offsets, SOON).await.unwrap();
+    assert_eq!(outcomes[0], (tp(0), Ok(())));
+    let error = outcomes[1].1.as_ref().unwrap_err();
     assert_eq!(error.name(), "OffsetMetadataTooLargeError");
     assert!(error.to_string().contains("t-1"), "{error}");
 
@@ -137,7 +141,8 @@ async fn what_cannot_be_healed_raises_at_once() {
     ] {
         let (cluster, coordinator) = group(&broker, &[]);
         broker.fail_next(api, Fault::Error(code), 1);
-        let error = commit(&cluster, &coordinator, &[(tp(0), at(1, ""))], SOON).await.unwrap_err();
+        let error =
+            commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(1, ""))], SOON).await.unwrap_err();
         assert_eq!(error.code(), Some(code.code()), "{error}");
         assert!(error.to_string().contains("group g"), "{error}");
     }
@@ -146,7 +151,7 @@ async fn what_cannot_be_healed_raises_at_once() {
     assert_eq!(error.name(), "TopicAuthorizationFailedError");
 
     // A partition that the topic does not have.
-    let error = commit(&cluster, &coordinator, &[(tp(7), at(1, ""))], SOON).await.unwrap_err();
+    let error = commit(&cluster, &coordinator, &Identity::default(), &[(tp(7), at(1, ""))], SOON).await.unwrap_err();
     assert_eq!(error.name(), "UnknownTopicOrPartitionError");
     assert!(error.to_string().contains("t-7") && error.to_string().contains("2 partitions"), "{error}");
     assert!(start.elapsed() < SOON / 2, "{:?}", start.elapsed());
@@ -161,7 +166,8 @@ async fn a_coordinator_that_never_comes_ends_with_the_timeout_and_its_cause() {
     broker.on_request(ApiKey::OffsetCommit, move |_| Some(loading.clone()));
     let start = Instant::now();
     let offsets = [(tp(0), at(1, ""))];
-    let error = commit(&cluster, &coordinator, &offsets, Duration::from_millis(500)).await.unwrap_err();
+    let error =
+        commit(&cluster, &coordinator, &Identity::default(), &offsets, Duration::from_millis(500)).await.unwrap_err();
     assert!(start.elapsed() < Duration::from_secs(3));
     assert_eq!(error.name(), "KafkaTimeoutError");
     assert!(error.to_string().contains("COORDINATOR_LOAD_IN_PROGRESS"), "{error}");
@@ -172,11 +178,11 @@ async fn a_coordinator_that_never_comes_ends_with_the_timeout_and_its_cause() {
 async fn a_topic_made_anew_is_committed_to_by_its_new_id() {
     let broker = broker(1, &[("t", 1)]).await;
     let (cluster, coordinator) = group(&broker, &[]);
-    commit(&cluster, &coordinator, &[(tp(0), at(5, ""))], SOON).await.unwrap();
+    commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(5, ""))], SOON).await.unwrap();
     let admin = Admin::new(&options(ClientKind::Admin, &broker, &[])).unwrap();
     admin.delete_topics(&["t".to_owned()], SOON).await.unwrap().remove(0).1.unwrap();
     broker.create_topic("t", 1).unwrap();
-    commit(&cluster, &coordinator, &[(tp(0), at(7, ""))], SOON).await.unwrap();
+    commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(7, ""))], SOON).await.unwrap();
     assert_eq!(broker.committed_offset("g", "t", 0), Some(7));
     broker.shutdown().await;
 }

@@ -1,17 +1,21 @@
 //! The consumer as Python calls it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use samsarrow_client::config::ClientKind;
-use samsarrow_client::consumer::{Consumer as Core, SeekTarget};
+use samsarrow_client::consumer::{Consumer as Core, Polled, SeekTarget};
 use samsarrow_client::error::Error;
 use samsarrow_client::fetch::positions_of;
+use samsarrow_client::group::wanted::Wanted;
+use samsarrow_client::group::{Offsets, Rebalance};
+use samsarrow_client::offsets::Outcomes;
 use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
 
 use crate::arrow_ffi;
+use crate::assignor;
 use crate::config;
-use crate::error::to_py;
+use crate::error::{to_py, to_py_value};
 use crate::runtime::{Owned, run, runtime, seconds};
 
 /// Topic and partition, as a tuple.
@@ -44,10 +48,41 @@ pub(crate) struct Consumer {
 #[pymethods]
 impl Consumer {
     #[new]
-    fn new(py: Python<'_>, options: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        options: Vec<(String, Bound<'_, PyAny>)>,
+        assignors: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
         let options = config::parse(py, ClientKind::Consumer, options)?;
-        let core = Core::new(&options).map_err(|error| to_py(py, &error))?;
+        let assignors = assignors.iter().map(assignor::of).collect::<PyResult<_>>()?;
+        let core = Core::with_assignors(&options, assignors).map_err(|error| to_py(py, &error))?;
         Ok(Self { core: Owned::new("consumer", core) })
+    }
+
+    /// Topics, or a pattern.
+    fn subscribe(&self, py: Python<'_>, topics: Vec<String>, pattern: Option<&str>) -> PyResult<()> {
+        let core = self.core.get(py)?;
+        let runtime = runtime()?;
+        let _inside = runtime.enter();
+        let wanted = match pattern {
+            Some(pattern) => Wanted::pattern(pattern),
+            None => Wanted::topics(topics),
+        };
+        wanted.and_then(|wanted| core.subscribe(wanted)).map_err(|error| to_py(py, &error))
+    }
+
+    /// Topics and pattern; neither without a subscription.
+    fn subscription(&self, py: Python<'_>) -> PyResult<(Vec<String>, Option<String>)> {
+        let wanted = self.core.get(py)?.subscription();
+        Ok(match wanted.as_deref() {
+            None => (Vec::new(), None),
+            Some(Wanted::Topics(names)) => (names.iter().cloned().collect(), None),
+            Some(wanted) => (Vec::new(), wanted.given_pattern().map(str::to_owned)),
+        })
+    }
+
+    fn unsubscribe(&self, py: Python<'_>) -> PyResult<()> {
+        self.core.get(py)?.unsubscribe().map_err(|error| to_py(py, &error))
     }
 
     fn assign(&self, py: Python<'_>, partitions: Vec<Tp>) -> PyResult<()> {
@@ -61,11 +96,38 @@ impl Consumer {
         Ok(tuples(&self.core.get(py)?.assignment()))
     }
 
-    fn poll<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
+    /// The next rows. What happens to partitions meanwhile is told to `listener._rebalance(kind, partitions)`, and
+    /// asynchronous commits that are done to `listener._completed(id, failures)`.
+    fn poll<'py>(&self, py: Python<'py>, timeout: f64, listener: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let core = self.core.get(py)?;
         let timeout = seconds(py, Some(timeout), Duration::ZERO)?;
-        let batch = run(py, core.poll(timeout))?;
-        arrow_ffi::to_pyarrow(py, &batch)
+        let deadline = Instant::now() + timeout;
+        loop {
+            match run(py, core.next(deadline.saturating_duration_since(Instant::now())))? {
+                Polled::Rows(batch) => return arrow_ffi::to_pyarrow(py, &batch),
+                Polled::Rebalance(event) => {
+                    let (kind, partitions) = match &event {
+                        Rebalance::Revoked(partitions) => ("revoked", partitions),
+                        Rebalance::Lost(partitions) => ("lost", partitions),
+                        Rebalance::Assigned(partitions) => ("assigned", partitions),
+                    };
+                    let told = listener.call_method1("_rebalance", (kind, tuples(partitions)));
+                    core.acknowledge(&event);
+                    told?;
+                }
+                Polled::Committed => tell_completed(py, core, listener)?,
+            }
+        }
+    }
+
+    /// Tells of asynchronous commits that are done.
+    fn complete<'py>(&self, py: Python<'py>, listener: &Bound<'py, PyAny>) -> PyResult<()> {
+        tell_completed(py, self.core.get(py)?, listener)
+    }
+
+    fn wakeup(&self, py: Python<'_>) -> PyResult<()> {
+        self.core.get(py)?.wakeup();
+        Ok(())
     }
 
     /// An empty batch: its schema is the consumer's.
@@ -74,32 +136,64 @@ impl Consumer {
         arrow_ffi::to_pyarrow(py, &arrow_array::RecordBatch::new_empty(schema))
     }
 
+    /// Commits; gives each partition that failed, with its exception.
     #[pyo3(signature = (offsets, timeout))]
-    fn commit(&self, py: Python<'_>, offsets: Option<Vec<(Tp, Committed)>>, timeout: Option<f64>) -> PyResult<()> {
+    fn commit(
+        &self,
+        py: Python<'_>,
+        offsets: Option<Vec<(Tp, Committed)>>,
+        timeout: Option<f64>,
+    ) -> PyResult<Failures> {
         let core = self.core.get(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        let offsets = offsets.map(|list| {
-            let one = |(at, (offset, metadata, leader_epoch)): (Tp, Committed)| {
-                (tp(&at), OffsetAndMetadata { offset, metadata, leader_epoch })
-            };
-            list.into_iter().map(one).collect()
-        });
-        run(py, core.commit(offsets, timeout))
+        let outcomes = run(py, core.commit_each(offsets.map(given), timeout))?;
+        Ok(failures(py, outcomes))
     }
 
-    /// Commits past the last row of each partition in a batch.
-    #[pyo3(signature = (batch, timeout))]
-    fn commit_batch(&self, py: Python<'_>, batch: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
+    /// Commits in the background; the number is told again when it is done.
+    #[pyo3(signature = (offsets))]
+    fn commit_async(&self, py: Python<'_>, offsets: Option<Vec<(Tp, Committed)>>) -> PyResult<u64> {
         let core = self.core.get(py)?;
-        let timeout = seconds(py, timeout, core.default_timeout())?;
+        let runtime = runtime()?;
+        let _inside = runtime.enter();
+        core.commit_async(offsets.map(given)).map_err(|error| to_py(py, &error))
+    }
+
+    fn store_offsets(&self, py: Python<'_>, offsets: Vec<(Tp, Committed)>) -> PyResult<()> {
+        self.core.get(py)?.store_offsets(given(offsets)).map_err(|error| to_py(py, &error))
+    }
+
+    /// The offsets after the last row of each partition in a batch.
+    fn offsets_of(&self, py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Vec<(Tp, i64)>> {
         let mut offsets = Vec::new();
         for part in arrow_ffi::from_python(batch)? {
             let found = part.map_err(|error| Error::configuration(format!("Arrow data cannot be read: {error}")));
             let found = found.and_then(|part| positions_of(&part)).map_err(|error| to_py(py, &error))?;
-            offsets.extend(found);
+            offsets.extend(found.into_iter().map(|(tp, offset)| (tuple(&tp), offset)));
         }
-        let offsets = offsets.into_iter().map(|(tp, offset)| (tp, OffsetAndMetadata { offset, ..Default::default() }));
-        run(py, core.commit(Some(offsets.collect()), timeout))
+        Ok(offsets)
+    }
+
+    /// Group, member id, generation (or epoch) and instance id.
+    fn group_metadata(&self, py: Python<'_>) -> PyResult<(String, String, i32, Option<String>)> {
+        let (group, who) = self.core.get(py)?.group_metadata().map_err(|error| to_py(py, &error))?;
+        Ok((group, who.member_id, who.generation, who.instance_id))
+    }
+
+    /// The group's partitions, which `close` and `unsubscribe` give up.
+    fn to_give_up(&self, py: Python<'_>) -> PyResult<Vec<Tp>> {
+        Ok(tuples(&self.core.get(py)?.to_give_up()))
+    }
+
+    /// With automatic commits, commits what is finished; waits for asynchronous commits in any case.
+    #[pyo3(signature = (everything, timeout))]
+    fn commit_finished(&self, py: Python<'_>, everything: bool, timeout: Option<f64>) -> PyResult<()> {
+        let core = self.core.get(py)?;
+        let timeout = seconds(py, timeout, core.default_timeout())?;
+        run(py, async {
+            core.commit_finished(everything, timeout).await;
+            Ok(())
+        })
     }
 
     #[pyo3(signature = (partitions, timeout))]
@@ -211,6 +305,35 @@ impl Consumer {
             Ok(())
         })
     }
+}
+
+/// Partitions that failed, with their exceptions.
+type Failures = Vec<(Tp, Py<PyAny>)>;
+
+fn given(offsets: Vec<(Tp, Committed)>) -> Offsets {
+    let one = |(at, (offset, metadata, leader_epoch)): (Tp, Committed)| {
+        (tp(&at), OffsetAndMetadata { offset, metadata, leader_epoch })
+    };
+    offsets.into_iter().map(one).collect()
+}
+
+fn failures(py: Python<'_>, outcomes: Outcomes) -> Failures {
+    let failed = outcomes.into_iter().filter_map(|(tp, outcome)| Some((tp, outcome.err()?)));
+    failed.map(|(tp, error)| (tuple(&tp), to_py_value(py, &error))).collect()
+}
+
+/// Calls `listener._completed(id, failures)`, with an exception instead of failures where nothing was committed.
+fn tell_completed(py: Python<'_>, core: &Core, listener: &Bound<'_, PyAny>) -> PyResult<()> {
+    for completed in core.take_completed() {
+        match completed.outcome {
+            Ok(outcomes) => listener.call_method1("_completed", (completed.id, failures(py, outcomes), py.None()))?,
+            Err(error) => {
+                let none = Failures::new();
+                listener.call_method1("_completed", (completed.id, none, to_py_value(py, &error)))?
+            }
+        };
+    }
+    Ok(())
 }
 
 /// Where to seek, as Python gives it.

@@ -2,10 +2,12 @@
 
 mod admin;
 mod arrow_ffi;
+mod assignor;
 mod codec;
 mod config;
 mod consumer;
 mod error;
+mod logging;
 mod producer;
 mod runtime;
 mod segment;

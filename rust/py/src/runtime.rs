@@ -10,6 +10,7 @@ use samsarrow_client::error::{Error, Result};
 use tokio::runtime::Runtime;
 
 use crate::error::{fork_error, to_py};
+use crate::logging;
 
 /// How often a waiting call looks for signals: Ctrl-C is answered well within 200 ms.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
@@ -42,6 +43,7 @@ pub(crate) fn runtime() -> PyResult<Arc<Runtime>> {
         built.shutdown_background();
         return Ok(kept);
     }
+    logging::start();
     let built = Arc::new(built);
     let inherited = slot.replace((pid, Arc::clone(&built)));
     std::mem::forget(inherited);

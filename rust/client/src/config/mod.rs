@@ -1,5 +1,6 @@
 //! Options: one table, checked values, typed fields.
 
+mod duration;
 pub(crate) mod format;
 mod nearest;
 mod parse;
@@ -36,6 +37,44 @@ pub enum OffsetReset {
     Latest,
     /// Nowhere: an error.
     None,
+    /// The first record that is not older than this (KIP-1106).
+    ByDuration(Duration),
+}
+
+/// How the members of a group share partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupProtocol {
+    /// One of them assigns.
+    Classic,
+    /// The coordinator assigns (KIP-848).
+    Consumer,
+}
+
+/// Options of a member of a group.
+#[derive(Debug, Clone)]
+pub struct GroupOptions {
+    /// The group; without one there is no membership and nothing is committed.
+    pub id: Option<String>,
+    /// Of a static member (KIP-345).
+    pub instance_id: Option<String>,
+    /// How partitions are shared.
+    pub protocol: GroupProtocol,
+    /// The coordinator's assignor, if one was chosen.
+    pub remote_assignor: Option<String>,
+    /// Names of assignors, in order of preference.
+    pub assignors: Vec<String>,
+    /// Without a heartbeat a member is dead after this.
+    pub session_timeout: Duration,
+    /// Between heartbeats.
+    pub heartbeat_interval: Duration,
+    /// Without a poll a member leaves after this.
+    pub max_poll_interval: Duration,
+    /// Between automatic commits; `None` for no automatic commits.
+    pub auto_commit: Option<Duration>,
+    /// Whether rows count as finished at the next poll.
+    pub auto_store: bool,
+    /// Whether patterns leave out Kafka's own topics.
+    pub exclude_internal_topics: bool,
 }
 
 /// Which records of transactions are read.
@@ -120,8 +159,8 @@ pub struct ProducerOptions {
 /// Options of a consumer.
 #[derive(Debug, Clone)]
 pub struct ConsumerOptions {
-    /// Whose offsets.
-    pub group_id: Option<String>,
+    /// Membership and offsets.
+    pub group: GroupOptions,
     /// Told to brokers.
     pub client_rack: String,
     /// Without an offset.

@@ -9,9 +9,10 @@ use samsarrow_wire::messages::ApiKey;
 
 use super::table::{Kind, NOT_YET, NOT_YET_FAMILIES, OPTIONS, OptionSpec};
 use super::{
-    ClientKind, CommonOptions, ConsumerOptions, IsolationLevel, MASK, OffsetReset, Options, ProducerOptions, is_secret,
+    ClientKind, CommonOptions, ConsumerOptions, GroupOptions, GroupProtocol, IsolationLevel, MASK, OffsetReset,
+    Options, ProducerOptions, is_secret,
 };
-use super::{format, nearest};
+use super::{duration, format, nearest};
 use crate::error::{Error, Result};
 
 /// A value as the user gave it.
@@ -181,13 +182,8 @@ impl Values {
                 self.text("security.protocol")
             )));
         }
-        if self.flag("enable.auto.commit") {
-            return Err(Error::configuration(
-                "option enable.auto.commit=true is not available in this version of samsarrow: call commit()",
-            ));
-        }
         let produce = api_versions.get(ApiKey::Produce.name()).copied();
-        let (producer, consumer) = (self.producer(produce)?, self.consumer());
+        let (producer, consumer) = (self.producer(produce)?, self.consumer()?);
         let effective = self.effective(kind, &api_versions);
         let mut common = self.common(kind, api_versions)?;
         if producer.magic < 2 {
@@ -315,15 +311,81 @@ impl Values {
         })
     }
 
-    fn consumer(&self) -> ConsumerOptions {
-        ConsumerOptions {
-            group_id: Some(self.text("group.id").to_owned()).filter(|id| !id.is_empty()),
+    fn given(&self, name: &str) -> Option<String> {
+        Some(self.text(name).to_owned()).filter(|text| !text.is_empty())
+    }
+
+    fn group(&self) -> Result<GroupOptions> {
+        let protocol = match self.text("group.protocol") {
+            "consumer" => GroupProtocol::Consumer,
+            _ => GroupProtocol::Classic,
+        };
+        if protocol == GroupProtocol::Consumer {
+            // The coordinator decides these for all members (KIP-848): whoever sets them should know.
+            for name in ["partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms"] {
+                if self.0.contains_key(name) {
+                    return Err(Error::configuration(format!(
+                        "option {name} means nothing with group.protocol=consumer, where the broker decides: leave it out"
+                    )));
+                }
+            }
+        } else if self.0.contains_key("group.remote.assignor") {
+            return Err(Error::configuration(
+                "option group.remote.assignor needs group.protocol=consumer; with classic set partition.assignment.strategy",
+            ));
+        }
+        let (session, heartbeat) = (self.millis("session.timeout.ms"), self.millis("heartbeat.interval.ms"));
+        if heartbeat >= session {
+            return Err(Error::configuration(format!(
+                "heartbeat.interval.ms ({}) must be less than session.timeout.ms ({})",
+                heartbeat.as_millis(),
+                session.as_millis()
+            )));
+        }
+        let strategies = self.text("partition.assignment.strategy");
+        let assignors: Vec<String> =
+            strategies.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        if assignors.is_empty() {
+            return Err(Error::configuration("option partition.assignment.strategy must name an assignor"));
+        }
+        let id = self.given("group.id");
+        Ok(GroupOptions {
+            instance_id: self.given("group.instance.id"),
+            protocol,
+            remote_assignor: self.given("group.remote.assignor"),
+            assignors,
+            session_timeout: session,
+            heartbeat_interval: heartbeat,
+            max_poll_interval: self.millis("max.poll.interval.ms"),
+            auto_commit: (id.is_some() && self.flag("enable.auto.commit"))
+                .then(|| self.millis("auto.commit.interval.ms")),
+            auto_store: self.flag("enable.auto.offset.store"),
+            exclude_internal_topics: self.flag("exclude.internal.topics"),
+            id,
+        })
+    }
+
+    fn offset_reset(&self) -> Result<OffsetReset> {
+        let text = self.text("auto.offset.reset").trim();
+        match text.to_ascii_lowercase().as_str() {
+            "earliest" => return Ok(OffsetReset::Earliest),
+            "latest" => return Ok(OffsetReset::Latest),
+            "none" => return Ok(OffsetReset::None),
+            _ => {}
+        }
+        text.strip_prefix("by_duration:").and_then(duration::parse).map(OffsetReset::ByDuration).ok_or_else(|| {
+            Error::configuration(format!(
+                "option auto.offset.reset must be latest, earliest, none or by_duration: and an ISO 8601 duration \
+                 (by_duration:PT24H), not {text:?}"
+            ))
+        })
+    }
+
+    fn consumer(&self) -> Result<ConsumerOptions> {
+        Ok(ConsumerOptions {
+            group: self.group()?,
             client_rack: self.text("client.rack").to_owned(),
-            auto_offset_reset: match self.text("auto.offset.reset") {
-                "earliest" => OffsetReset::Earliest,
-                "none" => OffsetReset::None,
-                _ => OffsetReset::Latest,
-            },
+            auto_offset_reset: self.offset_reset()?,
             isolation_level: match self.text("isolation.level") {
                 "read_committed" => IsolationLevel::ReadCommitted,
                 _ => IsolationLevel::ReadUncommitted,
@@ -340,7 +402,7 @@ impl Values {
             layout: if self.text("layout") == "view" { Layout::View } else { Layout::Binary },
             include_headers: self.flag("include.headers"),
             include_leader_epoch: self.flag("include.leader.epoch"),
-        }
+        })
     }
 }
 

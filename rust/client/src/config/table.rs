@@ -87,10 +87,30 @@ options! {
 
     "group.id" C Kind::Text, "",
         "The group whose offsets are committed and fetched.";
-    "auto.offset.reset" C Kind::Choice(&["latest", "earliest", "none"]), "latest",
-        "Where to start without a committed offset, or when the offset is gone: at the end, at the beginning, or not at all (an error).";
-    "enable.auto.commit" C Kind::Bool, "false",
-        "Must be `false` in this version: commit by hand. (The Java default is `true`.)";
+    "group.instance.id" C Kind::Text, "",
+        "The name of a static member (KIP-345): a consumer that comes back under it within `session.timeout.ms` gets its partitions back without a rebalance.";
+    "group.protocol" C Kind::Choice(&["classic", "consumer"]), "classic",
+        "How the group shares partitions: `classic` lets a member assign, `consumer` the coordinator (KIP-848, Kafka 4.0 and later).";
+    "group.remote.assignor" C Kind::Text, "",
+        "The coordinator's assignor to use with `group.protocol=consumer`: `uniform` or `range`; without it the coordinator chooses.";
+    "partition.assignment.strategy" C Kind::List, "range,cooperative-sticky",
+        "Assignors in order of preference, for `group.protocol=classic`: `range`, `roundrobin`, `sticky`, `cooperative-sticky`; Java's class names are taken too.";
+    "session.timeout.ms" C Kind::Millis(1, MAX), "45000",
+        "How long the coordinator waits for a heartbeat before it takes a member for dead. With `group.protocol=consumer` the broker decides.";
+    "heartbeat.interval.ms" C Kind::Millis(1, MAX), "3000",
+        "How often a member tells the coordinator that it is alive, whatever the program is doing. With `group.protocol=consumer` the broker decides.";
+    "max.poll.interval.ms" C Kind::Millis(1, MAX), "300000",
+        "A member that does not call `poll` for so long leaves the group, so that others take its partitions; the next `poll` joins again. Also how long a rebalance waits for members.";
+    "enable.auto.commit" C Kind::Bool, "true",
+        "Whether `poll`, rebalances and `close` commit what the program has finished: the rows of every `poll` but the last. Without `group.id` nothing is committed.";
+    "auto.commit.interval.ms" C Kind::Millis(0, MAX), "5000",
+        "How often `poll` commits with `enable.auto.commit`.";
+    "enable.auto.offset.store" C Kind::Bool, "true",
+        "Whether rows count as finished at the next `poll`. If not, only what is given to `store_offsets` is committed without being named.";
+    "exclude.internal.topics" C Kind::Bool, "true",
+        "Whether a subscribed pattern leaves Kafka's own topics out.";
+    "auto.offset.reset" C Kind::Text, "latest",
+        "Where to start without a committed offset, or when the offset is gone: `latest` at the end, `earliest` at the beginning, `none` not at all (an error), `by_duration:PT24H` at the first record not older than an ISO 8601 duration (KIP-1106).";
     "isolation.level" C Kind::Choice(&["read_uncommitted", "read_committed"]), "read_uncommitted",
         "Whether records of open and aborted transactions are read.";
     "fetch.min.bytes" C Kind::Int(0, MAX), "1",
@@ -156,31 +176,21 @@ options! {
 
 /// Options of Kafka's that this version does not have; better refused than ignored.
 pub(super) const NOT_YET: &[&str] = &[
-    "auto.commit.interval.ms",
     "client.dns.lookup",
-    "enable.auto.offset.store",
     "enable.metrics.push",
     "enable.partition.eof",
-    "exclude.internal.topics",
-    "group.instance.id",
-    "group.protocol",
-    "group.remote.assignor",
-    "heartbeat.interval.ms",
     "interceptor.classes",
     "key.deserializer",
     "key.serializer",
-    "max.poll.interval.ms",
     "metadata.recovery.strategy",
     "metric.reporters",
     "metrics.num.samples",
-    "partition.assignment.strategy",
     "partitioner.adaptive.partitioning.enable",
     "partitioner.availability.timeout.ms",
     "partitioner.class",
     "partitioner.ignore.keys",
     "queued.max.messages.kbytes",
     "schema.registry.url",
-    "session.timeout.ms",
     "socket.connection.setup.timeout.max.ms",
     "statistics.interval.ms",
     "transaction.timeout.ms",

@@ -166,17 +166,17 @@ mod tests {
         };
         decode(&mut decoder, vec![part(0, data, version)], 100, &shared);
         let now = tokio::time::Instant::now();
-        assert_eq!(shared.poll(100, now).await.unwrap().unwrap().num_rows(), 3);
-        let error = shared.poll(100, now).await.unwrap().unwrap_err();
+        assert_eq!(shared.poll(100, now, || None, |rows| rows).await.unwrap().unwrap().num_rows(), 3);
+        let error = shared.poll(100, now, || None, |rows| rows).await.unwrap().unwrap_err();
         let text = error.to_string();
         assert!(error.name() == "CorruptRecordError" && text.contains("topic t, partition 0, offset 3"), "{text}");
         // Once; then it is fetched again from there, unless the user seeks past it.
-        assert!(shared.poll(100, now).await.is_none());
+        assert!(shared.poll(100, now, || None, |rows| rows).await.is_none());
         assert_eq!(shared.positions(), [(tp.clone(), 3, None)]);
         shared.seek(&tp, Some(6)).unwrap();
         let version = shared.lock().cursors[&tp].version;
         decode(&mut decoder, vec![part(6, batch(6), version)], 100, &shared);
-        assert_eq!(shared.poll(100, now).await.unwrap().unwrap().num_rows(), 3);
+        assert_eq!(shared.poll(100, now, || None, |rows| rows).await.unwrap().unwrap().num_rows(), 3);
         assert_eq!(shared.positions(), [(tp, 9, None)]);
     }
 }

@@ -15,4 +15,5 @@ mod supervise;
 
 pub(crate) use decode::decode_options;
 pub use rows::positions_of;
+pub(crate) use state::Shared;
 pub(crate) use supervise::Fetcher;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::cursor::Start;
 use super::queue::Item;
@@ -61,6 +61,7 @@ impl Positioner {
         let target = match self.reset {
             OffsetReset::Earliest => ListTarget::Earliest,
             OffsetReset::Latest => ListTarget::Latest,
+            OffsetReset::ByDuration(age) => ListTarget::Timestamp(milliseconds_ago(age)),
             OffsetReset::None => {
                 for (tp, version) in unset {
                     let group = self.coordinator.as_ref().map_or("", Coordinator::group);
@@ -73,10 +74,9 @@ impl Positioner {
             }
         };
         let wanted: Vec<_> = unset.iter().map(|(tp, _)| (tp.clone(), target)).collect();
-        match list_offsets(&self.cluster, &wanted, self.isolation, self.timeout).await {
+        match self.list(&wanted).await {
             Ok(found) => {
-                for ((tp, version), (_, found)) in unset.iter().zip(found) {
-                    let (offset, epoch) = found.map_or((0, None), |found| (found.offset, found.leader_epoch));
+                for ((tp, version), (offset, epoch)) in unset.iter().zip(found) {
                     self.shared.place(tp, *version, offset, epoch);
                 }
                 Ok(())
@@ -87,12 +87,25 @@ impl Positioner {
         }
     }
 
+    /// Offsets in the order of `wanted`; the end where no record is as young as asked for.
+    async fn list(&self, wanted: &[(TopicPartition, ListTarget)]) -> Result<Vec<Placed>> {
+        let mut found = list_offsets(&self.cluster, wanted, self.isolation, self.timeout).await?;
+        let too_old: Vec<_> = found.iter().filter(|(_, found)| found.is_none()).map(|(tp, _)| tp.clone()).collect();
+        if !too_old.is_empty() {
+            let ends: Vec<_> = too_old.into_iter().map(|tp| (tp, ListTarget::Latest)).collect();
+            let mut ends = list_offsets(&self.cluster, &ends, self.isolation, self.timeout).await?.into_iter();
+            for (_, missing) in found.iter_mut().filter(|(_, found)| found.is_none()) {
+                *missing = ends.next().and_then(|(_, end)| end);
+            }
+        }
+        Ok(found.into_iter().map(|(_, f)| f.map_or((0, None), |f| (f.offset, f.leader_epoch))).collect())
+    }
+
     async fn place_each(&self, unset: &[(TopicPartition, u64)], target: ListTarget) -> Result<()> {
         for (tp, version) in unset {
-            match list_offsets(&self.cluster, &[(tp.clone(), target)], self.isolation, self.timeout).await {
+            match self.list(&[(tp.clone(), target)]).await {
                 Ok(found) => {
-                    let found = found.first().and_then(|(_, found)| *found);
-                    let (offset, epoch) = found.map_or((0, None), |found| (found.offset, found.leader_epoch));
+                    let (offset, epoch) = found.first().copied().unwrap_or_default();
                     self.shared.place(tp, *version, offset, epoch);
                 }
                 Err(error @ Error::Server { .. }) => self.shared.unplaceable(tp, *version, error),
@@ -117,3 +130,9 @@ impl Positioner {
 
 /// An offset, and the leader epoch of the record before it.
 type Placed = (i64, Option<i32>);
+
+/// Since 1970.
+fn milliseconds_ago(age: Duration) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(i64::MAX)
+}

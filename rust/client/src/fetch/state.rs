@@ -23,7 +23,18 @@ pub(super) struct State {
     /// Bytes that requests under way may still bring.
     pub(super) reserved: usize,
     pub(super) closed: bool,
+    /// What the last poll moved, and from where: the program may not be done with it.
+    given: Vec<Given>,
     versions: u64,
+}
+
+/// A partition that the last poll gave rows of.
+#[derive(Debug)]
+struct Given {
+    tp: TopicPartition,
+    version: u64,
+    position: Option<i64>,
+    epoch: i32,
 }
 
 impl State {
@@ -55,7 +66,11 @@ impl State {
                     let cursors = &self.cursors;
                     let taken = take(chunk, limit, |s| cursors.get(&s.tp).is_some_and(|c| c.version == s.version));
                     for segment in taken.moved {
-                        if let Some(cursor) = self.at_version(&segment.tp, segment.version) {
+                        // Not `at_version`: the borrow would be of all of self.
+                        let found = self.cursors.get_mut(&segment.tp).filter(|c| c.version == segment.version);
+                        if let Some(cursor) = found {
+                            let (position, epoch) = (cursor.position, cursor.position_epoch);
+                            self.given.push(Given { tp: segment.tp, version: segment.version, position, epoch });
                             cursor.position = Some(segment.next_offset);
                             cursor.position_epoch = segment.epoch;
                         }
@@ -137,7 +152,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn ring_ready(&self) {
+    pub(crate) fn ring_ready(&self) {
         self.ready.notify_waiters();
     }
 
@@ -174,11 +189,18 @@ impl Shared {
         }
     }
 
-    /// The next rows, at most `limit`; `None` when nothing came until `deadline`.
-    pub(crate) async fn poll(&self, limit: usize, deadline: tokio::time::Instant) -> Option<Result<RecordBatch>> {
-        let found =
-            self.wait_for(deadline, |state| {
-                if state.closed { Some(Err(Error::closed("the consumer"))) } else { state.next(limit) }
+    /// The next rows, at most `limit`; `None` when nothing came until `deadline`. What `first` finds comes before rows.
+    pub(crate) async fn poll<T>(
+        &self,
+        limit: usize,
+        deadline: tokio::time::Instant,
+        first: impl Fn() -> Option<Result<T>>,
+        rows: impl Fn(RecordBatch) -> T,
+    ) -> Option<Result<T>> {
+        let found = self
+            .wait_for(deadline, |state| match state.closed {
+                true => Some(Err(Error::closed("the consumer"))),
+                false => first().or_else(|| state.next(limit).map(|next| next.map(&rows))),
             })
             .await;
         if found.is_some() {
@@ -240,6 +262,28 @@ impl Shared {
         self.ring_work();
         self.ring_ready();
         Ok(())
+    }
+
+    /// The program is done with what it was given so far.
+    pub(crate) fn finish(&self) {
+        self.lock().given.clear();
+    }
+
+    /// As [`positions`](Self::positions), without what the last poll gave.
+    pub(crate) fn finished(&self) -> Vec<(TopicPartition, i64, Option<i32>)> {
+        let state = self.lock();
+        let finished = state.cursors.iter().filter_map(|(tp, cursor)| {
+            let before = state.given.iter().find(|given| given.version == cursor.version && given.tp == *tp);
+            let (position, epoch) =
+                before.map_or((cursor.position, cursor.position_epoch), |given| (given.position, given.epoch));
+            Some((tp.clone(), position?, Some(epoch).filter(|epoch| *epoch >= 0)))
+        });
+        finished.collect()
+    }
+
+    /// Whether rows of a partition can be given: it is assigned.
+    pub(crate) fn is_assigned(&self, tp: &TopicPartition) -> bool {
+        self.lock().cursors.contains_key(tp)
     }
 
     /// Positions that are known, of all assigned partitions, with the leader epoch of the record before.

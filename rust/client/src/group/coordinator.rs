@@ -7,7 +7,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{FindCoordinatorRequest, Request};
 use tokio::time::{Instant, sleep};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Lane};
 use crate::error::{Error, Result};
 
 /// Key type of a group; transactions are another.
@@ -55,6 +55,28 @@ impl Coordinator {
     /// The group.
     pub fn group(&self) -> &str {
         &self.group
+    }
+
+    /// The same coordinator over connections of its own.
+    pub(crate) fn lane(&self, lane: Lane) -> Self {
+        Self { cluster: self.cluster.lane(lane), ..self.clone() }
+    }
+
+    /// Sends what `build` makes for the version in use, once. After a lost connection the coordinator is looked for again.
+    pub(crate) async fn ask<R: Request>(
+        &self,
+        limit: Duration,
+        build: impl FnOnce(i16) -> Result<R>,
+    ) -> Result<(i16, R::Response)>
+    where
+        R::Response: Send + 'static,
+    {
+        let node = self.node(limit.min(self.cluster.options().request_timeout)).await?;
+        let answer = self.cluster.send_with(node, limit, build).await;
+        if answer.as_ref().is_err_and(Error::retriable) {
+            self.forget();
+        }
+        answer
     }
 
     /// Sends what `build` makes for the version in use, looks at the answer with `judge`, and tries again — at another
@@ -108,7 +130,8 @@ impl Coordinator {
         }
     }
 
-    fn forget(&self) {
+    /// It is another broker now.
+    pub(crate) fn forget(&self) {
         *self.node.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 

@@ -1,3 +1,15 @@
-//! Consumer groups.
+//! Groups: the coordinator, and membership by either protocol.
 pub mod assignor;
+mod classic;
+pub(crate) mod commits;
+pub(crate) mod consumer_group;
+mod consumer_protocol;
 pub mod coordinator;
+mod heart;
+pub(crate) mod member;
+pub(crate) mod membership;
+pub mod wanted;
+
+pub use commits::Offsets;
+pub use consumer_group::Completed;
+pub use membership::{Identity, Rebalance};

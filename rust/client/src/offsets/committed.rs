@@ -1,7 +1,8 @@
 //! Offsets of a group, committed and fetched through its coordinator in whatever version is in use: 0 stores them in
 //! ZooKeeper, 1 and up in Kafka, 10 names topics by id (KIP-848).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -16,70 +17,110 @@ use super::by_topic;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::group::coordinator::{Coordinator, Verdict};
+use crate::group::membership::Identity;
 use crate::metadata::Metadata;
 use crate::types::{OffsetAndMetadata, TopicPartition, some_of};
 
+/// From this version on, a commit names a static member.
+const STATIC_MEMBERS: i16 = 7;
 /// From these versions on, topics are named by id.
 const COMMIT_BY_ID: i16 = 10;
 const FETCH_BY_ID: i16 = 10;
 /// From this version on, a request fetches the offsets of several groups (KIP-709).
 const FETCH_GROUPS: i16 = 8;
 
-/// Commits offsets for a consumer that is no member of the group (generation −1).
+/// What became of each partition of a commit.
+pub type Outcomes = Vec<(TopicPartition, Result<()>)>;
+
+/// Commits offsets in the name of `who`; the answer has the order of `offsets`. What failed for now is tried again
+/// until `timeout`, what went through is not.
 ///
 /// # Errors
-/// What the coordinator says of a partition, naming it; a timeout with its cause.
+/// What the coordinator says of the group or the member, so that nothing was committed in this attempt; a timeout with
+/// its cause.
 pub async fn commit(
     cluster: &Cluster,
     coordinator: &Coordinator,
+    who: &Identity,
     offsets: &[(TopicPartition, OffsetAndMetadata)],
     timeout: Duration,
-) -> Result<()> {
+) -> Result<Outcomes> {
     if offsets.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let deadline = Instant::now() + timeout;
     learn_ids(cluster, offsets.iter().map(|(tp, _)| tp), timeout).await?;
     let left = deadline.saturating_duration_since(Instant::now());
     super::check_partitions(cluster, offsets.iter().map(|(tp, _)| tp), left).await?;
     let left = deadline.saturating_duration_since(Instant::now());
-    let build = |version| commit_request(&cluster.metadata(), coordinator.group(), version, offsets);
+    let group = coordinator.group();
+    let done: Mutex<BTreeMap<TopicPartition, Result<()>>> = Mutex::default();
+    let lock = || done.lock().unwrap_or_else(PoisonError::into_inner);
+    let build = |version| {
+        let done = lock();
+        let open = offsets.iter().filter(|(tp, _)| !done.contains_key(tp));
+        commit_request(&cluster.metadata(), group, who, version, open)
+    };
     let judge = |_, response: samsarrow_wire::messages::OffsetCommitResponse| {
         let metadata = cluster.metadata();
-        let mut verdict = Verdict::Done(());
-        let mut silent: BTreeSet<&TopicPartition> = offsets.iter().map(|(tp, _)| tp).collect();
+        let mut done = lock();
+        let mut again = None;
         for topic in response.topics {
             let name = name_of(&metadata, topic.name, &topic.topic_id)?;
             for partition in topic.partitions {
-                silent.remove(&TopicPartition::new(&*name, partition.partition_index));
-                if let Err(code) = ErrorCode::from_i16(partition.error_code).ok() {
-                    let group = coordinator.group();
-                    let context = format!("OffsetCommit of {name}-{} for group {group}", partition.partition_index);
-                    verdict = Verdict::of(code, &context)?;
+                let tp = TopicPartition::new(&*name, partition.partition_index);
+                let Err(code) = ErrorCode::from_i16(partition.error_code).ok() else {
+                    done.insert(tp, Ok(()));
+                    continue;
+                };
+                let context = format!("OffsetCommit of {tp} for group {group}");
+                match Verdict::of(code, &context) {
+                    Ok(verdict) => again = Some(verdict),
+                    Err(error) if of_the_whole(code) => return Err(error),
+                    Err(error) => drop(done.insert(tp, Err(error))),
                 }
             }
         }
-        match verdict {
-            // Silence is no consent: a partition that is left out may not be committed.
-            Verdict::Done(()) if !silent.is_empty() => {
-                let group = coordinator.group();
-                let reason = format!("the answer to OffsetCommit for group {group} leaves out {}", some_of(silent));
-                Err(Error::protocol("the coordinator", reason))
-            }
-            verdict => Ok(verdict),
+        if let Some(again) = again {
+            return Ok(again);
         }
+        // Silence is no consent: a partition that is left out may not be committed.
+        let silent: Vec<_> = offsets.iter().map(|(tp, _)| tp).filter(|tp| !done.contains_key(tp)).collect();
+        if !silent.is_empty() {
+            let reason = format!("the answer to OffsetCommit for group {group} leaves out {}", some_of(silent));
+            return Err(Error::protocol("the coordinator", reason));
+        }
+        Ok(Verdict::Done(()))
     };
-    coordinator.call(left, build, judge).await
+    coordinator.call(left, build, judge).await?;
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(offsets.iter().map(|(tp, _)| (tp.clone(), done.remove(tp).unwrap_or(Ok(())))).collect())
 }
 
-fn commit_request(
+/// Errors that speak of the member or the group, though each partition carries them.
+fn of_the_whole(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::REBALANCE_IN_PROGRESS
+            | ErrorCode::ILLEGAL_GENERATION
+            | ErrorCode::UNKNOWN_MEMBER_ID
+            | ErrorCode::FENCED_INSTANCE_ID
+            | ErrorCode::STALE_MEMBER_EPOCH
+            | ErrorCode::INVALID_GROUP_ID
+            | ErrorCode::GROUP_ID_NOT_FOUND
+            | ErrorCode::GROUP_AUTHORIZATION_FAILED
+    )
+}
+
+fn commit_request<'a>(
     metadata: &Metadata,
     group: &str,
+    who: &Identity,
     version: i16,
-    offsets: &[(TopicPartition, OffsetAndMetadata)],
+    offsets: impl Iterator<Item = &'a (TopicPartition, OffsetAndMetadata)>,
 ) -> Result<OffsetCommitRequest> {
     let mut topics = Vec::new();
-    for (topic, partitions) in by_topic(offsets.iter().cloned()) {
+    for (topic, partitions) in by_topic(offsets.cloned()) {
         let partitions = partitions.into_iter().map(|(partition_index, offset)| OffsetCommitRequestPartition {
             partition_index,
             committed_offset: offset.offset,
@@ -94,7 +135,15 @@ fn commit_request(
             ..Default::default()
         });
     }
-    Ok(OffsetCommitRequest { group_id: group.to_owned(), topics, ..Default::default() })
+    Ok(OffsetCommitRequest {
+        group_id: group.to_owned(),
+        generation_id_or_member_epoch: who.generation,
+        member_id: who.member_id.clone(),
+        // Before version 7 there are no static members, and nothing to tell (KIP-345).
+        group_instance_id: who.instance_id.clone().filter(|_| version >= STATIC_MEMBERS),
+        topics,
+        ..Default::default()
+    })
 }
 
 /// Fetches committed offsets; `None` where the group has committed none. The answer has the order of `partitions`.

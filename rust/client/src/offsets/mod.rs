@@ -3,7 +3,7 @@
 mod committed;
 mod listed;
 
-pub use committed::{commit, fetch_committed};
+pub use committed::{Outcomes, commit, fetch_committed};
 pub use listed::{ListTarget, list_offsets};
 
 use std::collections::BTreeMap;

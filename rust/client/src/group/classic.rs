@@ -1,0 +1,385 @@
+//! The classic protocol: join, let a member assign, sync, stay.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::join_group::{JoinGroupRequestProtocol, JoinGroupResponse};
+use samsarrow_wire::messages::leave_group::MemberIdentity;
+use samsarrow_wire::messages::sync_group::SyncGroupRequestAssignment;
+use samsarrow_wire::messages::{JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest};
+use tokio::time::{sleep, timeout};
+
+use super::assignor::{self, Members, Subscription, Topics};
+use super::heart::{Beat, Heart};
+use super::member::{End, Member, millis};
+use super::membership::{Complaint, Owned, Rebalance};
+use super::wanted::Wanted;
+use crate::cluster::Lane;
+use crate::error::{Error, Result};
+use crate::metadata::Metadata;
+use crate::types::{TopicPartition, some_of};
+
+const PROTOCOL_TYPE: &str = "consumer";
+/// From this version on a static member can leave too, and several at once (KIP-345).
+const LEAVE_MANY: i16 = 3;
+
+/// What came of a rebalance.
+struct Joined {
+    version: u64,
+    names: BTreeSet<String>,
+    led: Option<Led>,
+}
+
+/// What a leader knew of the group's topics when it assigned them.
+struct Led {
+    names: BTreeSet<String>,
+    topics: Topics,
+}
+
+/// Lives through generations until the membership ends.
+pub(super) async fn live(member: &Member) -> End {
+    let classic = Classic(member);
+    loop {
+        if let Err(end) = classic.generation().await {
+            return end;
+        }
+    }
+}
+
+/// A member that follows the classic protocol.
+struct Classic<'a>(&'a Member);
+
+impl std::ops::Deref for Classic<'_> {
+    type Target = Member;
+
+    fn deref(&self) -> &Member {
+        self.0
+    }
+}
+
+impl Classic<'_> {
+    fn heart(&self) -> Heart<'_> {
+        Heart {
+            cluster: &self.cluster,
+            coordinator: &self.coordinator,
+            membership: &self.membership,
+            interval: self.options.heartbeat_interval,
+            session_timeout: self.options.session_timeout,
+        }
+    }
+
+    /// Whether partitions are kept while the group rebalances: only if every assignor can do with it (KIP-429).
+    fn cooperative(&self) -> bool {
+        self.assignors.iter().all(|assignor| assignor.cooperative())
+    }
+
+    /// One generation, from giving up what has to be given up to the next rebalance.
+    async fn generation(&self) -> std::result::Result<(), End> {
+        let (wanted, version) = self.membership.wish().await;
+        let names = self.names(&wanted).await?;
+        self.prepare(&names).await?;
+        self.membership.joining();
+        let Some((joined, assigned)) = self.join(names, version).await? else { return Ok(()) };
+        let again = self.apply(assigned).await?;
+        if again {
+            return Ok(());
+        }
+        let wait = async {
+            tokio::select! {
+                () = self.membership.other_wish(joined.version) => Ok("another subscription"),
+                () = self.topics_change(&wanted, &joined) => Ok("topics or partitions that came or went"),
+                complaint = self.membership.complaint() => match complaint {
+                    Complaint::Rejoin => Ok("the coordinator's answer to a commit"),
+                    Complaint::Fenced => Err(End::Fenced {
+                        keep_id: false,
+                        error: Error::server(ErrorCode::UNKNOWN_MEMBER_ID, "what the coordinator answered to a commit"),
+                    }),
+                },
+                () = self.membership.overdue() => Err(End::Overdue),
+            }
+        };
+        let why = match self.heart().beating(true, wait).await? {
+            Beat::Done(why) => why?,
+            Beat::Rebalance => "the coordinator's answer to a heartbeat",
+        };
+        tracing::info!(group = self.coordinator.group(), why, "joining again");
+        Ok(())
+    }
+
+    async fn topics_change(&self, wanted: &Wanted, joined: &Joined) {
+        let mut changes = self.cluster.watch();
+        loop {
+            let metadata = changes.borrow_and_update().clone();
+            let names = wanted.names(&metadata, self.options.exclude_internal_topics);
+            let led = joined.led.as_ref();
+            if names != joined.names || led.is_some_and(|led| led.topics != topics_of(&metadata, &led.names)) {
+                return;
+            }
+            if changes.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Gives up what must be given up before the next generation forms.
+    async fn prepare(&self, names: &BTreeSet<String>) -> std::result::Result<(), End> {
+        let cooperative = self.cooperative();
+        let gone = move |owned: &Owned| {
+            let gone: Vec<_> = owned.iter().filter(|tp| !cooperative || !names.contains(&*tp.topic)).cloned().collect();
+            (!gone.is_empty()).then_some(Rebalance::Revoked(gone))
+        };
+        self.hand(gone).await
+    }
+
+    /// Hands an event over; heartbeats go on, and the program has to poll in time.
+    async fn hand(&self, make: impl Fn(&Owned) -> Option<Rebalance>) -> std::result::Result<(), End> {
+        let work = async {
+            tokio::select! {
+                biased;
+                () = self.0.hand(make) => Ok(()),
+                () = self.membership.overdue() => Err(End::Overdue),
+            }
+        };
+        // Who is no member yet has nothing to keep alive.
+        if self.membership.identity().generation < 0 {
+            return work.await;
+        }
+        match self.heart().beating(false, work).await? {
+            Beat::Done(done) => done,
+            Beat::Rebalance => Ok(()),
+        }
+    }
+
+    /// Takes the partitions that were assigned; whether to join again at once, so that others get what was given up.
+    async fn apply(&self, assigned: Vec<TopicPartition>) -> std::result::Result<bool, End> {
+        let assigned: BTreeSet<TopicPartition> = assigned.into_iter().collect();
+        let revoked: Vec<_> = self.membership.owned().into_iter().filter(|tp| !assigned.contains(tp)).collect();
+        let group = self.coordinator.group();
+        tracing::info!(group, assigned = assigned.len(), revoked = revoked.len(), "assigned");
+        let again = !revoked.is_empty();
+        if again {
+            self.hand(|_| Some(Rebalance::Revoked(revoked.clone()))).await?;
+        }
+        let new = |owned: &Owned| {
+            Some(Rebalance::Assigned(assigned.iter().filter(|tp| !owned.contains(*tp)).cloned().collect()))
+        };
+        self.hand(new).await?;
+        Ok(again)
+    }
+
+    /// Joins and syncs. `None`: the group rebalanced meanwhile, or it has to be done again for another reason.
+    async fn join(
+        &self,
+        names: BTreeSet<String>,
+        version: u64,
+    ) -> std::result::Result<Option<(Joined, Vec<TopicPartition>)>, End> {
+        let mut backoff = self.cluster.backoff();
+        let answer = loop {
+            let asked = tokio::select! {
+                biased;
+                () = self.membership.overdue() => return Err(End::Overdue),
+                asked = self.ask_to_join(&names) => asked,
+            };
+            let answer = match asked {
+                Ok((_, answer)) => answer,
+                Err(error) if error.retriable() => {
+                    tracing::debug!(group = self.coordinator.group(), %error, "JoinGroup failed");
+                    sleep(backoff.next_delay()).await;
+                    continue;
+                }
+                Err(error) => return Err(End::Fatal(error)),
+            };
+            let code = ErrorCode::from_i16(answer.error_code);
+            match code {
+                ErrorCode::NONE => break answer,
+                ErrorCode::MEMBER_ID_REQUIRED => self.membership.set_member_id(&answer.member_id),
+                _ => self.refused(code, "JoinGroup", &mut backoff).await?,
+            }
+        };
+        let (generation, leads) = (answer.generation_id, answer.leader == answer.member_id);
+        self.membership.set_member_id(&answer.member_id);
+        tracing::info!(
+            group = self.coordinator.group(),
+            member_id = answer.member_id,
+            generation,
+            leads,
+            protocol = answer.protocol_name.as_deref().unwrap_or_default(),
+            "joined"
+        );
+        let led = if leads { Some(self.lead(&answer).await?) } else { None };
+        let (led, assignments) = led.unzip();
+        let Some(partitions) = self.sync(answer, assignments.unwrap_or_default()).await? else { return Ok(None) };
+        Ok(Some((Joined { version, names, led }, partitions)))
+    }
+
+    async fn ask_to_join(&self, names: &BTreeSet<String>) -> Result<(i16, JoinGroupResponse)> {
+        let identity = self.membership.identity();
+        let owned = self.membership.owned();
+        let protocols = self.assignors.iter().map(|assignor| {
+            let subscription = Subscription {
+                topics: names.iter().cloned().collect(),
+                user_data: assignor.user_data(&owned, identity.generation),
+                owned: owned.clone(),
+                generation: Some(identity.generation).filter(|generation| *generation >= 0),
+                rack: Some(self.rack.clone()).filter(|rack| !rack.is_empty()),
+                instance_id: None,
+            };
+            JoinGroupRequestProtocol {
+                name: assignor.name().to_owned(),
+                metadata: subscription.encode(),
+                ..Default::default()
+            }
+        });
+        let request = JoinGroupRequest {
+            group_id: self.coordinator.group().to_owned(),
+            session_timeout_ms: millis(self.options.session_timeout),
+            rebalance_timeout_ms: millis(self.options.max_poll_interval),
+            member_id: identity.member_id,
+            group_instance_id: identity.instance_id,
+            protocol_type: PROTOCOL_TYPE.to_owned(),
+            protocols: protocols.collect(),
+            ..Default::default()
+        };
+        // The coordinator answers when all members are there, at the latest after the longest of their poll intervals.
+        let limit = self.cluster.options().request_timeout.max(self.options.max_poll_interval + Duration::from_secs(5));
+        self.coordinator.lane(Lane::Group).ask(limit, |_| Ok(request)).await
+    }
+
+    /// What to do about a refusal to join or sync: wait and try again, or give up.
+    async fn refused(
+        &self,
+        code: ErrorCode,
+        api: &str,
+        backoff: &mut crate::backoff::Backoff,
+    ) -> std::result::Result<(), End> {
+        let error = Error::server(code, format!("{api} in group {}", self.coordinator.group()));
+        match code {
+            ErrorCode::UNKNOWN_MEMBER_ID if self.membership.identity().member_id.is_empty() => {
+                return Err(End::Fatal(error));
+            }
+            ErrorCode::UNKNOWN_MEMBER_ID => return Err(End::Fenced { keep_id: false, error }),
+            ErrorCode::ILLEGAL_GENERATION => return Err(End::Fenced { keep_id: true, error }),
+            ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE => {
+                self.coordinator.forget();
+                self.cluster.request_refresh();
+            }
+            ErrorCode::REBALANCE_IN_PROGRESS => {}
+            code if code.retriable() => {}
+            _ => return Err(End::Fatal(error)),
+        }
+        tracing::debug!(group = self.coordinator.group(), %error, "trying again");
+        sleep(backoff.next_delay()).await;
+        Ok(())
+    }
+
+    /// As leader: assigns partitions to all members.
+    async fn lead(
+        &self,
+        answer: &JoinGroupResponse,
+    ) -> std::result::Result<(Led, Vec<SyncGroupRequestAssignment>), End> {
+        let mut members = Members::new();
+        for member in &answer.members {
+            let mut subscription = Subscription::decode(member.metadata.clone())?;
+            subscription.instance_id.clone_from(&member.group_instance_id);
+            members.insert(member.member_id.clone(), subscription);
+        }
+        let names: BTreeSet<String> = members.values().flat_map(|member| member.topics.iter().cloned()).collect();
+        let metadata = self.cluster.learn(&names, self.cluster.options().default_api_timeout).await?;
+        let topics = topics_of(&metadata, &names);
+        // A static leader that came back: the others keep what they have (KIP-814).
+        if answer.skip_assignment {
+            return Ok((Led { names, topics }, Vec::new()));
+        }
+        let protocol = answer.protocol_name.as_deref().unwrap_or_default();
+        let assignor = self.assignors.iter().find(|assignor| assignor.name() == protocol).ok_or_else(|| {
+            let text = format!("the coordinator chose the assignor {protocol:?}, which this consumer did not offer");
+            End::Fatal(Error::protocol("the coordinator", text))
+        })?;
+        let missing: Vec<&String> = names.iter().filter(|name| !topics.contains_key(*name)).collect();
+        if !missing.is_empty() {
+            tracing::warn!(
+                group = self.coordinator.group(),
+                topics = some_of(missing),
+                "subscribed topics do not exist"
+            );
+        }
+        let assigned = assignor.assign(&topics, &members)?;
+        let assignments = assigned.into_iter().map(|(member_id, partitions)| SyncGroupRequestAssignment {
+            member_id,
+            assignment: assignor::encode_assignment(&partitions, None),
+            ..Default::default()
+        });
+        Ok((Led { names, topics }, assignments.collect()))
+    }
+
+    async fn sync(
+        &self,
+        answer: JoinGroupResponse,
+        assignments: Vec<SyncGroupRequestAssignment>,
+    ) -> std::result::Result<Option<Vec<TopicPartition>>, End> {
+        let generation = answer.generation_id;
+        let request = SyncGroupRequest {
+            group_id: self.coordinator.group().to_owned(),
+            generation_id: generation,
+            member_id: answer.member_id.clone(),
+            group_instance_id: self.membership.identity().instance_id,
+            protocol_type: Some(PROTOCOL_TYPE.to_owned()),
+            protocol_name: answer.protocol_name,
+            assignments,
+            ..Default::default()
+        };
+        let limit = self.cluster.options().request_timeout.max(self.options.max_poll_interval + Duration::from_secs(5));
+        let lane = self.coordinator.lane(Lane::Group);
+        let asked = tokio::select! {
+            biased;
+            () = self.membership.overdue() => return Err(End::Overdue),
+            asked = lane.ask(limit, |_| Ok(request)) => asked,
+        };
+        let answered = match asked {
+            Ok((_, answered)) => answered,
+            Err(error) if error.retriable() => return Ok(None),
+            Err(error) => return Err(End::Fatal(error)),
+        };
+        let code = ErrorCode::from_i16(answered.error_code);
+        if !code.is_none() {
+            self.refused(code, "SyncGroup", &mut self.cluster.backoff()).await?;
+            return Ok(None);
+        }
+        let (partitions, _) = assignor::decode_assignment(answered.assignment)?;
+        self.membership.joined(&answer.member_id, generation);
+        Ok(Some(partitions))
+    }
+}
+
+/// Tells the coordinator that the member is gone. A static member stays for `session.timeout.ms` (KIP-345).
+pub(super) async fn leave(member: &Member, reason: &str) {
+    let identity = member.membership.identity();
+    if identity.member_id.is_empty() || identity.instance_id.is_some() {
+        return;
+    }
+    let group_id = member.coordinator.group().to_owned();
+    let build = move |version| {
+        let mut request = LeaveGroupRequest { group_id, ..Default::default() };
+        if version >= LEAVE_MANY {
+            let reason = Some(reason.to_owned());
+            request.members.push(MemberIdentity { member_id: identity.member_id, reason, ..Default::default() });
+        } else {
+            request.member_id = identity.member_id;
+        }
+        Ok(request)
+    };
+    let limit = member.cluster.options().request_timeout;
+    match timeout(limit, member.coordinator.ask::<LeaveGroupRequest>(limit, build)).await {
+        Ok(Ok(_)) => tracing::info!(group = member.coordinator.group(), reason, "left"),
+        Ok(Err(error)) => tracing::debug!(%error, "LeaveGroup failed: the session will end by itself"),
+        Err(_) => {}
+    }
+}
+
+/// What assignors see of topics: the racks of each partition's replicas.
+fn topics_of<'a>(metadata: &Metadata, names: impl IntoIterator<Item = &'a String>) -> Topics {
+    let racks = |nodes: &[i32]| nodes.iter().filter_map(|node| metadata.racks.get(node).cloned()).collect();
+    let known = names.into_iter().filter_map(|name| Some((name, metadata.topic(name)?)));
+    known.map(|(name, topic)| (name.clone(), topic.partitions.iter().map(|p| racks(&p.replicas)).collect())).collect()
+}

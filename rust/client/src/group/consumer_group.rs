@@ -1,0 +1,275 @@
+//! A consumer's group: its membership, its commits, and what is committed by itself.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+use super::assignor::{Assignor, by_name};
+use super::commits::{Commits, Committer, Offsets};
+use super::coordinator::Coordinator;
+use super::member::{Bell, Member};
+use super::membership::{Identity, Membership, Polling, Rebalance};
+use super::wanted::Wanted;
+use crate::cluster::Cluster;
+use crate::config::{ConsumerOptions, GroupOptions, GroupProtocol};
+use crate::error::{Error, Result};
+use crate::offsets::Outcomes;
+use crate::types::{OffsetAndMetadata, TopicPartition};
+
+/// An asynchronous commit that is done.
+#[derive(Debug)]
+pub struct Completed {
+    /// What `commit_async` returned.
+    pub id: u64,
+    /// Each partition's result, or why nothing was committed.
+    pub outcome: Result<Outcomes>,
+}
+
+/// The group of one consumer.
+pub(crate) struct ConsumerGroup {
+    options: GroupOptions,
+    pub(crate) coordinator: Coordinator,
+    pub(crate) membership: Arc<Membership>,
+    commits: Commits,
+    bell: Arc<dyn Bell>,
+    /// Made into a task by the first subscription.
+    member: Mutex<Option<Member>>,
+    task: Mutex<Option<JoinHandle<()>>>,
+    stored: Mutex<BTreeMap<TopicPartition, OffsetAndMetadata>>,
+    due: Mutex<Instant>,
+    completed: Arc<Mutex<VecDeque<Completed>>>,
+    tickets: Mutex<u64>,
+}
+
+impl std::fmt::Debug for ConsumerGroup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConsumerGroup").field("group", &self.coordinator.group()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for ConsumerGroup {
+    fn drop(&mut self) {
+        if let Some(task) = lock(&self.task).take() {
+            task.abort();
+        }
+    }
+}
+
+impl ConsumerGroup {
+    /// Without I/O; `None` where no group was asked for. `custom` assignors go before those that have names.
+    pub(crate) fn new(
+        cluster: &Cluster,
+        options: &ConsumerOptions,
+        custom: Vec<Arc<dyn Assignor>>,
+        bell: Arc<dyn Bell>,
+    ) -> Result<Option<ConsumerGroup>> {
+        let group = &options.group;
+        let Some(id) = group.id.as_deref() else { return Ok(None) };
+        let mut assignors: Vec<Arc<dyn Assignor>> = Vec::new();
+        for name in &group.assignors {
+            let found = custom.iter().find(|own| own.name() == name).cloned().or_else(|| by_name(name));
+            assignors.push(found.ok_or_else(|| {
+                Error::configuration(format!(
+                    "option partition.assignment.strategy: there is no assignor {name:?}; there are range, roundrobin, \
+                     sticky and cooperative-sticky"
+                ))
+            })?);
+        }
+        let coordinator = Coordinator::new(cluster.clone(), id);
+        let membership = Arc::new(Membership::new(group.instance_id.clone(), group.max_poll_interval));
+        let committer = Committer {
+            cluster: cluster.clone(),
+            coordinator: coordinator.clone(),
+            membership: Arc::clone(&membership),
+        };
+        let member = Member {
+            cluster: cluster.clone(),
+            coordinator: coordinator.clone(),
+            options: group.clone(),
+            rack: options.client_rack.clone(),
+            assignors,
+            membership: Arc::clone(&membership),
+            bell: Arc::clone(&bell),
+        };
+        Ok(Some(ConsumerGroup {
+            options: group.clone(),
+            coordinator,
+            membership,
+            commits: Commits::new(committer),
+            bell,
+            member: Mutex::new(Some(member)),
+            task: Mutex::default(),
+            stored: Mutex::default(),
+            due: Mutex::new(Instant::now() + group.auto_commit.unwrap_or_default()),
+            completed: Arc::default(),
+            tickets: Mutex::default(),
+        }))
+    }
+
+    /// Subscribes, or changes the subscription. Must be called within a tokio runtime.
+    pub(crate) fn subscribe(&self, wanted: Wanted) {
+        self.membership.want(Some(wanted));
+        if let Some(member) = lock(&self.member).take() {
+            *lock(&self.task) = Some(tokio::spawn(member.run()));
+        }
+    }
+
+    pub(crate) fn polling(&self) -> Polling<'_> {
+        self.membership.polling()
+    }
+
+    /// Whether `poll` and `close` commit by themselves.
+    pub(crate) fn commits_by_itself(&self) -> bool {
+        self.options.auto_commit.is_some()
+    }
+
+    /// Whether rows count as finished without `store_offsets`.
+    pub(crate) fn stores_by_itself(&self) -> bool {
+        self.options.auto_store
+    }
+
+    pub(crate) fn store(&self, offsets: Offsets) {
+        lock(&self.stored).extend(offsets);
+    }
+
+    /// What was stored.
+    pub(crate) fn stored(&self) -> Offsets {
+        lock(&self.stored).iter().map(|(tp, offset)| (tp.clone(), offset.clone())).collect()
+    }
+
+    /// Offsets of partitions that others have from now on must not come back with them (redpanda-data/connect#4477).
+    pub(crate) fn forget(&self, partitions: &[TopicPartition]) {
+        lock(&self.stored).retain(|tp, _| !partitions.contains(tp));
+        self.commits.forget(partitions);
+    }
+
+    fn committer(&self) -> Result<Identity> {
+        self.membership.committer(self.coordinator.group())
+    }
+
+    /// Commits, behind earlier commits, and waits.
+    pub(crate) async fn commit(&self, offsets: Offsets, limit: Duration) -> Result<Outcomes> {
+        let answer = self.commits.submit(self.committer()?, offsets, limit);
+        let what = || format!("OffsetCommit for group {}", self.coordinator.group());
+        match timeout(limit, answer).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(Error::closed("the consumer")),
+            Err(_) => Err(Error::timeout(what(), limit)),
+        }
+    }
+
+    /// Commits in the background; `take_completed` tells what came of it, in the order of the calls.
+    pub(crate) fn commit_async(&self, offsets: Offsets, limit: Duration) -> Result<u64> {
+        let answer = self.commits.submit(self.committer()?, offsets, limit);
+        let id = {
+            let mut tickets = lock(&self.tickets);
+            *tickets += 1;
+            *tickets
+        };
+        let (completed, bell) = (Arc::clone(&self.completed), Arc::clone(&self.bell));
+        tokio::spawn(async move {
+            let outcome = answer.await.unwrap_or_else(|_| Err(Error::closed("the consumer")));
+            lock(&completed).push_back(Completed { id, outcome });
+            bell.ring();
+        });
+        Ok(id)
+    }
+
+    /// Waits until everything that was submitted before is done.
+    pub(crate) async fn settle(&self, limit: Duration) {
+        let nothing = self.commits.submit(Identity::default(), Offsets::new(), limit);
+        let _ = timeout(limit, nothing).await;
+    }
+
+    pub(crate) fn has_completed(&self) -> bool {
+        !lock(&self.completed).is_empty()
+    }
+
+    pub(crate) fn take_completed(&self) -> Vec<Completed> {
+        let mut completed: Vec<_> = lock(&self.completed).drain(..).collect();
+        completed.sort_by_key(|completed| completed.id);
+        completed
+    }
+
+    /// With `enable.auto.commit`, commits in the background what `finished` tells, if it is time.
+    pub(crate) fn commit_if_due(&self, finished: impl FnOnce() -> Offsets) {
+        let Some(interval) = self.options.auto_commit else { return };
+        {
+            let mut due = lock(&self.due);
+            if *due > Instant::now() {
+                return;
+            }
+            *due = Instant::now() + interval;
+        }
+        let Ok(who) = self.committer() else { return };
+        if !self.commits.start_automatic() {
+            return;
+        }
+        let automatic = Arc::clone(&self.commits.automatic);
+        let offsets = self.commits.news(finished());
+        if offsets.is_empty() {
+            automatic.store(false, Ordering::Release);
+            return;
+        }
+        let limit = interval.max(Duration::from_secs(1));
+        let answer = self.commits.submit(who, offsets, limit);
+        let group = self.coordinator.group().to_owned();
+        tokio::spawn(async move {
+            report(&group, answer.await.unwrap_or_else(|_| Ok(Vec::new())));
+            automatic.store(false, Ordering::Release);
+        });
+    }
+
+    /// With `enable.auto.commit`, commits now: at a rebalance, and at the end. What fails is logged, and read again.
+    pub(crate) async fn commit_finished(&self, finished: Offsets, limit: Duration) {
+        let offsets = self.commits.news(finished);
+        if offsets.is_empty() {
+            return self.settle(limit).await;
+        }
+        report(self.coordinator.group(), self.commit(offsets, limit).await);
+    }
+
+    /// The longest that a rebalance waits for a commit.
+    pub(crate) fn rebalance_limit(&self) -> Duration {
+        match self.options.protocol {
+            GroupProtocol::Classic => self.options.max_poll_interval.min(self.options.session_timeout),
+            GroupProtocol::Consumer => self.options.max_poll_interval,
+        }
+    }
+
+    pub(crate) fn take(&self) -> Option<Rebalance> {
+        self.membership.take()
+    }
+
+    /// Leaves the group and ends the task.
+    pub(crate) async fn close(&self, limit: Duration) {
+        self.membership.close();
+        let task = lock(&self.task).take();
+        if let Some(mut task) = task
+            && timeout(limit, &mut task).await.is_err()
+        {
+            task.abort();
+        }
+    }
+}
+
+fn report(group: &str, outcome: Result<Outcomes>) {
+    match outcome {
+        Ok(outcomes) => {
+            for (tp, outcome) in outcomes {
+                if let Err(error) = outcome {
+                    tracing::warn!(group, partition = %tp, %error, "an automatic commit failed");
+                }
+            }
+        }
+        Err(error) => tracing::warn!(group, %error, "an automatic commit failed"),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

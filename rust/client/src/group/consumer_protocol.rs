@@ -1,0 +1,284 @@
+//! The consumer protocol (KIP-848): the coordinator assigns, and tells each member of its part in answers to heartbeats.
+//!
+//! A member gives up what is no longer its own, says so, and only then gets what is new: the coordinator sees to it that
+//! nobody else has it any more.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::Uuid;
+use samsarrow_wire::messages::consumer_group_heartbeat::{
+    Assignment, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicPartitions,
+};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::member::{End, Member, millis};
+use super::membership::{Complaint, Owned, Rebalance};
+use super::wanted::Wanted;
+use crate::error::{Error, Result};
+use crate::types::TopicPartition;
+
+const JOIN: i32 = 0;
+const LEAVE: i32 = -1;
+/// A static member that will be back.
+const LEAVE_FOR_NOW: i32 = -2;
+/// From this version on members choose their ids, and the coordinator matches patterns.
+const OWN_IDS: i16 = 1;
+/// Until the coordinator has told its own.
+const FIRST_INTERVAL: Duration = Duration::from_secs(5);
+/// How soon a heartbeat that did not get through is tried again, at most.
+const AGAIN: Duration = Duration::from_millis(500);
+
+type Handing<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// Lives until the membership ends.
+pub(super) async fn live(member: &Member) -> End {
+    let identity = member.membership.identity();
+    if identity.member_id.is_empty() {
+        member.membership.set_member_id(&new_id());
+    }
+    let life = Life { member, epoch: JOIN, interval: FIRST_INTERVAL, told: None, version: 0, target: None };
+    match life.run().await {
+        Ok(never) => match never {},
+        Err(end) => end,
+    }
+}
+
+enum Never {}
+
+/// One membership.
+struct Life<'a> {
+    member: &'a Member,
+    epoch: i32,
+    interval: Duration,
+    /// What the coordinator believes that the member owns.
+    told: Option<Owned>,
+    /// Of the wish that was told.
+    version: u64,
+    /// What the coordinator wants it to own.
+    target: Option<Owned>,
+}
+
+impl<'a> Life<'a> {
+    async fn run(mut self) -> std::result::Result<Never, End> {
+        let membership = &self.member.membership;
+        let mut handing: Option<Handing<'a>> = None;
+        self.beat().await?;
+        let mut next = Instant::now() + self.interval;
+        loop {
+            if handing.is_none() {
+                handing = self.reconcile();
+            }
+            let handed = async {
+                match handing.as_mut() {
+                    Some(handing) => handing.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = handed => handing = None,
+                complaint = membership.complaint() => {
+                    if complaint == Complaint::Fenced {
+                        let error = Error::server(ErrorCode::UNKNOWN_MEMBER_ID, "what the coordinator answered to a commit");
+                        return Err(End::Fenced { keep_id: true, error });
+                    }
+                }
+                () = membership.other_wish(self.version) => {}
+                () = membership.overdue() => return Err(End::Overdue),
+                () = sleep_until(next) => {}
+            }
+            // Never given up half-way: an assignment that its answer brings is told once.
+            self.beat().await?;
+            next = Instant::now() + self.interval;
+        }
+    }
+
+    /// Starts the next step from what is owned to what is wanted, if there is one.
+    fn reconcile(&mut self) -> Option<Handing<'a>> {
+        let target = self.target.clone()?;
+        let owned: Owned = self.member.membership.owned().into_iter().collect();
+        let gone: Vec<TopicPartition> = owned.difference(&target).cloned().collect();
+        let event = if !gone.is_empty() {
+            Rebalance::Revoked(gone)
+        } else if owned != target {
+            Rebalance::Assigned(target.difference(&owned).cloned().collect())
+        } else {
+            return None;
+        };
+        let member = self.member;
+        Some(Box::pin(async move { member.hand(|_| Some(event.clone())).await }))
+    }
+
+    /// One heartbeat, tried until there is an answer.
+    async fn beat(&mut self) -> std::result::Result<(), End> {
+        let member = self.member;
+        let group = member.coordinator.group();
+        let mut backoff = member.cluster.backoff();
+        loop {
+            let (wanted, version) = member.membership.wish().await;
+            let owned: Owned = member.membership.owned().into_iter().collect();
+            let error = match self.ask(&wanted, version, &owned).await {
+                Ok(answer) => {
+                    let code = ErrorCode::from_i16(answer.error_code);
+                    if code.is_none() {
+                        self.version = version;
+                        self.told = Some(owned);
+                        return self.heed(answer).await;
+                    }
+                    let text = answer.error_message.filter(|text| !text.is_empty());
+                    let context = match text {
+                        Some(text) => format!("ConsumerGroupHeartbeat in group {group} ({text})"),
+                        None => format!("ConsumerGroupHeartbeat in group {group}"),
+                    };
+                    let error = Error::server(code, context);
+                    match code {
+                        ErrorCode::FENCED_MEMBER_EPOCH | ErrorCode::UNKNOWN_MEMBER_ID => {
+                            return Err(End::Fenced { keep_id: true, error });
+                        }
+                        ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE => {
+                            member.coordinator.forget();
+                            member.cluster.request_refresh();
+                        }
+                        code if code.retriable() => {}
+                        _ => return Err(End::Fatal(error)),
+                    }
+                    error
+                }
+                Err(Error::UnsupportedVersion(text)) => {
+                    let text = format!("{text}: brokers before Kafka 4.0 need group.protocol=classic");
+                    return Err(End::Fatal(Error::UnsupportedVersion(text)));
+                }
+                Err(error) if error.retriable() => {
+                    // The answer may have been lost with the connection: everything is told once more.
+                    self.told = None;
+                    error
+                }
+                Err(error) => return Err(End::Fatal(error)),
+            };
+            tracing::debug!(group, %error, "no heartbeat got through");
+            tokio::time::sleep(backoff.next_delay().min(AGAIN)).await;
+        }
+    }
+
+    async fn ask(&self, wanted: &Arc<Wanted>, version: u64, owned: &Owned) -> Result<ConsumerGroupHeartbeatResponse> {
+        let member = self.member;
+        let identity = member.membership.identity();
+        let all = self.epoch == JOIN || self.told.is_none();
+        let new_wish = all || version != self.version;
+        let ids = if all || self.told.as_ref() != Some(owned) { Some(by_id(member, owned)?) } else { None };
+        // Brokers that match no patterns get the names that match now.
+        let names = if new_wish { Some(member.names(wanted).await?) } else { None };
+        let build = |api: i16| {
+            let pattern = wanted.given_pattern().filter(|_| api >= OWN_IDS);
+            Ok(ConsumerGroupHeartbeatRequest {
+                group_id: member.coordinator.group().to_owned(),
+                member_id: if api < OWN_IDS && self.epoch == JOIN { String::new() } else { identity.member_id.clone() },
+                member_epoch: self.epoch,
+                instance_id: identity.instance_id.clone(),
+                rack_id: Some(member.rack.clone()).filter(|rack| all && !rack.is_empty()),
+                rebalance_timeout_ms: if all { millis(member.options.max_poll_interval) } else { -1 },
+                subscribed_topic_names: names.filter(|_| pattern.is_none()).map(|names| names.into_iter().collect()),
+                subscribed_topic_regex: pattern.filter(|_| new_wish).map(str::to_owned),
+                server_assignor: member.options.remote_assignor.clone().filter(|_| all),
+                topic_partitions: ids,
+                ..Default::default()
+            })
+        };
+        let limit = member.cluster.options().request_timeout;
+        member.coordinator.ask(limit, build).await.map(|(_, answer)| answer)
+    }
+
+    /// Takes an answer in.
+    async fn heed(&mut self, answer: ConsumerGroupHeartbeatResponse) -> std::result::Result<(), End> {
+        let member = self.member;
+        let id = answer.member_id.filter(|id| !id.is_empty()).unwrap_or(member.membership.identity().member_id);
+        if self.epoch != answer.member_epoch {
+            tracing::info!(group = member.coordinator.group(), member_id = id, epoch = answer.member_epoch, "epoch");
+            self.epoch = answer.member_epoch;
+            member.membership.joined(&id, answer.member_epoch);
+        }
+        if answer.heartbeat_interval_ms > 0 {
+            self.interval = Duration::from_millis(u64::try_from(answer.heartbeat_interval_ms).unwrap_or(5000));
+        }
+        if let Some(assignment) = answer.assignment {
+            self.target = Some(self.named(assignment).await?);
+        }
+        Ok(())
+    }
+
+    /// The assignment by name. A topic whose id nobody knows is left out: the coordinator tells of it again.
+    async fn named(&mut self, assignment: Assignment) -> std::result::Result<Owned, End> {
+        let cluster = &self.member.cluster;
+        let unknown =
+            |ids: &[TopicPartitions]| ids.iter().any(|topic| cluster.metadata().topic_name(&topic.topic_id).is_none());
+        if unknown(&assignment.topic_partitions) {
+            let (wanted, _) = self.member.membership.wish().await;
+            self.member.names(&wanted).await?;
+            cluster.refresh(cluster.options().request_timeout).await?;
+        }
+        let metadata = cluster.metadata();
+        let mut named = Owned::new();
+        for topic in assignment.topic_partitions {
+            match metadata.topic_name(&topic.topic_id) {
+                Some(name) => {
+                    let name: Arc<str> = name.into();
+                    named.extend(topic.partitions.into_iter().map(|p| TopicPartition::new(Arc::clone(&name), p)));
+                }
+                None => {
+                    tracing::warn!(topic_id = ?topic.topic_id, "assigned a topic that the metadata does not tell of");
+                    // Whatever is told next is told in full.
+                    self.told = None;
+                }
+            }
+        }
+        Ok(named)
+    }
+}
+
+fn by_id(member: &Member, owned: &Owned) -> Result<Vec<TopicPartitions>> {
+    let metadata = member.cluster.metadata();
+    let mut topics: BTreeMap<Uuid, Vec<i32>> = BTreeMap::new();
+    for tp in owned {
+        // A topic that was deleted cannot be named, and is not owned any more.
+        if let Some(topic) = metadata.topic(&tp.topic) {
+            topics.entry(topic.topic_id).or_default().push(tp.partition);
+        }
+    }
+    Ok(topics
+        .into_iter()
+        .map(|(topic_id, partitions)| TopicPartitions { topic_id, partitions, ..Default::default() })
+        .collect())
+}
+
+/// Leaves the group; a static member says that it will be back.
+pub(super) async fn leave(member: &Member) {
+    let identity = member.membership.identity();
+    if identity.generation < 0 {
+        return;
+    }
+    let request = ConsumerGroupHeartbeatRequest {
+        group_id: member.coordinator.group().to_owned(),
+        member_id: identity.member_id,
+        member_epoch: if identity.instance_id.is_some() { LEAVE_FOR_NOW } else { LEAVE },
+        instance_id: identity.instance_id,
+        rebalance_timeout_ms: -1,
+        ..Default::default()
+    };
+    let limit = member.cluster.options().request_timeout;
+    match timeout(limit, member.coordinator.ask(limit, |_| Ok(request))).await {
+        Ok(Ok(_)) => tracing::info!(group = member.coordinator.group(), "left"),
+        Ok(Err(error)) => tracing::debug!(%error, "the group could not be told: the session will end by itself"),
+        Err(_) => {}
+    }
+}
+
+/// A random id, written as Kafka writes its own.
+fn new_id() -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    (0..22).map(|_| char::from(*fastrand::choice(DIGITS).unwrap_or(&b'A'))).collect()
+}

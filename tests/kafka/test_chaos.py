@@ -1,0 +1,228 @@
+"""A group whose members are killed and stopped, whose coordinator restarts: nothing is lost, no commit goes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samsarrow import Admin, KafkaError, NewTopic, Producer, TopicPartition
+from support.cluster import KafkaCluster
+
+SECONDS = float(os.environ.get("SAMSARROW_CHAOS_SECONDS", "60"))
+PARTITIONS = 6
+MEMBERS = 3
+SESSION = 6.0
+MEMBER = Path(__file__).parents[1] / "support" / "chaos_member.py"
+WAYS: dict[str, dict[str, Any]] = {
+    "classic": {
+        "partition_assignment_strategy": "cooperative-sticky",
+        "session_timeout_ms": int(SESSION * 1000),
+        "heartbeat_interval_ms": 500,
+    },
+    "consumer": {"group_protocol": "consumer"},
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster(2) as cluster:
+        yield cluster
+
+
+class Group:
+    """Members in processes of their own."""
+
+    def __init__(self, options: dict[str, Any], topic: str, folder: Path) -> None:
+        self.options, self.topic, self.folder = options, topic, folder
+        self.members: list[subprocess.Popen[bytes]] = []
+        self.started = 0
+        for _ in range(MEMBERS):
+            self.start()
+
+    def start(self) -> None:
+        self.started += 1
+        command = [
+            sys.executable,
+            str(MEMBER),
+            json.dumps(self.options),
+            self.topic,
+            str(self.folder / f"{self.started}.done"),
+        ]
+        with (self.folder / "log").open("ab") as log:
+            self.members.append(subprocess.Popen(command, stdout=log, stderr=log))
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def processed(self) -> dict[int, dict[int, str]]:
+        """Values by offset by partition, as far as anybody processed them."""
+        found: dict[int, dict[int, str]] = defaultdict(dict)
+        for path in self.folder.glob("*.done"):
+            for line in path.read_text().splitlines():
+                partition, offset, value = line.split(" ")
+                found[int(partition)][int(offset)] = value
+        return found
+
+    def end(self) -> None:
+        for member in self.members:
+            member.send_signal(signal.SIGCONT)
+            member.terminate()
+        for member in self.members:
+            assert member.wait(60) == 0, self.log()[-4000:]
+
+    def kill(self) -> None:
+        for member in self.members:
+            with suppress(OSError):
+                member.kill()
+            member.wait()
+
+
+class Watch(threading.Thread):
+    """Looks at the committed offsets all the time."""
+
+    def __init__(self, group: Group, name: str, servers: str) -> None:
+        super().__init__(daemon=True)
+        self.group, self.name_of_group, self.servers = group, name, servers
+        self.over = threading.Event()
+        self.looks = 0
+        self.wrong: list[str] = []
+
+    def run(self) -> None:
+        last: dict[TopicPartition, int] = {}
+        with Admin(bootstrap_servers=self.servers) as admin:
+            while not self.over.wait(0.3):
+                try:
+                    found = admin.fetch_offsets(self.name_of_group, timeout=20)
+                except KafkaError:
+                    continue
+                # After the offsets: what was committed had been processed before.
+                processed = self.group.processed()
+                self.looks += 1
+                for tp, at in found.items():
+                    if at is None:
+                        continue
+                    if at.offset < last.get(tp, 0):
+                        self.wrong.append(f"{tp} went back from {last[tp]} to {at.offset}")
+                    if missing := [o for o in range(last.get(tp, 0), at.offset) if o not in processed[tp.partition]]:
+                        self.wrong.append(f"{tp} is committed at {at.offset}, but nobody processed {missing[:5]}")
+                    last[tp] = max(at.offset, last.get(tp, 0))
+
+
+class Source(threading.Thread):
+    """Sends numbered records all the time."""
+
+    def __init__(self, topic: str, servers: str) -> None:
+        super().__init__(daemon=True)
+        self.topic, self.servers = topic, servers
+        self.over = threading.Event()
+        self.sent: list[list[str]] = [[] for _ in range(PARTITIONS)]
+
+    def run(self) -> None:
+        with Producer(bootstrap_servers=self.servers) as producer:
+            number = 0
+            while not self.over.wait(0.01):
+                for partition in range(PARTITIONS):
+                    number += 1
+                    producer.send(self.topic, str(number), partition=partition)
+                    self.sent[partition].append(str(number))
+
+
+@pytest.mark.timeout(SECONDS + 300)
+@pytest.mark.parametrize("way", WAYS)
+def test_chaos(cluster: KafkaCluster, tmp_path: Path, way: str) -> None:
+    seed = int(os.environ.get("SAMSARROW_CHAOS_SEED", "1"))
+    chance = random.Random(seed)
+    name, servers = f"chaos-{way}", cluster.bootstrap_servers
+    options = {"bootstrap_servers": servers, "group_id": name, "enable_auto_commit": False, **WAYS[way]}
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(name, PARTITIONS, 2, {"min.insync.replicas": "1"})])
+    group = Group(options, name, tmp_path)
+    source, watch = Source(name, servers), Watch(group, name, servers)
+    try:
+        source.start()
+        watch.start()
+        events = wreck(cluster, group, name, chance)
+        source.over.set()
+        source.join(120)
+        assert not source.is_alive()
+        deadline = time.monotonic() + 90
+        sent = [len(numbers) for numbers in source.sent]
+        while [len(group.processed()[p]) for p in range(PARTITIONS)] != sent:
+            state = {p: len(found) for p, found in group.processed().items()}
+            assert time.monotonic() < deadline, (sent, state, events, group.log()[-6000:])
+            time.sleep(0.5)
+        group.end()
+        watch.over.set()
+        watch.join(30)
+    finally:
+        watch.over.set()
+        source.over.set()
+        group.kill()
+    assert watch.wrong == [], (events, group.log()[-6000:])
+    assert watch.looks > SECONDS / 5
+    processed = group.processed()
+    for partition, numbers in enumerate(source.sent):
+        assert list(dict(sorted(processed[partition].items())).values()) == numbers
+    with Admin(bootstrap_servers=servers) as admin:
+        committed = admin.fetch_offsets(name)
+    assert {tp.partition: at and at.offset for tp, at in committed.items()} == dict(enumerate(sent))
+    assert {what for what, *_ in events} >= {"kill", "stop", "coordinator"}, events
+    # The log tells why of every rebalance.
+    assert "joined" in group.log() or "epoch" in group.log()
+
+
+def wreck(cluster: KafkaCluster, group: Group, name: str, chance: random.Random) -> list[tuple[str, float]]:
+    """Does one bad thing after the other."""
+    started = time.monotonic()
+    events: list[tuple[str, float]] = []
+    time.sleep(5)
+    for what in plan(chance):
+        if time.monotonic() - started > SECONDS:
+            break
+        events.append((what, round(time.monotonic() - started, 1)))
+        if what == "kill":
+            victim = chance.choice(group.members)
+            victim.kill()
+            victim.wait()
+            group.members.remove(victim)
+            group.start()
+        elif what == "stop":
+            # Past its session: it comes back as a member that others have replaced.
+            victim = chance.choice(group.members)
+            victim.send_signal(signal.SIGSTOP)
+            time.sleep(SESSION + 3)
+            victim.send_signal(signal.SIGCONT)
+        elif what == "restart":
+            victim = chance.choice(group.members)
+            victim.terminate()
+            assert victim.wait(60) == 0, group.log()[-4000:]
+            group.members.remove(victim)
+            group.start()
+        else:
+            with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+                coordinator = admin.find_coordinator(name)
+            cluster.restart(coordinator.id)
+        time.sleep(chance.uniform(1, 5))
+    return events
+
+
+def plan(chance: random.Random) -> Iterator[str]:
+    """Every kind of bad thing once, then at random."""
+    first = ["kill", "stop", "coordinator", "restart"]
+    chance.shuffle(first)
+    yield from first
+    while True:
+        yield chance.choice(first)

@@ -1,0 +1,257 @@
+"""Membership in groups on real Kafka, by both protocols."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from samsarrow import (
+    Admin,
+    Assignor,
+    Consumer,
+    KafkaError,
+    Producer,
+    RebalanceListener,
+    TopicPartition,
+)
+from samsarrow.exceptions import ConfigurationError
+from support.kafka import KafkaServer
+from support.members import Member, settle, until
+
+CLASSIC = ["range", "roundrobin", "sticky", "cooperative-sticky"]
+WAYS = [*({"partition_assignment_strategy": name} for name in CLASSIC), {"group_protocol": "consumer"}]
+BOTH: list[dict[str, Any]] = [{}, {"group_protocol": "consumer"}]
+
+
+def name(way: dict[str, Any]) -> str:
+    return "-".join(way.values()) or "classic"
+
+
+def fill(kafka: KafkaServer, topic: str, partitions: int, count: int) -> list[TopicPartition]:
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for partition in range(partitions):
+            for i in range(count):
+                producer.send(topic, b"%d" % i, partition=partition)
+    return [TopicPartition(topic, p) for p in range(partitions)]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=name)
+def test_members_share_and_hand_over(kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]) -> None:
+    topic = new_topic(6)
+    partitions = fill(kafka, topic, 6, 50)
+    options = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": f"g-{topic}", **way}
+    with Member([topic], **options) as first:
+        settle([first], partitions)
+        until(lambda: len(first.rows) == 300, lambda: len(first.rows))
+        second = Member([topic], **options)
+        settle([first, second], partitions)
+        assert len(first.owned) == len(second.owned) == 3
+        fill(kafka, topic, 6, 50)
+        until(lambda: len(first.rows) + len(second.rows) >= 600, lambda: (len(first.rows), len(second.rows)))
+        second.close()
+        settle([first], partitions)
+        fill(kafka, topic, 6, 50)
+        until(lambda: len(first.rows) + len(second.rows) >= 900, lambda: (len(first.rows), len(second.rows)))
+        # Handed over by commits: nobody died, so nothing is read twice.
+        assert sorted(first.rows + second.rows) == sorted((topic, p, i) for p in range(6) for i in range(150))
+    cooperative = way in ({"partition_assignment_strategy": "cooperative-sticky"}, {"group_protocol": "consumer"})
+    revoked = [gone for what, gone in first.events if what == "revoked"]
+    # A cooperative member gives up only what goes to another.
+    assert (len(revoked[0]) == 3) == cooperative, first.events
+    assert not [event for event in first.events + second.events if event[0] == "lost"]
+    with Consumer(**options) as consumer:
+        committed = consumer.committed(partitions)
+        assert {tp: at and at.offset for tp, at in committed.items()} == dict.fromkeys(partitions, 150)
+
+
+@pytest.mark.parametrize("way", BOTH, ids=name)
+def test_a_listener_may_use_the_consumer(
+    kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]
+) -> None:
+    topic = new_topic(2)
+    partitions = fill(kafka, topic, 2, 20)
+    seen: list[tuple[str, object]] = []
+    with Consumer(
+        bootstrap_servers=kafka.bootstrap_servers,
+        group_id=f"g-{topic}",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        **way,
+    ) as consumer:
+
+        def assigned(new: list[TopicPartition]) -> None:
+            for tp in new:
+                consumer.seek(tp, 15)
+            seen.append(("assigned", sorted(new)))
+
+        def revoked(gone: list[TopicPartition]) -> None:
+            consumer.commit()
+            seen.append(("revoked", sorted(gone)))
+
+        consumer.subscribe([topic], listener=RebalanceListener(assigned, revoked))
+        assert consumer.subscription() == {topic}
+        rows = 0
+        deadline = time.monotonic() + 30
+        while rows < 10 and time.monotonic() < deadline:
+            rows += consumer.poll(1).num_rows
+        assert rows == 10
+        assert consumer.assignment() == set(partitions)
+        member = consumer.group_metadata()
+        assert member.group_id == f"g-{topic}"
+        assert member.member_id
+        assert member.generation > 0
+        consumer.unsubscribe()
+        assert seen == [("assigned", partitions), ("revoked", partitions)]
+        assert consumer.subscription() is None
+        assert consumer.assignment() == set()
+        assert {tp: at and at.offset for tp, at in consumer.committed(partitions).items()} == dict.fromkeys(
+            partitions, 20
+        )
+
+        def broken(new: list[TopicPartition]) -> None:
+            raise RuntimeError(f"cannot use {len(new)}")
+
+        consumer.subscribe([topic], listener=RebalanceListener(broken))
+        with pytest.raises(RuntimeError, match="cannot use 2"):
+            consumer.poll(30)
+        # It is assigned all the same, and the consumer goes on.
+        assert consumer.assignment() == set(partitions)
+        assert consumer.poll(0.2).num_rows == 0
+        assert consumer.position(partitions[0]) == 20
+
+
+@pytest.mark.parametrize("way", BOTH, ids=name)
+def test_who_does_not_poll_leaves_and_comes_back(
+    kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]
+) -> None:
+    topic = new_topic(2)
+    partitions = fill(kafka, topic, 2, 10)
+    options = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": f"g-{topic}", **way}
+    slow = Member([topic], max_poll_interval_ms=2000, **options)
+    settle([slow], partitions)
+    until(lambda: len(slow.rows) == 20, lambda: slow.rows)
+    slow.stop()
+    with Member([topic], **options) as quick:
+        settle([quick], partitions)
+        with pytest.raises(KafkaError, match="UNKNOWN_MEMBER_ID"):
+            slow.consumer.commit({partitions[0]: 1})
+        assert slow.consumer.poll(0.1).num_rows == 0
+        assert ("lost", frozenset(partitions)) in slow.events
+        until(lambda: slow.consumer.poll(0.1).num_rows == 0 and len(slow.owned) == 1, lambda: slow.events)
+        assert not slow.owned & quick.owned
+        slow.consumer.commit()
+        slow.consumer.close()
+        settle([quick], partitions)
+
+
+@pytest.mark.parametrize("way", BOTH, ids=name)
+def test_a_static_member_comes_back_unnoticed(
+    kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]
+) -> None:
+    topic = new_topic(4)
+    partitions = fill(kafka, topic, 4, 1)
+    options = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": f"g-{topic}", **way}
+    with Member([topic], group_instance_id="a", **options) as a:
+        b = Member([topic], group_instance_id="b", **options)
+        settle([a, b], partitions)
+        time.sleep(1)
+        events, owned = len(a.events), b.owned
+        b.close()
+        with Member([topic], group_instance_id="b", **options) as again:
+            until(lambda: bool(again.owned), lambda: again.events)
+            assert again.owned == owned
+        assert len(a.events) == events, a.events
+
+
+def test_a_second_member_of_one_name_fences_the_first(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(1)
+    partitions = fill(kafka, topic, 1, 1)
+    options = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": f"g-{topic}", "group_instance_id": "one"}
+    first = Member([topic], **options)
+    settle([first], partitions)
+    with Member([topic], **options) as second:
+        until(lambda: first.error is not None, lambda: (first.events, second.events))
+        settle([second], partitions)
+        # For ever: otherwise the two would throw each other out in turn.
+        for _ in range(2):
+            with pytest.raises(KafkaError, match="FENCED_INSTANCE_ID"):
+                first.consumer.poll(0.1)
+        assert second.error is None
+        assert second.owned == set(partitions)
+    first.consumer.close()
+
+
+@pytest.mark.parametrize("way", BOTH, ids=name)
+def test_patterns_find_topics_old_and_new(
+    kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]
+) -> None:
+    base = new_topic(1).replace("t", "p")
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.create_topics([f"{base}.a", f"other{base}.a"])
+        options = {
+            "bootstrap_servers": kafka.bootstrap_servers,
+            "group_id": base,
+            "metadata_max_age_ms": 500,
+            "auto_commit_interval_ms": 100,
+            **way,
+        }
+        with Member((), pattern=rf"{base}\.\w+", **options) as member:
+            settle([member], [TopicPartition(f"{base}.a", 0)])
+            admin.create_topics([f"{base}.b"])
+            settle([member], [TopicPartition(f"{base}.a", 0), TopicPartition(f"{base}.b", 0)])
+            assert member.consumer.subscription() == rf"{base}\.\w+"
+
+
+class Halves(Assignor):
+    """Odd partitions to the first member by name, even ones to the last."""
+
+    name = "halves"
+
+    def assign(self, partitions, members):
+        first, last = min(members), max(members)
+        shares: dict[str, list[TopicPartition]] = {member: [] for member in members}
+        for topic, count in partitions.items():
+            for p in range(count):
+                shares[first if p % 2 else last].append(TopicPartition(topic, p))
+        return shares
+
+
+def test_an_assignor_of_ones_own(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(6)
+    partitions = [TopicPartition(topic, p) for p in range(6)]
+    options = {
+        "bootstrap_servers": kafka.bootstrap_servers,
+        "group_id": f"g-{topic}",
+        "partition_assignment_strategy": [Halves(), "range"],
+    }
+    with Member([topic], **options) as first, Member([topic], **options) as second:
+        settle([first, second], partitions)
+        assert {frozenset(tp.partition % 2 for tp in member.owned) for member in (first, second)} == {
+            frozenset({0}),
+            frozenset({1}),
+        }
+
+
+def test_what_cannot_be(kafka: KafkaServer) -> None:
+    server = kafka.bootstrap_servers
+    with Consumer(bootstrap_servers=server) as consumer, pytest.raises(ConfigurationError, match=r"group\.id"):
+        consumer.subscribe(["t"])
+    with pytest.raises(ConfigurationError, match='no assignor "rnage"'):
+        Consumer(bootstrap_servers=server, group_id="g", partition_assignment_strategy="rnage")
+    with Consumer(bootstrap_servers=server, group_id="g") as consumer:
+        with pytest.raises(ConfigurationError, match=r"\['t'\]"):
+            consumer.subscribe("t")
+        with pytest.raises(ConfigurationError, match="topics or a pattern"):
+            consumer.subscribe([])
+        with pytest.raises(ConfigurationError, match=r'"a\("'):
+            consumer.subscribe(pattern="a(")
+        consumer.subscribe(["t"])
+        with pytest.raises(ConfigurationError, match="unsubscribe"):
+            consumer.assign([TopicPartition("t", 0)])
+        consumer.unsubscribe()
+        consumer.assign([TopicPartition("t", 0)])
+        with pytest.raises(ConfigurationError, match="assigned by hand"):
+            consumer.subscribe(["t"])

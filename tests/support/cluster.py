@@ -1,0 +1,77 @@
+"""Several brokers of Apache Kafka with a controller of their own, for tests that stop some of them."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from contextlib import ExitStack
+from pathlib import Path
+
+from support.kafka import KafkaServer, free_ports
+
+
+class Node(KafkaServer):
+    """One process of a cluster."""
+
+    def __init__(self, number: int, role: str, cluster_id: str, controller: int, replicas: int, heap: str) -> None:
+        self._number, self._kind, self._cluster_id, self._controller = number, role, cluster_id, controller
+        super().__init__(
+            heap=heap,
+            properties={
+                "offsets.topic.replication.factor": str(replicas),
+                "transaction.state.log.replication.factor": str(replicas),
+                "default.replication.factor": str(replicas),
+            },
+        )
+
+    def _role(self) -> dict[str, str]:
+        roles = super()._role()
+        controller = f"CONTROLLER://127.0.0.1:{self._controller}"
+        broker = f"PLAINTEXT://127.0.0.1:{self._port}"
+        return roles | {
+            "process.roles": self._kind,
+            "node.id": str(self._number),
+            "controller.quorum.voters": f"100@127.0.0.1:{self._controller}",
+            "listeners": controller if self._kind == "controller" else broker,
+            "broker.session.timeout.ms": "6000",
+        }
+
+    def _prepare(self, config: Path) -> None:
+        if self._kind == "controller":
+            # A controller has no address that clients are told of.
+            lines = config.read_text().splitlines(keepends=True)
+            config.write_text("".join(line for line in lines if not line.startswith("advertised.listeners")))
+        self.tool("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(config))
+
+    def _answers(self) -> bool:
+        return self._kind == "controller" or super()._answers()
+
+
+class KafkaCluster:
+    """A controller and `brokers` brokers, numbered from 1."""
+
+    def __init__(self, brokers: int = 2, heap: str = "384m") -> None:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        [controller] = free_ports(1)
+        self._controller = Node(100, "controller", cluster_id, controller, brokers, "192m")
+        self.brokers = {n: Node(n, "broker", cluster_id, controller, brokers, heap) for n in range(1, brokers + 1)}
+        self._stack = ExitStack()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
+
+    def restart(self, number: int) -> None:
+        """Stops a broker as an operator does, and starts it again."""
+        self.brokers[number].stop()
+        self.brokers[number].start()
+
+    def __enter__(self) -> KafkaCluster:
+        with ExitStack() as stack:
+            for node in (self._controller, *self.brokers.values()):
+                stack.enter_context(node)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
