@@ -61,9 +61,9 @@ impl ApiVersions {
                 R::MAX_VERSION
             ))),
             Some(newest) if newest < low => Err(Error::UnsupportedVersion(format!(
-                "the options need {api} v{newest} or older, which the broker at {} no longer speaks (v{min} to v{max}): \
-                 message.format.version must be 0.11.0 or later for it",
-                self.address
+                "{api} v{newest} or older is needed, which the broker at {} no longer speaks (v{min} to v{max}){}",
+                self.address,
+                if R::KEY == ApiKey::Produce { ": message.format.version must be 0.11.0 or later for it" } else { "" }
             ))),
             Some(newest) => Ok(high.min(newest)),
             None => Ok(high),

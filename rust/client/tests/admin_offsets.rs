@@ -121,3 +121,25 @@ async fn garbage_is_an_error_that_names_the_api() {
     assert!(error.to_string().contains("OffsetFetch"), "{error}");
     broker.shutdown().await;
 }
+
+#[tokio::test]
+async fn offsets_in_zookeeper_need_no_coordinator() {
+    let (broker, admin) = start(3).await;
+    broker.fail_next(ApiKey::FindCoordinator, Fault::Error(ErrorCode::COORDINATOR_NOT_AVAILABLE), 1000);
+    let commit = CommitSettings { version: Some(0), ..Default::default() };
+    let fetch = FetchSettings { version: Some(0), ..Default::default() };
+    for node in 0..3 {
+        broker.stop_node(node).await.unwrap();
+        let group = format!("g{node}");
+        assert_eq!(admin.commit_offsets(&group, &[(tp(0), at(7))], &commit, SOON).await.unwrap(), [(tp(0), Ok(()))]);
+        let asked = [(group.clone(), Some(vec![tp(0), tp(1)]))];
+        let found = admin.fetch_offsets(&asked, &fetch, SOON).await.unwrap();
+        assert_eq!(found, [(group, Ok(vec![(tp(0), Some(at(7))), (tp(1), None)]))]);
+        broker.start_node(node).await.unwrap();
+    }
+    let code = ErrorCode::UNSUPPORTED_VERSION;
+    broker.fail_next(ApiKey::OffsetCommit, Fault::Error(code), 1);
+    let error = admin.commit_offsets("g", &[(tp(0), at(7))], &commit, SOON).await.unwrap_err();
+    assert!(error.code() == Some(code.code()) && error.to_string().contains("this broker does not use"), "{error}");
+    broker.shutdown().await;
+}

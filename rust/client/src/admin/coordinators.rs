@@ -93,6 +93,25 @@ impl Admin {
         R: Request,
         R::Response: Send + 'static,
     {
+        self.at_brokers(cluster, groups, many, false, timeout, build, read).await
+    }
+
+    /// The same at any broker, if that is what `anywhere` says: offsets in ZooKeeper have no coordinator.
+    #[allow(clippy::too_many_arguments, reason = "what to ask, whom, how long, and how to read the answer")]
+    pub(super) async fn at_brokers<R, T>(
+        &self,
+        cluster: &Cluster,
+        groups: &[String],
+        many: i16,
+        anywhere: bool,
+        timeout: Duration,
+        build: impl Fn(i16, &[String]) -> Result<R>,
+        read: impl Fn(i16, R::Response, &[String]) -> Result<Vec<(String, Said<T>)>>,
+    ) -> Result<Vec<(String, Result<T>)>>
+    where
+        R: Request,
+        R::Response: Send + 'static,
+    {
         let deadline = Instant::now() + timeout;
         let mut backoff = cluster.backoff();
         let mut done: HashMap<String, Result<T>> = HashMap::new();
@@ -104,7 +123,11 @@ impl Admin {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             let limit = left.min(cluster.options().request_timeout);
-            let (asked, failures) = by_coordinator(cluster, &open, limit).await?;
+            let (asked, failures) = if anywhere {
+                (at_any(cluster, &open, limit).await?, Vec::new())
+            } else {
+                by_coordinator(cluster, &open, limit).await?
+            };
             settle(failures, &mut done, &mut passed);
             for (node, its) in asked {
                 let each = match cluster.version::<R>(node, limit).await {
@@ -162,6 +185,16 @@ fn settle<T>(said: Vec<(String, Said<T>)>, done: &mut HashMap<String, Result<T>>
 }
 
 type ByNode = BTreeMap<i32, Vec<String>>;
+
+/// All groups at one broker, whichever; at none if none can be reached at the moment.
+async fn at_any(cluster: &Cluster, groups: &[String], limit: Duration) -> Result<ByNode> {
+    match cluster.refresh(limit).await {
+        Err(error) if !error.retriable() => return Err(error),
+        _ => {}
+    }
+    let brokers: Vec<i32> = cluster.metadata().brokers.keys().copied().collect();
+    Ok(fastrand::choice(brokers).map(|node| (node, groups.to_vec())).into_iter().collect())
+}
 
 /// The groups of each coordinator, and what was said of those that have none.
 async fn by_coordinator<T>(

@@ -15,10 +15,9 @@ use samsarrow_wire::messages::{
 use tokio::time::Instant;
 
 use super::Admin;
-use super::coordinators::{Said, left_out};
+use super::coordinators::{Said, left_out, passing};
 use crate::cluster::{Cluster, Wanted};
 use crate::error::{Error, Result};
-use crate::group::coordinator::{Coordinator, Verdict};
 use crate::offsets::by_topic;
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
@@ -97,10 +96,16 @@ impl Admin {
         }
         if !sent.is_empty() {
             let names = ids.as_ref().map(names_of).unwrap_or_default();
-            let build = |version| commit_request(group, version, &sent, settings, ids.as_ref());
-            let judge = |_, response| read_committed(group, &sent, &names, response);
+            let build = |version, _: &[String]| commit_request(group, version, &sent, settings, ids.as_ref());
+            let read = |version, response, _: &[String]| {
+                Ok(vec![(group.to_owned(), read_committed(group, version, &sent, &names, response)?)])
+            };
             let left = deadline.saturating_duration_since(Instant::now());
-            outcomes.extend(Coordinator::new(cluster, group).call(left, build, judge).await?);
+            let anywhere = self.in_zookeeper(ApiKey::OffsetCommit, settings.version);
+            let done = self.at_brokers(&cluster, &[group.to_owned()], 0, anywhere, left, build, read).await?;
+            for (_, committed) in done {
+                outcomes.extend(committed?);
+            }
         }
         let taken = offsets.iter().filter_map(|(tp, _)| outcomes.remove_entry(tp));
         Ok(taken.collect())
@@ -129,7 +134,8 @@ impl Admin {
         };
         let read = |version, response, some: &[String]| read_fetched(version, response, some, &names);
         let list: Vec<String> = groups.iter().map(|(group, _)| group.clone()).collect();
-        let found = self.at_coordinators(&cluster, &list, FETCH_GROUPS, timeout, build, read).await?;
+        let anywhere = self.in_zookeeper(ApiKey::OffsetFetch, settings.version);
+        let found = self.at_brokers(&cluster, &list, FETCH_GROUPS, anywhere, timeout, build, read).await?;
         let in_order = |(group, found): (String, Result<HashMap<TopicPartition, OffsetAndMetadata>>)| {
             let tps = partitions(&group);
             let found = found.map(|mut found| match tps {
@@ -148,10 +154,17 @@ impl Admin {
         self.cluster.wanting(key, version.map_or(Wanted::AtMost(LAST_BY_NAME), Wanted::Exactly))
     }
 
+    fn chosen(&self, key: ApiKey, version: Option<i16>) -> Option<i16> {
+        version.or_else(|| self.cluster.options().api_versions.get(key.name()).copied())
+    }
+
+    fn in_zookeeper(&self, key: ApiKey, version: Option<i16>) -> bool {
+        self.chosen(key, version) == Some(0)
+    }
+
     /// The ids of all topics, if the version that was chosen needs them.
     async fn ids(&self, key: ApiKey, version: Option<i16>, timeout: Duration) -> Result<Option<Ids>> {
-        let chosen = version.or_else(|| self.cluster.options().api_versions.get(key.name()).copied());
-        if chosen.is_none_or(|version| version <= LAST_BY_NAME) {
+        if self.chosen(key, version).is_none_or(|version| version <= LAST_BY_NAME) {
             return Ok(None);
         }
         let topics = self.list_topics(timeout).await?.into_iter();
@@ -237,10 +250,11 @@ type Committed = HashMap<TopicPartition, Result<()>>;
 
 fn read_committed(
     group: &str,
+    version: i16,
     sent: &[(TopicPartition, OffsetAndMetadata)],
     names: &HashMap<Uuid, String>,
     response: OffsetCommitResponse,
-) -> Result<Verdict<Committed>> {
+) -> Result<Said<Committed>> {
     let mut silent: HashSet<&TopicPartition> = sent.iter().map(|(tp, _)| tp).collect();
     let mut outcomes = Committed::new();
     for topic in response.topics {
@@ -248,23 +262,12 @@ fn read_committed(
         for partition in topic.partitions {
             let tp = TopicPartition::new(&*name, partition.partition_index);
             silent.remove(&tp);
-            let Err(code) = ErrorCode::from_i16(partition.error_code).ok() else {
-                outcomes.insert(tp, Ok(()));
-                continue;
-            };
             let context = format!("OffsetCommit of {tp} for group {group}");
-            match code {
-                ErrorCode::NOT_COORDINATOR
-                | ErrorCode::COORDINATOR_NOT_AVAILABLE
-                | ErrorCode::COORDINATOR_LOAD_IN_PROGRESS => return Verdict::of(code, &context),
-                // How a group says no to somebody outside while it has members.
-                ErrorCode::UNKNOWN_MEMBER_ID => {
-                    let context = format!("{context} (the group has members: only they may commit until they leave)");
-                    return Err(Error::server(code, context));
-                }
-                code if of_the_group(code) => return Err(Error::server(code, context)),
-                code => {
-                    outcomes.insert(tp, Err(Error::server(code, context)));
+            match ErrorCode::from_i16(partition.error_code).ok() {
+                Err(code) if passing(code) => return Ok(Err((code, context))),
+                Err(code) if of_the_group(code) => return Ok(Err((code, context + hint(code, version)))),
+                outcome => {
+                    outcomes.insert(tp, outcome.map_err(|code| Error::server(code, context)));
                 }
             }
         }
@@ -274,7 +277,16 @@ fn read_committed(
         let reason = format!("the answer to OffsetCommit for group {group} leaves out {tp}");
         outcomes.insert(tp.clone(), Err(Error::protocol("the coordinator", reason)));
     }
-    Ok(Verdict::Done(outcomes))
+    Ok(Ok(outcomes))
+}
+
+/// What is meant by an error that says something else.
+fn hint(code: ErrorCode, version: i16) -> &'static str {
+    match (code, version) {
+        (ErrorCode::UNKNOWN_MEMBER_ID, _) => " (the group has members: only they may commit until they leave)",
+        (ErrorCode::UNSUPPORTED_VERSION, 0) => " (v0 is for offsets in ZooKeeper, which this broker does not use)",
+        _ => "",
+    }
 }
 
 fn fetch_request<'a>(
@@ -349,7 +361,7 @@ fn read_fetched(
             };
             topic.partitions.into_iter().map(told)
         });
-        return Ok(vec![(group.clone(), found(group, response.error_code, told))]);
+        return Ok(vec![(group.clone(), found(group, version, response.error_code, told))]);
     }
     let mut all = Vec::new();
     for answer in response.groups {
@@ -361,7 +373,7 @@ fn read_fetched(
                 told.push((tp, p.error_code, p.committed_offset, p.metadata, p.committed_leader_epoch));
             }
         }
-        let said = found(&answer.group_id, answer.error_code, told.into_iter());
+        let said = found(&answer.group_id, version, answer.error_code, told.into_iter());
         all.push((answer.group_id, said));
     }
     match asked.iter().find(|group| !all.iter().any(|(answered, _)| answered == *group)) {
@@ -370,7 +382,7 @@ fn read_fetched(
     }
 }
 
-fn found(group: &str, code: i16, told: impl Iterator<Item = Told>) -> Said<Found> {
+fn found(group: &str, version: i16, code: i16, told: impl Iterator<Item = Told>) -> Said<Found> {
     ErrorCode::from_i16(code).ok().map_err(|code| (code, format!("OffsetFetch for group {group}")))?;
     let mut found = Found::new();
     for (tp, code, offset, metadata, epoch) in told {
@@ -378,8 +390,8 @@ fn found(group: &str, code: i16, told: impl Iterator<Item = Told>) -> Said<Found
         if code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code() {
             continue;
         }
-        let context = || format!("OffsetFetch of {tp} for group {group}");
-        ErrorCode::from_i16(code).ok().map_err(|code| (code, context()))?;
+        let context = |code| format!("OffsetFetch of {tp} for group {group}{}", hint(code, version));
+        ErrorCode::from_i16(code).ok().map_err(|code| (code, context(code)))?;
         if offset >= 0 {
             let leader_epoch = Some(epoch).filter(|epoch| *epoch >= 0);
             found.insert(tp, OffsetAndMetadata { offset, metadata: metadata.unwrap_or_default(), leader_epoch });

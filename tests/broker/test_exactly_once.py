@@ -1,0 +1,120 @@
+"""Records into a database with their offsets: each is there once, whatever becomes of the workers."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+
+import psycopg
+import pytest
+
+from samsarrow import Producer
+from samsarrow.testing import Broker
+from support import postgres
+
+RECORDS = 3000
+BUSY = """
+SELECT count(*) FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND state <> 'idle'
+"""
+WORKER = """
+import sys
+import psycopg
+from samsarrow import Consumer
+from samsarrow.offsets import SqlOffsetStore, next_offsets
+
+servers, where, owner = sys.argv[1:]
+connection = psycopg.connect(where)
+store = SqlOffsetStore(connection, "sink", owner=owner)
+with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", max_poll_records=50) as consumer:
+    partitions = consumer.partitions_for("t")
+    consumer.assign(partitions)
+    for partition, stored in store.claim(partitions).items():
+        if stored is not None:
+            consumer.seek(partition, stored.offset)
+    while sum(consumer.lag().values()):
+        batch = consumer.poll(1.0)
+        rows = zip(batch["partition"].to_pylist(), batch["offset"].to_pylist())
+        with connection.cursor() as cursor:
+            cursor.executemany("INSERT INTO results VALUES (%s, %s)", rows)
+            store.store(next_offsets(batch), cursor)
+        connection.commit()
+        print(batch.num_rows, flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def database():
+    try:
+        postgres.programs()
+    except postgres.PostgresUnavailableError as reason:
+        pytest.skip(str(reason))
+    with postgres.server() as where:
+        yield where
+
+
+@pytest.fixture
+def servers(database):
+    with Broker(topics={"t": 3}) as broker:
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for i in range(RECORDS):
+                producer.send("t", b"%d" % i, partition=i % 3)
+        with psycopg.connect(database) as connection:
+            connection.execute("DROP TABLE IF EXISTS results, samsarrow_offsets")
+            connection.execute("CREATE TABLE results (p INTEGER, o BIGINT)")
+        yield broker.bootstrap_servers
+
+
+def worker(servers, database, owner):
+    command = [sys.executable, "-c", WORKER, servers, database, owner]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def check(database):
+    with psycopg.connect(database) as connection:
+        rows = connection.execute("SELECT p, o FROM results ORDER BY p, o").fetchall()
+    assert rows == [(p, o) for p in range(3) for o in range(RECORDS // 3)]
+
+
+def test_workers_that_are_killed(servers, database):
+    for round_ in range(4):
+        with worker(servers, database, str(round_)) as killed:
+            for _ in range(1 + 3 * round_):
+                assert killed.stdout.readline()
+            # Anywhere between two commits, or within one.
+            time.sleep(0.003 * round_)
+            killed.send_signal(signal.SIGKILL)
+    with worker(servers, database, "last") as last:
+        _, err = last.communicate(timeout=60)
+    assert last.returncode == 0, err
+    check(database)
+
+
+def test_a_worker_that_was_only_asleep(servers, database):
+    with contextlib.ExitStack() as stack:
+        zombie = stack.enter_context(worker(servers, database, "zombie"))
+        stack.callback(zombie.kill)
+        assert zombie.stdout.readline()
+        # Until it sleeps outside of a transaction: one that holds rows is waited for.
+        with psycopg.connect(database, autocommit=True) as watcher:
+            for _ in range(200):
+                zombie.send_signal(signal.SIGSTOP)
+                time.sleep(0.05)
+                if watcher.execute(BUSY).fetchone() == (0,):
+                    break
+                zombie.send_signal(signal.SIGCONT)
+                time.sleep(0.002)
+            else:
+                pytest.fail("the worker never sleeps")
+        with worker(servers, database, "heir") as heir:
+            for _ in range(5):
+                assert heir.stdout.readline()
+            zombie.send_signal(signal.SIGCONT)
+            _, err = zombie.communicate(timeout=60)
+            assert zombie.returncode == 1
+            assert "FencedOwnerError: t-" in err
+            assert "is claimed by heir (generation 2), and this worker's claim is of generation 1" in err
+            _, err = heir.communicate(timeout=60)
+        assert heir.returncode == 0, err
+    check(database)
