@@ -255,3 +255,75 @@ def test_what_cannot_be(kafka: KafkaServer) -> None:
         consumer.assign([TopicPartition("t", 0)])
         with pytest.raises(ConfigurationError, match="assigned by hand"):
             consumer.subscribe(["t"])
+
+
+def test_a_group_moves_between_the_protocols_and_back(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(6)
+    partitions = fill(kafka, topic, 6, 20)
+    options = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": f"g-{topic}"}
+    rows: list[tuple[str, int, int]] = []
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+
+        def kind() -> str:
+            return admin.list_groups()[f"g-{topic}"].type
+
+        first, second = Member([topic], **options), Member([topic], **options)
+        settle([first, second], partitions)
+        assert kind() == "classic"
+        # One member after the other, as in a rolling restart; the group never stops.
+        for way in ({"group_protocol": "consumer"}, {}):
+            for _ in range(2):
+                leaving, first = first, second
+                leaving.close()
+                rows += leaving.rows
+                second = Member([topic], **options, **way)
+                settle([first, second], partitions)
+                fill(kafka, topic, 6, 20)
+            until(lambda way=way: kind() == way.get("group_protocol", "classic"), kind)
+        until(lambda: len(rows) + len(first.rows) + len(second.rows) >= 600, lambda: len(rows))
+        first.close()
+        second.close()
+    assert sorted(rows + first.rows + second.rows) == sorted((topic, p, i) for p in range(6) for i in range(100))
+
+
+@pytest.mark.parametrize("way", BOTH, ids=name)
+def test_new_partitions_are_noticed(kafka: KafkaServer, new_topic: Callable[..., str], way: dict[str, Any]) -> None:
+    topic = new_topic(2)
+    options = {
+        "bootstrap_servers": kafka.bootstrap_servers,
+        "group_id": f"g-{topic}",
+        "metadata_max_age_ms": 300,
+        **way,
+    }
+    with Member([topic], **options) as one, Member([topic], **options) as other:
+        settle([one, other], [TopicPartition(topic, p) for p in range(2)])
+        kafka.tool(
+            "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", kafka.bootstrap_servers,
+            "--alter", "--topic", topic, "--partitions", "4",
+        )  # fmt: skip
+        settle([one, other], fill(kafka, topic, 4, 5))
+        until(lambda: len(one.rows) + len(other.rows) == 20, lambda: (one.rows, other.rows))
+
+
+def test_the_group_commits_in_the_version_of_choice(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(1)
+    [tp] = fill(kafka, topic, 1, 30)
+    for version in range(2, 11):
+        options = {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": f"g-{topic}",
+            "auto.offset.reset": "earliest",
+            "api.version.offset_commit": version,
+            "api.version.offset_fetch": max(1, version - 1),
+            "max.poll.records": 3,
+        }
+        with Consumer(options) as consumer:
+            consumer.subscribe([topic])
+            deadline = time.monotonic() + 30
+            while not consumer.poll(1).num_rows:
+                assert time.monotonic() < deadline
+            at = consumer.position(tp)
+        with Consumer(options) as consumer:
+            found = consumer.committed([tp])[tp]
+            assert found is not None
+            assert (found.offset, at) == (3 * (version - 1), 3 * (version - 1))
