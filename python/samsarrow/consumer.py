@@ -304,18 +304,24 @@ class Consumer:
         return ConsumerGroupMetadata(*self._open.group_metadata())
 
     def committed(
-        self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
+        self,
+        partitions: Iterable[TopicPartition],
+        *,
+        require_stable: bool | None = None,
+        timeout: Seconds | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed.
 
         Args:
-            partitions: to ask for.
+            partitions: to ask for, in one request.
+            require_stable: whether to wait for open transactions that commit offsets (KIP-447); by default with
+                `isolation.level=read_committed`.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
             For each partition its offset, None where nothing was committed.
         """
-        found = self._open.committed([to_pair(tp) for tp in partitions], to_seconds(timeout))
+        found = self._open.committed([to_pair(tp) for tp in partitions], require_stable, to_seconds(timeout))
         return {TopicPartition(*tp): None if o is None else OffsetAndMetadata(*o) for tp, o in found}
 
     def position(self, partition: TopicPartition, *, timeout: Seconds | None = None) -> int:

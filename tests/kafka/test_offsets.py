@@ -1,12 +1,16 @@
 """Offsets that we commit are what Kafka's own tools and other clients see, and the other way round."""
 
 from collections.abc import Callable
+from typing import Any
 
 import confluent_kafka as ck
 import pytest
 
 from samsarrow import Consumer, KafkaError, OffsetAndMetadata, Producer, TopicPartition
+from samsarrow.exceptions import KafkaTimeoutError
 from support.kafka import KafkaServer
+
+ZOOKEEPER: dict[str, Any] = {"api_version_offset_commit": 0, "api_version_offset_fetch": 0}
 
 
 @pytest.fixture
@@ -67,8 +71,8 @@ def test_every_version_of_commit_and_fetch_that_the_broker_has(kafka: KafkaServe
             assert found is not None
             assert (found.offset, found.metadata) == (version, f"v{version}")
     with (
-        Consumer(bootstrap_servers=kafka.bootstrap_servers, group_id=group, api_version_offset_commit=0) as consumer,
-        pytest.raises(KafkaError, match=r"OffsetCommit v0 was chosen .* speaks v2 to v10"),
+        Consumer(bootstrap_servers=kafka.bootstrap_servers, group_id=group, **ZOOKEEPER) as consumer,
+        pytest.raises(KafkaError, match=r"OffsetCommit v0 was chosen.* speaks v2 to v10"),
     ):
         consumer.commit({tp: 1})
 
@@ -89,3 +93,25 @@ def test_positions_ends_times_and_lag(kafka: KafkaServer, topic: str) -> None:
         while rows < 20:
             rows += consumer.poll(10).num_rows
         assert sum(consumer.lag().values()) == 0
+
+
+def test_offsets_of_an_open_transaction_are_waited_for(kafka: KafkaServer, topic: str) -> None:
+    group, tp = f"group-of-{topic}", TopicPartition(topic, 0)
+    producer = ck.Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"tx-{topic}"})
+    producer.init_transactions(30)
+    options = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": group}
+    with Consumer(**options) as plain, Consumer(isolation_level="read_committed", **options) as careful:
+        plain.commit({tp: 3})
+        producer.begin_transaction()
+        theirs = ck.Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
+        producer.send_offsets_to_transaction([ck.TopicPartition(topic, 0, 8)], theirs.consumer_group_metadata(), 30)
+        assert plain.committed([tp]) == {tp: OffsetAndMetadata(3)}
+        with pytest.raises(KafkaTimeoutError, match="UNSTABLE_OFFSET_COMMIT"):
+            plain.committed([tp], require_stable=True, timeout=1)
+        with pytest.raises(KafkaTimeoutError, match="UNSTABLE_OFFSET_COMMIT"):
+            careful.committed([tp], timeout=1)
+        producer.commit_transaction(30)
+        found = careful.committed([tp])[tp]
+        assert found is not None
+        assert found.offset == 8
+        theirs.close()

@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
-use crate::config::{ConsumerOptions, Options};
+use crate::config::{ConsumerOptions, IsolationLevel, Options};
 use crate::error::{Error, Result};
 use crate::fetch::{Fetcher, Shared, decode_options};
 use crate::group::assignor::Assignor;
@@ -319,13 +319,16 @@ impl Consumer {
         Ok((group.coordinator.group().to_owned(), group.membership.identity()))
     }
 
-    /// What the group has committed; `None` where nothing.
+    /// What the group has committed; `None` where nothing. `stable` waits for open transactions that commit offsets; by
+    /// default with `isolation.level=read_committed`.
     pub async fn committed(
         &self,
         partitions: &[TopicPartition],
+        stable: Option<bool>,
         timeout: Duration,
     ) -> Result<Vec<(TopicPartition, Option<OffsetAndMetadata>)>> {
-        offsets::fetch_committed(&self.cluster, &self.group()?.coordinator, partitions, timeout).await
+        let stable = stable.unwrap_or(self.options.isolation_level == IsolationLevel::ReadCommitted);
+        offsets::fetch_committed(&self.cluster, &self.group()?.coordinator, partitions, stable, timeout).await
     }
 
     fn group(&self) -> Result<&ConsumerGroup> {
@@ -430,7 +433,7 @@ impl Consumer {
         let deadline = Instant::now() + timeout;
         let found: Vec<(TopicPartition, Option<i64>)> = match target {
             SeekTarget::Committed => {
-                let found = self.committed(&partitions, timeout).await?;
+                let found = self.committed(&partitions, None, timeout).await?;
                 found.into_iter().map(|(tp, found)| (tp, found.map(|found| found.offset))).collect()
             }
             SeekTarget::Beginning => some(self.beginning_offsets(&partitions, timeout).await?),

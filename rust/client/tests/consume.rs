@@ -167,7 +167,7 @@ async fn seeking_to_places_that_have_a_name() {
     consumer.commit(Some(vec![(tp(0), offset.clone())]), SOON).await.unwrap();
     consumer.seek_to(&[tp(0)], SeekTarget::Committed, SOON).await.unwrap();
     assert_eq!(consumer.position(&tp(0), SOON).await.unwrap(), 33);
-    let committed = consumer.committed(&[tp(0)], SOON).await.unwrap();
+    let committed = consumer.committed(&[tp(0)], None, SOON).await.unwrap();
     assert_eq!(committed, [(tp(0), Some(offset))]);
     let found = consumer.offsets_for_times(&[(tp(0), 1049)], SOON).await.unwrap();
     assert_eq!(found[0].1.map(|f| (f.offset, f.timestamp)), Some((49, 1049)));

@@ -59,7 +59,7 @@ async fn every_version_of_commit_is_read_by_every_version_of_fetch() {
             let (cluster, coordinator) = group(&broker, &[("api.version.offset_fetch", &version)]);
             // Asked for in this order, with one that was never committed.
             let asked = [other.clone(), tp(0), tp(2)];
-            let found = fetch_committed(&cluster, &coordinator, &asked, SOON).await.unwrap();
+            let found = fetch_committed(&cluster, &coordinator, &asked, false, SOON).await.unwrap();
             let offsets: Vec<_> = found.iter().map(|(_, found)| found.as_ref().map(|f| f.offset)).collect();
             assert_eq!(offsets, [Some(next + 100), None, Some(next)], "commit v{committed_in}, fetch v{fetched_in}");
             assert_eq!(found[2].1.as_ref().unwrap().metadata, "text");
@@ -76,7 +76,7 @@ async fn leader_epochs_are_kept_and_minus_one_is_none() {
     let with_epoch = OffsetAndMetadata { leader_epoch: Some(3), ..at(5, "") };
     let offsets = [(tp(0), with_epoch.clone()), (tp(1), at(6, ""))];
     commit(&cluster, &coordinator, &Identity::default(), &offsets, SOON).await.unwrap();
-    let found = fetch_committed(&cluster, &coordinator, &[tp(0), tp(1)], SOON).await.unwrap();
+    let found = fetch_committed(&cluster, &coordinator, &[tp(0), tp(1)], false, SOON).await.unwrap();
     assert_eq!(found, [(tp(0), Some(with_epoch)), (tp(1), Some(at(6, "")))]);
     broker.shutdown().await;
 }
@@ -98,7 +98,7 @@ async fn what_a_coordinator_may_say_on_the_way_is_healed() {
             let (cluster, coordinator) = group(&broker, &[]);
             broker.fail_next(api, fault.clone(), 2);
             commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(offset, ""))], SOON).await.unwrap();
-            let found = fetch_committed(&cluster, &coordinator, &[tp(0)], SOON).await.unwrap();
+            let found = fetch_committed(&cluster, &coordinator, &[tp(0)], false, SOON).await.unwrap();
             assert_eq!(found[0].1.as_ref().unwrap().offset, offset, "{fault:?} of {api:?}");
             broker.clear_faults();
         }
@@ -114,7 +114,7 @@ async fn a_coordinator_that_stops_is_replaced() {
         commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(offset, ""))], SOON).await.unwrap();
         let node = broker.coordinator("g").unwrap();
         broker.stop_node(node).await.unwrap();
-        let found = fetch_committed(&cluster, &coordinator, &[tp(0)], SOON).await.unwrap();
+        let found = fetch_committed(&cluster, &coordinator, &[tp(0)], false, SOON).await.unwrap();
         assert_eq!(found[0].1.as_ref().unwrap().offset, offset);
         broker.start_node(node).await.unwrap();
     }
@@ -147,7 +147,7 @@ async fn what_cannot_be_healed_raises_at_once() {
         assert!(error.to_string().contains("group g"), "{error}");
     }
     broker.fail_next(ApiKey::OffsetFetch, Fault::Error(ErrorCode::TOPIC_AUTHORIZATION_FAILED), 1);
-    let error = fetch_committed(&cluster, &coordinator, &[tp(0)], SOON).await.unwrap_err();
+    let error = fetch_committed(&cluster, &coordinator, &[tp(0)], false, SOON).await.unwrap_err();
     assert_eq!(error.name(), "TopicAuthorizationFailedError");
 
     // A partition that the topic does not have.

@@ -196,16 +196,17 @@ impl Consumer {
         })
     }
 
-    #[pyo3(signature = (partitions, timeout))]
+    #[pyo3(signature = (partitions, stable, timeout))]
     fn committed(
         &self,
         py: Python<'_>,
         partitions: Vec<Tp>,
+        stable: Option<bool>,
         timeout: Option<f64>,
     ) -> PyResult<Vec<(Tp, Option<Committed>)>> {
         let core = self.core.get(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        let found = run(py, core.committed(&tps(&partitions), timeout))?;
+        let found = run(py, core.committed(&tps(&partitions), stable, timeout))?;
         let one = |found: OffsetAndMetadata| (found.offset, found.metadata, found.leader_epoch);
         Ok(found.into_iter().map(|(tp, found)| (tuple(&tp), found.map(one))).collect())
     }

@@ -119,7 +119,8 @@ impl Positioner {
     async fn committed(&self, open: &[(TopicPartition, u64, Start)]) -> Result<HashMap<TopicPartition, Placed>> {
         let Some(coordinator) = &self.coordinator else { return Ok(HashMap::new()) };
         let wanted: Vec<_> = open.iter().filter(|o| o.2 == Start::Committed).map(|(tp, ..)| tp.clone()).collect();
-        let fetched = fetch_committed(&self.cluster, coordinator, &wanted, self.timeout).await?;
+        let stable = self.isolation == IsolationLevel::ReadCommitted;
+        let fetched = fetch_committed(&self.cluster, coordinator, &wanted, stable, self.timeout).await?;
         Ok(fetched
             .into_iter()
             .filter_map(|(tp, found)| Some((tp, found?)))

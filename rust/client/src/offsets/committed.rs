@@ -26,6 +26,8 @@ const STATIC_MEMBERS: i16 = 7;
 /// From these versions on, topics are named by id.
 const COMMIT_BY_ID: i16 = 10;
 const FETCH_BY_ID: i16 = 10;
+/// From this version on, a request can wait for open transactions (KIP-447).
+const FETCH_STABLE: i16 = 7;
 /// From this version on, a request fetches the offsets of several groups (KIP-709).
 const FETCH_GROUPS: i16 = 8;
 
@@ -146,7 +148,8 @@ fn commit_request<'a>(
     })
 }
 
-/// Fetches committed offsets; `None` where the group has committed none. The answer has the order of `partitions`.
+/// Fetches committed offsets; `None` where the group has committed none. The answer has the order of `partitions`. With
+/// `stable`, open transactions that commit offsets are waited for (KIP-447).
 ///
 /// # Errors
 /// What the coordinator says of the group or of a partition, naming it; a timeout with its cause.
@@ -154,6 +157,7 @@ pub async fn fetch_committed(
     cluster: &Cluster,
     coordinator: &Coordinator,
     partitions: &[TopicPartition],
+    stable: bool,
     timeout: Duration,
 ) -> Result<Vec<(TopicPartition, Option<OffsetAndMetadata>)>> {
     if partitions.is_empty() {
@@ -162,7 +166,12 @@ pub async fn fetch_committed(
     let deadline = Instant::now() + timeout;
     learn_ids(cluster, partitions, timeout).await?;
     let left = deadline.saturating_duration_since(Instant::now());
-    let build = |version| fetch_request(&cluster.metadata(), coordinator.group(), version, partitions);
+    let build = |version| {
+        let mut request = fetch_request(&cluster.metadata(), coordinator.group(), version, partitions)?;
+        // Brokers before 2.5 know nothing of it.
+        request.require_stable = stable && version >= FETCH_STABLE;
+        Ok(request)
+    };
     let judge = |_, response| read_fetched(&cluster.metadata(), coordinator.group(), response);
     let mut found = coordinator.call(left, build, judge).await?;
     // A coordinator may leave out partitions that it has nothing for.
