@@ -215,6 +215,22 @@ def test_copy_and_delete(run, admin, filled):
     assert run("delete", "h") == "group h in Kafka: nothing to delete\n"
 
 
+def test_migrate(run, admin, filled):
+    assert "group g in ZooKeeper has no offsets" in run("migrate", "g", "--to", "kafka", code=1)
+    told = run("migrate", "g", "--to", "zookeeper")
+    assert told.endswith("group g in ZooKeeper: 2 partitions written, read back and equal\n")
+    assert admin.fetch_offsets("g", FOUR, api_version=0) == {
+        FOUR[0]: OffsetAndMetadata(5), FOUR[1]: None, FOUR[2]: OffsetAndMetadata(5), FOUR[3]: None
+    }  # fmt: skip
+    assert "0 partitions change, 2 are right already" in run("migrate", "g", "--to", "zookeeper")
+    run("reset", "g", "--topic", "four", "--to-latest", "--storage", "zookeeper")
+    assert at(admin) == {FOUR[0]: 5, FOUR[2]: 5}
+    run("migrate", "g", "--to", "kafka", "--topic", "four:1")
+    assert at(admin) == {FOUR[0]: 5, FOUR[1]: 10, FOUR[2]: 5}
+    assert "both are equal" in run("migrate", "g", "--to", "kafka", "--dual-commit", "0.3s", "--interval", "50ms")
+    assert at(admin) == dict.fromkeys(FOUR, 10)
+
+
 def test_the_broker_that_refuses_is_exit_code_1(run, admin, tmp_path):
     file = tmp_path / "offsets"
     file.write_text("/consumers/g/offsets/nowhere/0:1\n/consumers/g/offsets/t/0:1\n")

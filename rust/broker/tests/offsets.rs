@@ -72,13 +72,13 @@ async fn every_version_writes_and_reads() {
     let broker = broker(3, &[("t", 2)]).await;
     let mut client = coordinator(&broker, "g").await;
     let id = topic_id(&mut client).await;
-    for version in 0..=10 {
+    for version in 1..=10 {
         let offset = i64::from(version) + 100;
         let metadata = format!("v{version}");
         let response = client.call(version, &commit("g", "t", id, 1, offset, &metadata)).await;
         assert_eq!(response.topics[0].partitions[0].error_code, 0, "OffsetCommit v{version}");
         assert_eq!(broker.committed_offset("g", "t", 1), Some(offset));
-        for fetch_version in 0..=10 {
+        for fetch_version in 1..=10 {
             let known = fetch(&mut client, fetch_version, "g", Some(("t", id, 1))).await;
             assert_eq!(known, (0, 0, offset, metadata.clone()), "OffsetFetch v{fetch_version}");
             if fetch_version >= 2 {
@@ -86,10 +86,28 @@ async fn every_version_writes_and_reads() {
                 assert_eq!(all, (0, 0, offset, metadata.clone()), "all by OffsetFetch v{fetch_version}");
             }
             let none = fetch(&mut client, fetch_version, "g", Some(("t", id, 0))).await;
-            let code = if fetch_version == 0 { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code() } else { 0 };
-            assert_eq!(none, (0, code, -1, String::new()), "nothing by OffsetFetch v{fetch_version}");
+            assert_eq!(none, (0, 0, -1, String::new()), "nothing by OffsetFetch v{fetch_version}");
         }
     }
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn version_0_is_a_storage_of_its_own() {
+    let broker = broker(3, &[("t", 2)]).await;
+    let mut client = coordinator(&broker, "g").await;
+    let id = topic_id(&mut client).await;
+    let nothing = (0, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code(), -1, String::new());
+    assert_eq!(fetch(&mut client, 0, "g", Some(("t", id, 1))).await, nothing);
+    client.call(0, &commit("g", "t", id, 1, 7, "lost")).await;
+    for version in 1..=10 {
+        assert_eq!(fetch(&mut client, version, "g", Some(("t", id, 1))).await, (0, 0, -1, String::new()));
+    }
+    client.call(8, &commit("g", "t", id, 1, 9, "kept")).await;
+    assert_eq!(fetch(&mut client, 0, "g", Some(("t", id, 1))).await, (0, 0, 7, String::new()));
+    assert_eq!(fetch(&mut client, 0, "g", Some(("t", id, 0))).await, nothing);
+    assert_eq!(fetch(&mut client, 0, "h", Some(("t", id, 1))).await, nothing);
+    assert_eq!(fetch(&mut client, 5, "g", Some(("t", id, 1))).await, (0, 0, 9, "kept".to_owned()));
     broker.shutdown().await;
 }
 

@@ -1,6 +1,6 @@
 //! OffsetCommit, v0–v10, of members and of consumers that assign partitions themselves.
 //!
-//! Version 0, which Kafka kept in ZooKeeper, lands in the same store as the others and asks for no coordinator.
+//! Version 0 is of the storage that Kafka had in ZooKeeper: apart from the other, and at any node.
 
 use std::time::Duration;
 
@@ -61,6 +61,10 @@ fn one(call: &Call<'_>, request: &OffsetCommitRequest, asked: &OffsetCommitReque
             ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
         } else if metadata.len() > call.state.options.offset_metadata_max_bytes {
             ErrorCode::OFFSET_METADATA_TOO_LARGE
+        } else if call.version == 0 {
+            let place = (request.group_id.clone(), topic.name.clone(), partition.partition_index);
+            lock(&call.state.zookeeper).insert(place, partition.committed_offset);
+            ErrorCode::NONE
         } else {
             let committed = Committed {
                 offset: partition.committed_offset,

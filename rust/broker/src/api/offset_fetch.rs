@@ -42,6 +42,11 @@ fn topic(call: &Call<'_>, group: &str, asked: &OffsetFetchRequestTopics) -> Offs
     let groups = lock(&call.state.groups);
     let committed = |index: &i32| {
         let topic = topic.as_ref()?;
+        if call.version == 0 {
+            let place = (group.to_owned(), topic.name.clone(), *index);
+            let offset = lock(&call.state.zookeeper).get(&place).copied()?;
+            return Some(Committed { offset, leader_epoch: -1, metadata: String::new() });
+        }
         groups.committed(group, &topic.name, topic.id.0, *index)
     };
     OffsetFetchResponseTopics {

@@ -26,6 +26,9 @@ pub(crate) struct Node {
     up: AtomicBool,
 }
 
+/// Offsets alone, without metadata, by group, topic and partition.
+type ZooKeeper = HashMap<(String, Arc<str>, i32), i64>;
+
 /// Everything that the nodes of one broker share.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -34,6 +37,8 @@ pub(crate) struct State {
     pub(crate) groups: Mutex<Groups>,
     /// Told whenever something in a group may come to an end earlier than before.
     pub(crate) group_clock: Notify,
+    /// What version 0 commits, which Kafka kept in ZooKeeper.
+    pub(crate) zookeeper: Mutex<ZooKeeper>,
     /// Coordinators that were chosen by hand, by group.
     moved: Mutex<HashMap<String, i32>>,
     pub(crate) faults: Faults,
@@ -51,6 +56,7 @@ impl State {
         State {
             groups: Mutex::new(Groups::new(&options.groups)),
             group_clock: Notify::new(),
+            zookeeper: Mutex::default(),
             moved: Mutex::default(),
             options,
             // Kafka's cluster ids are 16 bytes in base64, which are 22 characters.
