@@ -14,6 +14,8 @@ HERE = Path(__file__).resolve().parent
 RECORDS = int(os.environ.get("SAMSARROW_BENCH_RECORDS", "3000000"))
 Result = dict[str, Any]
 results: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
+# What the benches of groups found, a line each.
+groups: list[str] = []
 
 
 def run_client(
@@ -67,4 +69,4 @@ def table() -> list[str]:
             ratios = [f"{rate * p['seconds'] / p['rows']:.2f}" if p else "-" for p in peers.values()]
             line = f"{name:<12}{rate:>14,.0f}{cpu:>16.3f}{r['rss_mib']:>15,.0f}"
             lines.append(line + "".join(f"{ratio:>14}" for ratio in ratios))
-    return lines
+    return [*lines, *(["", "groups", *groups] if groups else [])]

@@ -139,6 +139,20 @@ def test_only_what_was_given_is_committed(servers):
         assert consumer.committed([TP])[TP].offset == given == consumer.position(TP)
 
 
+@pytest.mark.parametrize(("age", "first"), [("PT1H", 1), ("P2D", 0), ("PT1S", 2)])
+def test_starting_at_an_age(servers, age, first):
+    """KIP-1106: one record of a day ago, one of ten minutes ago; with none young enough, the end."""
+    now = int(time.time() * 1000)
+    with Producer(bootstrap_servers=servers) as producer:
+        for minutes in (24 * 60, 10):
+            producer.send("t", b"x", partition=0, timestamp=now - minutes * 60_000)
+    with Consumer(bootstrap_servers=servers, auto_offset_reset=f"by_duration:{age}") as consumer:
+        consumer.assign([TP])
+        assert consumer.position(TP) == first
+    with pytest.raises(ConfigurationError, match="by_duration:PT24H"):
+        Consumer(bootstrap_servers=servers, auto_offset_reset="by_duration:1h")
+
+
 def test_committing_without_a_group_says_so(servers):
     with Consumer(bootstrap_servers=servers) as consumer:
         consumer.assign([TP])

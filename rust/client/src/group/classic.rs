@@ -264,6 +264,8 @@ impl Classic<'_> {
                 self.coordinator.forget();
                 self.cluster.request_refresh();
             }
+            // The coordinator waits for this member already.
+            ErrorCode::REBALANCE_IN_PROGRESS if api == "SyncGroup" => return Ok(()),
             ErrorCode::REBALANCE_IN_PROGRESS => {}
             code if code.retriable() => {}
             _ => return Err(End::Fatal(error)),

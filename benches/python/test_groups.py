@@ -1,0 +1,123 @@
+"""Groups: what a rebalance and a commit cost, and that heartbeats go on whatever the program does."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka as ck
+import pytest
+
+from harness import create_topic, groups
+from samsarrow import Consumer, TopicPartition
+from samsarrow.testing import Broker
+from support.kafka import KafkaServer
+from support.members import Member, settle
+
+MEMBERS = 10
+PARTITIONS = 1000
+COMMITS = 500
+
+
+def rebalance(servers: str, group: str, topic: str) -> float:
+    """Seconds from the start of ten members to the last one's part of the partitions."""
+    options: dict[str, Any] = {"group_id": group, "heartbeat_interval_ms": 100, "enable_auto_commit": False}
+    options |= {"bootstrap_servers": servers, "partition_assignment_strategy": "cooperative-sticky"}
+    started = time.perf_counter()
+    members = [Member([topic], **options) for _ in range(MEMBERS)]
+    try:
+        settle(members, [TopicPartition(topic, p) for p in range(PARTITIONS)], 120)
+        return time.perf_counter() - started
+    finally:
+        for member in members:
+            member.close()
+
+
+def test_rebalance_on_the_embedded_broker(benchmark: Any) -> None:
+    with Broker(topics={"wide": PARTITIONS}) as broker:
+        before = broker.requests()
+        seconds = benchmark.pedantic(lambda: rebalance(broker.bootstrap_servers, "g", "wide"), rounds=1)
+        asked = {api: count - before.get(api, 0) for api, count in broker.requests().items()}
+    assert asked["SyncGroup"] >= MEMBERS
+    sent = ", ".join(f"{api} {asked.get(api, 0)}" for api in ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetFetch"))
+    groups.append(
+        f"{MEMBERS} members join and share {PARTITIONS} partitions, embedded broker: {seconds:.2f} s ({sent})"
+    )
+
+
+@pytest.fixture(scope="module")
+def wide(kafka: KafkaServer) -> str:
+    topic = create_topic(kafka, "wide-group", PARTITIONS)
+    # The broker makes its topic for offsets at the first use of a group: not what is measured.
+    with Consumer(bootstrap_servers=kafka.bootstrap_servers, group_id="first") as consumer:
+        consumer.commit({TopicPartition(topic, p): 0 for p in range(PARTITIONS)})
+    return topic
+
+
+def test_rebalance_on_kafka(benchmark: Any, kafka: KafkaServer, wide: str) -> None:
+    ours = benchmark.pedantic(lambda: rebalance(kafka.bootstrap_servers, "ours", wide), rounds=1)
+    groups.append(f"the same on Apache Kafka: {ours:.2f} s")
+
+
+def test_rebalance_of_the_java_client(benchmark: Any, kafka: KafkaServer, wide: str) -> None:
+    program = str(Path(__file__).parent / "java" / "Rebalance.java")
+    command = kafka.java(program, kafka.bootstrap_servers, wide, str(MEMBERS), str(PARTITIONS), jvm=["-Xmx512m"])
+
+    def once() -> float:
+        done = subprocess.run(command, capture_output=True, check=True, timeout=180)
+        return float(done.stdout.split()[-1])
+
+    seconds = benchmark.pedantic(once, rounds=1)
+    groups.append(f"the same with the Java client: {seconds:.2f} s")
+
+
+def test_commits(benchmark: Any, kafka: KafkaServer, wide: str) -> None:
+    """Commits that wait for their answer, one after the other, of one partition."""
+
+    def ours() -> float:
+        tp = TopicPartition(wide, 0)
+        with Consumer(
+            bootstrap_servers=kafka.bootstrap_servers, group_id="commits", enable_auto_commit=False
+        ) as consumer:
+            consumer.commit({tp: 0})
+            started = time.perf_counter()
+            for i in range(COMMITS):
+                consumer.commit({tp: i})
+            seconds = time.perf_counter() - started
+            found = consumer.committed([tp])[tp]
+            assert found is not None
+            assert found.offset == COMMITS - 1
+        return COMMITS / seconds
+
+    def theirs() -> float:
+        consumer = ck.Consumer(
+            {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "peers", "enable.auto.commit": False}
+        )
+        consumer.commit(offsets=[ck.TopicPartition(wide, 0, 0)], asynchronous=False)
+        started = time.perf_counter()
+        for i in range(COMMITS):
+            consumer.commit(offsets=[ck.TopicPartition(wide, 0, i)], asynchronous=False)
+        seconds = time.perf_counter() - started
+        consumer.close()
+        return COMMITS / seconds
+
+    peers = theirs()
+    rate = benchmark.pedantic(ours, rounds=3)
+    groups.append(f"commits that wait: {rate:,.0f}/s, confluent-kafka {peers:,.0f}/s, ratio {rate / peers:.2f}")
+
+
+def test_heartbeats_go_on_while_the_gil_is_held(benchmark: Any, kafka: KafkaServer, wide: str) -> None:
+    """A C call that keeps the GIL for thirty seconds, five times the session timeout."""
+    held = 30
+    with Member([wide], bootstrap_servers=kafka.bootstrap_servers, group_id="held") as member:
+        settle([member], [TopicPartition(wide, p) for p in range(PARTITIONS)], 120)
+        events, generation = len(member.events), member.consumer.group_metadata().generation
+        benchmark.pedantic(lambda: ctypes.PyDLL(None).sleep(held), rounds=1)
+        time.sleep(1)
+        assert len(member.events) == events
+        assert member.consumer.group_metadata().generation == generation
+        member.consumer.commit({TopicPartition(wide, 0): 0})
+    groups.append(f"membership kept while the GIL was held for {held} s (session.timeout.ms 6 s)")
