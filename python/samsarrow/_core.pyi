@@ -157,11 +157,7 @@ class Broker:
         topics: list[tuple[str, int]],
         port: int,
         auto_create_topics: bool,
-        *,
-        group_initial_rebalance_delay: float | None = None,
-        group_min_session_timeout: float | None = None,
-        group_max_session_timeout: float | None = None,
-        offsets_retention: float | None = None,
+        group_options: dict[str, float],
     ) -> Broker: ...
     @property
     def bootstrap_servers(self) -> str: ...

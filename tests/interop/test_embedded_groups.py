@@ -17,6 +17,8 @@ CLASSIC = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 50}
 KINDS = {
     "range": {"partition.assignment.strategy": "range", **CLASSIC},
     "cooperative-sticky": {"partition.assignment.strategy": "cooperative-sticky", **CLASSIC},
+    "uniform": {"group.protocol": "consumer", "group.remote.assignor": "uniform"},
+    "server's range": {"group.protocol": "consumer", "group.remote.assignor": "range"},
 }
 
 
@@ -121,13 +123,14 @@ def test_two_share_and_one_inherits(broker: Broker, kind: str) -> None:
     first.leave()
 
 
-def test_a_static_member_comes_back_and_nobody_notices(broker: Broker) -> None:
-    servers = broker.bootstrap_servers
-    one, two = (Member(servers, **KINDS["range"], **{"group.instance.id": name}) for name in ("one", "two"))
+@pytest.mark.parametrize("kind", ["range", "uniform"])
+def test_a_static_member_comes_back_and_nobody_notices(broker: Broker, kind: str) -> None:
+    servers, options = broker.bootstrap_servers, KINDS[kind]
+    one, two = (Member(servers, **options, **{"group.instance.id": name}) for name in ("one", "two"))
     until([one, two], lambda: len(one.partitions) == len(two.partitions) == PARTITIONS // 2)
     had = two.partitions
     two.leave()
-    again = Member(servers, **KINDS["range"], **{"group.instance.id": "two"})
+    again = Member(servers, **options, **{"group.instance.id": "two"})
     until([one, again], lambda: again.partitions == had)
     assert len(one.partitions) == PARTITIONS // 2
     for member in (one, again):

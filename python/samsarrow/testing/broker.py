@@ -13,8 +13,8 @@ from samsarrow.types import Seconds, to_seconds
 class Broker:
     """A Kafka broker in memory: it speaks the wire protocol on loopback, so any Kafka client can use it.
 
-    It serves topics, records, idempotent producers, offsets and consumer groups of the classic protocol; transactions
-    it does not have. Times are seconds, or a `timedelta`.
+    It serves topics, records, idempotent producers, offsets, and consumer groups of the classic protocol and of
+    KIP-848; transactions it does not have. Times are seconds, or a `timedelta`.
 
     Args:
         brokers: how many virtual brokers, each on a port of its own; they lead the partitions in turn.
@@ -25,6 +25,9 @@ class Broker:
             waits for 3 seconds; here it is 0 unless told, so that tests are quick.
         group_min_session_timeout: the shortest session timeout that a member may ask for; 6 unless told, as Kafka.
         group_max_session_timeout: the longest; 1800 unless told, as Kafka.
+        consumer_group_heartbeat_interval: how often members of groups of KIP-848 are told to send heartbeats; 0.5
+            unless told, where Kafka has 5, as members learn from the answers what is theirs.
+        consumer_group_session_timeout: how long they may be silent; 45 unless told, as Kafka.
         offsets_retention: how long a group without members keeps its offsets; 7 days unless told, as Kafka.
 
     Raises:
@@ -42,18 +45,20 @@ class Broker:
         group_initial_rebalance_delay: Seconds | None = None,
         group_min_session_timeout: Seconds | None = None,
         group_max_session_timeout: Seconds | None = None,
+        consumer_group_heartbeat_interval: Seconds | None = None,
+        consumer_group_session_timeout: Seconds | None = None,
         offsets_retention: Seconds | None = None,
     ) -> None:
-        self._core = _core.Broker(
-            brokers,
-            list((topics or {}).items()),
-            port,
-            auto_create_topics,
-            group_initial_rebalance_delay=to_seconds(group_initial_rebalance_delay),
-            group_min_session_timeout=to_seconds(group_min_session_timeout),
-            group_max_session_timeout=to_seconds(group_max_session_timeout),
-            offsets_retention=to_seconds(offsets_retention),
-        )
+        given = {
+            "group_initial_rebalance_delay": to_seconds(group_initial_rebalance_delay),
+            "group_min_session_timeout": to_seconds(group_min_session_timeout),
+            "group_max_session_timeout": to_seconds(group_max_session_timeout),
+            "consumer_group_heartbeat_interval": to_seconds(consumer_group_heartbeat_interval),
+            "consumer_group_session_timeout": to_seconds(consumer_group_session_timeout),
+            "offsets_retention": to_seconds(offsets_retention),
+        }
+        options = {name: seconds for name, seconds in given.items() if seconds is not None}
+        self._core = _core.Broker(brokers, list((topics or {}).items()), port, auto_create_topics, options)
         self._closed = False
 
     @property

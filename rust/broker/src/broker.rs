@@ -18,6 +18,7 @@ use crate::node::{Running, bind};
 use crate::options::BrokerOptions;
 use crate::state::State;
 use crate::state::create::NewTopic;
+use crate::state::groups::Members;
 use crate::sync::lock;
 
 /// A node's life: a stopped one keeps its port bound, so that nobody else takes it.
@@ -163,7 +164,7 @@ impl Broker {
 
     /// The state of a group by Kafka's name, `Stable` for one; `None` where there is no such group.
     pub fn group_state(&self, group: &str) -> Option<&'static str> {
-        Some(lock(&self.state.groups).classic(group)?.phase().name())
+        lock(&self.state.groups).members(group).map(Members::state)
     }
 
     /// The node that coordinates a group and keeps its offsets.

@@ -12,6 +12,11 @@ pub struct GroupOptions {
     pub min_session_timeout: Duration,
     /// The longest session timeout that a member may ask for, as `group.max.session.timeout.ms`.
     pub max_session_timeout: Duration,
+    /// How often members of KIP-848's groups are told to send heartbeats, as `group.consumer.heartbeat.interval.ms`;
+    /// shorter than Kafka's 5 seconds, as members learn what is theirs from its answers.
+    pub consumer_heartbeat_interval: Duration,
+    /// How long they may be silent, as `group.consumer.session.timeout.ms`.
+    pub consumer_session_timeout: Duration,
     /// How long a group without members keeps its offsets, as `offsets.retention.minutes`.
     pub offsets_retention: Duration,
 }
@@ -22,6 +27,8 @@ impl Default for GroupOptions {
             initial_rebalance_delay: Duration::ZERO,
             min_session_timeout: Duration::from_secs(6),
             max_session_timeout: Duration::from_secs(30 * 60),
+            consumer_heartbeat_interval: Duration::from_millis(500),
+            consumer_session_timeout: Duration::from_secs(45),
             offsets_retention: Duration::from_secs(7 * 24 * 60 * 60),
         }
     }

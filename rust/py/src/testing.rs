@@ -84,45 +84,36 @@ fn fault(error: Option<&str>, drop: Option<&str>, garbage: bool, delay: Option<f
     }
 }
 
-/// Options that Python gives as seconds; None leaves the default.
-fn groups(
-    initial_rebalance_delay: Option<f64>,
-    session_timeout: (Option<f64>, Option<f64>),
-    offsets_retention: Option<f64>,
-) -> PyResult<GroupOptions> {
-    let default = GroupOptions::default();
-    let or = |what: &str, given: Option<f64>, default: Duration| given.map_or(Ok(default), |given| span(what, given));
-    Ok(GroupOptions {
-        initial_rebalance_delay: or(
-            "group_initial_rebalance_delay",
-            initial_rebalance_delay,
-            default.initial_rebalance_delay,
-        )?,
-        min_session_timeout: or("group_min_session_timeout", session_timeout.0, default.min_session_timeout)?,
-        max_session_timeout: or("group_max_session_timeout", session_timeout.1, default.max_session_timeout)?,
-        offsets_retention: or("offsets_retention", offsets_retention, default.offsets_retention)?,
-    })
+/// Options of groups, as seconds by the names of Python's keywords; what is not named keeps its default.
+fn groups(given: &BTreeMap<String, f64>) -> PyResult<GroupOptions> {
+    let mut options = GroupOptions::default();
+    for (name, seconds) in given {
+        let option = match name.as_str() {
+            "group_initial_rebalance_delay" => &mut options.initial_rebalance_delay,
+            "group_min_session_timeout" => &mut options.min_session_timeout,
+            "group_max_session_timeout" => &mut options.max_session_timeout,
+            "consumer_group_heartbeat_interval" => &mut options.consumer_heartbeat_interval,
+            "consumer_group_session_timeout" => &mut options.consumer_session_timeout,
+            "offsets_retention" => &mut options.offsets_retention,
+            other => return refuse(format!("option {other} is unknown")),
+        };
+        *option = span(name, *seconds)?;
+    }
+    Ok(options)
 }
 
 #[pymethods]
 impl Broker {
     #[new]
-    #[pyo3(signature = (brokers, topics, port, auto_create_topics, *, group_initial_rebalance_delay=None,
-        group_min_session_timeout=None, group_max_session_timeout=None, offsets_retention=None))]
-    #[allow(clippy::too_many_arguments, reason = "the options of Python's class")]
     fn new(
         py: Python<'_>,
         brokers: usize,
         topics: Vec<(String, i32)>,
         port: u16,
         auto_create_topics: bool,
-        group_initial_rebalance_delay: Option<f64>,
-        group_min_session_timeout: Option<f64>,
-        group_max_session_timeout: Option<f64>,
-        offsets_retention: Option<f64>,
+        group_options: BTreeMap<String, f64>,
     ) -> PyResult<Self> {
-        let sessions = (group_min_session_timeout, group_max_session_timeout);
-        let groups = groups(group_initial_rebalance_delay, sessions, offsets_retention)?;
+        let groups = groups(&group_options)?;
         let options = BrokerOptions { brokers, topics, port, auto_create_topics, groups, ..Default::default() };
         let runtime = runtime()?;
         let core = py.detach(|| runtime.block_on(Core::start(options))).map_err(to_py)?;

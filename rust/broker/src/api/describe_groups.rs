@@ -1,4 +1,4 @@
-//! DescribeGroups, v0–v6.
+//! DescribeGroups, v0–v6: of the classic protocol; others are not there for it.
 
 use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
@@ -6,6 +6,7 @@ use samsarrow_wire::messages::DescribeGroupsRequest;
 use samsarrow_wire::messages::describe_groups::{DescribeGroupsResponse, DescribedGroup, DescribedGroupMember};
 
 use super::{Call, GROUP_OPERATIONS, Outcome, Serve};
+use crate::state::groups::Members;
 use crate::state::groups::classic::member::Member;
 use crate::state::groups::classic::{Classic, Phase};
 use crate::sync::lock;
@@ -58,7 +59,8 @@ impl Serve for DescribeGroupsRequest {
                 return failed(id, ErrorCode::NOT_COORDINATOR);
             }
             let groups = lock(&call.state.groups);
-            let mut group = groups.classic(id).map_or_else(|| missing(id, call.version), |group| describe(id, group));
+            let classic = groups.members(id).and_then(Members::classic);
+            let mut group = classic.map_or_else(|| missing(id, call.version), |group| describe(id, group));
             if self.include_authorized_operations {
                 group.authorized_operations = GROUP_OPERATIONS;
             }

@@ -15,11 +15,11 @@ fn passes(filter: &[String], name: &str) -> bool {
 impl Serve for ListGroupsRequest {
     async fn serve(self, call: &Call<'_>) -> Outcome {
         let groups = lock(&call.state.groups);
-        let all = groups.iter().map(|(id, classic)| ListedGroup {
+        let all = groups.iter().map(|(id, members)| ListedGroup {
             group_id: id.to_owned(),
-            protocol_type: classic.protocol_type().unwrap_or_default().to_owned(),
-            group_state: classic.phase().name().to_owned(),
-            group_type: "classic".to_owned(),
+            protocol_type: members.protocol_type().unwrap_or_default().to_owned(),
+            group_state: members.state().to_owned(),
+            group_type: members.kind().to_owned(),
             ..ListedGroup::default()
         });
         let listed = all.filter(|group| {

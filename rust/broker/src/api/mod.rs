@@ -1,6 +1,8 @@
 //! One file per API: what the broker answers.
 
 mod api_versions;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
 mod create_topics;
 mod delete_groups;
 mod delete_topics;
@@ -27,10 +29,11 @@ use bytes::{Bytes, BytesMut};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::frame::{self, RequestHeader};
 use samsarrow_wire::messages::{
-    ApiKey, ApiVersionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest, DescribeGroupsRequest,
-    FetchRequest, FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest,
-    ListGroupsRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest,
-    OffsetFetchRequest, ProduceRequest, Reader, Request, SyncGroupRequest,
+    ApiKey, ApiVersionsRequest, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, CreateTopicsRequest,
+    DeleteGroupsRequest, DeleteTopicsRequest, DescribeGroupsRequest, FetchRequest, FindCoordinatorRequest,
+    HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest,
+    ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, ProduceRequest,
+    Reader, Request, SyncGroupRequest,
 };
 
 use tokio::net::TcpStream;
@@ -72,6 +75,8 @@ served! {
     ListGroupsRequest: 0..=5;
     DeleteGroupsRequest: 0..=2;
     OffsetDeleteRequest: 0..=0;
+    ConsumerGroupHeartbeatRequest: 0..=1;
+    ConsumerGroupDescribeRequest: 0..=1;
     ApiVersionsRequest: 0..=4;
     CreateTopicsRequest: 0..=7;
     DeleteTopicsRequest: 0..=6;

@@ -76,6 +76,10 @@ fn group(call: &Call<'_>, asked: &OffsetFetchRequestGroup) -> OffsetFetchRespons
     if call.version >= 1 && !call.state.is_coordinator(call.node, &asked.group_id) {
         return failed(asked, ErrorCode::NOT_COORDINATOR);
     }
+    let member_id = asked.member_id.as_deref();
+    if let Err(code) = lock(&call.state.groups).check_fetch(&asked.group_id, member_id, asked.member_epoch) {
+        return failed(asked, code);
+    }
     let topics = match &asked.topics {
         Some(topics) => topics.iter().map(|asked_topic| topic(call, &asked.group_id, asked_topic)).collect(),
         None => all(call, &asked.group_id),

@@ -16,6 +16,7 @@ use crate::fault::Faults;
 use crate::options::BrokerOptions;
 use crate::sync::{lock, read, write};
 use groups::Groups;
+use groups::consumer::Catalog;
 use topic::{NO_LEADER, Topic, Topics};
 
 /// Where a node listens, and whether it does now.
@@ -150,6 +151,13 @@ impl State {
 
     pub(crate) fn topics(&self) -> Vec<Arc<Topic>> {
         read(&self.topics).all().cloned().collect()
+    }
+
+    /// What groups need to know of all topics.
+    pub(crate) fn catalog(&self) -> Catalog {
+        let one =
+            |topic: &Arc<Topic>| (topic.name.to_string(), (topic.id.0, i32::try_from(topic.len()).unwrap_or(i32::MAX)));
+        Catalog(read(&self.topics).all().map(one).collect())
     }
 
     /// Deletes a topic; fetches that wait for it are answered.

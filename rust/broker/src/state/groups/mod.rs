@@ -1,23 +1,25 @@
 //! Consumer groups: their members and the offsets that they committed.
 
 pub(crate) mod classic;
+pub(crate) mod consumer;
 pub(crate) mod offsets;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::leave_group::MemberIdentity;
 use samsarrow_wire::messages::{
-    HeartbeatRequest, JoinGroupResponse, OffsetCommitRequest, SyncGroupRequest, SyncGroupResponse,
+    ConsumerGroupHeartbeatResponse, HeartbeatRequest, JoinGroupResponse, OffsetCommitRequest, SyncGroupRequest,
+    SyncGroupResponse,
 };
 use tokio::time::Instant;
 
 use crate::options::GroupOptions;
 use classic::member::{Answer, refused};
 use classic::{Classic, Joiner, Phase};
+use consumer::{Beat, Catalog, Consumers, Refusal};
 use offsets::{Committed, Offsets, Retained};
 
 /// As far as anything here looks ahead; a longer time would overflow the clock.
@@ -28,28 +30,127 @@ const SHORTEST_SWEEP: Duration = Duration::from_millis(10);
 /// From this version on a commit to a group that there is not has an error of its own.
 const FIRST_COMMIT_WITH_GROUP_ERROR: i16 = 9;
 
-/// A group; one that only commits has no members ever, and no protocol type.
+/// Who belongs to a group, by the protocol that they speak.
+#[derive(Debug)]
+pub(crate) enum Members {
+    /// Also a group that only commits: it has no members ever, and no protocol type.
+    Classic(Box<Classic>),
+    Consumer(Consumers),
+}
+
+impl Members {
+    /// Kafka's name of the kind.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Members::Classic(_) => "classic",
+            Members::Consumer(_) => "consumer",
+        }
+    }
+
+    /// Kafka's name of the state.
+    pub(crate) fn state(&self) -> &'static str {
+        match self {
+            Members::Classic(classic) => classic.phase().name(),
+            Members::Consumer(consumers) => consumers.state(),
+        }
+    }
+
+    pub(crate) fn protocol_type(&self) -> Option<&str> {
+        match self {
+            Members::Classic(classic) => classic.protocol_type(),
+            Members::Consumer(_) => Some(classic::CONSUMER),
+        }
+    }
+
+    pub(crate) fn classic(&self) -> Option<&Classic> {
+        match self {
+            Members::Classic(classic) => Some(classic),
+            Members::Consumer(_) => None,
+        }
+    }
+
+    pub(crate) fn consumers(&self) -> Option<&Consumers> {
+        match self {
+            Members::Classic(_) => None,
+            Members::Consumer(consumers) => Some(consumers),
+        }
+    }
+
+    /// Nobody belongs to it.
+    fn is_empty(&self) -> bool {
+        match self {
+            Members::Classic(classic) => classic.phase() == Phase::Empty,
+            Members::Consumer(consumers) => consumers.is_empty(),
+        }
+    }
+
+    /// Nobody belongs to it, nor is about to, since then.
+    fn deserted_since(&self) -> Option<Instant> {
+        match self {
+            Members::Classic(classic) => classic.is_deserted().then(|| classic.since()),
+            Members::Consumer(consumers) => consumers.is_empty().then(|| consumers.since()),
+        }
+    }
+
+    /// Whether members may be reading a topic.
+    fn reads(&self, topic: &str) -> bool {
+        match self {
+            Members::Classic(classic) => classic.reads(topic),
+            Members::Consumer(consumers) => consumers.reads(topic),
+        }
+    }
+
+    /// From when on offsets count as old; none while they do not.
+    fn retained(&self) -> Option<Retained> {
+        match self {
+            Members::Classic(classic) if classic.protocol_type().is_some() => {
+                let since = self.deserted_since().map(Retained::Since);
+                since.or_else(|| classic.is_reading().then_some(Retained::SinceCommit))
+            }
+            Members::Classic(_) | Members::Consumer(_) => Some(Retained::SinceCommit),
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        match self {
+            Members::Classic(classic) => classic.next_deadline(),
+            Members::Consumer(consumers) => consumers.next_deadline(),
+        }
+    }
+
+    fn tick(&mut self, now: Instant, options: &GroupOptions) {
+        match self {
+            Members::Classic(classic) => classic.tick(now, options),
+            Members::Consumer(consumers) => consumers.tick(now),
+        }
+    }
+
+    fn reload(&mut self, now: Instant, options: &GroupOptions) {
+        match self {
+            Members::Classic(classic) => classic.reload(now),
+            Members::Consumer(consumers) => consumers.reload(now, options),
+        }
+    }
+}
+
+/// A group.
 #[derive(Debug)]
 pub(crate) struct Group {
-    classic: Classic,
+    members: Members,
     offsets: Offsets,
 }
 
 impl Group {
     fn new(now: Instant) -> Self {
-        Group { classic: Classic::new(now), offsets: Offsets::default() }
+        Group { members: Members::Classic(Box::new(Classic::new(now))), offsets: Offsets::default() }
     }
 
     /// Drops offsets that were kept for long enough; tells whether anything is left of the group.
     fn expire_offsets(&mut self, now: Instant, retention: Duration) -> bool {
-        let from = match self.classic.protocol_type() {
-            Some(_) if self.classic.is_deserted() => Retained::Since(self.classic.since()),
-            Some(_) if self.classic.is_reading() => Retained::SinceCommit,
-            Some(_) => return true,
-            None => Retained::SinceCommit,
-        };
-        self.offsets.expire(now, retention, from, |topic| self.classic.reads(topic));
-        !self.classic.is_deserted() || !self.offsets.is_empty() || now < self.classic.since() + retention
+        let Some(from) = self.members.retained() else { return true };
+        self.offsets.expire(now, retention, from, |topic| self.members.reads(topic));
+        let deserted = self.members.deserted_since();
+        !self.offsets.is_empty() || deserted.is_none_or(|since| now < since + retention)
     }
 }
 
@@ -61,26 +162,24 @@ pub(crate) struct Groups {
     next_sweep: Instant,
 }
 
-/// An id that no other member has.
-fn new_member_id(prefix: &str) -> String {
-    let mut id = format!("{prefix}-");
-    let bits = fastrand::u128(..);
-    // A random UUID (RFC 9562, version 4), as Kafka's ids have one.
-    let bits = bits & !(0xf000_c000_0000_0000_0000) | 0x4000_8000_0000_0000_0000;
-    let text = format!("{bits:032x}");
-    for (at, digit) in text.char_indices() {
+/// A random UUID (RFC 9562, version 4) as text.
+fn random_uuid() -> String {
+    let bits = fastrand::u128(..) & !0xf000_c000_0000_0000_0000 | 0x4000_8000_0000_0000_0000;
+    let mut text = String::with_capacity(36);
+    for (at, digit) in format!("{bits:032x}").char_indices() {
         if matches!(at, 8 | 12 | 16 | 20) {
-            id.push('-');
+            text.push('-');
         }
-        let _ = id.write_char(digit);
+        text.push(digit);
     }
-    id
+    text
 }
 
 impl Groups {
     pub(crate) fn new(options: &GroupOptions) -> Self {
         let options = GroupOptions {
             initial_rebalance_delay: options.initial_rebalance_delay.min(LONGEST),
+            consumer_session_timeout: options.consumer_session_timeout.min(LONGEST),
             offsets_retention: options.offsets_retention.min(LONGEST),
             ..options.clone()
         };
@@ -91,10 +190,12 @@ impl Groups {
         self.by_id.entry(group.to_owned()).or_insert_with(|| Group::new(now))
     }
 
-    /// The members of a group that somebody claims to belong to.
-    fn members(&mut self, group: &str) -> Result<&mut Classic, ErrorCode> {
-        let group = self.by_id.get_mut(group).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
-        Ok(&mut group.classic)
+    /// The members of a classic group that somebody claims to belong to.
+    fn classic_of(&mut self, group: &str) -> Result<&mut Classic, ErrorCode> {
+        match self.by_id.get_mut(group).map(|group| &mut group.members) {
+            Some(Members::Classic(classic)) => Ok(classic),
+            _ => Err(ErrorCode::UNKNOWN_MEMBER_ID),
+        }
     }
 
     pub(crate) fn join(&mut self, now: Instant, joiner: &Joiner<'_>, answer: Answer<JoinGroupResponse>) {
@@ -113,11 +214,20 @@ impl Groups {
             return;
         }
         let options = self.options.clone();
-        self.group_or_new(&request.group_id, now).classic.join(now, joiner, &options, answer);
+        let group = self.group_or_new(&request.group_id, now);
+        if group.members.classic().is_none() && group.members.is_empty() {
+            group.members = Members::Classic(Box::new(Classic::new(now)));
+        }
+        match &mut group.members {
+            Members::Classic(classic) => classic.join(now, joiner, &options, answer),
+            Members::Consumer(_) => {
+                let _ = answer.send(refused(&request.member_id, ErrorCode::INCONSISTENT_GROUP_PROTOCOL));
+            }
+        }
     }
 
     pub(crate) fn sync(&mut self, now: Instant, request: &SyncGroupRequest, answer: Answer<SyncGroupResponse>) {
-        match self.members(&request.group_id) {
+        match self.classic_of(&request.group_id) {
             Ok(members) => members.sync(now, request, answer),
             Err(code) => {
                 let _ = answer.send(SyncGroupResponse { error_code: code.code(), ..SyncGroupResponse::default() });
@@ -126,7 +236,7 @@ impl Groups {
     }
 
     pub(crate) fn heartbeat(&mut self, now: Instant, request: &HeartbeatRequest) -> Result<(), ErrorCode> {
-        self.members(&request.group_id)?.heartbeat(now, request)
+        self.classic_of(&request.group_id)?.heartbeat(now, request)
     }
 
     /// What becomes of each of the members that leave.
@@ -137,9 +247,32 @@ impl Groups {
         leaving: &[MemberIdentity],
     ) -> Vec<Result<(), ErrorCode>> {
         let options = self.options.clone();
-        match self.members(group) {
+        match self.classic_of(group) {
             Ok(members) => members.leave(now, leaving, &options),
             Err(code) => leaving.iter().map(|_| Err(code)).collect(),
+        }
+    }
+
+    /// A heartbeat of a member whose coordinator assigns.
+    pub(crate) fn consumer_heartbeat(
+        &mut self,
+        now: Instant,
+        beat: &Beat<'_>,
+        catalog: &Catalog,
+    ) -> Result<ConsumerGroupHeartbeatResponse, Refusal> {
+        beat.check()?;
+        let id = &beat.request.group_id;
+        let missing = || (ErrorCode::GROUP_ID_NOT_FOUND, format!("Group {id} is not a consumer group."));
+        let options = self.options.clone();
+        if beat.joins() {
+            let group = self.group_or_new(id, now);
+            if group.members.consumers().is_none() && group.members.is_empty() {
+                group.members = Members::Consumer(Consumers::new(now));
+            }
+        }
+        match self.by_id.get_mut(id).map(|group| &mut group.members) {
+            Some(Members::Consumer(consumers)) => consumers.heartbeat(now, beat, catalog, &options),
+            _ => Err(missing()),
         }
     }
 
@@ -152,9 +285,12 @@ impl Groups {
     ) -> Result<(), ErrorCode> {
         let generation = request.generation_id_or_member_epoch;
         match self.by_id.get_mut(&request.group_id) {
-            Some(group) => {
+            Some(Group { members: Members::Classic(classic), .. }) => {
                 let instance_id = request.group_instance_id.as_deref();
-                group.classic.check_commit(now, &request.member_id, instance_id, generation)
+                classic.check_commit(now, &request.member_id, instance_id, generation)
+            }
+            Some(Group { members: Members::Consumer(consumers), .. }) => {
+                consumers.check_commit(version, &request.member_id, generation)
             }
             None if generation < 0 => Ok(()),
             None if version >= FIRST_COMMIT_WITH_GROUP_ERROR => Err(ErrorCode::GROUP_ID_NOT_FOUND),
@@ -191,20 +327,27 @@ impl Groups {
         }
     }
 
+    /// Whether this member may fetch a group's offsets.
+    pub(crate) fn check_fetch(&self, group: &str, member_id: Option<&str>, epoch: i32) -> Result<(), ErrorCode> {
+        match self.members(group).and_then(Members::consumers) {
+            Some(consumers) => consumers.check_fetch(member_id, epoch),
+            None => Ok(()),
+        }
+    }
+
     /// A group's members.
-    pub(crate) fn classic(&self, group: &str) -> Option<&Classic> {
-        self.by_id.get(group).map(|group| &group.classic)
+    pub(crate) fn members(&self, group: &str) -> Option<&Members> {
+        self.by_id.get(group).map(|group| &group.members)
     }
 
     /// Every group, in order of names.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Classic)> {
-        self.by_id.iter().map(|(id, group)| (id.as_str(), &group.classic))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Members)> {
+        self.by_id.iter().map(|(id, group)| (id.as_str(), &group.members))
     }
 
     /// Deletes a group that nobody belongs to, with its offsets.
     pub(crate) fn delete(&mut self, group: &str) -> Result<(), ErrorCode> {
-        let classic = self.classic(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?;
-        if classic.phase() != Phase::Empty {
+        if !self.members(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?.is_empty() {
             return Err(ErrorCode::NON_EMPTY_GROUP);
         }
         self.by_id.remove(group);
@@ -213,13 +356,16 @@ impl Groups {
 
     /// Whether single offsets of a group may be deleted.
     pub(crate) fn check_offset_delete(&self, group: &str) -> Result<(), ErrorCode> {
-        self.classic(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?.check_offset_delete()
+        match self.members(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)? {
+            Members::Classic(classic) => classic.check_offset_delete(),
+            Members::Consumer(_) => Ok(()),
+        }
     }
 
     /// Deletes one offset; that there is none is no error.
     pub(crate) fn delete_offset(&mut self, group: &str, topic: &Arc<str>, partition: i32) -> Result<(), ErrorCode> {
         let group = self.by_id.get_mut(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?;
-        if group.classic.reads(topic) {
+        if group.members.reads(topic) {
             return Err(ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC);
         }
         group.offsets.delete(topic, partition);
@@ -229,20 +375,20 @@ impl Groups {
     /// A group's coordinator is another node now.
     pub(crate) fn reload(&mut self, group: &str, now: Instant) {
         if let Some(group) = self.by_id.get_mut(group) {
-            group.classic.reload(now);
+            group.members.reload(now, &self.options);
         }
     }
 
     /// When [`Groups::tick`] has something to do next.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let sweep = (!self.by_id.is_empty()).then_some(self.next_sweep);
-        self.by_id.values().filter_map(|group| group.classic.next_deadline()).chain(sweep).min()
+        self.by_id.values().filter_map(|group| group.members.next_deadline()).chain(sweep).min()
     }
 
     /// Ends what has lasted long enough.
     pub(crate) fn tick(&mut self, now: Instant) {
         for group in self.by_id.values_mut() {
-            group.classic.tick(now, &self.options);
+            group.members.tick(now, &self.options);
         }
         if self.next_sweep <= now {
             let retention = self.options.offsets_retention;

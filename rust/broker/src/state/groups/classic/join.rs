@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::member::{Answer, Member, Terms, refused};
 use super::{Classic, NEW_MEMBER_PATIENCE, Phase};
 use crate::options::GroupOptions;
-use crate::state::groups::new_member_id;
+use crate::state::groups::random_uuid;
 
 /// From this version on the first request only fetches an id (KIP-394).
 const FIRST_WITH_KNOWN_ID: i16 = 4;
@@ -45,7 +45,7 @@ impl Classic {
             }
             return self.rejoin(now, joiner, options, answer);
         }
-        let id = new_member_id(instance_id.unwrap_or(joiner.client_id));
+        let id = format!("{}-{}", instance_id.unwrap_or(joiner.client_id), random_uuid());
         match instance_id.and_then(|instance_id| self.static_member(instance_id)) {
             Some(member) => {
                 let old = member.id.clone();

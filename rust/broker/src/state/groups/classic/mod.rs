@@ -111,7 +111,7 @@ pub(crate) struct Classic {
 }
 
 /// The protocol type of consumers, the only one whose metadata a coordinator looks into.
-const CONSUMER: &str = "consumer";
+pub(crate) const CONSUMER: &str = "consumer";
 
 impl Classic {
     pub(crate) fn new(now: Instant) -> Self {

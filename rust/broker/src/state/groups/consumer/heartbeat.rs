@@ -1,0 +1,297 @@
+//! ConsumerGroupHeartbeat: members come, say what they want and hold, and are told what they may use.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::consumer_group_heartbeat::{Assignment, ConsumerGroupHeartbeatResponse, TopicPartitions};
+use samsarrow_wire::messages::{ConsumerGroupHeartbeatRequest, Uuid};
+use tokio::time::Instant;
+
+use super::assign::ASSIGNORS;
+use super::member::{AWAY, Member, Pattern, Progress};
+use super::{Catalog, Consumers, Partitions};
+use crate::options::GroupOptions;
+use crate::state::groups::random_uuid;
+
+const JOIN: i32 = 0;
+const LEAVE: i32 = -1;
+/// From this version on members make their ids themselves (KIP-1082).
+const FIRST_WITH_OWN_IDS: i16 = 1;
+
+/// Why a heartbeat is refused: the code and a sentence.
+pub(crate) type Refusal = (ErrorCode, String);
+
+/// A heartbeat, and how it came.
+#[derive(Debug)]
+pub(crate) struct Beat<'a> {
+    pub(crate) request: &'a ConsumerGroupHeartbeatRequest,
+    pub(crate) version: i16,
+    pub(crate) client_id: &'a str,
+    pub(crate) client_host: &'a str,
+}
+
+fn refuse<T>(code: ErrorCode, why: impl Into<String>) -> Result<T, Refusal> {
+    Err((code, why.into()))
+}
+
+impl Beat<'_> {
+    /// Whether the member joins; a group that is not there is made for it.
+    pub(crate) fn joins(&self) -> bool {
+        self.request.member_epoch == JOIN
+    }
+
+    /// Whether the request makes sense at all.
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
+        let request = self.request;
+        let is_empty = |field: &Option<String>| field.as_deref() == Some("");
+        let wrong = if request.group_id.is_empty() {
+            "GroupId can't be empty."
+        } else if request.member_id.is_empty() && (self.version >= FIRST_WITH_OWN_IDS || !self.joins()) {
+            "MemberId can't be empty."
+        } else if is_empty(&request.instance_id) {
+            "InstanceId can't be empty."
+        } else if is_empty(&request.rack_id) {
+            "RackId can't be empty."
+        } else if request.member_epoch < AWAY {
+            "MemberEpoch is invalid."
+        } else if request.member_epoch == AWAY && request.instance_id.is_none() {
+            "InstanceId can't be null."
+        } else if self.joins() && request.rebalance_timeout_ms == -1 {
+            "RebalanceTimeoutMs must be provided in first request."
+        } else if self.joins() && request.topic_partitions.as_ref().is_none_or(|owned| !owned.is_empty()) {
+            "TopicPartitions must be empty when (re-)joining."
+        } else if self.joins() && request.subscribed_topic_names.is_none() && request.subscribed_topic_regex.is_none() {
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+        } else {
+            return match &request.server_assignor {
+                Some(assignor) if !ASSIGNORS.contains(&assignor.as_str()) => {
+                    let all = ASSIGNORS.join(", ");
+                    let why = format!("ServerAssignor {assignor} is not supported. Supported assignors: {all}.");
+                    refuse(ErrorCode::UNSUPPORTED_ASSIGNOR, why)
+                }
+                _ => Ok(()),
+            };
+        };
+        refuse(ErrorCode::INVALID_REQUEST, wrong)
+    }
+
+    /// What the member says it holds, if it says so.
+    fn owned(&self) -> Option<Partitions> {
+        let owned = self.request.topic_partitions.as_ref()?;
+        let each = |topic: &TopicPartitions| {
+            let id = topic.topic_id.0;
+            topic.partitions.iter().map(move |partition| (id, *partition)).collect::<Vec<_>>()
+        };
+        Some(owned.iter().flat_map(each).collect())
+    }
+
+    /// The pattern that it brings: `Some(None)` takes an older one away.
+    fn pattern(&self) -> Result<Option<Option<Pattern>>, Refusal> {
+        match self.request.subscribed_topic_regex.as_deref() {
+            None => Ok(None),
+            Some("") => Ok(Some(None)),
+            Some(source) => match Pattern::new(source) {
+                Ok(pattern) => Ok(Some(Some(pattern))),
+                Err(error) => {
+                    let why = format!("SubscribedTopicRegex `{source}` is not a valid regular expression: {error}.");
+                    refuse(ErrorCode::INVALID_REGULAR_EXPRESSION, why)
+                }
+            },
+        }
+    }
+
+    /// A request that says everything is answered with everything.
+    fn is_full(&self) -> bool {
+        let request = self.request;
+        self.joins()
+            || (request.rebalance_timeout_ms != -1
+                && (request.subscribed_topic_names.is_some() || request.subscribed_topic_regex.is_some())
+                && request.topic_partitions.is_some())
+    }
+}
+
+impl Consumers {
+    /// One heartbeat, of a request that was checked.
+    pub(crate) fn heartbeat(
+        &mut self,
+        now: Instant,
+        beat: &Beat<'_>,
+        catalog: &Catalog,
+        options: &GroupOptions,
+    ) -> Result<ConsumerGroupHeartbeatResponse, Refusal> {
+        let request = beat.request;
+        if request.member_epoch < JOIN {
+            return self.leave(now, beat);
+        }
+        let pattern = beat.pattern()?;
+        let owned = beat.owned();
+        let before = self.admit(now, beat, owned.as_ref())?;
+        let id = before.id.clone();
+        let mut member = before.clone();
+        member.expires = now + options.consumer_session_timeout;
+        let changed = update(&mut member, beat, pattern);
+        self.put(member);
+        let reading = self.find_reading(catalog);
+        if self.epoch == 0 || changed || reading != self.reading {
+            self.reading = reading;
+            self.epoch = self.epoch.wrapping_add(1).max(1);
+        }
+        if self.epoch > self.target_epoch {
+            self.assign();
+        }
+        let after = self.step(now, &id, owned.as_ref());
+        let told = beat.is_full() || after.assigned != before.assigned;
+        Ok(ConsumerGroupHeartbeatResponse {
+            member_id: Some(id),
+            member_epoch: after.epoch,
+            heartbeat_interval_ms: millis(options.consumer_heartbeat_interval),
+            assignment: told.then(|| described(&after.assigned)),
+            ..ConsumerGroupHeartbeatResponse::default()
+        })
+    }
+
+    /// The member as the group knows it before this heartbeat; a new one where one may come.
+    fn admit(&mut self, now: Instant, beat: &Beat<'_>, owned: Option<&Partitions>) -> Result<Member, Refusal> {
+        let request = beat.request;
+        let id = if request.member_id.is_empty() { random_uuid() } else { request.member_id.clone() };
+        let fenced = |code| (code, format!("member {id} is at another epoch than {}", request.member_epoch));
+        let existing = match request.instance_id.as_deref() {
+            None => self.member(&id),
+            Some(instance_id) => match self.static_member(instance_id) {
+                Some(away) if beat.joins() => {
+                    if away.epoch != AWAY {
+                        let why = format!("Instance id {instance_id} is held by member {}.", away.id);
+                        return refuse(ErrorCode::UNRELEASED_INSTANCE_ID, why);
+                    }
+                    return Ok(self.return_as(instance_id, &id));
+                }
+                Some(other) if other.id != id => {
+                    let why = format!("Instance id {instance_id} is held by member {}.", other.id);
+                    return refuse(ErrorCode::FENCED_INSTANCE_ID, why);
+                }
+                found => found,
+            },
+        };
+        match existing {
+            Some(member) => {
+                member.check_beat(request.member_epoch, owned).map_err(fenced)?;
+                Ok(member.clone())
+            }
+            None if beat.joins() => Ok(Member::new(&id, now)),
+            None => refuse(ErrorCode::UNKNOWN_MEMBER_ID, format!("Member {id} is not a member of the group.")),
+        }
+    }
+
+    /// A static member that is back gets what it had, under its new id.
+    fn return_as(&mut self, instance_id: &str, id: &str) -> Member {
+        let mut back = Member::new(id, Instant::now());
+        if let Some(at) = self.members.iter().position(|member| member.instance_id.as_deref() == Some(instance_id)) {
+            let away = self.members.remove(at);
+            if let Some(target) = self.target.remove(&away.id) {
+                self.target.insert(id.to_owned(), target);
+            }
+            back = Member { id: id.to_owned(), epoch: JOIN, previous_epoch: JOIN, ..away };
+            self.members.insert(at, back.clone());
+        }
+        back
+    }
+
+    fn put(&mut self, member: Member) {
+        match self.members.iter_mut().find(|known| known.id == member.id) {
+            Some(known) => *known = member,
+            None => self.members.push(member),
+        }
+    }
+
+    /// Lets a member take its next step, and tells what it is then.
+    fn step(&mut self, now: Instant, id: &str, owned: Option<&Partitions>) -> Member {
+        let held: HashSet<_> =
+            self.members.iter().flat_map(|member| member.assigned.iter().chain(&member.revoking)).copied().collect();
+        let target = self.target(id);
+        let target_epoch = self.target_epoch;
+        let Some(member) = self.members.iter_mut().find(|member| member.id == id) else {
+            return Member::new(id, now);
+        };
+        let before = (member.progress, member.epoch, member.revoking.clone());
+        member.reconcile((target_epoch, &target), owned, &held);
+        if member.progress != Progress::Revoking {
+            member.revoke_by = None;
+        } else if before != (member.progress, member.epoch, member.revoking.clone()) {
+            member.revoke_by = Some(now + member.rebalance_timeout);
+        }
+        member.clone()
+    }
+
+    fn leave(&mut self, now: Instant, beat: &Beat<'_>) -> Result<ConsumerGroupHeartbeatResponse, Refusal> {
+        let request = beat.request;
+        let unknown = || (ErrorCode::UNKNOWN_MEMBER_ID, format!("Member {} is unknown.", request.member_id));
+        let member = match request.instance_id.as_deref() {
+            None => self.member(&request.member_id).ok_or_else(unknown)?,
+            Some(instance_id) => {
+                let member = self.static_member(instance_id).ok_or_else(unknown)?;
+                if member.id != request.member_id {
+                    let why = format!("Instance id {instance_id} is held by member {}.", member.id);
+                    return refuse(ErrorCode::FENCED_INSTANCE_ID, why);
+                }
+                member
+            }
+        };
+        let id = member.id.clone();
+        if request.member_epoch == LEAVE {
+            self.fence(&id, now);
+        } else if let Some(member) = self.members.iter_mut().find(|member| member.id == id) {
+            // It keeps its partitions until its session ends.
+            member.epoch = AWAY;
+            member.progress = Progress::Stable;
+            member.revoking.clear();
+            member.revoke_by = None;
+        }
+        Ok(ConsumerGroupHeartbeatResponse {
+            member_id: Some(id),
+            member_epoch: request.member_epoch,
+            ..ConsumerGroupHeartbeatResponse::default()
+        })
+    }
+}
+
+/// At least one: none would let members run hot.
+fn millis(interval: Duration) -> i32 {
+    i32::try_from(interval.as_millis()).unwrap_or(i32::MAX).max(1)
+}
+
+/// Takes over what the heartbeat says; tells whether the subscription is another one.
+fn update(member: &mut Member, beat: &Beat<'_>, pattern: Option<Option<Pattern>>) -> bool {
+    let request = beat.request;
+    let old = (member.topics.clone(), member.pattern().map(str::to_owned));
+    beat.client_id.clone_into(&mut member.client_id);
+    beat.client_host.clone_into(&mut member.client_host);
+    if let Ok(ms) = u64::try_from(request.rebalance_timeout_ms) {
+        member.rebalance_timeout = Duration::from_millis(ms);
+    }
+    for (own, given) in [
+        (&mut member.instance_id, &request.instance_id),
+        (&mut member.rack_id, &request.rack_id),
+        (&mut member.assignor, &request.server_assignor),
+    ] {
+        if given.is_some() {
+            own.clone_from(given);
+        }
+    }
+    if let Some(names) = &request.subscribed_topic_names {
+        member.topics = names.iter().cloned().collect();
+    }
+    if let Some(pattern) = pattern {
+        member.pattern = pattern;
+    }
+    old != (member.topics.clone(), member.pattern().map(str::to_owned))
+}
+
+fn described(partitions: &Partitions) -> Assignment {
+    let mut topics: BTreeMap<[u8; 16], Vec<i32>> = BTreeMap::new();
+    for (id, partition) in partitions {
+        topics.entry(*id).or_default().push(*partition);
+    }
+    let topic = |(id, partitions)| TopicPartitions { topic_id: Uuid(id), partitions, ..TopicPartitions::default() };
+    Assignment { topic_partitions: topics.into_iter().map(topic).collect(), ..Assignment::default() }
+}

@@ -1,0 +1,158 @@
+//! Groups whose coordinator assigns (KIP-848): the group's epoch says how often its subscriptions changed, the target
+//! says who is to have what since when, and each member comes to its target at its own pace, giving up before it takes.
+
+mod assign;
+mod heartbeat;
+mod member;
+mod reconcile;
+mod topics;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use samsarrow_wire::error_code::ErrorCode;
+use tokio::time::Instant;
+
+use crate::options::GroupOptions;
+pub(crate) use heartbeat::{Beat, Refusal};
+pub(crate) use member::Member;
+pub(crate) use topics::Catalog;
+use topics::Known;
+
+/// Partitions by id of topic and number.
+pub(crate) type Partitions = BTreeSet<([u8; 16], i32)>;
+
+/// From this version on a commit can carry a member's epoch.
+const FIRST_COMMIT_WITH_EPOCH: i16 = 9;
+
+/// The members of such a group.
+#[derive(Debug)]
+pub(crate) struct Consumers {
+    /// Raised whenever members, subscriptions or topics change.
+    epoch: i32,
+    /// The group's epoch that the target was made for.
+    target_epoch: i32,
+    /// In the order in which they joined.
+    members: Vec<Member>,
+    target: BTreeMap<String, Partitions>,
+    /// The topics that members read, as they were when the epoch was raised last.
+    reading: Known,
+    since: Instant,
+}
+
+impl Consumers {
+    pub(crate) fn new(now: Instant) -> Self {
+        Consumers {
+            epoch: 0,
+            target_epoch: 0,
+            members: Vec::new(),
+            target: BTreeMap::new(),
+            reading: Known::new(),
+            since: now,
+        }
+    }
+
+    pub(crate) fn epoch(&self) -> i32 {
+        self.epoch
+    }
+
+    pub(crate) fn target_epoch(&self) -> i32 {
+        self.target_epoch
+    }
+
+    pub(crate) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// What a member is to have.
+    pub(crate) fn target(&self, member: &str) -> Partitions {
+        self.target.get(member).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// When it lost its last member.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Kafka's name of the state.
+    pub(crate) fn state(&self) -> &'static str {
+        if self.members.is_empty() {
+            "Empty"
+        } else if self.epoch > self.target_epoch {
+            "Assigning"
+        } else if self.members.iter().all(|member| member.is_at(self.target_epoch)) {
+            "Stable"
+        } else {
+            "Reconciling"
+        }
+    }
+
+    pub(crate) fn reads(&self, topic: &str) -> bool {
+        self.reading.contains_key(topic)
+    }
+
+    fn member(&self, id: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.id == id)
+    }
+
+    fn static_member(&self, instance_id: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.instance_id.as_deref() == Some(instance_id))
+    }
+
+    /// Puts a member out: its partitions are free at once.
+    fn fence(&mut self, id: &str, now: Instant) {
+        self.members.retain(|member| member.id != id);
+        self.target.remove(id);
+        self.reading.retain(|topic, _| self.members.iter().any(|member| member.reads(topic)));
+        self.epoch = self.epoch.wrapping_add(1).max(1);
+        if self.members.is_empty() {
+            self.since = now;
+        }
+    }
+
+    /// When something happens here next if nobody asks.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.members.iter().flat_map(|member| [Some(member.expires), member.revoke_by]).flatten().min()
+    }
+
+    /// Puts out who is silent, and who does not give up what it must.
+    pub(crate) fn tick(&mut self, now: Instant) {
+        let is_late = |member: &&Member| member.expires <= now || member.revoke_by.is_some_and(|end| end <= now);
+        let late: Vec<String> = self.members.iter().filter(is_late).map(|member| member.id.clone()).collect();
+        for id in late {
+            self.fence(&id, now);
+        }
+    }
+
+    /// Another node coordinates the group now; it knows all of this, and gives everybody time.
+    pub(crate) fn reload(&mut self, now: Instant, options: &GroupOptions) {
+        for member in &mut self.members {
+            member.expires = now + options.consumer_session_timeout;
+            member.revoke_by = member.revoke_by.map(|_| now + member.rebalance_timeout);
+        }
+    }
+
+    /// Whether offsets may be committed in the name of this member and epoch.
+    pub(crate) fn check_commit(&self, version: i16, member_id: &str, epoch: i32) -> Result<(), ErrorCode> {
+        if epoch < 0 && self.members.is_empty() {
+            return Ok(());
+        }
+        let member = self.member(member_id).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
+        if version < FIRST_COMMIT_WITH_EPOCH {
+            return Err(ErrorCode::UNSUPPORTED_VERSION);
+        }
+        member.check_epoch(epoch)
+    }
+
+    /// Whether this member may fetch offsets; who does not say that it is one may.
+    pub(crate) fn check_fetch(&self, member_id: Option<&str>, epoch: i32) -> Result<(), ErrorCode> {
+        if member_id.is_none() && epoch < 0 {
+            return Ok(());
+        }
+        let member = member_id.and_then(|id| self.member(id));
+        member.ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?.check_epoch(epoch)
+    }
+}

@@ -1,0 +1,43 @@
+//! How a member comes to its target: it gives up, says so, and only then anybody takes.
+
+use std::collections::HashSet;
+use std::hash::BuildHasher;
+
+use super::Partitions;
+use super::member::{Member, Progress};
+
+impl Member {
+    /// Takes the next step towards the target. `owned`: what the member says it holds, if it says so. `held`: what any
+    /// member holds.
+    pub(super) fn reconcile<S: BuildHasher>(
+        &mut self,
+        (target_epoch, target): (i32, &Partitions),
+        owned: Option<&Partitions>,
+        held: &HashSet<([u8; 16], i32), S>,
+    ) {
+        let holds = |given_up: &Partitions| owned.is_none_or(|owned| !owned.is_disjoint(given_up));
+        let epoch = match self.progress {
+            Progress::Stable if self.epoch == target_epoch => return,
+            Progress::Revoking if holds(&self.revoking) => return,
+            // What was to be given up at the old epoch is.
+            Progress::Revoking => self.epoch.wrapping_add(1),
+            Progress::Stable | Progress::Waiting => self.epoch,
+        };
+        let kept: Partitions = self.assigned.intersection(target).copied().collect();
+        let lost: Partitions = self.assigned.difference(target).copied().collect();
+        if !lost.is_empty() && holds(&lost) {
+            self.progress = Progress::Revoking;
+            self.advance(epoch);
+            self.assigned = kept;
+            self.revoking = lost;
+            return;
+        }
+        let wanted = target.difference(&kept);
+        let (taken, free): (Vec<_>, Vec<_>) = wanted.copied().partition(|partition| held.contains(partition));
+        self.progress = if taken.is_empty() { Progress::Stable } else { Progress::Waiting };
+        self.advance(target_epoch);
+        self.assigned = kept;
+        self.assigned.extend(free);
+        self.revoking.clear();
+    }
+}
