@@ -11,7 +11,9 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Queue;
 import java.util.Set;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
@@ -37,6 +39,36 @@ public class Peer {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Duration PATIENCE = Duration.ofSeconds(60);
     private static final Map<String, KafkaProducer<byte[], byte[]>> PRODUCERS = new HashMap<>();
+    private static final Map<String, Member> MEMBERS = new HashMap<>();
+
+    /** A consumer in a group, in a thread of its own: what it owns after each poll, and the values that it read. */
+    private static final class Member extends Thread {
+        private final KafkaConsumer<byte[], byte[]> consumer;
+        private final List<String> topics;
+        private final Queue<byte[]> values = new ConcurrentLinkedQueue<>();
+        private volatile Set<TopicPartition> owned = Set.of();
+        private volatile boolean leaving;
+        private volatile Exception failure;
+
+        Member(KafkaConsumer<byte[], byte[]> consumer, List<String> topics) {
+            this.consumer = consumer;
+            this.topics = topics;
+            setDaemon(true);
+        }
+
+        @Override
+        public void run() {
+            try (consumer) {
+                consumer.subscribe(topics);
+                while (!leaving) {
+                    consumer.poll(Duration.ofMillis(50)).forEach(record -> values.add(record.value()));
+                    owned = Set.copyOf(consumer.assignment());
+                }
+            } catch (Exception error) {
+                failure = error;
+            }
+        }
+    }
 
     public static void main(String[] arguments) throws Exception {
         PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
@@ -61,6 +93,9 @@ public class Peer {
             case "committed": return committed(command);
             case "open": return open(command);
             case "send": return send(command);
+            case "join": return join(command);
+            case "look": return look(command);
+            case "leave": return leave(command);
             default: return control(command);
         }
     }
@@ -122,6 +157,46 @@ public class Peer {
             offsets.add(each.get().offset());
         }
         return offsets;
+    }
+
+    /** Makes a member of a group that polls until "leave". */
+    private static JsonNode join(JsonNode command) {
+        List<String> topics = new ArrayList<>();
+        command.get("topics").forEach(topic -> topics.add(topic.asText()));
+        Member member = new Member(
+            new KafkaConsumer<>(
+                strings(command.get("config")), new ByteArrayDeserializer(), new ByteArrayDeserializer()),
+            topics);
+        MEMBERS.put(command.get("name").asText(), member);
+        member.start();
+        return JSON.nullNode();
+    }
+
+    /** What a member owns, as [topic, partition] each, and the values that it read since the last look. */
+    private static JsonNode look(JsonNode command) throws Exception {
+        Member member = MEMBERS.get(command.get("name").asText());
+        if (member.failure != null) {
+            throw member.failure;
+        }
+        ObjectNode answer = JSON.createObjectNode();
+        ArrayNode owned = answer.putArray("owned");
+        member.owned.forEach(tp -> owned.addArray().add(tp.topic()).add(tp.partition()));
+        ArrayNode values = answer.putArray("values");
+        for (byte[] value = member.values.poll(); value != null; value = member.values.poll()) {
+            values.add(value);
+        }
+        return answer;
+    }
+
+    /** Ends a membership, as a program that is done does. */
+    private static JsonNode leave(JsonNode command) throws Exception {
+        Member member = MEMBERS.remove(command.get("name").asText());
+        member.leaving = true;
+        member.join(PATIENCE.toMillis());
+        if (member.failure != null) {
+            throw member.failure;
+        }
+        return JSON.nullNode();
     }
 
     /** The ends of partitions, as the isolation level of the config sees them. */
