@@ -145,7 +145,7 @@ def test_places_that_are_not_there(broker):
 
 def test_offsets_of_a_group_that_only_commits_are_kept_for_so_long():
     with (
-        Broker(topics={"t": 1}, offsets_retention=0.3) as broker,
+        Broker(topics={"t": 1}, offsets_retention=1.0) as broker,
         Consumer(bootstrap_servers=broker.bootstrap_servers, group_id="g") as consumer,
     ):
         consumer.commit({T0: OffsetAndMetadata(7)})

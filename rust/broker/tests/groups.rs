@@ -156,15 +156,15 @@ async fn requests_that_are_refused() {
 #[tokio::test]
 async fn sessions_end() {
     let broker = broker_with(1, quick()).await;
-    let mut silent = Member { session: Duration::from_millis(300), ..Member::new(&broker).await };
+    let mut silent = Member { session: Duration::from_millis(800), ..Member::new(&broker).await };
     let mut alive = Member::new(&broker).await;
     silent.settle("all").await;
     let began = Instant::now();
-    for _ in 0..4 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(silent.beat().await, NONE, "heartbeats keep it");
     }
-    assert!(began.elapsed() > Duration::from_millis(400));
+    assert!(began.elapsed() > silent.session);
     until(&broker, "Empty").await;
     assert_eq!(silent.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
     // A silent leader does not hold up a new member for longer than its session.
@@ -212,7 +212,7 @@ async fn who_is_late_is_left_behind() {
 
 #[tokio::test]
 async fn the_initial_delay_gathers_members() {
-    let groups = GroupOptions { initial_rebalance_delay: Duration::from_millis(200), ..quick() };
+    let groups = GroupOptions { initial_rebalance_delay: Duration::from_millis(500), ..quick() };
     let broker = broker_with(1, groups).await;
     let began = Instant::now();
     let mut members = Vec::new();
@@ -225,7 +225,7 @@ async fn the_initial_delay_gathers_members() {
         assert_eq!(member.joined().await.generation_id, 1);
     }
     let waited = began.elapsed();
-    assert!(waited >= Duration::from_millis(390), "members that come put it off: {waited:?}");
+    assert!(waited >= Duration::from_millis(990), "members that come put it off: {waited:?}");
     broker.shutdown().await;
 }
 

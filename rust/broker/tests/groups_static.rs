@@ -102,21 +102,30 @@ async fn one_that_comes_back_while_the_leader_assigns_moves_the_group() {
 }
 
 #[tokio::test]
-async fn one_that_stays_away_is_waited_for_until_its_session_ends() {
+async fn one_that_is_late_belongs_until_it_is_missed() {
     let broker = broker_with(1, quick()).await;
-    let mut away = Member {
-        session: Duration::from_millis(300),
-        rebalance: Duration::from_millis(50),
-        ..Member::named(&broker, "away").await
-    };
-    away.settle("all").await;
-    let mut other = Member { rebalance: Duration::from_millis(50), ..Member::new(&broker).await };
+    let rebalance = Duration::from_millis(100);
+    let mut late = Member { rebalance, ..Member::named(&broker, "late").await };
+    late.settle("all").await;
+    let mut other = Member { rebalance, ..Member::new(&broker).await };
     // The rebalance ends without it, and it still belongs to the group.
     let response = other.join().await;
     assert_eq!((response.members.len(), &response.leader), (2, &other.id));
     let id = other.id.clone();
     assert_eq!(other.sync(&[(&id, "mine")]).await.0, NONE);
+    // It does not come for its assignment either.
     until(&broker, "PreparingRebalance").await;
+    assert_eq!(other.join().await.members.len(), 1);
+    assert_eq!(late.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn one_whose_session_ends_is_waited_for_no_longer() {
+    let broker = broker_with(1, quick()).await;
+    let mut away = Member { session: Duration::from_millis(300), ..Member::named(&broker, "away").await };
+    away.settle("all").await;
+    let mut other = Member::new(&broker).await;
     assert_eq!(other.join().await.members.len(), 1);
     broker.shutdown().await;
 }
