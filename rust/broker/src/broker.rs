@@ -14,11 +14,13 @@ use tokio::task::JoinSet;
 
 use crate::api::SERVED;
 use crate::fault::{Fault, RequestInfo};
+use crate::log::producers::Producers;
 use crate::node::{Running, bind};
 use crate::options::BrokerOptions;
 use crate::state::State;
 use crate::state::create::NewTopic;
 use crate::state::groups::Members;
+use crate::state::topic::Partition;
 use crate::sync::lock;
 
 /// A node's life: a stopped one keeps its port bound, so that nobody else takes it.
@@ -120,8 +122,7 @@ impl Broker {
         if !self.state.is_up(node) {
             return Err(invalid(format!("node {node} is stopped: it cannot lead {topic}-{partition}")));
         }
-        let found = self.state.topic(topic).and_then(|topic| topic.partition(partition).cloned());
-        let found = found.ok_or_else(|| invalid(format!("there is no partition {topic}-{partition}")))?;
+        let found = self.partition(topic, partition)?;
         {
             let mut state = found.state();
             state.leader = node;
@@ -132,6 +133,48 @@ impl Broker {
         }
         found.wake();
         Ok(())
+    }
+
+    /// Takes the batch that holds `offset` and all after it out of a partition's log and raises the leader epoch: what an
+    /// unclean election does to records that were read already.
+    pub fn truncate(&self, topic: &str, partition: i32, offset: i64) -> io::Result<()> {
+        let found = self.partition(topic, partition)?;
+        {
+            let mut state = found.state();
+            state.log.truncate(offset);
+            state.producers = Producers::default();
+            state.leader_epoch += 1;
+        }
+        found.wake();
+        Ok(())
+    }
+
+    /// Sends consumers that name a rack to `node` for a partition's records (KIP-392), while that node is up; `None` sends
+    /// them nowhere else.
+    pub fn prefer_replica(&self, topic: &str, partition: i32, node: Option<i32>) -> io::Result<()> {
+        if let Some(node) = node.filter(|node| self.state.node(*node).is_none()) {
+            return Err(invalid(format!("there is no node {node}")));
+        }
+        let found = self.partition(topic, partition)?;
+        {
+            let mut state = found.state();
+            state.preferred = node;
+            if let Some(node) = node.filter(|node| !state.replicas.contains(node)) {
+                state.replicas.push(node);
+            }
+        }
+        found.wake();
+        Ok(())
+    }
+
+    /// Forgets all fetch sessions (KIP-227), as a broker does that needs their room or was started anew.
+    pub fn forget_fetch_sessions(&self) {
+        self.state.sessions.clear();
+    }
+
+    fn partition(&self, topic: &str, partition: i32) -> io::Result<Arc<Partition>> {
+        let found = self.state.topic(topic).and_then(|topic| topic.partition(partition).cloned());
+        found.ok_or_else(|| invalid(format!("there is no partition {topic}-{partition}")))
     }
 
     /// The node that leads a partition; `None` where there is no such partition or no leader.
@@ -148,8 +191,7 @@ impl Broker {
     /// Puts `data` at the end of a partition's log as it is: batches and messages of any format, with the offsets that
     /// they have, as a segment of another broker holds them; damaged ones too. What tests of readers need.
     pub fn load(&self, topic: &str, partition: i32, data: &Bytes) -> io::Result<()> {
-        let found = self.state.topic(topic).and_then(|topic| topic.partition(partition).cloned());
-        let found = found.ok_or_else(|| invalid(format!("there is no partition {topic}-{partition}")))?;
+        let found = self.partition(topic, partition)?;
         found.state().log.load(data);
         found.wake();
         Ok(())

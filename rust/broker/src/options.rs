@@ -55,6 +55,9 @@ pub struct BrokerOptions {
     pub offset_metadata_max_bytes: usize,
     /// The largest request frame taken, as Kafka's `socket.request.max.bytes`.
     pub request_max_bytes: usize,
+    /// How many fetch sessions are kept (KIP-227), as `max.incremental.fetch.session.cache.slots`; none by default: every
+    /// request names all that it asks for.
+    pub fetch_sessions: usize,
     /// Of consumer groups.
     pub groups: GroupOptions,
 }
@@ -72,6 +75,7 @@ impl Default for BrokerOptions {
             message_max_bytes: 1_048_588,
             offset_metadata_max_bytes: 4096,
             request_max_bytes: 100 * 1024 * 1024,
+            fetch_sessions: 0,
             groups: GroupOptions::default(),
         }
     }

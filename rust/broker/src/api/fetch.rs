@@ -1,5 +1,5 @@
-//! Fetch, v0–v18: long polls, KIP-74's limits, no fetch sessions (every answer carries session id 0). Records are served
-//! as they are stored, whatever the version.
+//! Fetch, v0–v18: long polls, KIP-74's limits, fetch sessions where the options give room for them (KIP-227), logs that
+//! parted (KIP-320), replicas that are preferred (KIP-392). Records are served as they are stored, whatever the version.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,6 +26,17 @@ const READ_COMMITTED: i8 = 1;
 /// answers are cut at them to the byte.
 const FIRST_WITH_WHOLE_BATCH: i16 = 3;
 const NO_OFFSET: i64 = -1;
+/// From this version on consumers name their rack and may be sent to a replica (KIP-392).
+const FIRST_WITH_RACK: i16 = 11;
+
+/// What a request may read, seen from one partition.
+enum Found {
+    Records(Arc<Partition>),
+    /// The log parted from what was read: its epoch and offset there.
+    Parted(i32, i64),
+    /// Another replica is to be asked.
+    Elsewhere(i32),
+}
 
 /// One partition that a request asks for, found or not.
 struct Wanted<'a> {
@@ -36,37 +47,55 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     /// The partition, if this node may answer for the offset asked.
-    fn check(&self, node: i32) -> Result<&Partition, ErrorCode> {
+    fn check(&self, call: &Call<'_>, has_rack: bool) -> Result<Found, ErrorCode> {
         let partition = self.found.as_ref().map_err(|code| *code)?;
         if partition.is_deleted() {
             return Err(self.missing);
         }
-        let state = partition.state();
-        state.check_leader(node, self.asked.current_leader_epoch)?;
-        if self.asked.fetch_offset < state.log.start_offset() || self.asked.fetch_offset > state.log.next_offset() {
+        let (state, offset) = (partition.state(), self.asked.fetch_offset);
+        if call.version < FIRST_WITH_RACK {
+            state.check_leader(call.node, self.asked.current_leader_epoch)?;
+        } else {
+            state.check_readable(call.node, self.asked.current_leader_epoch)?;
+        }
+        if let Some(node) = state.preferred.filter(|node| has_rack && *node != call.node && call.state.is_up(*node)) {
+            return Ok(Found::Elsewhere(node));
+        }
+        let last_epoch = self.asked.last_fetched_epoch;
+        if last_epoch >= 0 {
+            let (epoch, end) = state.log.end_of_epoch(last_epoch);
+            if epoch < last_epoch || end < offset {
+                return Ok(Found::Parted(epoch, end));
+            }
+        }
+        if offset < state.log.start_offset() || offset > state.log.next_offset() {
             return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
         }
-        Ok(partition)
+        Ok(Found::Records(partition.clone()))
     }
 
-    /// Bytes that are there to be fetched.
-    fn available(&self, node: i32) -> Result<usize, ErrorCode> {
-        let partition = self.check(node)?;
+    /// Bytes that are there to be fetched; `None` where something else is to be told at once.
+    fn available(&self, call: &Call<'_>, has_rack: bool) -> Option<usize> {
+        let Ok(Found::Records(partition)) = self.check(call, has_rack) else { return None };
         let bytes = partition.state().log.bytes_from(self.asked.fetch_offset);
-        Ok(bytes.min(size(self.asked.partition_max_bytes)))
+        Some(bytes.min(size(self.asked.partition_max_bytes)))
     }
 
-    fn read(&self, call: &Call<'_>, max_bytes: usize, at_least_one: bool) -> Fetched {
+    fn read(&self, call: &Call<'_>, has_rack: bool, max_bytes: usize, at_least_one: bool) -> Fetched {
         let mut fetched = Fetched {
             partition: self.asked.partition,
             code: ErrorCode::NONE,
             high_watermark: NO_OFFSET,
             log_start: NO_OFFSET,
             leader: None,
+            preferred: None,
+            diverging: None,
             records: Slices::default(),
         };
-        match self.check(call.node) {
-            Ok(partition) => {
+        match self.check(call, has_rack) {
+            Ok(Found::Elsewhere(node)) => fetched.preferred = Some(node),
+            Ok(Found::Parted(epoch, end)) => fetched.diverging = Some((epoch, end)),
+            Ok(Found::Records(partition)) => {
                 let state = partition.state();
                 let max_bytes = max_bytes.min(size(self.asked.partition_max_bytes));
                 fetched.high_watermark = state.log.next_offset();
@@ -115,20 +144,20 @@ fn find<'a>(call: &Call<'_>, request: &'a FetchRequest) -> Vec<Vec<Wanted<'a>>> 
     all
 }
 
-/// Whether there is something to answer: enough bytes, or an error.
-fn is_ready(node: i32, wanted: &[Vec<Wanted<'_>>], min_bytes: usize) -> bool {
+/// Whether there is something to answer: enough bytes, an error, or where to go on.
+fn is_ready(call: &Call<'_>, has_rack: bool, wanted: &[Vec<Wanted<'_>>], min_bytes: usize) -> bool {
     let mut bytes = 0_usize;
     for wanted in wanted.iter().flatten() {
-        match wanted.available(node) {
-            Ok(available) => bytes = bytes.saturating_add(available),
-            Err(_) => return true,
+        match wanted.available(call, has_rack) {
+            Some(available) => bytes = bytes.saturating_add(available),
+            None => return true,
         }
     }
     bytes >= min_bytes
 }
 
 /// Waits until there is something to answer, the client's patience ends, or the client leaves.
-async fn wait(call: &Call<'_>, wanted: &[Vec<Wanted<'_>>], min_bytes: usize, max_wait: Duration) {
+async fn wait(call: &Call<'_>, has_rack: bool, wanted: &[Vec<Wanted<'_>>], min_bytes: usize, max_wait: Duration) {
     let patience = async {
         tokio::select! {
             () = sleep(max_wait.min(LONGEST_WAIT)) => (),
@@ -142,7 +171,7 @@ async fn wait(call: &Call<'_>, wanted: &[Vec<Wanted<'_>>], min_bytes: usize, max
     loop {
         // In this order: what comes after the look wakes the waiter.
         partitions().for_each(|partition| partition.wait(&waiter));
-        if is_ready(call.node, wanted, min_bytes) {
+        if is_ready(call, has_rack, wanted, min_bytes) {
             return;
         }
         tokio::select! {
@@ -167,16 +196,18 @@ impl Drop for Registered<'_> {
 }
 
 impl Serve for FetchRequest {
-    async fn serve(self, call: &Call<'_>) -> Outcome {
-        if self.session_id != 0 {
-            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
-        }
+    async fn serve(mut self, call: &Call<'_>) -> Outcome {
+        let session = match call.state.sessions.resolve(call.node, call.version, &mut self) {
+            Ok(session) => session,
+            Err(code) => return call.reply::<Self>(&self.refuse(call.version, code)),
+        };
+        let has_rack = !self.rack_id.is_empty();
         let wanted = find(call, &self);
         let most = size(self.max_bytes).min(MOST_BYTES);
         let min_bytes = size(self.min_bytes).min(most);
         let max_wait = Duration::from_millis(u64::try_from(self.max_wait_ms).unwrap_or_default());
-        if !max_wait.is_zero() && !is_ready(call.node, &wanted, min_bytes) {
-            wait(call, &wanted, min_bytes, max_wait).await;
+        if !max_wait.is_zero() && !is_ready(call, has_rack, &wanted, min_bytes) {
+            wait(call, has_rack, &wanted, min_bytes, max_wait).await;
         }
         let mut left = most;
         let mut at_least_one = true;
@@ -184,10 +215,15 @@ impl Serve for FetchRequest {
         for (asked, wanted) in self.topics.iter().zip(&wanted) {
             let mut partitions = Vec::with_capacity(wanted.len());
             for wanted in wanted {
-                let fetched = wanted.read(call, left, at_least_one);
+                let fetched = wanted.read(call, has_rack, left, at_least_one);
                 left = left.saturating_sub(fetched.records.bytes);
                 at_least_one &= fetched.records.bytes == 0;
-                partitions.push(fetched);
+                if !session.changes_only || fetched.says_something() {
+                    partitions.push(fetched);
+                }
+            }
+            if session.changes_only && partitions.is_empty() {
+                continue;
             }
             topics.push(FetchedTopic { name: &asked.topic, id: asked.topic_id, partitions });
         }
@@ -197,7 +233,7 @@ impl Serve for FetchRequest {
             .filter_map(|fetched| fetched.leader.as_ref().map(|leader| leader.id))
             .collect();
         let endpoints: Vec<_> = call.state.live_nodes().filter(|(id, _)| leaders.contains(id)).collect();
-        write(call, self.isolation_level == READ_COMMITTED, topics, &endpoints)
+        write(call, self.isolation_level == READ_COMMITTED, session.id, topics, &endpoints)
     }
 
     fn refuse(&self, _version: i16, code: ErrorCode) -> FetchResponse {

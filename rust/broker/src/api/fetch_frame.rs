@@ -30,7 +30,18 @@ pub(crate) struct Fetched {
     pub(crate) high_watermark: i64,
     pub(crate) log_start: i64,
     pub(crate) leader: Option<Leader>,
+    /// The replica to ask instead (KIP-392).
+    pub(crate) preferred: Option<i32>,
+    /// Where the log parted from what was read: epoch and offset (KIP-320).
+    pub(crate) diverging: Option<(i32, i64)>,
     pub(crate) records: Slices,
+}
+
+impl Fetched {
+    /// Whether a consumer that knows of the partition learns something new.
+    pub(crate) fn says_something(&self) -> bool {
+        self.code != ErrorCode::NONE || self.records.bytes > 0 || self.preferred.is_some() || self.diverging.is_some()
+    }
 }
 
 /// What is answered for one topic.
@@ -143,11 +154,18 @@ impl Writer {
             (false, _) => {}
         }
         if version >= 11 {
-            self.fields.put_i32(-1);
+            self.fields.put_i32(fetched.preferred.unwrap_or(-1));
         }
         self.records(fetched.records);
-        match fetched.leader {
-            Some(leader) if self.flexible => {
+        match (fetched.diverging, fetched.leader) {
+            (Some((epoch, end_offset)), _) if self.flexible => {
+                let mut value = BytesMut::with_capacity(13);
+                value.put_i32(epoch);
+                value.put_i64(end_offset);
+                value.put_u8(0);
+                self.tag(0, &value);
+            }
+            (_, Some(leader)) if self.flexible => {
                 let mut value = BytesMut::with_capacity(9);
                 value.put_i32(leader.id);
                 value.put_i32(leader.epoch);
@@ -176,6 +194,7 @@ impl Writer {
 pub(crate) fn write(
     call: &Call<'_>,
     read_committed: bool,
+    session_id: i32,
     topics: Vec<FetchedTopic<'_>>,
     endpoints: &[(i32, &Node)],
 ) -> Outcome {
@@ -189,7 +208,7 @@ pub(crate) fn write(
     }
     if version >= 7 {
         out.fields.put_i16(ErrorCode::NONE.code());
-        out.fields.put_i32(0);
+        out.fields.put_i32(session_id);
     }
     out.length(topics.len());
     for topic in topics {

@@ -156,7 +156,8 @@ impl Log {
     fn push(&mut self, batch: &[u8], max_timestamp: i64, place: impl FnOnce(&mut [u8])) {
         let base_offset = self.next_offset;
         let full = match self.segments.last() {
-            None => true,
+            // The last one is frozen where what came after it was truncated.
+            None | Some(Segment { data: Data::Frozen(_), .. }) => true,
             Some(last) => last.data.len() > 0 && last.data.len() + batch.len() > SEGMENT_BYTES,
         };
         if full {
@@ -177,6 +178,45 @@ impl Log {
             index.push(Entry { base_offset, max_timestamp, position });
             *latest = (*latest).max(max_timestamp);
         }
+    }
+
+    /// Takes away the batch that holds `offset` and all after it.
+    pub(crate) fn truncate(&mut self, offset: i64) {
+        let Some((at, entry)) = self.find(offset.max(self.start_offset)) else { return };
+        self.segments.truncate(at + 1);
+        let Some(last) = self.segments.last_mut() else { return };
+        let end = last.position(entry);
+        if let Some(first_gone) = last.index.get(entry) {
+            self.next_offset = first_gone.base_offset;
+        }
+        last.index.truncate(entry);
+        match &mut last.data {
+            Data::Growing(data) => data.truncate(end),
+            Data::Frozen(data) => data.truncate(end),
+        }
+        if last.index.is_empty() {
+            self.segments.pop();
+        } else {
+            last.max_timestamp = last.index.iter().map(|entry| entry.max_timestamp).max().unwrap_or(i64::MIN);
+        }
+    }
+
+    /// The latest leader epoch up to `epoch` that the log has records of, and the offset after them; for an epoch before
+    /// all of them the first offset (KIP-320).
+    pub(crate) fn end_of_epoch(&self, epoch: i32) -> (i32, i64) {
+        let mut end = self.next_offset;
+        for segment in self.segments.iter().rev() {
+            for (number, entry) in segment.index.iter().enumerate().rev() {
+                let of_batch =
+                    BatchHeader::parse(&segment.batch(number)).map_or(-1, |head| head.partition_leader_epoch);
+                // Formats without epochs have none to tell.
+                if (0..=epoch).contains(&of_batch) {
+                    return (of_batch, end);
+                }
+                end = entry.base_offset;
+            }
+        }
+        (epoch, end)
     }
 
     /// The segment that holds `offset` and the place of its batch there.
@@ -353,6 +393,21 @@ mod tests {
             assert_eq!((cut.bytes, cut.chunks.iter().map(Bytes::len).sum::<usize>()), (wanted, wanted));
         }
         assert_eq!(log.read_cut(0, 0).bytes, 0);
+    }
+
+    #[test]
+    fn truncated_logs_end_where_a_batch_began() {
+        for (offset, end, bytes) in
+            [(9, 8, 1_800_100), (7, 6, 1_100_100), (4, 4, 1_100_000), (3, 2, 600_000), (0, 0, 0)]
+        {
+            let mut log = filled(&[600_000, 500_000, 100, 700_000]);
+            log.truncate(offset);
+            assert_eq!((log.next_offset(), log.bytes_from(0)), (end, bytes), "{offset}");
+            // What comes next is found behind what is left.
+            assert_eq!(log.append(&[9; 50], 1, 5, |_, _| ()), end);
+            assert_eq!(log.read(end, 1000, true).chunks[0][0], 9);
+            assert_eq!(log.bytes_from(0), bytes + 50);
+        }
     }
 
     #[test]

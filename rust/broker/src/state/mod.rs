@@ -2,6 +2,7 @@
 
 pub(crate) mod create;
 pub(crate) mod groups;
+pub(crate) mod sessions;
 pub(crate) mod topic;
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,6 +18,7 @@ use crate::options::BrokerOptions;
 use crate::sync::{lock, read, write};
 use groups::Groups;
 use groups::consumer::Catalog;
+use sessions::Sessions;
 use topic::{NO_LEADER, Topic, Topics};
 
 /// Where a node listens, and whether it does now.
@@ -43,6 +45,7 @@ pub(crate) struct State {
     /// Coordinators that were chosen by hand, by group.
     moved: Mutex<HashMap<String, i32>>,
     pub(crate) faults: Faults,
+    pub(crate) sessions: Sessions,
     /// How many requests have come, by API.
     seen: Mutex<BTreeMap<ApiKey, u64>>,
     nodes: Vec<Node>,
@@ -59,6 +62,7 @@ impl State {
             group_clock: Notify::new(),
             zookeeper: Mutex::default(),
             moved: Mutex::default(),
+            sessions: Sessions::new(options.fetch_sessions),
             options,
             // Kafka's cluster ids are 16 bytes in base64, which are 22 characters.
             cluster_id: std::iter::repeat_with(fastrand::alphanumeric).take(22).collect(),

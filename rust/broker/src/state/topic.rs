@@ -51,6 +51,7 @@ impl Topic {
                         leader,
                         leader_epoch: 0,
                         replicas,
+                        preferred: None,
                         log: Log::default(),
                         producers: Producers::default(),
                     };
@@ -79,6 +80,8 @@ pub(crate) struct PartitionState {
     pub(crate) leader: i32,
     pub(crate) leader_epoch: i32,
     pub(crate) replicas: Vec<i32>,
+    /// The replica that consumers with a rack are sent to (KIP-392).
+    pub(crate) preferred: Option<i32>,
     pub(crate) log: Log,
     pub(crate) producers: Producers,
 }
@@ -96,6 +99,12 @@ impl PartitionState {
             return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
         }
         Ok(())
+    }
+
+    /// The same for a consumer's fetch, which the preferred replica may answer too (KIP-392).
+    pub(crate) fn check_readable(&self, node: i32, epoch: i32) -> Result<(), ErrorCode> {
+        let here = if self.preferred == Some(node) { self.leader } else { node };
+        self.check_leader(here, epoch)
     }
 }
 

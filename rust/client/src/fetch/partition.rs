@@ -13,10 +13,10 @@ use super::decode::Part;
 use super::queue::Item;
 use super::request::Asked;
 use super::source::Source;
-use super::state::State;
+use super::state::{RETRY, State};
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::Error;
-use crate::metadata::Leader;
+use crate::metadata::{Leader, Metadata};
 use crate::types::TopicPartition;
 
 /// What an answer tells of the cluster.
@@ -85,6 +85,7 @@ impl<'a> Reading<'a> {
         self,
         source: &Source,
         version: i16,
+        metadata: &Metadata,
         diverging: &EpochEndOffset,
         current: &LeaderIdAndEpoch,
         learned: &mut Learned,
@@ -116,6 +117,11 @@ impl<'a> Reading<'a> {
         let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
         cursor.failing = None;
         if data.preferred_read_replica >= 0 {
+            if !metadata.brokers.contains_key(&data.preferred_read_replica) {
+                // One that has just come back: as long as we do not know where it is, the leader goes on sending us there.
+                cursor.retry_at = Some(Instant::now() + RETRY);
+                learned.refresh = true;
+            }
             let until = Instant::now() + source.cluster.options().metadata_max_age;
             cursor.replica = Some((data.preferred_read_replica, until));
         }

@@ -163,7 +163,7 @@ impl Source {
                 }
                 Told::Event(FetchEvent::PartitionEnd { diverging_epoch, current_leader }) => {
                     if let Some(reading) = reading.take() {
-                        reading.end(self, version, &diverging_epoch, &current_leader, &mut learned);
+                        reading.end(self, version, metadata, &diverging_epoch, &current_leader, &mut learned);
                     }
                 }
                 Told::Event(FetchEvent::End { node_endpoints }) => {

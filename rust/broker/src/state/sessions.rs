@@ -1,0 +1,168 @@
+//! Fetch sessions (KIP-227): what each consumer was reading when it last asked, so that it names only what has changed.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::fetch::{FetchPartition, FetchTopic};
+use samsarrow_wire::messages::{FetchRequest, Uuid};
+
+use crate::sync::lock;
+
+/// From this version on there are sessions.
+const SINCE: i16 = 7;
+/// Asks for a session, and ends the one that is named.
+const FIRST: i32 = 0;
+/// Wants no session, and ends the one that is named.
+const NONE: i32 = -1;
+
+#[derive(Debug)]
+struct Remembered {
+    topic: String,
+    id: Uuid,
+    partition: FetchPartition,
+}
+
+impl Remembered {
+    fn is(&self, topic: &str, id: Uuid, partition: i32) -> bool {
+        self.partition.partition == partition && self.id == id && self.topic == topic
+    }
+}
+
+#[derive(Debug)]
+struct Session {
+    node: i32,
+    /// The one that the next request must have.
+    epoch: i32,
+    /// In the order in which they are answered.
+    partitions: Vec<Remembered>,
+}
+
+impl Session {
+    /// What is told anew goes to the end, so that a partition that was just read lets the others go first.
+    fn tell(&mut self, topics: Vec<FetchTopic>) {
+        for FetchTopic { topic, topic_id: id, partitions, .. } in topics {
+            for partition in partitions {
+                self.partitions.retain(|known| !known.is(&topic, id, partition.partition));
+                self.partitions.push(Remembered { topic: topic.clone(), id, partition });
+            }
+        }
+    }
+
+    /// All that is read, as a request without a session would ask for it.
+    fn topics(&self) -> Vec<FetchTopic> {
+        let mut topics: Vec<FetchTopic> = Vec::new();
+        for known in &self.partitions {
+            if !topics.last().is_some_and(|last| last.topic == known.topic && last.topic_id == known.id) {
+                topics.push(FetchTopic { topic: known.topic.clone(), topic_id: known.id, ..FetchTopic::default() });
+            }
+            if let Some(topic) = topics.last_mut() {
+                topic.partitions.push(known.partition.clone());
+            }
+        }
+        topics
+    }
+}
+
+/// How a request is to be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InSession {
+    /// The session to name; 0 for none.
+    pub(crate) id: i32,
+    /// Partitions with nothing new are left out.
+    pub(crate) changes_only: bool,
+}
+
+/// The sessions of all nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    by_id: Mutex<HashMap<i32, Session>>,
+    most: usize,
+}
+
+impl Sessions {
+    /// Keeps `most` sessions; whoever asks for one more gets none.
+    pub(crate) fn new(most: usize) -> Self {
+        Sessions { by_id: Mutex::default(), most }
+    }
+
+    /// Forgets all of them, as a broker does that was started anew.
+    pub(crate) fn clear(&self) {
+        lock(&self.by_id).clear();
+    }
+
+    /// Makes `request` name all partitions that its session holds.
+    pub(crate) fn resolve(&self, node: i32, version: i16, request: &mut FetchRequest) -> Result<InSession, ErrorCode> {
+        let alone = InSession { id: 0, changes_only: false };
+        let (id, epoch) = (request.session_id, request.session_epoch);
+        if version < SINCE {
+            return Ok(alone);
+        }
+        let mut sessions = lock(&self.by_id);
+        if epoch == FIRST || epoch == NONE {
+            if sessions.get(&id).is_some_and(|session| session.node == node) {
+                sessions.remove(&id);
+            }
+            if epoch == NONE || sessions.len() >= self.most {
+                return Ok(alone);
+            }
+            let mut session = Session { node, epoch: FIRST + 1, partitions: Vec::new() };
+            session.tell(request.topics.clone());
+            let id = std::iter::repeat_with(|| fastrand::i32(1..)).find(|id| !sessions.contains_key(id)).unwrap_or(1);
+            sessions.insert(id, session);
+            return Ok(InSession { id, changes_only: false });
+        }
+        let session = sessions.get_mut(&id).filter(|session| session.node == node);
+        let session = session.ok_or(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)?;
+        if epoch != session.epoch {
+            return Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH);
+        }
+        session.epoch = epoch.checked_add(1).unwrap_or(FIRST + 1);
+        for forgotten in &request.forgotten_topics_data {
+            for partition in &forgotten.partitions {
+                session.partitions.retain(|known| !known.is(&forgotten.topic, forgotten.topic_id, *partition));
+            }
+        }
+        session.tell(std::mem::take(&mut request.topics));
+        request.topics = session.topics();
+        Ok(InSession { id, changes_only: true })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(id: i32, epoch: i32, partitions: &[(i32, i64)]) -> FetchRequest {
+        let one = |(partition, fetch_offset): &(i32, i64)| FetchPartition {
+            partition: *partition,
+            fetch_offset: *fetch_offset,
+            ..FetchPartition::default()
+        };
+        let partitions = partitions.iter().map(one).collect();
+        let topics = vec![FetchTopic { topic: "t".into(), partitions, ..FetchTopic::default() }];
+        FetchRequest { session_id: id, session_epoch: epoch, topics, ..FetchRequest::default() }
+    }
+
+    fn asked(request: &FetchRequest) -> Vec<(i32, i64)> {
+        request.topics.iter().flat_map(|t| &t.partitions).map(|p| (p.partition, p.fetch_offset)).collect()
+    }
+
+    #[test]
+    fn a_session_remembers_what_is_not_told_again() {
+        let sessions = Sessions::new(1);
+        let mut first = request(0, FIRST, &[(0, 5), (1, 6)]);
+        let id = sessions.resolve(0, 12, &mut first).unwrap().id;
+        assert_ne!(id, 0);
+        // There is room for one only.
+        assert_eq!(sessions.resolve(0, 12, &mut first.clone()).unwrap(), InSession { id: 0, changes_only: false });
+        let mut next = request(id, 1, &[(0, 9), (2, 0)]);
+        assert_eq!(sessions.resolve(0, 12, &mut next).unwrap(), InSession { id, changes_only: true });
+        assert_eq!(asked(&next), [(1, 6), (0, 9), (2, 0)]);
+        assert_eq!(sessions.resolve(0, 12, &mut request(id, 1, &[])), Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH));
+        assert_eq!(sessions.resolve(1, 12, &mut request(id, 2, &[])), Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
+        // One that names it and asks for a new one, or for none, ends it.
+        assert_ne!(sessions.resolve(0, 12, &mut request(id, FIRST, &[])).unwrap().id, 0);
+        assert_eq!(sessions.resolve(0, 12, &mut request(id, 2, &[])), Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
+    }
+}

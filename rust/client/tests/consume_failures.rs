@@ -1,0 +1,169 @@
+//! Reading goes on, or says why it cannot, when sessions end (KIP-227), logs are truncated (KIP-320), leaders move and
+//! replicas fail (KIP-392).
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+mod consume_common;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use consume_common::{SOON, all, broker, by_partition, complete, consumer, produce, read, rows, tp};
+use samsarrow_broker::{Broker, BrokerOptions, Fault};
+use samsarrow_client::error::Error;
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ApiKey;
+
+async fn with_sessions(partitions: i32) -> Broker {
+    let topics = vec![("t".to_owned(), partitions)];
+    Broker::start(BrokerOptions { topics, fetch_sessions: 10, ..BrokerOptions::default() }).await.unwrap()
+}
+
+/// The node, session id and session epoch of every Fetch from now on; of version 15 or later.
+fn asked(broker: &Broker) -> Arc<Mutex<Vec<(i32, i32, i32)>>> {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&seen);
+    broker.on_request(ApiKey::Fetch, move |request| {
+        assert!(request.api_version >= 15);
+        let number = |at: usize| i32::from_be_bytes(request.body[at..at + 4].try_into().unwrap());
+        // Before them: longest wait, fewest and most bytes, isolation.
+        into.lock().unwrap().push((request.node, number(13), number(17)));
+        None
+    });
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_lost_or_refused_is_made_anew() {
+    for (loss, code) in [
+        ("forgotten", None),
+        ("not found", Some(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)),
+        ("epoch", Some(ErrorCode::INVALID_FETCH_SESSION_EPOCH)),
+    ] {
+        let broker = with_sessions(5).await;
+        let seen = asked(&broker);
+        produce(&broker, 5, 0, 100).await;
+        let consumer = consumer(&broker, &[("max.poll.records", "30")]);
+        consumer.assign(&all(5)).unwrap();
+        let mut found = Vec::new();
+        for round in 1..=3 {
+            found.extend(read(&consumer, 500 * round - found.len()).await);
+            match code {
+                None => broker.forget_fetch_sessions(),
+                Some(code) => broker.fail_next(ApiKey::Fetch, Fault::Error(code), 1),
+            }
+            produce(&broker, 5, 100 * round, 100).await;
+        }
+        found.extend(read(&consumer, 2000 - found.len()).await);
+        assert_eq!(by_partition(&found), complete(5, 0, 400), "{loss}");
+        let seen = std::mem::take(&mut *seen.lock().unwrap());
+        let goes_on = seen.iter().filter(|(_, id, epoch)| *id != 0 && *epoch > 0).count();
+        let anew = seen.iter().filter(|(_, _, epoch)| *epoch == 0).count();
+        assert!(goes_on > 0 && anew >= 4, "{loss}: {seen:?}");
+        consumer.close(SOON).await;
+        broker.shutdown().await;
+    }
+}
+
+/// A log that ends at 60 where 100 were read, and has ten others after it.
+async fn truncated(broker: &Broker, policy: &str) -> samsarrow_client::consumer::Consumer {
+    produce(broker, 1, 0, 60).await;
+    produce(broker, 1, 60, 40).await;
+    let consumer = consumer(broker, &[("auto.offset.reset", policy)]);
+    consumer.assign(&[tp(0)]).unwrap();
+    consumer.seek(&tp(0), 0).unwrap();
+    assert_eq!(by_partition(&read(&consumer, 100).await), complete(1, 0, 100));
+    broker.truncate("t", 0, 60).unwrap();
+    assert_eq!(broker.end_offset("t", 0), Some(60));
+    consumer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reading_goes_on_where_a_truncated_log_parted() {
+    for (policy, new) in [("earliest", 10), ("latest", 10), ("earliest", 70), ("latest", 70)] {
+        let broker = broker(1, 1).await;
+        let consumer = truncated(&broker, policy).await;
+        // With 70 more the old position is in the log again, with other records.
+        produce(&broker, 1, 60, new).await;
+        let end = 60 + new as i64;
+        assert_eq!(by_partition(&read(&consumer, new).await), complete(1, 60, end), "{policy}");
+        assert_eq!(consumer.position(&tp(0), SOON).await.unwrap(), end);
+        consumer.close(SOON).await;
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_truncated_log_is_an_error_where_nothing_may_be_reset() {
+    let broker = broker(1, 1).await;
+    let consumer = truncated(&broker, "none").await;
+    produce(&broker, 1, 60, 10).await;
+    // It says so again until somebody seeks.
+    for _ in 0..2 {
+        let error = consumer.poll(SOON).await.unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, Error::OffsetOutOfRange(_)) && text.contains("t-0"), "{text}");
+        assert!(text.contains("offset 100") && text.contains("ends at 60"), "{text}");
+    }
+    consumer.seek(&tp(0), 60).unwrap();
+    assert_eq!(by_partition(&read(&consumer, 10).await), complete(1, 60, 70));
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leaders_that_move_while_records_come_lose_nothing() {
+    let topics = vec![("t".to_owned(), 6)];
+    let options = BrokerOptions { brokers: 3, topics, fetch_sessions: 10, ..BrokerOptions::default() };
+    let broker = Broker::start(options).await.unwrap();
+    let consumer = consumer(&broker, &[("max.poll.records", "20"), ("queued.max.bytes", "20000")]);
+    consumer.assign(&all(6)).unwrap();
+    let writer = produce(&broker, 6, 0, 400);
+    let mover = async {
+        for turn in 0..30_i32 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            broker.move_leader("t", turn % 6, (turn / 2) % 3).unwrap();
+        }
+    };
+    let (found, (), ()) = tokio::join!(read(&consumer, 2400), writer, mover);
+    assert_eq!(by_partition(&found), complete(6, 0, 400));
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closer_replica_is_read_from_until_it_fails() {
+    let broker = broker(2, 1).await;
+    let seen = asked(&broker);
+    let leader = broker.leader("t", 0).unwrap();
+    let other = 1 - leader;
+    broker.prefer_replica("t", 0, Some(other)).unwrap();
+    produce(&broker, 1, 0, 100).await;
+    let answered_by = |from: usize| seen.lock().unwrap()[from..].iter().map(|s| s.0).collect::<Vec<_>>();
+    let consumer = consumer(&broker, &[("client.rack", "r"), ("max.poll.records", "30")]);
+    consumer.assign(&[tp(0)]).unwrap();
+    let mut found = read(&consumer, 100).await;
+    let nodes = answered_by(0);
+    // The leader is asked once, and says where to read.
+    assert!(nodes[0] == leader && nodes.len() > 1 && nodes[1..].iter().all(|node| *node == other), "{nodes:?}");
+
+    broker.stop_node(other).await.unwrap();
+    let before = seen.lock().unwrap().len();
+    produce(&broker, 1, 100, 100).await;
+    found.extend(read(&consumer, 100).await);
+    assert!(answered_by(before).contains(&leader));
+
+    // Back again, it is told of with the next answer; an error of its own sends the reader to the leader too.
+    broker.start_node(other).await.unwrap();
+    broker.fail(ApiKey::Fetch, Some(other), &Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER), Some(2));
+    produce(&broker, 1, 200, 100).await;
+    found.extend(read(&consumer, 100).await);
+    assert_eq!(by_partition(&found), complete(1, 0, 300));
+
+    // Without a rack nobody is sent anywhere.
+    let before = seen.lock().unwrap().len();
+    consumer.close(SOON).await;
+    let plain = consume_common::consumer(&broker, &[]);
+    plain.assign(&[tp(0)]).unwrap();
+    assert_eq!(rows(&plain.poll(SOON).await.unwrap()).first().map(|row| row.1), Some(0));
+    assert_eq!(answered_by(before).last(), Some(&leader));
+    broker.shutdown().await;
+}
