@@ -33,6 +33,11 @@ fn asked(broker: &Broker) -> Arc<Mutex<Vec<(i32, i32, i32)>>> {
     seen
 }
 
+/// How many of them asked for a new session.
+fn anew(asked: &Mutex<Vec<(i32, i32, i32)>>) -> usize {
+    asked.lock().unwrap().iter().filter(|(_, _, epoch)| *epoch == 0).count()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_lost_or_refused_is_made_anew() {
     for (loss, code) in [
@@ -53,13 +58,17 @@ async fn a_session_that_is_lost_or_refused_is_made_anew() {
                 Some(code) => broker.fail_next(ApiKey::Fetch, Fault::Error(code), 1),
             }
             produce(&broker, 5, 100 * round, 100).await;
+            // Prefetching goes on without polls. The next loss comes when this one was noticed.
+            let noticed = async {
+                while anew(&seen) <= round {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(SOON, noticed).await.unwrap();
         }
         found.extend(read(&consumer, 2000 - found.len()).await);
         assert_eq!(by_partition(&found), complete(5, 0, 400), "{loss}");
-        let seen = std::mem::take(&mut *seen.lock().unwrap());
-        let goes_on = seen.iter().filter(|(_, id, epoch)| *id != 0 && *epoch > 0).count();
-        let anew = seen.iter().filter(|(_, _, epoch)| *epoch == 0).count();
-        assert!(goes_on > 0 && anew >= 4, "{loss}: {seen:?}");
+        assert!(seen.lock().unwrap().iter().any(|(_, id, epoch)| *id != 0 && *epoch > 0), "{loss}: {seen:?}");
         consumer.close(SOON).await;
         broker.shutdown().await;
     }
