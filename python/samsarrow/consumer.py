@@ -435,8 +435,8 @@ class Consumer:
     def _give_up(self, core: _core.Consumer, everything: bool, seconds: float | None) -> None:
         core.commit_finished(everything, seconds)
         core.complete(self)
-        if partitions := core.to_give_up():
-            self._rebalance("revoked", partitions)
+        if event := core.to_give_up():
+            self._rebalance(*event)
 
     def __enter__(self) -> Consumer:
         return self

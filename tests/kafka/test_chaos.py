@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -180,8 +181,22 @@ def test_chaos(cluster: KafkaCluster, tmp_path: Path, way: str) -> None:
         committed = admin.fetch_offsets(name)
     assert {tp.partition: at and at.offset for tp, at in committed.items()} == dict(enumerate(sent))
     assert {what for what, *_ in events} >= {"kill", "stop", "coordinator"}, events
-    # The log tells why of every rebalance.
-    assert "joined" in group.log() or "epoch" in group.log()
+    assert "why=" in group.log()
+    assert unexplained(group.log()) == {}
+
+
+def unexplained(log: str) -> dict[str, tuple[int, int]]:
+    """Members whose log does not tell why of each rebalance: how often they joined, and how many reasons they gave."""
+    joins: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    for line in log.splitlines():
+        found = re.match(r"\S+ \S+ (\d+) samsarrow\.client\.group\.\S+ \w+ (.*)", line)
+        if found:
+            process, text = found.groups()
+            joins[process] += text.startswith("joined (")
+            told = text.startswith(("the membership is void", "trying again"))
+            reasons[process] += told or (text.startswith("joining again") and "why=" in text)
+    return {process: (joins[process], reasons[process]) for process in joins if joins[process] > 1 + reasons[process]}
 
 
 def wreck(cluster: KafkaCluster, group: Group, name: str, chance: random.Random) -> list[tuple[str, float]]:

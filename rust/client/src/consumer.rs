@@ -469,10 +469,9 @@ impl Consumer {
         if self.fetcher.shared.is_closed() { Err(Error::closed("the consumer")) } else { Ok(()) }
     }
 
-    /// What a listener is to be told before [`close`](Self::close) or [`unsubscribe`](Self::unsubscribe): the group's
-    /// partitions, which can still be committed.
-    pub fn to_give_up(&self) -> Vec<TopicPartition> {
-        self.group.as_ref().map(|group| group.membership.owned()).unwrap_or_default()
+    /// What a listener is to be told before [`close`](Self::close) or [`unsubscribe`](Self::unsubscribe), if anything.
+    pub fn to_give_up(&self) -> Option<Rebalance> {
+        self.group.as_ref().and_then(|group| group.membership.to_give_up())
     }
 
     /// With `enable.auto.commit`, commits what is finished: with `all` what the last poll gave too.

@@ -106,12 +106,7 @@ impl Consumer {
             match run(py, core.next(deadline.saturating_duration_since(Instant::now())))? {
                 Polled::Rows(batch) => return arrow_ffi::to_pyarrow(py, &batch),
                 Polled::Rebalance(event) => {
-                    let (kind, partitions) = match &event {
-                        Rebalance::Revoked(partitions) => ("revoked", partitions),
-                        Rebalance::Lost(partitions) => ("lost", partitions),
-                        Rebalance::Assigned(partitions) => ("assigned", partitions),
-                    };
-                    let told = listener.call_method1("_rebalance", (kind, tuples(partitions)));
+                    let told = listener.call_method1("_rebalance", named(&event));
                     core.acknowledge(&event);
                     told?;
                 }
@@ -180,9 +175,9 @@ impl Consumer {
         Ok((group, who.member_id, who.generation, who.instance_id))
     }
 
-    /// The group's partitions, which `close` and `unsubscribe` give up.
-    fn to_give_up(&self, py: Python<'_>) -> PyResult<Vec<Tp>> {
-        Ok(tuples(&self.core.get(py)?.to_give_up()))
+    /// What `close` and `unsubscribe` have to tell the listener: a kind and partitions.
+    fn to_give_up(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Tp>)>> {
+        Ok(self.core.get(py)?.to_give_up().as_ref().map(named))
     }
 
     /// With automatic commits, commits what is finished; waits for asynchronous commits in any case.
@@ -305,6 +300,15 @@ impl Consumer {
             core.close(timeout).await;
             Ok(())
         })
+    }
+}
+
+/// An event as listeners are told of it.
+fn named(event: &Rebalance) -> (&'static str, Vec<Tp>) {
+    match event {
+        Rebalance::Revoked(partitions) => ("revoked", tuples(partitions)),
+        Rebalance::Lost(partitions) => ("lost", tuples(partitions)),
+        Rebalance::Assigned(partitions) => ("assigned", tuples(partitions)),
     }
 }
 

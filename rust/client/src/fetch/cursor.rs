@@ -30,6 +30,9 @@ pub(super) struct Cursor {
     /// The replica to read from instead of the leader, and until when (KIP-392).
     pub(super) replica: Option<(i32, Instant)>,
     pub(super) start: Start,
+    /// Parts of answers of this version that are not in the queue yet, and the broker that sent them. Another one's
+    /// must not overtake them.
+    pub(super) undecoded: (usize, i32),
     pub(super) paused: bool,
     /// Broken until the error was raised by `poll`.
     pub(super) failed: bool,
@@ -50,6 +53,7 @@ impl Cursor {
             last_epoch: -1,
             replica: None,
             start,
+            undecoded: (0, -1),
             paused: false,
             failed: false,
             retry_at: None,
@@ -65,6 +69,7 @@ impl Cursor {
         self.position_epoch = -1;
         self.last_epoch = -1;
         self.start = Start::Committed;
+        self.undecoded = (0, -1);
         self.failed = false;
         self.retry_at = None;
         self.failing = None;
@@ -73,6 +78,7 @@ impl Cursor {
     /// Voids what was prefetched; the position stays.
     pub(super) fn rewind(&mut self, version: u64) {
         self.version = version;
+        self.undecoded = (0, -1);
         self.failed = false;
         self.fetch_offset = self.position;
         self.last_epoch = self.position_epoch;
@@ -85,9 +91,34 @@ impl Cursor {
         Some((replica.map_or(leader.node, |(node, _)| node), leader))
     }
 
-    /// Where to fetch from, if it should be fetched now.
-    pub(super) fn wants(&self, now: Instant) -> Option<i64> {
-        let ready = !self.paused && !self.failed && self.retry_at.is_none_or(|at| at <= now);
+    /// Where to fetch from, if it should be fetched from `node` now.
+    pub(super) fn wants(&self, node: i32, now: Instant) -> Option<i64> {
+        let (undecoded, of) = self.undecoded;
+        let in_order = undecoded == 0 || of == node;
+        let ready = !self.paused && !self.failed && in_order && self.retry_at.is_none_or(|at| at <= now);
         self.fetch_offset.filter(|_| ready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_broker_overtakes_what_another_sent_and_nobody_decoded() {
+        let now = Instant::now();
+        let mut cursor = Cursor::new(1);
+        cursor.seek(Some(5), 2);
+        cursor.undecoded = (1, 3);
+        assert_eq!((cursor.wants(3, now), cursor.wants(4, now)), (Some(5), None));
+        cursor.undecoded.0 = 0;
+        assert_eq!(cursor.wants(4, now), Some(5));
+        // What was sent before a seek or a rewind is void.
+        cursor.undecoded = (1, 3);
+        cursor.rewind(3);
+        assert_eq!(cursor.wants(4, now), Some(5));
+        cursor.undecoded = (1, 3);
+        cursor.seek(Some(9), 4);
+        assert_eq!(cursor.wants(4, now), Some(9));
     }
 }

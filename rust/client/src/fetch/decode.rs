@@ -52,8 +52,10 @@ pub(crate) fn decode_options(options: &ConsumerOptions) -> DecodeOptions {
 /// Decodes all parts of an answer into the queue, small partitions together, large ones in several chunks.
 pub(super) fn decode(decoder: &mut Decoder, parts: Vec<Part>, max_rows: usize, shared: &Shared) {
     let mut segments = Vec::new();
+    let mut decoded = Vec::with_capacity(parts.len());
     for part in parts {
         let Part { tp, version, mut from, epoch, records: mut data, aborted } = part;
+        decoded.push((tp.clone(), version));
         let mut aborted = aborted.as_deref().map(|aborted| aborted.lock().unwrap_or_else(PoisonError::into_inner));
         loop {
             let room = max_rows.saturating_sub(decoder.rows());
@@ -93,6 +95,7 @@ pub(super) fn decode(decoder: &mut Decoder, parts: Vec<Part>, max_rows: usize, s
         }
     }
     flush(decoder, &mut segments, shared);
+    shared.decoded(&decoded);
 }
 
 fn flush(decoder: &mut Decoder, segments: &mut Vec<Segment>, shared: &Shared) {

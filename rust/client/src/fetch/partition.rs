@@ -32,6 +32,8 @@ pub(super) struct Learned {
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     asked: &'a Asked,
+    /// Who answers.
+    node: i32,
     data: PartitionData,
     aborted: Option<Arc<Mutex<AbortedTransactions>>>,
     /// Past the last whole batch.
@@ -45,14 +47,14 @@ pub(super) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    pub(super) fn new(asked: &'a Asked, mut data: PartitionData) -> Self {
+    pub(super) fn new(asked: &'a Asked, node: i32, mut data: PartitionData) -> Self {
         let list = data.aborted_transactions.take();
         let aborted = list.map(|list| {
             let list = list.into_iter();
             let list = list.map(|t| AbortedTransaction { producer_id: t.producer_id, first_offset: t.first_offset });
             Arc::new(Mutex::new(AbortedTransactions::new(list)))
         });
-        Self { asked, data, aborted, next: asked.offset, whole: 0, cut: 0, excused: false }
+        Self { asked, node, data, aborted, next: asked.offset, whole: 0, cut: 0, excused: false }
     }
 
     /// Moves the fetch offset past `records`, by batch headers alone, so that the next round can start before they are
@@ -72,6 +74,7 @@ impl<'a> Reading<'a> {
         self.excused |= end.broken;
         cursor.failing = None;
         cursor.fetch_offset = Some(end.next);
+        cursor.undecoded = (cursor.undecoded.0 + 1, self.node);
         cursor.last_epoch = end.epoch.unwrap_or(cursor.last_epoch);
         let (from, epoch) = (std::mem::replace(&mut self.next, end.next), cursor.last_epoch);
         let committed = source.options.isolation_level == IsolationLevel::ReadCommitted;
@@ -261,7 +264,7 @@ mod tests {
     fn an_answer_that_brings_nothing_to_go_on_with_is_explained() {
         let asked = Asked::new(TopicPartition::new("t", 3), 1, 7);
         let stuck = |whole, cut, version| {
-            let reading = Reading { whole, cut, ..Reading::new(&asked, PartitionData::default()) };
+            let reading = Reading { whole, cut, ..Reading::new(&asked, 0, PartitionData::default()) };
             reading.stuck(version, 500)
         };
         assert!(stuck(0, 0, 17).is_none());

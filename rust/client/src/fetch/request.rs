@@ -88,6 +88,7 @@ pub(super) fn plan(
     let mut nodes = HashSet::new();
     let mut retry_at: Option<Instant> = None;
     let mut asked = Vec::new();
+    let mut overtaking = false;
     let mut topic: Option<(Arc<str>, Uuid)> = None;
     for (tp, cursor) in &state.cursors {
         let Some((from, leader)) = cursor.read_from(tp, metadata, now) else { continue };
@@ -95,7 +96,7 @@ pub(super) fn plan(
         if from != node {
             continue;
         }
-        match cursor.wants(now) {
+        match cursor.wants(node, now) {
             Some(offset) => {
                 // Partitions of a topic follow each other.
                 let topic_id = match &topic {
@@ -117,11 +118,13 @@ pub(super) fn plan(
                 });
             }
             None => {
+                overtaking |= cursor.undecoded.0 > 0 && cursor.undecoded.1 != node;
                 let later = cursor.retry_at.filter(|at| *at > now && cursor.fetch_offset.is_some());
                 retry_at = retry_at.into_iter().chain(later).min();
             }
         }
     }
+    state.overtaking |= overtaking;
     if asked.is_empty() {
         return Err(retry_at.map_or(Idle::Wait, Idle::Until));
     }

@@ -113,7 +113,7 @@ impl Source {
             }
         };
         desk.decode();
-        let session_id = self.read(answer.await?, version, round, metadata, desk).await?;
+        let session_id = self.read(node, answer.await?, version, round, metadata, desk).await?;
         session.answered(version, session_id, &round.asked);
         Ok(())
     }
@@ -121,6 +121,7 @@ impl Source {
     /// Takes an answer off the socket; the session that it names.
     async fn read(
         &self,
+        node: i32,
         body: FrameBody,
         version: i16,
         round: &Round,
@@ -159,7 +160,7 @@ impl Source {
                     // Partitions that were not asked for are left out.
                     let at = topic.and_then(|partitions| partitions.get(&data.partition_index));
                     let asked = at.and_then(|at| round.asked.get(*at));
-                    reading = asked.map(|asked| Reading::new(asked, *data));
+                    reading = asked.map(|asked| Reading::new(asked, node, *data));
                 }
                 Told::Event(FetchEvent::PartitionEnd { diverging_epoch, current_leader }) => {
                     if let Some(reading) = reading.take() {

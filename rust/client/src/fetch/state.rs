@@ -23,6 +23,8 @@ pub(super) struct State {
     /// Bytes that requests under way may still bring.
     pub(super) reserved: usize,
     pub(super) closed: bool,
+    /// A broker waits for another's answer to be decoded, so that it does not overtake it.
+    pub(super) overtaking: bool,
     /// What the last poll moved, and from where: the program may not be done with it.
     given: Vec<Given>,
     versions: u64,
@@ -154,6 +156,21 @@ impl Shared {
 
     pub(crate) fn ring_ready(&self) {
         self.ready.notify_waiters();
+    }
+
+    /// Parts of answers are in the queue now.
+    pub(super) fn decoded(&self, parts: &[(TopicPartition, u64)]) {
+        let mut state = self.lock();
+        for (tp, version) in parts {
+            if let Some(cursor) = state.at_version(tp, *version) {
+                cursor.undecoded.0 = cursor.undecoded.0.saturating_sub(1);
+            }
+        }
+        let waited = std::mem::take(&mut state.overtaking);
+        drop(state);
+        if waited {
+            self.ring_work();
+        }
     }
 
     pub(super) fn ring_work(&self) {

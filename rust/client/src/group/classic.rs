@@ -20,6 +20,8 @@ use crate::error::{Error, Result};
 use crate::metadata::Metadata;
 use crate::types::{TopicPartition, some_of};
 
+/// How often topics that do not exist are looked for.
+const MISSING_TOPICS: Duration = Duration::from_secs(1);
 const PROTOCOL_TYPE: &str = "consumer";
 /// From this version on a static member can leave too, and several at once (KIP-345).
 const LEAVE_MANY: i16 = 3;
@@ -80,9 +82,15 @@ impl Classic<'_> {
         let names = self.names(&wanted).await?;
         self.prepare(&names).await?;
         self.membership.joining();
-        let Some((joined, assigned)) = self.join(names, version).await? else { return Ok(()) };
+        let Some((joined, assigned)) = self.join(names, version).await? else {
+            let why = "the group rebalanced meanwhile, or its coordinator moved";
+            tracing::info!(group = self.coordinator.group(), why, "joining again");
+            return Ok(());
+        };
         let again = self.apply(assigned).await?;
         if again {
+            let why = "what was given up goes to others";
+            tracing::info!(group = self.coordinator.group(), why, "joining again");
             return Ok(());
         }
         let wait = async {
@@ -91,10 +99,8 @@ impl Classic<'_> {
                 () = self.topics_change(&wanted, &joined) => Ok("topics or partitions that came or went"),
                 complaint = self.membership.complaint() => match complaint {
                     Complaint::Rejoin => Ok("the coordinator's answer to a commit"),
-                    Complaint::Fenced => Err(End::Fenced {
-                        keep_id: false,
-                        error: Error::server(ErrorCode::UNKNOWN_MEMBER_ID, "what the coordinator answered to a commit"),
-                    }),
+                    Complaint::Stale => Err(fenced(true, ErrorCode::ILLEGAL_GENERATION)),
+                    Complaint::Fenced => Err(fenced(false, ErrorCode::UNKNOWN_MEMBER_ID)),
                 },
                 () = self.membership.overdue() => Err(End::Overdue),
             }
@@ -116,8 +122,14 @@ impl Classic<'_> {
             if names != joined.names || led.is_some_and(|led| led.topics != topics_of(&metadata, &led.names)) {
                 return;
             }
-            if changes.changed().await.is_err() {
-                return std::future::pending().await;
+            // Topics that do not exist yet are looked for until they do.
+            let missing = |names: &BTreeSet<String>| names.iter().any(|name| metadata.topic(name).is_none());
+            let look = missing(&names) || led.is_some_and(|led| missing(&led.names));
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() {
+                    return std::future::pending().await;
+                },
+                () = sleep(MISSING_TOPICS), if look => self.cluster.request_refresh(),
             }
         }
     }
@@ -377,6 +389,11 @@ pub(super) async fn leave(member: &Member, reason: &str) {
         Ok(Err(error)) => tracing::debug!(%error, "LeaveGroup failed: the session will end by itself"),
         Err(_) => {}
     }
+}
+
+/// How a commit found out that the membership is void.
+fn fenced(keep_id: bool, code: ErrorCode) -> End {
+    End::Fenced { keep_id, error: Error::server(code, "what the coordinator answered to a commit") }
 }
 
 /// What assignors see of topics: the racks of each partition's replicas.

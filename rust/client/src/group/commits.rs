@@ -28,7 +28,7 @@ struct Job {
     offsets: Offsets,
     deadline: Instant,
     limit: Duration,
-    answer: oneshot::Sender<Result<Outcomes>>,
+    answer: Box<dyn FnOnce(Result<Outcomes>) + Send>,
 }
 
 /// Hands commits to a task that makes them in the order of the calls.
@@ -60,20 +60,37 @@ impl Commits {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes its place behind earlier commits at once; the receiver gets the answer. Must be called within a runtime.
+    /// As [`submit_then`](Self::submit_then); the receiver gets the answer.
     pub(crate) fn submit(
         &self,
         who: Identity,
         offsets: Offsets,
         limit: Duration,
     ) -> oneshot::Receiver<Result<Outcomes>> {
+        let (answer, receiver) = oneshot::channel();
+        self.submit_then(who, offsets, limit, |outcome| {
+            // Whoever asked may have given up.
+            let _ = answer.send(outcome);
+        });
+        receiver
+    }
+
+    /// Takes its place behind earlier commits at once. `then` is called with the answer before the next commit is made, so
+    /// that answers are told in the order of the commits. Must be called within a runtime.
+    pub(crate) fn submit_then(
+        &self,
+        who: Identity,
+        offsets: Offsets,
+        limit: Duration,
+        then: impl FnOnce(Result<Outcomes>) + Send + 'static,
+    ) {
         if let Some((waiting, committer)) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() {
             tokio::spawn(work(waiting, committer, Arc::clone(&self.last)));
         }
-        let (answer, receiver) = oneshot::channel();
-        // A task that is gone drops the sender: the receiver hears of it.
-        let _ = self.jobs.send(Job { who, offsets, deadline: Instant::now() + limit, limit, answer });
-        receiver
+        let job = Job { who, offsets, deadline: Instant::now() + limit, limit, answer: Box::new(then) };
+        if let Err(mpsc::error::SendError(job)) = self.jobs.send(job) {
+            (job.answer)(Err(Error::closed("the consumer")));
+        }
     }
 
     /// The offsets that differ from what was committed last.
@@ -111,7 +128,7 @@ async fn work(
                 }
             }
         }
-        let _ = job.answer.send(outcome);
+        (job.answer)(outcome);
     }
 }
 
@@ -140,7 +157,12 @@ impl Committer {
                     self.membership.complain(&who, Complaint::Rejoin);
                     return outcome;
                 }
-                ErrorCode::ILLEGAL_GENERATION | ErrorCode::UNKNOWN_MEMBER_ID => {
+                // The member comes back under its id: by another it would wait for itself, for a session timeout.
+                ErrorCode::ILLEGAL_GENERATION => {
+                    self.membership.complain(&who, Complaint::Stale);
+                    return outcome;
+                }
+                ErrorCode::UNKNOWN_MEMBER_ID => {
                     self.membership.complain(&who, Complaint::Fenced);
                     return outcome;
                 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use samsarrow_wire::error_code::ErrorCode;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
@@ -153,26 +154,43 @@ impl ConsumerGroup {
 
     /// Commits, behind earlier commits, and waits.
     pub(crate) async fn commit(&self, offsets: Offsets, limit: Duration) -> Result<Outcomes> {
-        let answer = self.commits.submit(self.committer()?, offsets, limit);
+        let deadline = Instant::now() + limit;
+        let who = match self.committer() {
+            Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS.code()) => {
+                // A cooperative member keeps its partitions while a generation forms, and may commit them after.
+                if !self.owns(&offsets)
+                    || timeout(limit, self.membership.formed()).await.is_err()
+                    || !self.owns(&offsets)
+                {
+                    return Err(error);
+                }
+                self.committer()?
+            }
+            who => who?,
+        };
+        let answer = self.commits.submit(who, offsets, deadline.saturating_duration_since(Instant::now()));
         let what = || format!("OffsetCommit for group {}", self.coordinator.group());
-        match timeout(limit, answer).await {
+        match tokio::time::timeout_at(deadline, answer).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Error::closed("the consumer")),
             Err(_) => Err(Error::timeout(what(), limit)),
         }
     }
 
+    fn owns(&self, offsets: &Offsets) -> bool {
+        let owned = self.membership.owned();
+        offsets.iter().all(|(tp, _)| owned.contains(tp))
+    }
+
     /// Commits in the background; `take_completed` tells what came of it, in the order of the calls.
     pub(crate) fn commit_async(&self, offsets: Offsets, limit: Duration) -> Result<u64> {
-        let answer = self.commits.submit(self.committer()?, offsets, limit);
-        let id = {
-            let mut tickets = lock(&self.tickets);
-            *tickets += 1;
-            *tickets
-        };
+        let who = self.committer()?;
         let (completed, bell) = (Arc::clone(&self.completed), Arc::clone(&self.bell));
-        tokio::spawn(async move {
-            let outcome = answer.await.unwrap_or_else(|_| Err(Error::closed("the consumer")));
+        // Numbers in the order in which commits are made.
+        let mut tickets = lock(&self.tickets);
+        *tickets += 1;
+        let id = *tickets;
+        self.commits.submit_then(who, offsets, limit, move |outcome| {
             lock(&completed).push_back(Completed { id, outcome });
             bell.ring();
         });
@@ -190,9 +208,7 @@ impl ConsumerGroup {
     }
 
     pub(crate) fn take_completed(&self) -> Vec<Completed> {
-        let mut completed: Vec<_> = lock(&self.completed).drain(..).collect();
-        completed.sort_by_key(|completed| completed.id);
-        completed
+        lock(&self.completed).drain(..).collect()
     }
 
     /// With `enable.auto.commit`, commits in the background what `finished` tells, if it is time.

@@ -83,7 +83,7 @@ impl<'a> Life<'a> {
                 biased;
                 () = handed => handing = None,
                 complaint = membership.complaint() => {
-                    if complaint == Complaint::Fenced {
+                    if complaint != Complaint::Rejoin {
                         let error = Error::server(ErrorCode::UNKNOWN_MEMBER_ID, "what the coordinator answered to a commit");
                         return Err(End::Fenced { keep_id: true, error });
                     }
@@ -103,6 +103,12 @@ impl<'a> Life<'a> {
         let target = self.target.clone()?;
         let owned: Owned = self.member.membership.owned().into_iter().collect();
         let gone: Vec<TopicPartition> = owned.difference(&target).cloned().collect();
+        let new = target.difference(&owned).count();
+        if gone.len() + new > 0 {
+            let group = self.member.coordinator.group();
+            let why = "the coordinator assigned anew";
+            tracing::info!(group, why, epoch = self.epoch, owned = owned.len(), revoked = gone.len(), new, "rebalance");
+        }
         let event = if !gone.is_empty() {
             Rebalance::Revoked(gone)
         } else if owned != target {

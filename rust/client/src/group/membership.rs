@@ -52,6 +52,8 @@ impl Default for Identity {
 pub(crate) enum Complaint {
     /// The group is rebalancing.
     Rejoin,
+    /// The generation is over, the member still known.
+    Stale,
     /// The coordinator no longer knows the member.
     Fenced,
 }
@@ -187,6 +189,17 @@ impl Membership {
         self.lock().owned.iter().cloned().collect()
     }
 
+    /// What the program has to be told at the end: its partitions are given up, or others' already.
+    pub(crate) fn to_give_up(&self) -> Option<Rebalance> {
+        let state = self.lock();
+        let owned: Vec<_> = state.owned.iter().cloned().collect();
+        match state.phase {
+            _ if owned.is_empty() => None,
+            Phase::Outside => Some(Rebalance::Lost(owned)),
+            Phase::Joining | Phase::Stable => Some(Rebalance::Revoked(owned)),
+        }
+    }
+
     /// The program polls until the guard is dropped.
     pub(crate) fn polling(&self) -> Polling<'_> {
         let unparked = {
@@ -268,6 +281,11 @@ impl Membership {
         }
     }
 
+    /// Waits until no generation is forming.
+    pub(crate) async fn formed(&self) {
+        self.until(|state| (state.phase != Phase::Joining).then_some(())).await;
+    }
+
     /// As it stands, for whoever commits in the member's name (transactions).
     pub(crate) fn identity(&self) -> Identity {
         self.lock().identity.clone()
@@ -339,22 +357,28 @@ impl Membership {
     }
 
     pub(crate) fn joined(&self, member_id: &str, generation: i32) {
-        let mut state = self.lock();
-        state.phase = Phase::Stable;
-        state.complaint = None;
-        state.identity.member_id = member_id.to_owned();
-        state.identity.generation = generation;
+        {
+            let mut state = self.lock();
+            state.phase = Phase::Stable;
+            state.complaint = None;
+            state.identity.member_id = member_id.to_owned();
+            state.identity.generation = generation;
+        }
+        self.ring();
     }
 
     /// No member any more; `keep_id` where only the generation is void.
     pub(crate) fn outside(&self, keep_id: bool) {
-        let mut state = self.lock();
-        state.phase = Phase::Outside;
-        state.complaint = None;
-        state.identity.generation = -1;
-        if !keep_id {
-            state.identity.member_id.clear();
+        {
+            let mut state = self.lock();
+            state.phase = Phase::Outside;
+            state.complaint = None;
+            state.identity.generation = -1;
+            if !keep_id {
+                state.identity.member_id.clear();
+            }
         }
+        self.ring();
     }
 
     /// Hands over the event that `make` finds for what is owned, and waits until it is dealt with. An event that nobody
