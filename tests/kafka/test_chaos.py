@@ -165,6 +165,10 @@ def test_chaos(cluster: KafkaCluster, tmp_path: Path, way: str) -> None:
             state = {p: len(found) for p, found in group.processed().items()}
             assert time.monotonic() < deadline, (sent, state, events, group.log()[-6000:])
             time.sleep(0.5)
+        with Admin(bootstrap_servers=servers) as admin:
+            while (committed := offsets(admin, name)) != dict(enumerate(sent)):
+                assert time.monotonic() < deadline, (sent, committed, events, group.log()[-6000:])
+                time.sleep(0.5)
         group.end()
         watch.over.set()
         watch.join(30)
@@ -178,11 +182,15 @@ def test_chaos(cluster: KafkaCluster, tmp_path: Path, way: str) -> None:
     for partition, numbers in enumerate(source.sent):
         assert list(dict(sorted(processed[partition].items())).values()) == numbers
     with Admin(bootstrap_servers=servers) as admin:
-        committed = admin.fetch_offsets(name)
-    assert {tp.partition: at and at.offset for tp, at in committed.items()} == dict(enumerate(sent))
+        assert offsets(admin, name) == dict(enumerate(sent))
     assert {what for what, *_ in events} >= {"kill", "stop", "coordinator"}, events
     assert "why=" in group.log()
     assert unexplained(group.log()) == {}
+
+
+def offsets(admin: Admin, group: str) -> dict[int, int | None]:
+    """What is committed, by partition."""
+    return {tp.partition: at and at.offset for tp, at in admin.fetch_offsets(group).items()}
 
 
 def unexplained(log: str) -> dict[str, tuple[int, int]]:

@@ -21,7 +21,11 @@ def main() -> None:
     ):
         signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))
         consumer.subscribe([topic])
+        late = False
         while not stopping:
+            if late:
+                # Before the next rows are given: positions are what was processed.
+                late = not committed(consumer, None)
             batch = consumer.poll(0.2)
             if batch.num_rows == 0:
                 continue
@@ -33,10 +37,17 @@ def main() -> None:
             )
             # One write: a line is whole or not there.
             os.write(done.fileno(), "".join(f"{p} {o} {v}\n" for p, o, v in rows).encode())
-            try:
-                consumer.commit(batch)
-            except KafkaError as error:
-                logging.warning("commit: %s", error)
+            late = not committed(consumer, batch)
+
+
+def committed(consumer: Consumer, batch: pa.RecordBatch | None) -> bool:
+    """Commits a batch, or all that is still ours: what was refused in a rebalance is to be tried again."""
+    try:
+        consumer.commit(batch)
+    except KafkaError as error:
+        logging.warning("commit: %s", error)
+        return False
+    return True
 
 
 main()
