@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from samsarrow import Producer
+from samsarrow import Consumer, Producer
 from support.kafka import KafkaServer
 
 T0 = 1_700_000_000_000
@@ -137,3 +137,9 @@ def test_check_session_explains_another_python(spark: Any, monkeypatch: pytest.M
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "/no/such/python")
     with pytest.raises(ConfigurationError, match="PYSPARK_PYTHON"):
         check_session(spark)
+
+
+def test_the_offsets_of_a_group_are_left_alone(load: Callable[..., Any], kafka: KafkaServer, topic: str) -> None:
+    assert load(subscribe=topic, **{"kafka.group.id": "spark-group"}).count() == 40
+    with Consumer(bootstrap_servers=kafka.bootstrap_servers, group_id="spark-group") as consumer:
+        assert set(consumer.committed(consumer.partitions_for(topic)).values()) == {None}

@@ -58,6 +58,8 @@ class KafkaReader(DataSourceReader):
             "max.poll.records": MAX_ROWS,
             **self._options.kafka,
             "auto.offset.reset": "none",
+            # A group is named for the broker's quotas and logs; its offsets are not the source's to move.
+            "enable.auto.commit": False,
             "include_headers": self._options.include_headers,
         }
         with Consumer(config) as consumer:

@@ -78,9 +78,10 @@ impl Consumer {
     pub fn with_assignors(options: &Options, custom: Vec<Arc<dyn Assignor>>) -> Result<Consumer> {
         let cluster = Cluster::new(options)?;
         let coordinator = options.consumer.group.id.as_deref().map(|group| Coordinator::new(cluster.clone(), group));
-        let fetcher = Fetcher::new(&cluster, coordinator, options);
+        let fetcher = Fetcher::new(&cluster, coordinator.clone(), options);
         let bell: Arc<dyn Bell> = fetcher.shared.clone();
-        let group = ConsumerGroup::new(&cluster, &options.consumer, custom, bell)?;
+        let join = |coordinator| ConsumerGroup::new(&cluster, coordinator, &options.consumer, custom, bell);
+        let group = coordinator.map(join).transpose()?;
         let schema = decode_options(&options.consumer).schema();
         let woken = AtomicBool::new(false);
         Ok(Consumer { options: options.consumer.clone(), cluster, group, fetcher, schema, woken })
@@ -167,7 +168,7 @@ impl Consumer {
             ));
         }
         let deadline = Instant::now() + timeout;
-        let _polling = self.group.as_ref().map(ConsumerGroup::polling);
+        let _polling = self.group.as_ref().map(|group| group.membership.polling());
         shared.finish();
         if let Some(group) = &self.group {
             group.commit_if_due(|| self.finished(group, true));
@@ -180,7 +181,7 @@ impl Consumer {
             if let Some(error) = group.membership.failure() {
                 return Some(Err(error));
             }
-            match group.take() {
+            match group.membership.take() {
                 Some(event) => Some(Ok(Polled::Rebalance(event))),
                 None => group.has_completed().then_some(Ok(Polled::Committed)),
             }
@@ -222,11 +223,9 @@ impl Consumer {
                     group.commit_finished(gone, group.rebalance_limit()).await;
                 }
             }
-            Rebalance::Assigned(_) => {
+            Rebalance::Assigned(new) => {
                 // What others committed meanwhile counts, not what we remember.
-                if let Rebalance::Assigned(new) = event {
-                    group.forget(new);
-                }
+                group.forget(new);
                 self.fetcher.shared.assign(&group.membership.owned());
             }
             Rebalance::Lost(_) => {}

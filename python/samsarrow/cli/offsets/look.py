@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,13 @@ from samsarrow.offsets.formats import FORMATS, Snapshot, dump
 from samsarrow.offsets.move import stored
 from samsarrow.types import GroupDescription, MemberDescription, OffsetAndMetadata, TopicPartition
 
-all_groups_option = click.option("--all-groups", is_flag=True, help="All groups that Kafka lists.")
+
+def about_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the connection, and the options that choose groups, a storage and partitions."""
+    command = topic_option("Only these partitions; repeatable.")(command)
+    command = storage_option(command)
+    command = click.option("--all-groups", is_flag=True, help="All groups that Kafka lists.")(command)
+    return click.argument("groups", nargs=-1, metavar="[GROUP]...")(connected(command))
 
 
 @click.command("list")
@@ -55,11 +62,7 @@ class Row:
 
 
 @click.command()
-@click.argument("groups", nargs=-1, metavar="[GROUP]...")
-@connected
-@all_groups_option
-@storage_option
-@topic_option("Only these partitions; repeatable.")
+@about_groups
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a group, each on a line.")
 def describe(
     cluster: Cluster,
@@ -152,11 +155,7 @@ def _tree(group: str, storage: str, description: GroupDescription | None, rows: 
 
 
 @click.command()
-@click.argument("groups", nargs=-1, metavar="[GROUP]...")
-@connected
-@all_groups_option
-@storage_option
-@topic_option("Only these partitions; repeatable.")
+@about_groups
 @click.option("--format", "form", type=click.Choice(FORMATS), default="json", show_default=True)
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="A file instead of stdout."

@@ -13,7 +13,7 @@ use super::assignor::{Assignor, by_name};
 use super::commits::{Commits, Committer, Offsets};
 use super::coordinator::Coordinator;
 use super::member::{Bell, Member};
-use super::membership::{Identity, Membership, Polling, Rebalance};
+use super::membership::{Identity, Membership};
 use super::wanted::Wanted;
 use crate::cluster::Cluster;
 use crate::config::{ConsumerOptions, GroupOptions, GroupProtocol};
@@ -61,15 +61,15 @@ impl Drop for ConsumerGroup {
 }
 
 impl ConsumerGroup {
-    /// Without I/O; `None` where no group was asked for. `custom` assignors go before those that have names.
+    /// Without I/O. `custom` assignors go before those that have names.
     pub(crate) fn new(
         cluster: &Cluster,
+        coordinator: Coordinator,
         options: &ConsumerOptions,
         custom: Vec<Arc<dyn Assignor>>,
         bell: Arc<dyn Bell>,
-    ) -> Result<Option<ConsumerGroup>> {
+    ) -> Result<ConsumerGroup> {
         let group = &options.group;
-        let Some(id) = group.id.as_deref() else { return Ok(None) };
         let mut assignors: Vec<Arc<dyn Assignor>> = Vec::new();
         for name in &group.assignors {
             let found = custom.iter().find(|own| own.name() == name).cloned().or_else(|| by_name(name));
@@ -80,7 +80,6 @@ impl ConsumerGroup {
                 ))
             })?);
         }
-        let coordinator = Coordinator::new(cluster.clone(), id);
         let membership = Arc::new(Membership::new(group.instance_id.clone(), group.max_poll_interval));
         let committer = Committer {
             cluster: cluster.clone(),
@@ -96,7 +95,7 @@ impl ConsumerGroup {
             membership: Arc::clone(&membership),
             bell: Arc::clone(&bell),
         };
-        Ok(Some(ConsumerGroup {
+        Ok(ConsumerGroup {
             options: group.clone(),
             coordinator,
             membership,
@@ -108,7 +107,7 @@ impl ConsumerGroup {
             due: Mutex::new(Instant::now() + group.auto_commit.unwrap_or_default()),
             completed: Arc::default(),
             tickets: Mutex::default(),
-        }))
+        })
     }
 
     /// Subscribes, or changes the subscription. Must be called within a tokio runtime.
@@ -117,10 +116,6 @@ impl ConsumerGroup {
         if let Some(member) = lock(&self.member).take() {
             *lock(&self.task) = Some(tokio::spawn(member.run()));
         }
-    }
-
-    pub(crate) fn polling(&self) -> Polling<'_> {
-        self.membership.polling()
     }
 
     /// Whether `poll` and `close` commit by themselves.
@@ -169,11 +164,10 @@ impl ConsumerGroup {
             who => who?,
         };
         let answer = self.commits.submit(who, offsets, deadline.saturating_duration_since(Instant::now()));
-        let what = || format!("OffsetCommit for group {}", self.coordinator.group());
         match tokio::time::timeout_at(deadline, answer).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Error::closed("the consumer")),
-            Err(_) => Err(Error::timeout(what(), limit)),
+            Err(_) => Err(Error::timeout(format!("OffsetCommit for group {}", self.coordinator.group()), limit)),
         }
     }
 
@@ -255,10 +249,6 @@ impl ConsumerGroup {
             GroupProtocol::Classic => self.options.max_poll_interval.min(self.options.session_timeout),
             GroupProtocol::Consumer => self.options.max_poll_interval,
         }
-    }
-
-    pub(crate) fn take(&self) -> Option<Rebalance> {
-        self.membership.take()
     }
 
     /// Leaves the group and ends the task.
