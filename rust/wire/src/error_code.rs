@@ -13,6 +13,17 @@ enum Remedy {
     Refresh,
 }
 
+/// What a producer can do about an error in a transaction (KIP-1050).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InTransaction {
+    /// Ask again: the transaction is as it was.
+    Retry,
+    /// Abort the transaction; the next one may succeed.
+    Abort,
+    /// Close the producer: another one took over, or it may not do this at all.
+    Fatal,
+}
+
 /// An error code as it stands in a response; codes that are not in the table are kept as they are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ErrorCode(i16);
@@ -228,6 +239,43 @@ impl ErrorCode {
         self.remedy() == Remedy::Refresh
     }
 
+    /// What follows for a transaction. What an API means by an error may differ: an INVALID_PRODUCER_EPOCH of Produce
+    /// does not say yet that the producer was fenced, that of its coordinator does.
+    pub fn in_transaction(self) -> InTransaction {
+        if self.retriable() {
+            return InTransaction::Retry;
+        }
+        match self {
+            Self::TRANSACTION_ABORTABLE
+            // The topics, the group or the records are at fault, not the producer.
+            | Self::TOPIC_AUTHORIZATION_FAILED
+            | Self::GROUP_AUTHORIZATION_FAILED
+            | Self::OPERATION_NOT_ATTEMPTED
+            | Self::INVALID_TOPIC_EXCEPTION
+            | Self::INVALID_GROUP_ID
+            | Self::ILLEGAL_GENERATION
+            | Self::UNKNOWN_MEMBER_ID
+            | Self::FENCED_INSTANCE_ID
+            | Self::FENCED_MEMBER_EPOCH
+            | Self::STALE_MEMBER_EPOCH
+            | Self::REBALANCE_IN_PROGRESS
+            | Self::GROUP_ID_NOT_FOUND
+            | Self::OFFSET_METADATA_TOO_LARGE
+            | Self::INVALID_COMMIT_OFFSET_SIZE
+            | Self::MESSAGE_TOO_LARGE
+            | Self::RECORD_LIST_TOO_LARGE
+            | Self::INVALID_RECORD
+            | Self::INVALID_TIMESTAMP
+            | Self::UNSUPPORTED_COMPRESSION_TYPE
+            | Self::INVALID_REQUIRED_ACKS
+            // A new epoch heals these.
+            | Self::OUT_OF_ORDER_SEQUENCE_NUMBER
+            | Self::UNKNOWN_PRODUCER_ID
+            | Self::INVALID_PRODUCER_ID_MAPPING => InTransaction::Abort,
+            _ => InTransaction::Fatal,
+        }
+    }
+
     /// Whether the client as it is configured will never succeed.
     pub fn fatal(self) -> bool {
         self.remedy() == Remedy::Fatal
@@ -258,6 +306,29 @@ mod tests {
             assert!(!code.description().is_empty());
         }
         assert_eq!(ErrorCode::ALL.last().map(|c| c.name()), Some("SHARE_SESSION_LIMIT_REACHED"));
+    }
+
+    #[test]
+    fn a_transaction_survives_what_its_producer_did_not_do() {
+        for code in [ErrorCode::CONCURRENT_TRANSACTIONS, ErrorCode::NOT_COORDINATOR, ErrorCode::NOT_LEADER_OR_FOLLOWER]
+        {
+            assert_eq!(code.in_transaction(), InTransaction::Retry, "{code}");
+        }
+        for code in [ErrorCode::TRANSACTION_ABORTABLE, ErrorCode::MESSAGE_TOO_LARGE, ErrorCode::ILLEGAL_GENERATION] {
+            assert_eq!(code.in_transaction(), InTransaction::Abort, "{code}");
+        }
+        let fatal = [
+            ErrorCode::PRODUCER_FENCED,
+            ErrorCode::INVALID_PRODUCER_EPOCH,
+            ErrorCode::INVALID_TXN_STATE,
+            ErrorCode::INVALID_TRANSACTION_TIMEOUT,
+            ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            ErrorCode::UNSUPPORTED_VERSION,
+            ErrorCode::from_i16(i16::MAX),
+        ];
+        for code in fatal {
+            assert_eq!(code.in_transaction(), InTransaction::Fatal, "{code}");
+        }
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub mod formats;
 mod json;
 pub(crate) mod types;
 
+pub mod add_offsets_to_txn;
+pub mod add_partitions_to_txn;
 pub mod api_versions;
 pub mod consumer_group_describe;
 pub mod consumer_group_heartbeat;
@@ -18,6 +20,9 @@ pub mod create_topics;
 pub mod delete_groups;
 pub mod delete_topics;
 pub mod describe_groups;
+pub mod describe_producers;
+pub mod describe_transactions;
+pub mod end_txn;
 pub mod fetch;
 pub mod fetch_stream;
 pub mod find_coordinator;
@@ -27,12 +32,15 @@ pub mod join_group;
 pub mod leave_group;
 pub mod list_groups;
 pub mod list_offsets;
+pub mod list_transactions;
 pub mod metadata;
 pub mod offset_commit;
 pub mod offset_delete;
 pub mod offset_fetch;
 pub mod produce;
 pub mod sync_group;
+pub mod txn_offset_commit;
+pub mod write_txn_markers;
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +51,8 @@ use bytes::BytesMut;
 pub use json::{JsonError, JsonMessage};
 pub use types::{DecodeError, DecodeErrorKind, EncodeError, Reader, Uuid};
 
+pub use add_offsets_to_txn::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
+pub use add_partitions_to_txn::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse};
 pub use api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 pub use consumer_group_describe::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse};
 pub use consumer_group_heartbeat::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
@@ -51,6 +61,9 @@ pub use create_topics::{CreateTopicsRequest, CreateTopicsResponse};
 pub use delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
 pub use delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
 pub use describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
+pub use describe_producers::{DescribeProducersRequest, DescribeProducersResponse};
+pub use describe_transactions::{DescribeTransactionsRequest, DescribeTransactionsResponse};
+pub use end_txn::{EndTxnRequest, EndTxnResponse};
 pub use fetch::{FetchRequest, FetchResponse};
 pub use fetch_stream::{FetchEvent, FetchParser};
 pub use find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
@@ -60,12 +73,15 @@ pub use join_group::{JoinGroupRequest, JoinGroupResponse};
 pub use leave_group::{LeaveGroupRequest, LeaveGroupResponse};
 pub use list_groups::{ListGroupsRequest, ListGroupsResponse};
 pub use list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
+pub use list_transactions::{ListTransactionsRequest, ListTransactionsResponse};
 pub use metadata::{MetadataRequest, MetadataResponse};
 pub use offset_commit::{OffsetCommitRequest, OffsetCommitResponse};
 pub use offset_delete::{OffsetDeleteRequest, OffsetDeleteResponse};
 pub use offset_fetch::{OffsetFetchRequest, OffsetFetchResponse};
 pub use produce::{ProduceRequest, ProduceResponse};
 pub use sync_group::{SyncGroupRequest, SyncGroupResponse};
+pub use txn_offset_commit::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
+pub use write_txn_markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 
 /// A request or a response.
 pub trait Message: Sized + Default {
@@ -139,8 +155,16 @@ api_keys! {
     CreateTopics = 19,
     DeleteTopics = 20,
     InitProducerId = 22,
+    AddPartitionsToTxn = 24,
+    AddOffsetsToTxn = 25,
+    EndTxn = 26,
+    WriteTxnMarkers = 27,
+    TxnOffsetCommit = 28,
     DeleteGroups = 42,
     OffsetDelete = 47,
+    DescribeProducers = 61,
+    DescribeTransactions = 65,
+    ListTransactions = 66,
     ConsumerGroupHeartbeat = 68,
     ConsumerGroupDescribe = 69,
 }
@@ -179,6 +203,14 @@ impl ApiKey {
             ApiKey::OffsetDelete => OffsetDeleteRequest::FLEXIBLE,
             ApiKey::ConsumerGroupHeartbeat => ConsumerGroupHeartbeatRequest::FLEXIBLE,
             ApiKey::ConsumerGroupDescribe => ConsumerGroupDescribeRequest::FLEXIBLE,
+            ApiKey::AddPartitionsToTxn => AddPartitionsToTxnRequest::FLEXIBLE,
+            ApiKey::AddOffsetsToTxn => AddOffsetsToTxnRequest::FLEXIBLE,
+            ApiKey::EndTxn => EndTxnRequest::FLEXIBLE,
+            ApiKey::WriteTxnMarkers => WriteTxnMarkersRequest::FLEXIBLE,
+            ApiKey::TxnOffsetCommit => TxnOffsetCommitRequest::FLEXIBLE,
+            ApiKey::DescribeProducers => DescribeProducersRequest::FLEXIBLE,
+            ApiKey::DescribeTransactions => DescribeTransactionsRequest::FLEXIBLE,
+            ApiKey::ListTransactions => ListTransactionsRequest::FLEXIBLE,
         }
     }
 }

@@ -79,6 +79,14 @@ fn one(api: ApiKey, check: &mut impl Check) {
         ApiKey::OffsetDelete => both::<OffsetDeleteRequest>(check),
         ApiKey::ConsumerGroupHeartbeat => both::<ConsumerGroupHeartbeatRequest>(check),
         ApiKey::ConsumerGroupDescribe => both::<ConsumerGroupDescribeRequest>(check),
+        ApiKey::AddPartitionsToTxn => both::<AddPartitionsToTxnRequest>(check),
+        ApiKey::AddOffsetsToTxn => both::<AddOffsetsToTxnRequest>(check),
+        ApiKey::EndTxn => both::<EndTxnRequest>(check),
+        ApiKey::WriteTxnMarkers => both::<WriteTxnMarkersRequest>(check),
+        ApiKey::TxnOffsetCommit => both::<TxnOffsetCommitRequest>(check),
+        ApiKey::DescribeProducers => both::<DescribeProducersRequest>(check),
+        ApiKey::DescribeTransactions => both::<DescribeTransactionsRequest>(check),
+        ApiKey::ListTransactions => both::<ListTransactionsRequest>(check),
     }
 }
 

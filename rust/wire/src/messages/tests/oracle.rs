@@ -69,4 +69,12 @@ oracle! {
     OffsetDeleteRequest => OffsetDeleteResponse,
     ConsumerGroupHeartbeatRequest => ConsumerGroupHeartbeatResponse,
     ConsumerGroupDescribeRequest => ConsumerGroupDescribeResponse,
+    AddPartitionsToTxnRequest => AddPartitionsToTxnResponse,
+    AddOffsetsToTxnRequest => AddOffsetsToTxnResponse,
+    EndTxnRequest => EndTxnResponse,
+    WriteTxnMarkersRequest => WriteTxnMarkersResponse,
+    TxnOffsetCommitRequest => TxnOffsetCommitResponse,
+    DescribeProducersRequest => DescribeProducersResponse,
+    DescribeTransactionsRequest => DescribeTransactionsResponse,
+    ListTransactionsRequest => ListTransactionsResponse,
 }

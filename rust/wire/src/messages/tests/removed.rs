@@ -1,7 +1,7 @@
-//! Versions that Kafka 4 removed and no other oracle here covers, byte by byte.
+//! Versions that no other oracle here covers, most of them removed by Kafka 4, byte by byte.
 
 use super::*;
-use crate::messages::{fetch, list_offsets, produce};
+use crate::messages::{fetch, list_offsets, produce, write_txn_markers};
 
 fn check<M: Tested>(version: i16, message: &M, bytes: &[u8]) {
     assert_eq!(&message.bytes(version)[..], bytes, "v{version}");
@@ -72,4 +72,28 @@ fn fetch_0_to_3() {
     for version in 1..=3 {
         check(version, &answer(6), &[&b"\0\0\0\x06"[..], rest].concat());
     }
+}
+
+/// The oracle has version 1 only; version 2 is newer than it.
+#[test]
+fn write_txn_markers_0_and_2() {
+    use write_txn_markers::*;
+    let request = |transaction_version| {
+        let topic = WritableTxnMarkerTopic { name: "t".into(), partition_indexes: vec![2], ..Default::default() };
+        let marker = WritableTxnMarker {
+            producer_id: 9,
+            producer_epoch: 3,
+            transaction_result: true,
+            topics: vec![topic],
+            coordinator_epoch: 7,
+            transaction_version,
+            ..Default::default()
+        };
+        WriteTxnMarkersRequest { markers: vec![marker], ..Default::default() }
+    };
+    let producer = b"\0\0\0\0\0\0\0\x09\0\x03\x01";
+    let rest = b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x02\0\0\0\x07";
+    check(0, &request(0), &[b"\0\0\0\x01", &producer[..], rest].concat());
+    let rest = b"\x02\x02t\x02\0\0\0\x02\0\0\0\0\x07\x02\0\0";
+    check(2, &request(2), &[b"\x02", &producer[..], rest].concat());
 }

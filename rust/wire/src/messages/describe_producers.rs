@@ -1,0 +1,46 @@
+//! DescribeProducers: who writes to a partition with idempotence, and since where in a transaction (KIP-664).
+
+request! { DescribeProducers = 61, versions 0..=0, flexible 0, DescribeProducersRequest => DescribeProducersResponse }
+
+messages! {
+    /// What is asked.
+    struct DescribeProducersRequest {
+        topics: Vec<TopicRequest> => 0..;
+    }
+
+    /// The partitions of one topic.
+    struct TopicRequest {
+        name: String => 0..;
+        partition_indexes: Vec<i32> => 0..;
+    }
+
+    /// What is answered.
+    struct DescribeProducersResponse {
+        throttle_time_ms: i32 => 0..;
+        topics: Vec<TopicResponse> => 0..;
+    }
+
+    /// The partitions of one topic.
+    struct TopicResponse {
+        name: String => 0..;
+        partitions: Vec<PartitionResponse> => 0..;
+    }
+
+    /// The producers of one partition.
+    struct PartitionResponse {
+        partition_index: i32 => 0..;
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+        active_producers: Vec<ProducerState> => 0..;
+    }
+
+    /// A producer; −1 stands for what there is not.
+    struct ProducerState {
+        producer_id: i64 => 0..;
+        producer_epoch: i32 => 0..;
+        last_sequence: i32 = -1 => 0..;
+        last_timestamp: i64 = -1 => 0..;
+        coordinator_epoch: i32 => 0..;
+        current_txn_start_offset: i64 = -1 => 0..;
+    }
+}

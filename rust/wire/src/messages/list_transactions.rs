@@ -1,0 +1,30 @@
+//! ListTransactions: the transactional ids of a coordinator (KIP-664).
+//!
+//! 1 filters by the time they have been running (KIP-994), 2 by a pattern (KIP-1152).
+
+request! { ListTransactions = 66, versions 0..=2, flexible 0, ListTransactionsRequest => ListTransactionsResponse }
+
+messages! {
+    /// What is asked; empty filters let all pass.
+    struct ListTransactionsRequest {
+        state_filters: Vec<String> => 0..;
+        producer_id_filters: Vec<i64> => 0..;
+        duration_filter: i64 = -1 => 1..;
+        transactional_id_pattern: Option<String> => 2..;
+    }
+
+    /// What is answered.
+    struct ListTransactionsResponse {
+        throttle_time_ms: i32 => 0..;
+        error_code: i16 => 0..;
+        unknown_state_filters: Vec<String> => 0..;
+        transaction_states: Vec<TransactionState> => 0..;
+    }
+
+    /// A transactional id.
+    struct TransactionState {
+        transactional_id: String => 0..;
+        producer_id: i64 => 0..;
+        transaction_state: String => 0..;
+    }
+}

@@ -1,0 +1,52 @@
+//! TxnOffsetCommit: a group's offsets, valid when the transaction is committed.
+//!
+//! 2 has the leader epoch (KIP-320); 3 the group's member (KIP-447); 4 may answer TRANSACTION_ABORTABLE; 5 adds the
+//! group to the transaction by itself (KIP-890).
+
+request! { TxnOffsetCommit = 28, versions 0..=5, flexible 3, TxnOffsetCommitRequest => TxnOffsetCommitResponse }
+
+messages! {
+    /// What is asked.
+    struct TxnOffsetCommitRequest {
+        transactional_id: String => 0..;
+        group_id: String => 0..;
+        producer_id: i64 => 0..;
+        producer_epoch: i16 => 0..;
+        generation_id: i32 = -1 => 3..;
+        member_id: String => 3..;
+        group_instance_id: Option<String> => 3..;
+        topics: Vec<TxnOffsetCommitRequestTopic> => 0..;
+    }
+
+    /// The partitions of one topic.
+    struct TxnOffsetCommitRequestTopic {
+        name: String => 0..;
+        partitions: Vec<TxnOffsetCommitRequestPartition> => 0..;
+    }
+
+    /// The offset of one partition.
+    struct TxnOffsetCommitRequestPartition {
+        partition_index: i32 => 0..;
+        committed_offset: i64 => 0..;
+        committed_leader_epoch: i32 = -1 => 2.., [ignorable];
+        committed_metadata: Option<String> => 0..;
+    }
+
+    /// What is answered.
+    struct TxnOffsetCommitResponse {
+        throttle_time_ms: i32 => 0..;
+        topics: Vec<TxnOffsetCommitResponseTopic> => 0..;
+    }
+
+    /// The partitions of one topic.
+    struct TxnOffsetCommitResponseTopic {
+        name: String => 0..;
+        partitions: Vec<TxnOffsetCommitResponsePartition> => 0..;
+    }
+
+    /// What became of one offset.
+    struct TxnOffsetCommitResponsePartition {
+        partition_index: i32 => 0..;
+        error_code: i16 => 0..;
+    }
+}
