@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import uuid
 from contextlib import ExitStack
 from pathlib import Path
 
-from support.kafka import KafkaServer, free_ports
+from support.kafka import KafkaServer, free_ports, new_cluster_id
 
 
 class Node(KafkaServer):
@@ -51,7 +49,7 @@ class KafkaCluster:
     """A controller and `brokers` brokers, numbered from 1."""
 
     def __init__(self, brokers: int = 2, heap: str = "384m") -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster_id = new_cluster_id()
         [controller] = free_ports(1)
         self._controller = Node(100, "controller", cluster_id, controller, brokers, "192m")
         self.brokers = {n: Node(n, "broker", cluster_id, controller, brokers, heap) for n in range(1, brokers + 1)}

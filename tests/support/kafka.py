@@ -69,6 +69,12 @@ def free_ports(count: int) -> list[int]:
         return [s.getsockname()[1] for s in sockets]
 
 
+def new_cluster_id() -> str:
+    """A name for a cluster as Kafka makes them; one that begins with a dash would be taken for an option."""
+    drawn = uuid.uuid4().bytes
+    return base64.urlsafe_b64encode(bytes([drawn[0] & 0x7F]) + drawn[1:]).decode().rstrip("=")
+
+
 def write_properties(path: Path, properties: Mapping[str, str]) -> None:
     """A file as `java.util.Properties` reads it."""
     path.write_text("".join(f"{k}={v}\n" for k, v in properties.items()))
@@ -162,8 +168,7 @@ class KafkaServer:
         self._wait_until_ready()
 
     def _prepare(self, config: Path) -> None:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        self.tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config))
+        self.tool("kafka.tools.StorageTool", "format", "-t", new_cluster_id(), "-c", str(config))
 
     def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
         with self.log_path.open("ab") as log:
