@@ -95,13 +95,18 @@ class Admin:
             raise TypeError("topics must be a sequence of names, not one str")
         _raise_first(self._open.delete_topics(list(topics), to_seconds(timeout)))
 
-    def list_topics(self, *, timeout: Seconds | None = None) -> dict[str, TopicListing]:
-        """All topics by name, Kafka's own included.
+    def list_topics(
+        self, names: Iterable[str] | None = None, *, timeout: Seconds | None = None
+    ) -> dict[str, TopicListing]:
+        """Topics by name.
 
         Args:
+            names: to ask for, of which those that do not exist are left out; by default all, Kafka's own included.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
-        listed = self._open.list_topics(to_seconds(timeout))
+        if isinstance(names, str):
+            raise TypeError("names must be several names, not one str")
+        listed = self._open.list_topics(None if names is None else list(names), to_seconds(timeout))
         found = {}
         for name, raw, partitions, internal in listed:
             topic_id = UUID(bytes=bytes(raw))

@@ -19,8 +19,11 @@ def test_create_list_delete(admin):
     assert {n: listed[n].partitions for n in ("a", "b", "t", "four")} == {"a": 2, "b": 3, "t": 1, "four": 4}
     assert listed["a"].name == "a"
     assert not listed["a"].internal
+    assert admin.list_topics(["b", "nope"]) == {"b": listed["b"]}
+    assert admin.list_topics([]) == {}
     admin.delete_topics(["a"], timeout=10)
     assert "a" not in admin.list_topics()
+    assert admin.list_topics(["a"]) == {}
 
 
 def test_each_topic_is_tried_and_failures_raise(admin):
@@ -38,6 +41,8 @@ def test_a_single_name_is_not_a_list_of_letters(admin):
         admin.create_topics("abc")
     with pytest.raises(TypeError, match="sequence"):
         admin.delete_topics("abc")
+    with pytest.raises(TypeError, match="several names"):
+        admin.list_topics("abc")
 
 
 def test_closed_is_closed(admin):

@@ -13,7 +13,10 @@ use std::time::Duration;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::create_topics::{CreatableTopic, CreatableTopicConfig};
 use samsarrow_wire::messages::delete_topics::DeleteTopicState;
-use samsarrow_wire::messages::{CreateTopicsRequest, DeleteTopicsRequest, MetadataRequest, Request, Uuid};
+use samsarrow_wire::messages::metadata::MetadataRequestTopic;
+use samsarrow_wire::messages::{
+    CreateTopicsRequest, DeleteTopicsRequest, MetadataRequest, MetadataResponse, Request, Uuid,
+};
 use tokio::time::{Instant, sleep};
 
 use crate::cluster::Cluster;
@@ -170,33 +173,29 @@ impl Admin {
         }
     }
 
-    /// All topics, in the order of their names.
+    /// All topics, or those of `names` that exist, in the order of their names.
     ///
     /// # Errors
-    /// When no broker can be asked within `timeout`.
-    pub async fn list_topics(&self, timeout: Duration) -> Result<Vec<TopicListing>> {
+    /// When no broker can be asked within `timeout`, or one of the topics may not be looked at.
+    pub async fn list_topics(&self, names: Option<&[String]>, timeout: Duration) -> Result<Vec<TopicListing>> {
         let deadline = Instant::now() + timeout;
         let mut backoff = self.cluster.backoff();
+        if names.is_some_and(<[String]>::is_empty) {
+            return Ok(Vec::new());
+        }
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let limit = left.min(self.cluster.options().request_timeout);
-            // No list asks for all topics; version 0 said so with an empty one.
             let build = |version| {
-                let topics = if version == 0 { Some(Vec::new()) } else { None };
+                let named = |name: &String| MetadataRequestTopic { name: Some(name.clone()), ..Default::default() };
+                // No list asks for all topics; version 0 said so with an empty one.
+                let all = if version == 0 { Some(Vec::new()) } else { None };
+                let topics = names.map_or(all, |names| Some(names.iter().map(named).collect()));
                 Ok(MetadataRequest { topics, allow_auto_topic_creation: version < 4, ..Default::default() })
             };
-            match self.cluster.send_any_with(limit, build).await {
-                Ok((_, response)) => {
-                    let listing = |topic: samsarrow_wire::messages::metadata::MetadataResponseTopic| TopicListing {
-                        name: topic.name.unwrap_or_default(),
-                        topic_id: topic.topic_id,
-                        partitions: topic.partitions.len(),
-                        internal: topic.is_internal,
-                    };
-                    let mut topics: Vec<_> = response.topics.into_iter().map(listing).collect();
-                    topics.sort_by(|a, b| a.name.cmp(&b.name));
-                    return Ok(topics);
-                }
+            let listed = self.cluster.send_any_with(limit, build).await.and_then(|(_, response)| listings(response));
+            match listed {
+                Ok(topics) => return Ok(topics),
                 Err(error) if error.retriable() => {
                     let wait = backoff.next_delay();
                     if Instant::now() + wait >= deadline {
@@ -213,6 +212,28 @@ impl Admin {
     pub async fn close(&self) {
         self.cluster.close().await;
     }
+}
+
+/// The topics that there are; one that was asked for and is not there is left out.
+fn listings(response: MetadataResponse) -> Result<Vec<TopicListing>> {
+    let mut topics = Vec::with_capacity(response.topics.len());
+    for topic in response.topics {
+        let (name, code) = (topic.name.unwrap_or_default(), ErrorCode::from_i16(topic.error_code));
+        // Without a leader yet, a topic has its partitions all the same.
+        if code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION {
+            continue;
+        } else if code != ErrorCode::NONE && topic.partitions.is_empty() {
+            return Err(Error::server(code, format!("topic {name}")));
+        }
+        topics.push(TopicListing {
+            name,
+            topic_id: topic.topic_id,
+            partitions: topic.partitions.len(),
+            internal: topic.is_internal,
+        });
+    }
+    topics.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(topics)
 }
 
 fn outcome<R: Request>(name: &str, answers: &mut [(String, i16, Option<String>)]) -> Result<()> {

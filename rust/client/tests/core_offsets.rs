@@ -288,7 +288,7 @@ async fn topics_are_created_listed_and_deleted_each_with_its_own_outcome() {
     assert!(outcomes[1].1.unwrap().to_string().contains("there"));
     assert_eq!(outcomes[2].1.unwrap().name(), "InvalidTopicError");
 
-    let listed = admin.list_topics(SOON).await.unwrap();
+    let listed = admin.list_topics(None, SOON).await.unwrap();
     let listed: Vec<_> = listed.iter().map(|topic| (topic.name.as_str(), topic.partitions)).collect();
     assert_eq!(listed, [("a", 3), ("there", 1)]);
 
@@ -302,6 +302,6 @@ async fn topics_are_created_listed_and_deleted_each_with_its_own_outcome() {
         broker.create_topic("a", 3).unwrap();
     }
     admin.close().await;
-    assert_eq!(admin.list_topics(SOON).await.unwrap_err().name(), "ClosedError");
+    assert_eq!(admin.list_topics(None, SOON).await.unwrap_err().name(), "ClosedError");
     broker.shutdown().await;
 }

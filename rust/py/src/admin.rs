@@ -70,11 +70,11 @@ impl Admin {
         run(py, core.delete_topics(&names, timeout)).map(|done| outcomes(py, done))
     }
 
-    #[pyo3(signature = (timeout))]
-    fn list_topics(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<Listing>> {
+    #[pyo3(signature = (names, timeout))]
+    fn list_topics(&self, py: Python<'_>, names: Option<Vec<String>>, timeout: Option<f64>) -> PyResult<Vec<Listing>> {
         let core = self.core.get(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        let topics = run(py, core.list_topics(timeout))?;
+        let topics = run(py, core.list_topics(names.as_deref(), timeout))?;
         Ok(topics.into_iter().map(|t| (t.name, t.topic_id.0, t.partitions, t.internal)).collect())
     }
 

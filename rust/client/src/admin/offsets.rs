@@ -167,7 +167,7 @@ impl Admin {
         if self.chosen(key, version).is_none_or(|version| version <= LAST_BY_NAME) {
             return Ok(None);
         }
-        let topics = self.list_topics(timeout).await?.into_iter();
+        let topics = self.list_topics(None, timeout).await?.into_iter();
         Ok(Some(topics.filter(|topic| !topic.topic_id.is_zero()).map(|topic| (topic.name, topic.topic_id)).collect()))
     }
 }
