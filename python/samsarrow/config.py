@@ -8,7 +8,17 @@ from typing import Any
 from samsarrow._core import options_markdown
 from samsarrow.exceptions import ConfigurationError
 
-__all__ = ["merge", "options_markdown"]
+__all__ = ["merge", "options_markdown", "options_of"]
+
+
+def options_of(client: str) -> frozenset[str]:
+    """The names of the options that a client takes.
+
+    Args:
+        client: `producer`, `consumer` or `admin`.
+    """
+    rows = [line.split(" | ") for line in options_markdown().splitlines() if line.startswith("| `")]
+    return frozenset(row[0].strip("|` ") for row in rows if row[1] == "all" or client in row[1].split(", "))
 
 
 def merge(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -30,15 +30,6 @@ def topic(kafka: KafkaServer) -> str:
     return "spark-read"
 
 
-@pytest.fixture
-def load(spark: Any, kafka: KafkaServer) -> Callable[..., Any]:
-    def read(**options: str) -> Any:
-        dotted = {"kafka.bootstrap.servers": kafka.bootstrap_servers, **options}
-        return spark.read.format("samsarrow").options(**dotted).load()
-
-    return read
-
-
 def test_whole_topic(load: Callable[..., Any], topic: str) -> None:
     frame = load(subscribe=topic, includeHeaders="true")
     assert frame.schema.simpleString() == (

@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark.options import ReadOptions
-from samsarrow.spark.reader import KafkaReader
-from samsarrow.spark.schema import spark_schema
+from samsarrow.spark.reader import KafkaReader, with_columns
+from samsarrow.spark.schema import chosen_columns, spark_schema
 
 
 class KafkaDataSource(DataSource):
-    """`spark.read.format("samsarrow")`: Kafka as a DataFrame with the columns and options of Spark's own connector.
+    """`format("samsarrow")`: Kafka in Spark with the columns and options of Spark's own connector.
 
     Columns: `key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,
-    timestampType int` and, with `includeHeaders`, `headers array<struct<key:string,value:binary>>`.
+    timestampType int` and, with `includeHeaders`, `headers array<struct<key:string,value:binary>>`. The option
+    `columns` or `.schema(...)` chooses among them, so that Spark is not given what nobody asked for.
     """
 
     @classmethod
     def name(cls) -> str:
         return "samsarrow"
 
-    @cached_property
-    def _read_options(self) -> ReadOptions:
-        return ReadOptions.parse(dict(self.options))
-
     def schema(self) -> StructType:
-        return spark_schema(self._read_options.include_headers)
+        # Spark does not say here whether this is a batch or a stream: what they differ in is checked later.
+        general = {name: value for name, value in self.options.items() if not name.lower().startswith(_BOUNDS)}
+        options = ReadOptions.parse({**general, "commitOffsets": "false"})
+        return spark_schema(options.columns, options.text)
 
     # Spark passes `schema` by keyword: the name is part of the contract.
     def reader(self, schema: StructType) -> DataSourceReader:
-        expected = self.schema()
-        if schema != expected:
-            raise ConfigurationError(
-                f"this source has a fixed schema, {expected.simpleString()}: drop .schema(...), select columns"
-            )
-        return KafkaReader(self._read_options)
+        return KafkaReader(self._options(schema, streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        options = self._options(schema, streaming=True)
+        try:
+            from samsarrow.spark.stream import KafkaStreamReader
+        except ImportError:
+            from samsarrow.spark.stream_earlier import EarlierStreamReader
+
+            return EarlierStreamReader(options)
+        return KafkaStreamReader(options)
+
+    def _options(self, schema: StructType, *, streaming: bool) -> ReadOptions:
+        options = ReadOptions.parse(dict(self.options), streaming=streaming)
+        return with_columns(options, *chosen_columns(schema, options.columns, options.text))
+
+
+_BOUNDS = ("startingoffsets", "startingtimestamp", "ending")

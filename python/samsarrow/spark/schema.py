@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -14,46 +18,98 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+from samsarrow.exceptions import ConfigurationError
+
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+_ARROW_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+
+_TYPES: dict[str, tuple[DataType, pa.DataType]] = {
+    "key": (BinaryType(), pa.binary()),
+    "value": (BinaryType(), pa.binary()),
+    "topic": (StringType(), pa.string()),
+    "partition": (IntegerType(), pa.int32()),
+    "offset": (LongType(), pa.int64()),
+    "timestamp": (TimestampType(), pa.timestamp("us", "UTC")),
+    "timestampType": (IntegerType(), pa.int32()),
+    "headers": (ArrayType(_HEADER), pa.list_(pa.field("element", _ARROW_HEADER))),
+}
+COLUMNS = tuple(_TYPES)
 
 
-def spark_schema(include_headers: bool) -> StructType:
-    """Schema of the DataFrame: every column nullable, `headers` only when asked for."""
-    fields = [
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("timestamp", TimestampType()),
-        StructField("timestampType", IntegerType()),
-    ]
-    if include_headers:
-        header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-        fields.append(StructField("headers", ArrayType(header)))
-    return StructType(fields)
+def spark_schema(columns: Sequence[str], text: Iterable[str] = ()) -> StructType:
+    """Schema of the DataFrame, every column nullable.
+
+    Args:
+        columns: names, in order.
+        text: of key and value those that are strings.
+    """
+    return StructType([StructField(name, StringType() if name in text else _TYPES[name][0]) for name in columns])
 
 
-def arrow_schema(include_headers: bool) -> pa.Schema:
+def arrow_schema(columns: Sequence[str], text: Iterable[str] = ()) -> pa.Schema:
     """The same as Arrow types. Spark's Python source takes exactly these: no views, no dictionaries, microseconds."""
-    fields = [
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("topic", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("timestamp", pa.timestamp("us", "UTC")),
-        pa.field("timestampType", pa.int32()),
-    ]
-    if include_headers:
-        fields.append(pa.field("headers", pa.list_(pa.field("element", _HEADER))))
-    return pa.schema(fields)
+    return pa.schema([pa.field(name, pa.string() if name in text else _TYPES[name][1]) for name in columns])
 
 
-def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A consumer's batch with the types of `schema`; keys and values are taken over without a copy."""
-    columns = []
-    for field in schema:
+def chosen_columns(
+    wanted: StructType, columns: tuple[str, ...], text: frozenset[str]
+) -> tuple[tuple[str, ...], frozenset[str]]:
+    """What `.schema(...)` asks for: a choice of the columns in any order, key and value as binary or string.
+
+    Args:
+        wanted: the schema that Spark passes: the user's, or the source's own.
+        columns: of the options.
+        text: of the options.
+
+    Raises:
+        ConfigurationError: a column does not exist or has another type.
+    """
+    if wanted == spark_schema(columns, text):
+        return columns, text
+    as_text = set()
+    for field in wanted.fields:
+        is_text = field.name in ("key", "value") and field.dataType == StringType()
+        if field.name not in _TYPES or not (is_text or field.dataType == _TYPES[field.name][0]):
+            raise ConfigurationError(
+                f"column {field.name} {field.dataType.simpleString()} cannot be read: this source has "
+                f"{spark_schema(COLUMNS).simpleString()}, of which .schema(...) may choose, key and value as binary "
+                "or string; cast other columns in the DataFrame"
+            )
+        if is_text:
+            as_text.add(field.name)
+    if not wanted.names or len(set(wanted.names)) < len(wanted.names):
+        raise ConfigurationError(f"a schema needs columns, each of them once, not {wanted.simpleString()}")
+    return tuple(wanted.names), frozenset(as_text)
+
+
+class ToSpark:
+    """Gives a consumer's batches of one partition the columns and types of `schema`, almost without copying.
+
+    Args:
+        schema: of the batches that Spark gets.
+        topic: of all rows.
+    """
+
+    def __init__(self, schema: pa.Schema, topic: str) -> None:
+        self._schema = schema
+        self._topic = topic
+        # The topic's name over and over: as long as the longest batch so far, and cut to size.
+        self._topics = pa.array([], pa.string())
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The same rows as Spark takes them."""
+        columns = [self._column(batch, field) for field in self._schema]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _column(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+        if field.name == "topic":
+            if len(self._topics) < batch.num_rows:
+                self._topics = pa.repeat(pa.scalar(self._topic, pa.string()), batch.num_rows)
+            return self._topics.slice(0, batch.num_rows)
         column = batch.column("timestamp_type" if field.name == "timestampType" else field.name)
-        columns.append(column if column.type == field.type else column.cast(field.type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+        if column.type == field.type:
+            return column
+        if field.name in ("key", "value"):
+            # As Spark's own cast of binary to string: bytes stay what they are.
+            return pc.cast(column, options=pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True))
+        return column.cast(field.type)

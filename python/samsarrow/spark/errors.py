@@ -1,0 +1,30 @@
+"""What the data source raises beyond the client's own errors."""
+
+from __future__ import annotations
+
+import logging
+
+from samsarrow.exceptions import KafkaError
+
+_log = logging.getLogger(__name__)
+
+
+class DataLossError(KafkaError):
+    """Records that were to be read are not there any more; `failOnDataLoss=false` goes on without them."""
+
+    name = "DATA_LOSS"
+
+
+def report_loss(text: str, fail: bool) -> None:
+    """Raises with `failOnDataLoss`, else writes a warning into the log.
+
+    Args:
+        text: which partition, which offsets, why.
+        fail: the option `failOnDataLoss`.
+
+    Raises:
+        DataLossError: `fail` is set.
+    """
+    if fail:
+        raise DataLossError(f"{text}; failOnDataLoss=false goes on with what is there")
+    _log.warning("%s (failOnDataLoss=false: going on with what is there)", text)

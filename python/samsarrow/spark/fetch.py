@@ -1,0 +1,160 @@
+"""One task: the records of one offset range, as Arrow batches of the size that Spark likes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from samsarrow.consumer import Consumer
+from samsarrow.exceptions import KafkaTimeoutError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from samsarrow.spark.errors import report_loss
+from samsarrow.spark.handles import WORKER
+from samsarrow.spark.options import ReadOptions
+from samsarrow.spark.ranges import OffsetRange
+from samsarrow.spark.schema import ToSpark, arrow_schema
+from samsarrow.types import TopicPartition
+
+# Spark's way from Python to rows is at its best between 2k and 50k rows a batch; IPC takes no more than 2 GiB.
+MIN_ROWS = 8_000
+MAX_ROWS = 50_000
+MAX_BYTES = 4 << 20
+# A broker answers with as much as it may, whatever the end of the range: small ranges ask for little.
+SMALL_RANGE = 10_000
+SMALL_FETCH = 1 << 20
+POLL_S = 0.5
+
+
+def read_range(options: ReadOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """The range's records, in order, none outside it, with exactly the schema that Spark expects."""
+    schema = arrow_schema(options.columns, options.text)
+    to_spark = ToSpark(schema, wanted.topic)
+    for batch in gather(_Reading(options, wanted).batches()):
+        yield to_spark(batch)
+
+
+def consumer_options(options: ReadOptions, wanted: OffsetRange) -> dict[str, Any]:
+    """The options of a task's consumer."""
+    config: dict[str, Any] = {"max.poll.records": MAX_ROWS}
+    if len(wanted) <= SMALL_RANGE:
+        config["max.partition.fetch.bytes"] = SMALL_FETCH
+    # A group is there for the offsets that the driver commits; tasks have nothing to do with it.
+    config |= {name: value for name, value in options.kafka.items() if name != "group.id"}
+    return config | {"auto.offset.reset": "none", "include.headers": "headers" in options.columns}
+
+
+class _Reading:
+    """Polls until the position has passed the range: holes and markers move it without giving rows."""
+
+    def __init__(self, options: ReadOptions, wanted: OffsetRange) -> None:
+        self._options = options
+        self._wanted = wanted
+        self._tp = TopicPartition(wanted.topic, wanted.partition)
+        self._position = wanted.start
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """What there is in the range, as it comes."""
+        config = consumer_options(self._options, self._wanted)
+        end, timeout = self._wanted.end, self._options.poll_timeout_s
+        with WORKER.lease(config, self._tp, self._position) as consumer:
+            deadline = time.monotonic() + timeout
+            while self._position < end:
+                batch = self._poll(consumer, min(POLL_S, timeout))
+                if batch is None:
+                    return
+                reached = consumer.position(self._tp)
+                if reached > self._position:
+                    self._position, deadline = reached, time.monotonic() + timeout
+                elif self._is_beyond_the_log(consumer):
+                    return
+                elif time.monotonic() > deadline:
+                    raise KafkaTimeoutError(
+                        f"no record of {self._name} arrived for {timeout:g} s: at offset {self._position}, reading up "
+                        f"to {end} (kafkaConsumer.pollTimeoutMs)"
+                    )
+                if self._position > end and batch.num_rows:
+                    batch = batch.slice(0, _rows_before(batch.column("offset"), end))
+                if batch.num_rows:
+                    yield batch
+
+    @property
+    def _name(self) -> str:
+        return f"{self._tp.topic}-{self._tp.partition}"
+
+    def _poll(self, consumer: Consumer, timeout: float) -> pa.RecordBatch | None:
+        """The next rows, maybe none; None when the rest of the range is lost."""
+        try:
+            return consumer.poll(timeout)
+        except OffsetOutOfRangeError:
+            first, last = self._log(consumer)
+        except UnknownTopicOrPartitionError as error:
+            self._lost(f"the partition is gone: {error}")
+            return None
+        end = self._wanted.end
+        if self._position < first:
+            self._lost(f"the log starts at {first} now: older records were deleted, by retention or by hand")
+            if first >= end:
+                return None
+            self._position = first
+            consumer.seek(self._tp, first)
+        elif self._position > last:
+            self._lost(f"the log ends at {last}: it was truncated, or the topic was deleted and made again")
+            return None
+        else:
+            # Not so any more: a new leader had to catch up.
+            consumer.seek(self._tp, self._position)
+        return consumer.poll(timeout)
+
+    def _is_beyond_the_log(self, consumer: Consumer) -> bool:
+        """Whether nothing comes because the log ends within the range."""
+        first, last = self._log(consumer)
+        if self._position < last:
+            return False
+        self._lost(
+            f"the log, which starts at {first}, ends at {last}: the records up to {self._wanted.end} were never there, "
+            "or the log was truncated, or the topic deleted and made again"
+        )
+        return True
+
+    def _log(self, consumer: Consumer) -> tuple[int, int]:
+        """First offset and end of the log, whatever transactions are open."""
+        if self._options.kafka.get("isolation.level", "").lower() == "read_committed":
+            plain = consumer_options(self._options, self._wanted) | {"isolation.level": "read_uncommitted"}
+            with Consumer(plain) as other:
+                return other.beginning_offsets([self._tp])[self._tp], other.end_offsets([self._tp])[self._tp]
+        return consumer.beginning_offsets([self._tp])[self._tp], consumer.end_offsets([self._tp])[self._tp]
+
+    def _lost(self, why: str) -> None:
+        report_loss(
+            f"offsets {self._position} to {self._wanted.end} of {self._name} cannot be read: {why}",
+            self._options.fail_on_data_loss,
+        )
+
+
+def _rows_before(offsets: pa.Array, end: int) -> int:
+    """How many rows have an offset below `end`; offsets rise, so the search halves."""
+    low, high = 0, len(offsets)
+    while low < high:
+        middle = (low + high) // 2
+        if offsets[middle].as_py() < end:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def gather(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Joins batches that are too small to be worth a trip to the JVM; larger ones pass untouched."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= MIN_ROWS or size >= MAX_BYTES:
+            yield pa.concat_batches(held) if len(held) > 1 else batch
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.concat_batches(held)

@@ -1,0 +1,89 @@
+"""What the driver decides by itself: shares of a micro-batch, waiting, predicates."""
+
+import datetime
+from typing import Any
+
+import pytest
+from pyspark.sql import datasource as spark
+
+from samsarrow.exceptions import ConfigurationError
+from samsarrow.spark.admission import Patience, share
+from samsarrow.spark.offsets import from_json, to_json
+from samsarrow.spark.pushdown import Predicates
+from samsarrow.types import TopicPartition
+
+A, B, C = (TopicPartition("t", p) for p in range(3))
+
+
+def test_shares_follow_the_backlog_and_starve_nobody() -> None:
+    assert share(10, {A: 0, B: 0}, {A: 90, B: 10}, {}) == {A: 9, B: 1}
+    assert share(10, {A: 0, B: 0, C: 5}, {A: 10_000, B: 1, C: 5}, {}) == {A: 9, B: 1, C: 5}
+    assert share(100, {A: 3}, {A: 10, B: 70}, {B: 60}) == {A: 10, B: 70}
+    assert share(5, {A: 7}, {A: 7}, {}) == {A: 7}
+
+
+def test_patience_ends() -> None:
+    now = [0.0]
+    patience = Patience(10, 60, lambda: now[0])
+    assert not patience.wait({A: 0}, {A: 1}), "the first micro-batch takes what there is"
+    now[0] = 59
+    assert patience.wait({A: 1}, {A: 10})
+    assert not patience.wait({A: 1}, {A: 11})
+    now[0] = 100
+    assert patience.wait({A: 11}, {A: 12})
+    now[0] = 119
+    assert not patience.wait({A: 11}, {A: 12})
+
+
+def test_offsets_are_sorted_by_number() -> None:
+    offsets = {TopicPartition("t", p): p for p in (10, 9, 0)} | {TopicPartition("a", 3): 7}
+    assert str(to_json(offsets)) == "{'a': {'3': 7}, 't': {'0': 0, '9': 9, '10': 10}}"
+    assert from_json(to_json(offsets)) == offsets
+
+
+def test_offsets_of_another_source_are_told_apart() -> None:
+    with pytest.raises(ConfigurationError, match="another source"):
+        from_json({"logOffset": 3})
+
+
+def at(ms: int) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("filters", "allowed", "clipped"),
+    [
+        ([], [A, B, C], (0, 100)),
+        ([spark.EqualTo(("partition",), 1)], [B], (0, 100)),
+        ([spark.In(("partition",), (0, 2, None))], [A, C], (0, 100)),
+        ([spark.EqualTo(("topic",), "u")], [], (0, 100)),
+        ([spark.GreaterThan(("offset",), 7), spark.LessThanOrEqual(("offset",), 9)], [A, B, C], (8, 10)),
+        ([spark.EqualTo(("offset",), 7)], [A, B, C], (7, 8)),
+        ([spark.In(("offset",), (7, 20))], [A, B, C], (7, 21)),
+        ([spark.LessThan(("offset",), -3)], [A, B, C], (0, 0)),
+        ([spark.Not(spark.EqualTo(("partition",), 1))], [A, B, C], (0, 100)),
+        ([spark.EqualTo(("value", "field"), 1), spark.IsNotNull(("offset",))], [A, B, C], (0, 100)),
+    ],
+)
+def test_predicates(filters: list[Any], allowed: list[TopicPartition], clipped: tuple[int, int]) -> None:
+    predicates = Predicates()
+    predicates.take(filters)
+    assert [tp for tp in (A, B, C) if predicates.allow(tp)] == allowed
+    assert predicates.clip(0, 100) == clipped
+
+
+def test_only_lower_bounds_of_time_help() -> None:
+    predicates = Predicates()
+    predicates.take([spark.GreaterThanOrEqual(("timestamp",), at(5_000)), spark.LessThan(("timestamp",), at(9_000))])
+    assert predicates.since_ms == 5_000
+    predicates.take([spark.GreaterThan(("timestamp",), at(7_000).replace(tzinfo=None))])
+    assert predicates.since_ms == 7_000
+
+
+def test_earlier_versions_of_spark_have_no_limits() -> None:
+    from samsarrow.spark.options import ReadOptions
+    from samsarrow.spark.stream_earlier import EarlierStreamReader
+
+    given = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "maxOffsetsPerTrigger": "5"}
+    with pytest.raises(ConfigurationError, match=r"maxOffsetsPerTrigger needs Spark 4\.2"):
+        EarlierStreamReader(ReadOptions.parse(given, streaming=True))

@@ -1,0 +1,177 @@
+"""Streaming reads, from Apache Kafka."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from samsarrow import Admin, NewTopic
+from support.kafka import KafkaServer
+from support.streams import Stream, produce, wait_until
+
+NewTopicName = Callable[..., str]
+
+
+@pytest.fixture
+def stream(spark: Any, kafka: KafkaServer, tmp_path: Path) -> Callable[..., Stream]:
+    def make(**options: str) -> Stream:
+        return Stream(spark, kafka, tmp_path / "checkpoint", **{"startingOffsets": "earliest", **options})
+
+    return make
+
+
+def numbers(start: int, end: int) -> list[str]:
+    return [str(n) for n in range(start, end)]
+
+
+def test_restarts_go_on_where_they_were(
+    stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
+    topic = new_topic(2)
+    produce(kafka, topic, {0: numbers(0, 5), 1: numbers(10, 13)})
+    query = stream(subscribe=topic)
+    query.drain()
+    assert query.values() == numbers(0, 5) + numbers(10, 13)
+    assert query.offsets() == {0: {topic: {"0": 5, "1": 3}}}
+    produce(kafka, topic, {1: numbers(13, 15)})
+    again = stream(subscribe=topic)
+    again.drain()
+    assert again.values() == numbers(13, 15)
+    assert again.offsets()[1] == {topic: {"0": 5, "1": 5}}
+    nothing = stream(subscribe=topic)
+    nothing.drain()
+    assert nothing.batches == {}
+
+
+def test_max_offsets_per_trigger_is_shared_by_backlog(
+    stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
+    topic = new_topic(2)
+    produce(kafka, topic, {0: numbers(0, 90), 1: numbers(0, 10)})
+    query = stream(subscribe=topic, maxOffsetsPerTrigger="50")
+    query.drain()
+    assert query.offsets() == {0: {topic: {"0": 45, "1": 5}}, 1: {topic: {"0": 90, "1": 10}}}
+    assert len(query.values()) == 100
+    produce(kafka, topic, {0: numbers(0, 90)})
+    once = stream(subscribe=topic, maxOffsetsPerTrigger="10")
+    once.drain(once=True)
+    assert [len(rows) for rows in once.batches.values()] == [90], "Trigger.Once takes all there is"
+
+
+def test_a_failed_batch_is_repeated_as_it_was(
+    stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
+    topic = new_topic(2)
+    produce(kafka, topic, {0: numbers(0, 5)})
+    query = stream(subscribe=topic)
+    query.fail_in = 0
+    with pytest.raises(StreamingQueryException, match="on purpose"):
+        query.drain()
+    produce(kafka, topic, {0: numbers(5, 9), 1: numbers(0, 2)})
+    again = stream(subscribe=topic)
+    again.drain()
+    assert [row.value for row in again.batches[0]] == numbers(0, 5)
+    assert sorted(row.value for row in again.batches[1]) == sorted(numbers(5, 9) + numbers(0, 2))
+
+
+def test_new_partitions_and_topics_start_at_their_first_record(
+    stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
+    topic = new_topic(1)
+    query = stream(subscribePattern=f"{topic}.*", startingOffsets="latest")
+    running = query.start(processingTime="100 milliseconds")
+    try:
+        wait_until(lambda: running.lastProgress is not None)
+        produce(kafka, topic, {0: ["a"]})
+        wait_until(lambda: query.values() == ["a"])
+        with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic(f"{topic}-more", 2, 1)])
+        produce(kafka, f"{topic}-more", {0: ["b"], 1: ["c"]})
+        wait_until(lambda: query.values() == ["a", "b", "c"])
+    finally:
+        running.stop()
+
+
+def test_min_offsets_wait(stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName) -> None:
+    topic = new_topic(1)
+    produce(kafka, topic, {0: ["first"]})
+    query = stream(subscribe=topic, minOffsetsPerTrigger="3", maxTriggerDelay="10m")
+    running = query.start(processingTime="50 milliseconds")
+    try:
+        wait_until(lambda: query.values() == ["first"])
+        produce(kafka, topic, {0: numbers(0, 2)})
+        # Idle triggers, each of which could have taken the two.
+        running.processAllAvailable()
+        assert query.values() == ["first"]
+        produce(kafka, topic, {0: numbers(2, 3)})
+        wait_until(lambda: query.values() == ["first", *numbers(0, 3)])
+        assert [len(rows) for rows in query.batches.values()] == [1, 3]
+    finally:
+        running.stop()
+
+
+def recreate(kafka: KafkaServer, topic: str, partitions: int = 1) -> None:
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.delete_topics([topic])
+        wait_until(lambda: topic not in admin.list_topics([topic]))
+        admin.create_topics([NewTopic(topic, partitions, 1)])
+
+
+def test_a_topic_made_again_is_lost_data(
+    stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
+    topic = new_topic(1)
+    produce(kafka, topic, {0: numbers(0, 9)})
+    stream(subscribe=topic).drain()
+    recreate(kafka, topic)
+    produce(kafka, topic, {0: ["new"]})
+    with pytest.raises(StreamingQueryException, match=rf"{topic}-0 went from offset 9 back to 1.*failOnDataLoss=false"):
+        stream(subscribe=topic).drain()
+
+
+def test_a_topic_made_again_is_read_from_its_start_without_fail_on_data_loss(
+    stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
+    topic = new_topic(1)
+    produce(kafka, topic, {0: numbers(0, 9)})
+    stream(subscribe=topic).drain()
+    recreate(kafka, topic)
+    produce(kafka, topic, {0: ["new"]})
+    query = stream(subscribe=topic, failOnDataLoss="false")
+    query.drain()
+    assert query.values() == ["new"]
+
+
+def test_a_deleted_topic_is_lost_data(
+    stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
+    topic, other = new_topic(1), new_topic(1)
+    both = f"{topic},{other}"
+    produce(kafka, topic, {0: ["a"]})
+    produce(kafka, other, {0: ["b"]})
+    stream(subscribe=both).drain()
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.delete_topics([topic])
+    produce(kafka, other, {0: ["c"]})
+    with pytest.raises(StreamingQueryException, match=topic):
+        stream(subscribe=both).drain()
+    query = stream(subscribe=both, failOnDataLoss="false")
+    query.drain()
+    assert query.values() == ["c"]
+
+
+def test_progress_tells_the_latest_offsets(
+    stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
+    topic = new_topic(1)
+    produce(kafka, topic, {0: numbers(0, 10)})
+    query = stream(subscribe=topic, maxOffsetsPerTrigger="4").drain()
+    source = query.recentProgress[0]["sources"][0]
+    told = {
+        name: json.loads(source[name]) if isinstance(source[name], str) else source[name]
+        for name in ("endOffset", "latestOffset")
+    }
+    assert told == {"endOffset": {topic: {"0": 4}}, "latestOffset": {topic: {"0": 10}}}

@@ -1,0 +1,63 @@
+"""Spark for tests and benches: sessions on this machine, with Spark's own Kafka connector beside ours."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from support.kafka import CACHE, SUPPORT, KafkaUnavailableError
+
+
+def connector_jars() -> list[str]:
+    """The jars of Spark's own Kafka connector, through Maven once, remembered under `.cache/`."""
+    remembered = CACHE.parent / "spark" / "connector.classpath"
+    if remembered.exists() and all(Path(p).exists() for p in remembered.read_text().split(os.pathsep)):
+        return remembered.read_text().split(os.pathsep)
+    remembered.parent.mkdir(parents=True, exist_ok=True)
+    goal = ["dependency:build-classpath", f"-Dmdep.outputFile={remembered}"]
+    command = ["mvn", "-q", "-B", "-f", str(SUPPORT / "spark-pom.xml"), *goal]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    except OSError as error:
+        raise KafkaUnavailableError(f"Spark's connector needs Maven: {error}") from error
+    if done.returncode != 0:
+        remembered.unlink(missing_ok=True)
+        raise KafkaUnavailableError(f"Maven could not fetch Spark's Kafka connector:\n{done.stdout}{done.stderr}")
+    return remembered.read_text().split(os.pathsep)
+
+
+def local_session(scratch: Path, *, master: str = "local[2]", connector: bool = True, **conf: str) -> Any:
+    """A Spark session on threads of this machine, whose workers run this Python.
+
+    Args:
+        scratch: a folder for what Spark writes.
+        master: how many threads.
+        connector: whether Spark's own Kafka connector is there too, as format `kafka`.
+        **conf: more settings, with `_` for `.`.
+    """
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch / "local"),
+        **{name.replace("_", "."): value for name, value in conf.items()},
+    }
+    if connector:
+        settings["spark.jars"] = ",".join(connector_jars())
+    builder = SparkSession.builder.master(master).appName("samsarrow tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

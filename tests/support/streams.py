@@ -1,0 +1,84 @@
+"""Running streaming queries in tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from samsarrow import Producer
+from support.kafka import KafkaServer
+
+TRIGGER = {"availableNow": True}
+
+
+def produce(kafka: KafkaServer, topic: str, values: Mapping[int, list[str]], **options: Any) -> None:
+    """Sends texts, by partition."""
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, **options) as producer:
+        for partition, texts in values.items():
+            for text in texts:
+                producer.send(topic, text, partition=partition)
+
+
+class Stream:
+    """A streaming query over Kafka that keeps what each micro-batch brought.
+
+    Args:
+        spark: the session.
+        kafka: the broker.
+        folder: for the checkpoint.
+        format: `samsarrow` or `kafka`.
+        **options: of the source.
+    """
+
+    def __init__(self, spark: Any, kafka: KafkaServer, folder: Path, format: str = "samsarrow", **options: str) -> None:  # noqa: A002
+        self.checkpoint = folder
+        self.batches: dict[int, list[Any]] = {}
+        self._dotted = {"kafka.bootstrap.servers": kafka.bootstrap_servers, **options}
+        self._spark = spark
+        self._format = format
+        self.fail_in: int | None = None
+
+    def frame(self) -> Any:
+        return self._spark.readStream.format(self._format).options(**self._dotted).load()
+
+    def start(self, **trigger: Any) -> Any:
+        frame = self.frame().selectExpr("topic", "partition", "offset", "cast(value as string) value")
+
+        def keep(batch: Any, number: int) -> None:
+            if self.fail_in == number:
+                raise RuntimeError("on purpose")
+            self.batches[number] = batch.collect()
+
+        writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(self.checkpoint))
+        return writer.trigger(**(trigger or TRIGGER)).start()
+
+    def drain(self, **trigger: Any) -> Any:
+        """Runs until everything is read; the query."""
+        query = self.start(**trigger)
+        assert query.awaitTermination(60), "the query did not end"
+        return query
+
+    def values(self) -> list[str]:
+        """All values so far, in order of partition and offset."""
+        rows = [row for number in sorted(self.batches) for row in self.batches[number]]
+        return [row.value for row in sorted(rows, key=lambda r: (r.topic, r.partition, r.offset))]
+
+    def offsets(self) -> dict[int, dict[str, dict[str, int]]]:
+        """What the checkpoint has: the end of each micro-batch."""
+        return {
+            int(file.name): json.loads(file.read_text().splitlines()[-1])
+            for file in (self.checkpoint / "offsets").iterdir()
+            if file.name.isdecimal()
+        }
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Polls until `condition` holds."""
+    import time
+
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
