@@ -15,20 +15,18 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow.config import merge
 from samsarrow.exceptions import ClosedError, ConfigurationError, KafkaError
-from samsarrow.group import Assignor, ConsumerGroupMetadata, RebalanceListener
+from samsarrow.group import Assignor, ConsumerGroupMetadata, Offsets, RebalanceListener, to_offsets
 from samsarrow.types import (
     ConsumerRecord,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     Seconds,
     TopicPartition,
-    to_committed,
     to_milliseconds,
     to_pair,
     to_seconds,
 )
 
-Offsets = Mapping[TopicPartition, int | OffsetAndMetadata]
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, KafkaError | None], object]
 
 # For a consumer that nobody closed.
@@ -289,11 +287,7 @@ class Consumer:
         self._open.store_offsets(self._offsets(what) or [])
 
     def _offsets(self, what: Offsets | pa.RecordBatch | None) -> list[tuple[tuple[str, int], _Committed]] | None:
-        if what is None:
-            return None
-        if isinstance(what, Mapping):
-            return [(to_pair(tp), to_committed(offset)) for tp, offset in what.items()]
-        return [(tp, (offset, "", None)) for tp, offset in self._open.offsets_of(what)]
+        return None if what is None else to_offsets(what)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Who this consumer is in its group at this moment, for those that commit in its name.

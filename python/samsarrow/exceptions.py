@@ -17,6 +17,7 @@ class KafkaError(Exception):
         name: of the error: Kafka's own where it is one of the protocol.
         code: the protocol's number, None for what happens in the client.
         retriable: whether the same call may succeed later.
+        abortable: whether the transaction must be aborted, after which the producer can go on (KIP-1050).
         fatal: whether this client will never succeed as it is.
         partitions: the error of each partition that failed, where a call concerned several and some went well.
     """
@@ -24,6 +25,7 @@ class KafkaError(Exception):
     name: str = "KAFKA_ERROR"
     code: int | None = None
     retriable: bool = False
+    abortable: bool = False
     fatal: bool = False
     partitions: Mapping[TopicPartition, KafkaError] = MappingProxyType({})
 
@@ -73,6 +75,19 @@ class ConfigurationError(KafkaError, ValueError):
     """An option or argument, or a combination of them, cannot be."""
 
     name = "CONFIGURATION"
+
+
+class IllegalStateError(KafkaError, RuntimeError):
+    """A call that does not fit the state of the client, such as a commit without a transaction."""
+
+    name = "ILLEGAL_STATE"
+
+
+class TransactionAbortedError(KafkaError):
+    """The record, or the offsets, were given up unsent with their transaction."""
+
+    name = "TRANSACTION_ABORTED"
+    abortable = True
 
 
 class CorruptRecordError(KafkaError):
@@ -972,6 +987,7 @@ class TransactionAbortableError(KafkaError):
 
     name = "TRANSACTION_ABORTABLE"
     code = 120
+    abortable = True
 
 
 class InvalidRecordStateError(KafkaError):
@@ -1068,9 +1084,11 @@ class ShareSessionLimitReachedError(KafkaError):
     retriable = True
 
 
-def error_of(class_name: str, text: str, code: int | None, retriable: bool, fatal: bool) -> KafkaError:
+def error_of(
+    class_name: str, text: str, code: int | None, retriable: bool, fatal: bool, abortable: bool = False
+) -> KafkaError:
     """The exception for an error of the core. A code that has no class of its own becomes a plain `KafkaError`."""
     found = globals().get(class_name)
     error = found(text) if isinstance(found, type) and issubclass(found, KafkaError) else KafkaError(text)
-    error.code, error.retriable, error.fatal = code, retriable, fatal
+    error.code, error.retriable, error.fatal, error.abortable = code, retriable, fatal, abortable
     return error

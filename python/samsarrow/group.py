@@ -6,8 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from samsarrow.types import TopicPartition
+import pyarrow as pa
 
+from samsarrow import _core
+from samsarrow.types import OffsetAndMetadata, TopicPartition, to_committed, to_pair
+
+Offsets = Mapping[TopicPartition, int | OffsetAndMetadata]
 PartitionsCallback = Callable[[list[TopicPartition]], object]
 
 
@@ -135,3 +139,10 @@ class ConsumerGroupMetadata(NamedTuple):
     member_id: str
     generation: int
     group_instance_id: str | None
+
+
+def to_offsets(what: Offsets | pa.RecordBatch) -> list[tuple[tuple[str, int], tuple[int, str, int | None]]]:
+    """Offsets by partition, or those after the last rows of a batch, as the core takes them."""
+    if isinstance(what, Mapping):
+        return [(to_pair(tp), to_committed(offset)) for tp, offset in what.items()]
+    return [(tp, (offset, "", None)) for tp, offset in _core.offsets_of(what)]

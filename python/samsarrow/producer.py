@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import Any
 
+import pyarrow as pa
+
 from samsarrow import _core
 from samsarrow.config import merge
-from samsarrow.exceptions import ClosedError
+from samsarrow.exceptions import ClosedError, KafkaError
+from samsarrow.group import ConsumerGroupMetadata, Offsets, to_offsets
 from samsarrow.types import RecordMetadata, Seconds, TopicPartition, to_milliseconds, to_seconds
 
 Payload = bytes | bytearray | memoryview | str | None
@@ -131,8 +135,126 @@ class Producer:
         """The partitions of a topic, in order."""
         return [TopicPartition(*tp) for tp in self._open.partitions_for(topic)]
 
+    @contextmanager
+    def transaction(self) -> Iterator[Producer]:
+        """A transaction for the length of a `with` block: committed at its end, aborted if it raises.
+
+            with producer.transaction():
+                producer.send("counts", value)
+                producer.send_offsets_to_transaction(batch, consumer.group_metadata())
+
+        The first one also does what `init_transactions` does. Whatever leaves the block, Ctrl-C included, aborts; the
+        exception is raised on. If the commit fails for a reason that an abort heals, it is aborted too and the error
+        raised: its `abortable` is true, and the next transaction may succeed.
+
+        Raises:
+            KafkaTimeoutError: the commit was not done within `max.block.ms`. Its outcome is open; nothing is aborted.
+                Call `commit_transaction` again to learn it.
+            ProducerFencedError: another producer with the same `transactional.id` took over.
+            KafkaError: why nothing was committed.
+        """
+        self.begin_transaction()
+        try:
+            yield self
+        except BaseException as error:
+            self._abort_after(error)
+            raise
+        try:
+            self.commit_transaction()
+        except KafkaError as error:
+            if error.abortable:
+                self._abort_after(error)
+            raise
+
+    def _abort_after(self, error: BaseException) -> None:
+        """Aborts; what keeps it from being done must not hide what went wrong before."""
+        try:
+            self.abort_transaction()
+        except KafkaError as failure:
+            error.add_note(f"and the transaction could not be aborted: {failure}")
+
+    def init_transactions(self, timeout: Seconds | None = None) -> None:
+        """Takes the `transactional.id` over: producers that had it before are fenced, what they left open is aborted.
+
+        To be called once, where that should not wait for the first `begin_transaction`, which does it otherwise.
+
+        Args:
+            timeout: seconds, by default `max.block.ms`.
+
+        Raises:
+            IllegalStateError: there is no `transactional.id`, or it was done before.
+            KafkaTimeoutError: no coordinator answered in time; the call may be repeated.
+            InvalidTransactionTimeoutError: `transaction.timeout.ms` is more than the broker allows.
+        """
+        self._open.init_transactions(to_seconds(timeout))
+
+    def begin_transaction(self) -> None:
+        """Opens a transaction: what is sent from now on belongs to it.
+
+        Raises:
+            IllegalStateError: one is open already, or there is no `transactional.id`.
+            KafkaError: with `abortable`, the last one must be aborted first; with `fatal`, the producer can do no more.
+        """
+        self._open.begin_transaction()
+
+    def commit_transaction(self, timeout: Seconds | None = None) -> None:
+        """Sends what waits, and commits once all of it is delivered.
+
+        Args:
+            timeout: seconds, by default `max.block.ms`.
+
+        Raises:
+            KafkaTimeoutError: it was not done in time. It goes on, and until its outcome is known only this call may be
+                made: it waits for the same outcome.
+            ProducerFencedError: another producer with the same `transactional.id` took over. Nothing was committed.
+            KafkaError: with `abortable`, a record or an offset could not be sent; call `abort_transaction`. With
+                `fatal`, the producer can do no more.
+            IllegalStateError: no transaction is open.
+        """
+        self._open.commit_transaction(to_seconds(timeout))
+
+    def abort_transaction(self, timeout: Seconds | None = None) -> None:
+        """Drops records that are not sent yet, waits for those on their way, and aborts.
+
+        Results of records that are dropped raise `TransactionAbortedError`.
+
+        Args:
+            timeout: seconds, by default `max.block.ms`.
+
+        Raises:
+            KafkaTimeoutError: it was not done in time. It goes on; call it again.
+            KafkaError: with `fatal`, the producer can do no more; the coordinator aborts what is open.
+            IllegalStateError: no transaction is open, or a commit has not come to its end.
+        """
+        self._open.abort_transaction(to_seconds(timeout))
+
+    def send_offsets_to_transaction(
+        self, offsets: Offsets | pa.RecordBatch, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None = None
+    ) -> None:
+        """Makes offsets of a group part of the transaction: they are committed with it or not at all.
+
+        The consumer must not commit by itself: `enable.auto.commit=false`.
+
+        Args:
+            offsets: a batch, for the offsets after its last rows, or offsets by partition, each the next one to read.
+            group_metadata: `Consumer.group_metadata()` after the poll that gave the rows: offsets of a member that has
+                lost its partitions since are refused (KIP-447).
+            timeout: seconds, by default `max.block.ms`.
+
+        Raises:
+            IllegalGenerationError: the group has rebalanced. As for all errors with `abortable`, the transaction must
+                be aborted.
+            UnknownMemberIdError: the consumer is no member any more.
+            FencedInstanceIdError: another consumer has the same `group.instance.id`.
+            KafkaTimeoutError: not done in time; it goes on, and the commit waits for it.
+            IllegalStateError: no transaction is open.
+        """
+        group, member, generation, instance = group_metadata
+        who = (group, member, generation, instance)
+        self._open.send_offsets_to_transaction(to_offsets(offsets), who, to_seconds(timeout))
+
     def close(self, timeout: Seconds | None = None) -> None:
-        """Flushes and ends all connections. May be called again.
+        """Aborts an open transaction, flushes, and ends all connections. May be called again.
 
         Args:
             timeout: seconds, by default as long as it takes; records that are not delivered then fail.

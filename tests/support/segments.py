@@ -19,6 +19,7 @@ class Stored:
     records: int
     control: bool = False
     producer_id: int = -1
+    epoch: int = -1
 
 
 def stored(segments: Iterable[Path]) -> Iterator[Stored]:
@@ -36,10 +37,7 @@ def stored(segments: Iterable[Path]) -> Iterator[Stored]:
                 yield Stored(magic, offset, offset, CODECS[data[at + 17] & 7], 1)
             else:
                 attributes, delta = struct.unpack_from(">hi", data, at + 21)
-                producer_id, records = (
-                    struct.unpack_from(">q", data, at + 43)[0],
-                    struct.unpack_from(">i", data, at + 57)[0],
-                )
+                producer_id, epoch, _, records = struct.unpack_from(">qhii", data, at + 43)
                 codec, control = CODECS[attributes & 7], bool(attributes & 0x20)
-                yield Stored(magic, offset, offset + delta, codec, records, control, producer_id)
+                yield Stored(magic, offset, offset + delta, codec, records, control, producer_id, epoch)
             at += 12 + size

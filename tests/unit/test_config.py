@@ -36,7 +36,12 @@ def test_dotted_and_snake_case_are_one_table(client):
         (Producer, {"group_id": "g"}, "group.id belongs to a consumer"),
         (Consumer, {"linger_ms": 5}, "linger.ms belongs to a producer"),
         (Producer, {"security_protocol": "SSL"}, "PLAINTEXT"),
-        (Producer, {"transactional_id": "t"}, "not available"),
+        (Consumer, {"transactional_id": "t"}, "belongs to a producer"),
+        (Producer, {"transactional_id": "t", "acks": 1}, "not acks=1"),
+        (Producer, {"transactional_id": "t", "enable_idempotence": False}, "not enable.idempotence=false"),
+        (Producer, {"transactional_id": "t", "retries": 0}, "not retries=0"),
+        (Producer, {"transactional_id": "t", "message_format_version": "v1"}, "transactional.id needs message"),
+        (Producer, {"transactional_id": "t", "max_in_flight": 6}, "max.in.flight"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )

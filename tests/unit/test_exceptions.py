@@ -17,6 +17,7 @@ def test_every_error_of_the_protocol_has_its_class(row):
     cls = getattr(exceptions, class_name)
     assert issubclass(cls, KafkaError)
     assert (cls.code, cls.retriable, cls.fatal) == (code, retriable, fatal)
+    assert cls.abortable == (class_name == "TransactionAbortableError")
     # The sentence is the table's; as a docstring it begins with a capital and ends with a stop.
     assert cls.__doc__ == f"{description[0].upper()}{description[1:]}."
     raised = error_of(class_name, "text", code, retriable, fatal)
@@ -40,6 +41,8 @@ def test_every_class_is_the_clients_own_or_in_the_table():
         "ForkError",
         "ConfigurationError",
         "CorruptRecordError",
+        "IllegalStateError",
+        "TransactionAbortedError",
         "WakeupError",
     }
     found = {n for n, c in vars(exceptions).items() if isinstance(c, type) and issubclass(c, KafkaError)}

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use samsarrow_wire::messages::api_versions::ApiVersion;
+use samsarrow_wire::messages::api_versions::{ApiVersion, ApiVersionsResponse};
 use samsarrow_wire::messages::{ApiKey, Request};
 
 use crate::error::{Error, Result};
@@ -12,13 +12,47 @@ use crate::error::{Error, Result};
 pub struct ApiVersions {
     address: String,
     ranges: HashMap<i16, (i16, i16)>,
+    features: Features,
+}
+
+/// Features at their cluster-wide levels, as of an epoch (KIP-584).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Features {
+    /// −1 where a broker tells none.
+    pub epoch: i64,
+    levels: BTreeMap<String, i16>,
+}
+
+impl Default for Features {
+    fn default() -> Self {
+        Self { epoch: -1, levels: BTreeMap::new() }
+    }
+}
+
+impl Features {
+    /// The level of a feature, 0 for one that is not there.
+    pub fn level(&self, name: &str) -> i16 {
+        self.levels.get(name).copied().unwrap_or(0)
+    }
 }
 
 impl ApiVersions {
     /// As the broker at `address` told it.
     pub fn new(address: &str, keys: &[ApiVersion]) -> Self {
         let ranges = keys.iter().map(|key| (key.api_key, (key.min_version, key.max_version))).collect();
-        Self { address: address.to_owned(), ranges }
+        Self { address: address.to_owned(), ranges, features: Features::default() }
+    }
+
+    /// The same with features.
+    pub fn from_response(address: &str, response: &ApiVersionsResponse) -> Self {
+        let levels = response.finalized_features.iter().map(|f| (f.name.clone(), f.max_version_level)).collect();
+        let features = Features { epoch: response.finalized_features_epoch, levels };
+        Self { features, ..Self::new(address, &response.api_keys) }
+    }
+
+    /// What the broker knows of the cluster's features.
+    pub fn features(&self) -> &Features {
+        &self.features
     }
 
     /// The version of `R` to use: the one that was `chosen`, or the highest in common that is none of those that
@@ -92,6 +126,7 @@ fn in_zookeeper(key: ApiKey, version: i16) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use samsarrow_wire::messages::api_versions::FinalizedFeatureKey;
     use samsarrow_wire::messages::{FetchRequest, HeartbeatRequest, OffsetCommitRequest, ProduceRequest};
 
     fn speaks(api_key: i16, min_version: i16, max_version: i16) -> ApiVersions {
@@ -104,6 +139,21 @@ mod tests {
         assert_eq!(speaks(1, 4, 99).choose::<FetchRequest>(&none, &none), Ok(18));
         assert_eq!(speaks(1, 0, 11).choose::<FetchRequest>(&none, &none), Ok(11));
         assert_eq!(speaks(8, 0, 9).choose::<OffsetCommitRequest>(&BTreeMap::from([("OffsetCommit", 0)]), &none), Ok(0));
+    }
+
+    #[test]
+    fn a_broker_tells_the_features_of_the_cluster() {
+        let feature =
+            FinalizedFeatureKey { name: "transaction.version".into(), max_version_level: 2, ..Default::default() };
+        let response = ApiVersionsResponse {
+            finalized_features_epoch: 7,
+            finalized_features: vec![feature],
+            ..Default::default()
+        };
+        let versions = ApiVersions::from_response("h:1", &response);
+        assert_eq!((versions.features().epoch, versions.features().level("transaction.version")), (7, 2));
+        assert_eq!(versions.features().level("metadata.version"), 0);
+        assert_eq!(speaks(1, 0, 1).features().epoch, -1);
     }
 
     #[test]

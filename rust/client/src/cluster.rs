@@ -11,6 +11,7 @@ use samsarrow_wire::messages::{ApiKey, MetadataRequest, Request};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::api_versions::Features;
 use crate::backoff::Backoff;
 use crate::config::{CommonOptions, Options};
 use crate::connection::{Connection, FrameBody};
@@ -104,6 +105,8 @@ impl Link {
 struct Inner {
     options: CommonOptions,
     metadata: watch::Sender<Arc<Metadata>>,
+    /// The newest that a broker told.
+    features: Mutex<Features>,
     links: Mutex<HashMap<(i32, Lane), Arc<Link>>>,
     /// Topics that metadata is asked for.
     interest: Mutex<BTreeSet<String>>,
@@ -141,6 +144,7 @@ impl Cluster {
         let inner = Inner {
             options: options.common.clone(),
             metadata: watch::Sender::new(Arc::default()),
+            features: Mutex::default(),
             links: Mutex::default(),
             interest: Mutex::default(),
             all_topics: AtomicBool::new(false),
@@ -335,8 +339,22 @@ impl Cluster {
             biased;
             // Whoever is connecting must not keep `close` waiting.
             _ = closed.wait_for(|closed| *closed) => Err(Error::closed("the client")),
-            connection = link.connection(&self.inner.options, Instant::now() + timeout) => connection,
+            connection = link.connection(&self.inner.options, Instant::now() + timeout) => {
+                connection.inspect(|connection| self.learn_features(connection.versions().features()))
+            }
         }
+    }
+
+    fn learn_features(&self, told: &Features) {
+        let mut known = self.inner.features.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.epoch > known.epoch {
+            known.clone_from(told);
+        }
+    }
+
+    /// The cluster-wide level of a feature, as the brokers told it that were connected to so far; 0 for none.
+    pub fn feature_level(&self, name: &str) -> i16 {
+        self.inner.features.lock().unwrap_or_else(PoisonError::into_inner).level(name)
     }
 
     fn check_open(&self) -> Result<()> {

@@ -57,6 +57,20 @@ pub enum Error {
     /// Client and broker have no version of an API in common, or not the one that was chosen.
     #[error("{0}")]
     UnsupportedVersion(String),
+    /// A call that does not fit the state that the client is in.
+    #[error("{0}")]
+    State(String),
+    /// A record was given up with its transaction, unsent.
+    #[error("{0}")]
+    Aborted(String),
+    /// A transaction cannot be committed any more, or its producer can do no more at all.
+    #[error("{}: {cause}", if *fatal { "the transactional producer can do no more, close it" } else { "the transaction must be aborted" })]
+    Transaction {
+        /// Whether the producer has to be closed; otherwise it can go on once the transaction is aborted.
+        fatal: bool,
+        /// What happened.
+        cause: Box<Error>,
+    },
     /// Fetched bytes are not valid record batches.
     #[error("{0}")]
     Corrupt(String),
@@ -136,6 +150,9 @@ impl Error {
             Self::UnsupportedVersion(text) => Self::UnsupportedVersion(format!("{doing}: {text}")),
             Self::Corrupt(text) => Self::Corrupt(format!("{doing}: {text}")),
             Self::OffsetOutOfRange(text) => Self::OffsetOutOfRange(format!("{doing}: {text}")),
+            Self::State(text) => Self::State(format!("{doing}: {text}")),
+            Self::Aborted(text) => Self::Aborted(format!("{doing}: {text}")),
+            Self::Transaction { fatal, cause } => Self::Transaction { fatal, cause: Box::new(cause.context(doing)) },
             other @ (Self::Closed(_) | Self::Wakeup) => other,
         }
     }
@@ -152,6 +169,13 @@ impl Error {
             Self::Protocol { .. } => "KafkaProtocolError".into(),
             Self::UnsupportedVersion(_) => class_name(ErrorCode::UNSUPPORTED_VERSION),
             Self::Corrupt(_) => "CorruptRecordError".into(),
+            Self::State(_) => "IllegalStateError".into(),
+            Self::Aborted(_) => "TransactionAbortedError".into(),
+            // Not the class of a call that may be made again.
+            Self::Transaction { fatal: false, cause } if cause.retriable() => {
+                class_name(ErrorCode::TRANSACTION_ABORTABLE)
+            }
+            Self::Transaction { cause, .. } => cause.name(),
             Self::OffsetOutOfRange(_) => class_name(ErrorCode::OFFSET_OUT_OF_RANGE),
         }
     }
@@ -162,6 +186,10 @@ impl Error {
             Self::Server { code, .. } => Some(code.code()),
             Self::UnsupportedVersion(_) => Some(ErrorCode::UNSUPPORTED_VERSION.code()),
             Self::OffsetOutOfRange(_) => Some(ErrorCode::OFFSET_OUT_OF_RANGE.code()),
+            Self::Transaction { fatal: false, cause } if cause.retriable() => {
+                Some(ErrorCode::TRANSACTION_ABORTABLE.code())
+            }
+            Self::Transaction { cause, .. } => cause.code(),
             _ => None,
         }
     }
@@ -189,6 +217,17 @@ impl Error {
         match self {
             Self::Server { code, .. } => code.fatal(),
             Self::Closed(_) | Self::Protocol { .. } | Self::UnsupportedVersion(_) => true,
+            Self::Transaction { fatal, .. } => *fatal,
+            _ => false,
+        }
+    }
+
+    /// Whether the transaction must be aborted, after which the producer can go on.
+    pub fn abortable(&self) -> bool {
+        match self {
+            Self::Server { code, .. } => *code == ErrorCode::TRANSACTION_ABORTABLE,
+            Self::Transaction { fatal, .. } => !fatal,
+            Self::Aborted(_) => true,
             _ => false,
         }
     }
@@ -216,6 +255,20 @@ mod tests {
         assert_eq!(class_name(ErrorCode::NOT_LEADER_OR_FOLLOWER), "NotLeaderOrFollowerError");
         assert_eq!(class_name(ErrorCode::UNKNOWN_SERVER_ERROR), "UnknownServerError");
         assert_eq!(class_name(ErrorCode::INVALID_TOPIC_EXCEPTION), "InvalidTopicError");
+    }
+
+    #[test]
+    fn an_error_of_a_transaction_has_the_class_of_its_cause_unless_that_invites_to_try_again() {
+        let of = |fatal, cause| Error::Transaction { fatal, cause: Box::new(cause) };
+        let late = of(false, Error::timeout("delivery", Duration::from_secs(1)));
+        assert_eq!((late.name(), late.code()), ("TransactionAbortableError".into(), Some(120)));
+        assert!(late.abortable() && !late.fatal() && !late.retriable());
+        assert!(late.to_string().contains("must be aborted: delivery took longer"), "{late}");
+        let large = of(false, Error::server(ErrorCode::MESSAGE_TOO_LARGE, "Produce"));
+        assert_eq!(large.name(), "MessageTooLargeError");
+        let fenced = of(true, Error::server(ErrorCode::PRODUCER_FENCED, "EndTxn"));
+        assert_eq!(fenced.name(), "ProducerFencedError");
+        assert!(fenced.fatal() && !fenced.abortable());
     }
 
     #[test]

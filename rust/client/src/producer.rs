@@ -10,13 +10,19 @@ use tokio::runtime::Handle;
 use crate::cluster::Cluster;
 use crate::config::Options;
 use crate::error::{Error, Result};
+use crate::group::Offsets;
 use crate::metadata::Metadata;
 use crate::produce::accumulator::{Accumulator, Limits, Refusal};
 use crate::produce::columns;
+use crate::produce::flush::Flushing;
 use crate::produce::memory::Memory;
 use crate::produce::queue::{MAX_IDEMPOTENT_IN_FLIGHT, Rules};
 use crate::produce::sink::{self, Settings, Shared};
-pub use crate::produce::{BatchDelivery, Delivery, PartOutcome, PartitionReceipt, ProducerRecord, RecordMetadata};
+use crate::produce::transaction::state::{Operation, Transaction};
+use crate::produce::transaction::{self, Transactions};
+pub use crate::produce::{
+    BatchDelivery, Delivery, GroupMember, PartOutcome, PartitionReceipt, ProducerRecord, RecordMetadata,
+};
 use crate::types::TopicPartition;
 
 /// Bytes that a record may take beyond its key, value and headers: lengths and deltas.
@@ -62,6 +68,7 @@ impl Producer {
         }
         let rules = Rules {
             idempotent,
+            transactional: producer.transactional_id.is_some(),
             linger: producer.linger,
             retries: producer.retries,
             backoff: options.common.retry_backoff,
@@ -72,6 +79,7 @@ impl Producer {
             Limits { batch_size: producer.batch_size, max_request_size: producer.max_request_size, max_in_flight };
         let settings = Settings {
             acks,
+            transactional_id: producer.transactional_id.as_deref().map(Arc::from),
             codec: producer.compression,
             level: producer.compression_level,
             magic: producer.magic,
@@ -81,7 +89,10 @@ impl Producer {
         };
         let memory = Memory::new(producer.buffer_memory);
         let cluster = Cluster::new(options)?;
-        let shared = Arc::new(Shared::new(cluster, settings, memory, Accumulator::new(rules, limits)));
+        let transactions = Transactions::new(producer, &cluster);
+        let mut accumulator = Accumulator::new(rules, limits);
+        accumulator.transaction = transactions.as_ref().map(|own| Transaction::new(Arc::clone(&own.id)));
+        let shared = Arc::new(Shared::new(cluster, settings, memory, accumulator, transactions));
         runtime.spawn(sink::run(Arc::clone(&shared)));
         Ok(Producer { shared })
     }
@@ -109,6 +120,7 @@ impl Producer {
     /// The record cannot be sent, or there was no room or no such topic in time.
     pub async fn send(&self, record: ProducerRecord) -> Result<Delivery> {
         let (timestamp, size) = self.check(&record)?;
+        self.shared.lock().admits()?;
         let deadline = Instant::now() + self.shared.settings.max_block;
         self.know(&record.topic, record.partition, deadline).await?;
         let mut reserved = self.shared.reserve(size, deadline).await?;
@@ -129,9 +141,7 @@ impl Producer {
     /// were queued before).
     pub async fn send_batch(&self, topic: &str, data: RecordBatch, columns: Columns) -> Result<BatchDelivery> {
         let topic: Arc<str> = Arc::from(topic);
-        if self.shared.lock().closed {
-            return Err(Error::closed("the producer"));
-        }
+        self.shared.lock().admits()?;
         let deadline = Instant::now() + self.shared.settings.max_block;
         self.know(&topic, None, deadline).await?;
         columns::send(&self.shared, topic, data, columns).await
@@ -142,18 +152,12 @@ impl Producer {
     /// # Errors
     /// Not done within `timeout`. A record that failed is told by its own [`Delivery`].
     pub async fn flush(&self, timeout: Option<Duration>) -> Result<()> {
-        let _flushing = Flushing::new(&self.shared);
-        let pending = self.shared.lock().incomplete();
-        let count = pending.len();
-        let all = async {
-            for state in pending {
-                state.wait_all().await;
-            }
-        };
+        let flushing = Flushing::new(&self.shared);
         match timeout {
-            None => all.await,
-            Some(timeout) => tokio::time::timeout(timeout, all).await.map_err(|_| {
-                Error::timeout(format!("flush of {count} batches (they are still being sent)"), timeout)
+            None => flushing.done().await,
+            Some(timeout) => tokio::time::timeout(timeout, flushing.done()).await.map_err(|_| {
+                let count = self.shared.lock().incomplete().len();
+                Error::timeout(format!("flush (of {count} batches that are still being sent)"), timeout)
             })?,
         }
         Ok(())
@@ -172,12 +176,68 @@ impl Producer {
         Ok((0..count).map(|partition| TopicPartition { topic: Arc::clone(&name), partition }).collect())
     }
 
-    /// Takes no more records, waits up to `timeout` for those that are on their way, fails the rest and ends the
+    /// Gets an identity for `transactional.id`. Producers that had the same one before are fenced: they can do nothing
+    /// more, and what they have left open is aborted.
+    ///
+    /// # Errors
+    /// The producer is not allowed to have the id, or the options do not suit the broker; not done within `timeout`
+    /// (`max.block.ms`): then the call may be repeated.
+    pub async fn init_transactions(&self, timeout: Option<Duration>) -> Result<()> {
+        transaction::perform(&self.shared, Operation::Init, self.patience(timeout)).await
+    }
+
+    /// Opens a transaction: what is sent from now on is part of it. Gets an identity first if there is none.
+    ///
+    /// # Errors
+    /// A transaction is open, or the producer can do no more.
+    pub async fn begin_transaction(&self) -> Result<()> {
+        transaction::begin(&self.shared, self.shared.settings.max_block).await
+    }
+
+    /// Makes offsets part of the transaction: they are committed with it or not at all (KIP-447).
+    ///
+    /// # Errors
+    /// The member has lost its partitions, or another reason to abort the transaction; not done within `timeout`: then
+    /// it goes on, and the commit waits for it.
+    pub async fn send_offsets_to_transaction(
+        &self,
+        offsets: Offsets,
+        who: GroupMember,
+        timeout: Option<Duration>,
+    ) -> Result<()> {
+        transaction::send_offsets(&self.shared, who, offsets, self.patience(timeout)).await
+    }
+
+    /// Sends what waits, and commits the transaction once all of it is delivered.
+    ///
+    /// # Errors
+    /// Something failed, so that the transaction must be aborted; the producer was fenced; or not done within `timeout`
+    /// (`max.block.ms`): then the outcome is open, and the call must be repeated to learn it.
+    pub async fn commit_transaction(&self, timeout: Option<Duration>) -> Result<()> {
+        transaction::perform(&self.shared, Operation::Commit, self.patience(timeout)).await
+    }
+
+    /// Aborts the transaction: drops what waits, waits for what is on its way.
+    ///
+    /// # Errors
+    /// The producer was fenced; or not done within `timeout` (`max.block.ms`): then the call must be repeated.
+    pub async fn abort_transaction(&self, timeout: Option<Duration>) -> Result<()> {
+        transaction::perform(&self.shared, Operation::Abort, self.patience(timeout)).await
+    }
+
+    fn patience(&self, timeout: Option<Duration>) -> Duration {
+        timeout.unwrap_or(self.shared.settings.max_block)
+    }
+
+    /// Aborts an open transaction, takes no more records, waits up to `timeout` for those that are on their way, fails the rest and ends the
     /// connections. A second call does nothing.
     ///
     /// # Errors
     /// Records were left over: each of them has its error, too.
     pub async fn close(&self, timeout: Duration) -> Result<()> {
+        if !self.shared.lock().closed {
+            transaction::leave(&self.shared, timeout.min(self.shared.settings.request_timeout)).await;
+        }
         {
             let mut accumulator = self.shared.lock();
             if accumulator.closed {
@@ -235,9 +295,7 @@ impl Producer {
     async fn know(&self, topic: &Arc<str>, partition: Option<i32>, deadline: Instant) -> Result<()> {
         let known = {
             let mut accumulator = self.shared.lock();
-            if accumulator.closed {
-                return Err(Error::closed("the producer"));
-            }
+            accumulator.check_open()?;
             accumulator.find(topic).and_then(|index| accumulator.topic(index)).map(|topic| topic.count())
         };
         let in_range = |count: i32| partition.is_none_or(|partition| (0..count).contains(&partition));
@@ -272,24 +330,6 @@ impl Producer {
 impl Drop for Producer {
     fn drop(&mut self) {
         self.shared.abandon(&Error::closed("the producer (dropped before this record was delivered)"));
-    }
-}
-
-/// While one lives, nothing lingers.
-struct Flushing<'a>(&'a Shared);
-
-impl<'a> Flushing<'a> {
-    fn new(shared: &'a Shared) -> Self {
-        shared.lock().flushing += 1;
-        shared.wake.notify_one();
-        Self(shared)
-    }
-}
-
-impl Drop for Flushing<'_> {
-    fn drop(&mut self) {
-        let mut accumulator = self.0.lock();
-        accumulator.flushing = accumulator.flushing.saturating_sub(1);
     }
 }
 

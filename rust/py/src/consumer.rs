@@ -158,17 +158,6 @@ impl Consumer {
         self.core.get(py)?.store_offsets(given(offsets)).map_err(|error| to_py(py, &error))
     }
 
-    /// The offsets after the last row of each partition in a batch.
-    fn offsets_of(&self, py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Vec<(Tp, i64)>> {
-        let mut offsets = Vec::new();
-        for part in arrow_ffi::from_python(batch)? {
-            let found = part.map_err(|error| Error::configuration(format!("Arrow data cannot be read: {error}")));
-            let found = found.and_then(|part| positions_of(&part)).map_err(|error| to_py(py, &error))?;
-            offsets.extend(found.into_iter().map(|(tp, offset)| (tuple(&tp), offset)));
-        }
-        Ok(offsets)
-    }
-
     /// Group, member id, generation (or epoch) and instance id.
     fn group_metadata(&self, py: Python<'_>) -> PyResult<(String, String, i32, Option<String>)> {
         let (group, who) = self.core.get(py)?.group_metadata().map_err(|error| to_py(py, &error))?;
@@ -303,6 +292,18 @@ impl Consumer {
     }
 }
 
+/// The offsets after the last row of each partition in a batch.
+#[pyfunction]
+pub(crate) fn offsets_of(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Vec<(Tp, i64)>> {
+    let mut offsets = Vec::new();
+    for part in arrow_ffi::from_python(batch)? {
+        let found = part.map_err(|error| Error::configuration(format!("Arrow data cannot be read: {error}")));
+        let found = found.and_then(|part| positions_of(&part)).map_err(|error| to_py(py, &error))?;
+        offsets.extend(found.into_iter().map(|(tp, offset)| (tuple(&tp), offset)));
+    }
+    Ok(offsets)
+}
+
 /// An event as listeners are told of it.
 fn named(event: &Rebalance) -> (&'static str, Vec<Tp>) {
     match event {
@@ -315,7 +316,7 @@ fn named(event: &Rebalance) -> (&'static str, Vec<Tp>) {
 /// Partitions that failed, with their exceptions.
 type Failures = Vec<(Tp, Py<PyAny>)>;
 
-fn given(offsets: Vec<(Tp, Committed)>) -> Offsets {
+pub(crate) fn given(offsets: Vec<(Tp, Committed)>) -> Offsets {
     let one = |(at, (offset, metadata, leader_epoch)): (Tp, Committed)| {
         (tp(&at), OffsetAndMetadata { offset, metadata, leader_epoch })
     };

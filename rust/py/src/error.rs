@@ -6,7 +6,7 @@ use samsarrow_client::error::Error;
 
 /// The exception for an error; the classes and the choice among them live in `samsarrow.exceptions`.
 pub(crate) fn to_py(py: Python<'_>, error: &Error) -> PyErr {
-    make(py, &error.name(), &error.to_string(), error.code(), error.retriable(), error.fatal())
+    make(py, &error.name(), &error.to_string(), error.code(), Flags::of(error))
 }
 
 /// For a handle that crossed a fork.
@@ -15,14 +15,27 @@ pub(crate) fn fork_error(py: Python<'_>, what: &str, pid: u32) -> PyErr {
         "this {what} was created in process {pid} and cannot be used in process {}: make a new one in this process",
         std::process::id()
     );
-    make(py, "ForkError", &text, None, false, true)
+    make(py, "ForkError", &text, None, Flags { fatal: true, ..Flags::default() })
 }
 
-fn make(py: Python<'_>, class: &str, text: &str, code: Option<i16>, retriable: bool, fatal: bool) -> PyErr {
-    let built = py
-        .import("samsarrow.exceptions")
-        .and_then(|module| module.getattr("error_of"))
-        .and_then(|build| build.call1((class, PyString::new(py, text), code, retriable, fatal)));
+/// What a program can do about an error.
+#[derive(Debug, Clone, Copy, Default)]
+struct Flags {
+    retriable: bool,
+    abortable: bool,
+    fatal: bool,
+}
+
+impl Flags {
+    fn of(error: &Error) -> Self {
+        Self { retriable: error.retriable(), abortable: error.abortable(), fatal: error.fatal() }
+    }
+}
+
+fn make(py: Python<'_>, class: &str, text: &str, code: Option<i16>, flags: Flags) -> PyErr {
+    let built = py.import("samsarrow.exceptions").and_then(|module| module.getattr("error_of")).and_then(|build| {
+        build.call1((class, PyString::new(py, text), code, flags.retriable, flags.fatal, flags.abortable))
+    });
     match built {
         Ok(exception) => PyErr::from_value(exception),
         Err(failure) => failure,

@@ -24,7 +24,7 @@ mod _core {
     #[pymodule_export]
     use super::config::{error_table, options_markdown};
     #[pymodule_export]
-    use super::consumer::Consumer;
+    use super::consumer::{Consumer, offsets_of};
     #[pymodule_export]
     use super::producer::{BatchDelivery, Delivery, Producer};
     #[pymodule_export]

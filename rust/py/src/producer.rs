@@ -11,14 +11,15 @@ use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 use samsarrow_arrow::encode::Columns;
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::Error;
+use samsarrow_client::group::Identity;
 use samsarrow_client::producer::{
-    BatchDelivery as CoreBatch, Delivery as CoreDelivery, PartitionReceipt, Producer as Core, ProducerRecord,
-    RecordMetadata, TrySendError,
+    BatchDelivery as CoreBatch, Delivery as CoreDelivery, GroupMember, PartitionReceipt, Producer as Core,
+    ProducerRecord, RecordMetadata, TrySendError,
 };
 
 use crate::arrow_ffi;
 use crate::config;
-use crate::consumer::{Tp, tuple};
+use crate::consumer::{Committed, Tp, given, tuple};
 use crate::error::{to_py, to_py_value};
 use crate::runtime::{Owned, run, runtime, seconds};
 
@@ -142,6 +143,47 @@ impl Producer {
     fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<Vec<Tp>> {
         let core = self.core.get(py)?;
         Ok(run(py, core.partitions_for(topic))?.iter().map(tuple).collect())
+    }
+
+    #[pyo3(signature = (timeout))]
+    fn init_transactions(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let core = self.core.get(py)?;
+        let timeout = timeout.map(|given| seconds(py, Some(given), FOREVER)).transpose()?;
+        run(py, core.init_transactions(timeout))
+    }
+
+    fn begin_transaction(&self, py: Python<'_>) -> PyResult<()> {
+        run(py, self.core.get(py)?.begin_transaction())
+    }
+
+    #[pyo3(signature = (timeout))]
+    fn commit_transaction(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let core = self.core.get(py)?;
+        let timeout = timeout.map(|given| seconds(py, Some(given), FOREVER)).transpose()?;
+        run(py, core.commit_transaction(timeout))
+    }
+
+    #[pyo3(signature = (timeout))]
+    fn abort_transaction(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let core = self.core.get(py)?;
+        let timeout = timeout.map(|given| seconds(py, Some(given), FOREVER)).transpose()?;
+        run(py, core.abort_transaction(timeout))
+    }
+
+    /// Offsets of a group; `who` is its name, the member, its generation and its instance id.
+    #[pyo3(signature = (offsets, who, timeout))]
+    fn send_offsets_to_transaction(
+        &self,
+        py: Python<'_>,
+        offsets: Vec<(Tp, Committed)>,
+        who: (String, String, i32, Option<String>),
+        timeout: Option<f64>,
+    ) -> PyResult<()> {
+        let core = self.core.get(py)?;
+        let timeout = timeout.map(|given| seconds(py, Some(given), FOREVER)).transpose()?;
+        let (group, member_id, generation, instance_id) = who;
+        let who = GroupMember { group, member: Identity { member_id, generation, instance_id } };
+        run(py, core.send_offsets_to_transaction(given(offsets), who, timeout))
     }
 
     #[pyo3(signature = (timeout))]

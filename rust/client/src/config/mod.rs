@@ -132,6 +132,10 @@ pub struct ProducerOptions {
     pub acks: i16,
     /// Whether batches carry sequences.
     pub enable_idempotence: bool,
+    /// Of a producer that writes in transactions.
+    pub transactional_id: Option<String>,
+    /// After which the coordinator aborts.
+    pub transaction_timeout: Duration,
     /// Requests per connection.
     pub max_in_flight: usize,
     /// How long a batch waits for more.

@@ -243,7 +243,12 @@ impl Values {
             "1" => 1,
             _ => -1,
         };
-        let asked_for = self.0.contains_key("enable.idempotence");
+        let transactional_id = self.given("transactional.id");
+        if transactional_id.is_some() {
+            self.check_transactional(acks)?;
+        }
+        // Transactions are nothing without it.
+        let asked_for = self.0.contains_key("enable.idempotence") || transactional_id.is_some();
         let mut idempotence = self.flag("enable.idempotence");
         if idempotence && acks != -1 {
             if asked_for {
@@ -256,8 +261,9 @@ impl Values {
         let magic = format::magic(self.text("message.format.version"), produce)?;
         if magic < 2 && idempotence {
             if asked_for {
+                let option = if transactional_id.is_some() { "transactional.id" } else { "enable.idempotence=true" };
                 return Err(Error::configuration(format!(
-                    "enable.idempotence=true needs message format v2, and message.format.version or api.version.produce \
+                    "{option} needs message format v2, and message.format.version or api.version.produce \
                      asks for v{magic}: change one of them"
                 )));
             }
@@ -297,6 +303,8 @@ impl Values {
         Ok(ProducerOptions {
             acks,
             enable_idempotence: idempotence,
+            transactional_id,
+            transaction_timeout: self.millis("transaction.timeout.ms"),
             max_in_flight: self.number("max.in.flight.requests.per.connection"),
             linger,
             retries: self.number("retries"),
@@ -309,6 +317,22 @@ impl Values {
             max_block: self.millis("max.block.ms"),
             buffer_memory: self.number("buffer.memory"),
         })
+    }
+
+    /// What cannot be together with `transactional.id`.
+    fn check_transactional(&self, acks: i16) -> Result<()> {
+        let contradiction = if acks != -1 {
+            format!("acks={acks}")
+        } else if !self.flag("enable.idempotence") {
+            "enable.idempotence=false".to_owned()
+        } else if self.number::<u32>("retries") == 0 {
+            "retries=0".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Error::configuration(format!(
+            "transactional.id needs acks=all, enable.idempotence=true and retries, not {contradiction}: change one of them"
+        )))
     }
 
     fn given(&self, name: &str) -> Option<String> {
@@ -479,8 +503,8 @@ mod tests {
             ),
             (
                 ClientKind::Producer,
-                &[("transactional.id", text("x"))],
-                "option transactional.id is not available in this version of samsarrow",
+                &[("interceptor.classes", text("x"))],
+                "option interceptor.classes is not available in this version of samsarrow",
             ),
             (
                 ClientKind::Consumer,
@@ -491,6 +515,11 @@ mod tests {
                 ClientKind::Producer,
                 &[("acks", OptionValue::Int(1)), ("enable.idempotence", OptionValue::Bool(true))],
                 "enable.idempotence=true needs acks=all, not acks=1: change one of them",
+            ),
+            (
+                ClientKind::Producer,
+                &[("transactional.id", text("x")), ("acks", OptionValue::Int(1))],
+                "transactional.id needs acks=all, enable.idempotence=true and retries, not acks=1: change one of them",
             ),
             (
                 ClientKind::Admin,

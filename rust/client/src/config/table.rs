@@ -144,6 +144,10 @@ options! {
         "Who must have a record before it counts as sent: all in-sync replicas, nobody, or the leader.";
     "enable.idempotence" P Kind::Bool, "true",
         "Whether retries can neither duplicate nor reorder records (KIP-98). Off by itself where `acks` is not `all`, unless asked for.";
+    "transactional.id" P Kind::Text, "",
+        "The name of a producer that writes in transactions (KIP-98): whoever comes later under the same name fences it. Implies `enable.idempotence` and `acks=all`.";
+    "transaction.timeout.ms" P Kind::Millis(1, MAX), "60000",
+        "How long a transaction may stay open before the coordinator aborts it; at most the broker's `transaction.max.timeout.ms`.";
     "linger.ms" ["queue.buffering.max.ms"] P Kind::Millis(0, MAX), "5",
         "How long a record waits for others to share its batch.";
     "batch.size" P Kind::Int(0, MAX), "16384",
@@ -193,8 +197,6 @@ pub(super) const NOT_YET: &[&str] = &[
     "schema.registry.url",
     "socket.connection.setup.timeout.max.ms",
     "statistics.interval.ms",
-    "transaction.timeout.ms",
-    "transactional.id",
     "value.deserializer",
     "value.serializer",
 ];

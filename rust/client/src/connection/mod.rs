@@ -181,7 +181,7 @@ impl Connection {
             let (_, read_as, response) = frame::decode_api_versions(version, frame)
                 .map_err(|e| Error::protocol(self.address(), format!("does not speak Kafka: {e}")))?;
             if read_as == version || !response.api_keys.is_empty() {
-                return Ok(ApiVersions::new(self.address(), &response.api_keys));
+                return Ok(ApiVersions::from_response(self.address(), &response));
             }
         }
         Err(Error::protocol(self.address(), "the broker tells none of the versions that it speaks"))

@@ -1,4 +1,4 @@
-//! Finding and keeping a group's coordinator.
+//! Finding and keeping a coordinator: of a group, or of a producer's transactions.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,19 +7,37 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{FindCoordinatorRequest, Request};
 use tokio::time::{Instant, sleep};
 
+use crate::backoff::Backoff;
 use crate::cluster::{Cluster, Lane};
 use crate::error::{Error, Result};
 
-/// Key type of a group; transactions are another.
-const GROUP: i8 = 0;
+/// How long to wait first for what another request is about to finish; doubles.
+const SOON: Duration = Duration::from_millis(20);
 /// From this version on a request asks for many keys (KIP-699).
 const MANY_KEYS: i16 = 4;
 
-/// A group's coordinator: found when first needed, forgotten when it turns out to be another.
+/// What is coordinated, by the protocol's number.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Group = 0,
+    Transactions = 1,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Group => "group",
+            Self::Transactions => "transactional id",
+        }
+    }
+}
+
+/// A coordinator: found when first needed, forgotten when it turns out to be another.
 #[derive(Debug, Clone)]
 pub struct Coordinator {
     cluster: Cluster,
-    group: Arc<str>,
+    kind: Kind,
+    key: Arc<str>,
     node: Arc<Mutex<Option<i32>>>,
 }
 
@@ -30,16 +48,19 @@ pub enum Verdict<T> {
     Done(T),
     /// The same broker may succeed later.
     Retry(Error),
+    /// The same broker is about to finish something else that is in the way.
+    Soon(Error),
     /// Another broker coordinates the group now.
     Moved(Error),
 }
 
 impl<T> Verdict<T> {
-    /// What a group error means for the request that met it.
+    /// What an error of a coordinator means for the request that met it.
     pub fn of(code: ErrorCode, context: &str) -> Result<Verdict<T>> {
         let error = Error::server(code, context);
         match code {
             ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE => Ok(Verdict::Moved(error)),
+            ErrorCode::CONCURRENT_TRANSACTIONS => Ok(Verdict::Soon(error)),
             code if code.retriable() => Ok(Verdict::Retry(error)),
             _ => Err(error),
         }
@@ -49,12 +70,22 @@ impl<T> Verdict<T> {
 impl Coordinator {
     /// Of `group`; nothing is asked yet.
     pub fn new(cluster: Cluster, group: &str) -> Self {
-        Self { cluster, group: group.into(), node: Arc::default() }
+        Self { cluster, kind: Kind::Group, key: group.into(), node: Arc::default() }
+    }
+
+    /// Of the transactions of a producer; nothing is asked yet.
+    pub(crate) fn of_transactions(cluster: Cluster, transactional_id: &str) -> Self {
+        Self { cluster, kind: Kind::Transactions, key: transactional_id.into(), node: Arc::default() }
     }
 
     /// The group.
     pub fn group(&self) -> &str {
-        &self.group
+        &self.key
+    }
+
+    /// The same coordinator, asked as `change` wants it.
+    pub(crate) fn with(&self, change: impl FnOnce(&Cluster) -> Cluster) -> Self {
+        Self { cluster: change(&self.cluster), ..self.clone() }
     }
 
     /// The same coordinator over connections of its own.
@@ -93,6 +124,7 @@ impl Coordinator {
     {
         let deadline = Instant::now() + timeout;
         let mut backoff = self.cluster.backoff();
+        let mut soon = Backoff::new(SOON, self.cluster.options().retry_backoff_max);
         let mut failure = None;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -107,12 +139,13 @@ impl Coordinator {
                 Err(error) if error.retriable() => Verdict::Moved(error),
                 Err(error) => return Err(error),
             };
-            let error = match verdict {
+            let (error, wait) = match verdict {
                 Verdict::Done(value) => return Ok(value),
-                Verdict::Retry(error) => error,
+                Verdict::Retry(error) => (error, backoff.next_delay()),
+                Verdict::Soon(error) => (error, soon.next_delay()),
                 Verdict::Moved(error) => {
                     self.forget();
-                    error
+                    (error, backoff.next_delay())
                 }
             };
             let error = error.after(failure.take());
@@ -120,9 +153,8 @@ impl Coordinator {
                 // A topic that was made anew has another id, a broker that came back another address.
                 self.cluster.request_refresh();
             }
-            let wait = backoff.next_delay();
             if Instant::now() + wait >= deadline {
-                let what = format!("{} for group {}", R::KEY.name(), self.group);
+                let what = format!("{} for {} {}", R::KEY.name(), self.kind.name(), self.key);
                 return Err(Error::timeout_because(what, timeout, Some(error)));
             }
             failure = Some(error);
@@ -141,11 +173,11 @@ impl Coordinator {
             return Ok(node);
         }
         let build = |version| {
-            let mut request = FindCoordinatorRequest { key_type: GROUP, ..Default::default() };
+            let mut request = FindCoordinatorRequest { key_type: self.kind as i8, ..Default::default() };
             if version >= MANY_KEYS {
-                request.coordinator_keys.push(self.group.to_string());
+                request.coordinator_keys.push(self.key.to_string());
             } else {
-                request.key = self.group.to_string();
+                request.key = self.key.to_string();
             }
             Ok(request)
         };
@@ -156,8 +188,8 @@ impl Coordinator {
             None => (answer.error_code, answer.node_id, answer.error_message.clone()),
         };
         let context = match message.filter(|text| !text.is_empty()) {
-            Some(text) => format!("coordinator of group {} ({text})", self.group),
-            None => format!("coordinator of group {}", self.group),
+            Some(text) => format!("coordinator of {} {} ({text})", self.kind.name(), self.key),
+            None => format!("coordinator of {} {}", self.kind.name(), self.key),
         };
         ErrorCode::from_i16(code).ok().map_err(|code| Error::server(code, context))?;
         if !self.cluster.metadata().brokers.contains_key(&node) {

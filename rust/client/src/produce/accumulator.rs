@@ -10,11 +10,12 @@ use super::delivery::{BatchState, Delivery, Part};
 use super::partitioner::{self, Sticky};
 use super::queue::{Batch, Identity, PartitionQueue, Payload, Rules, Settled};
 use super::record::ProducerRecord;
+use super::transaction::state::Transaction;
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
 
 /// Topic and partition as indices into the accumulator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Slot {
     pub(crate) topic: usize,
     pub(crate) partition: usize,
@@ -84,6 +85,8 @@ pub(crate) struct Accumulator {
     incomplete: BTreeMap<u64, Arc<BatchState>>,
     next_state: u64,
     pub(crate) identity: Option<Identity>,
+    /// Of a producer with a `transactional.id`.
+    pub(crate) transaction: Option<Transaction>,
     pub(crate) flushing: usize,
     /// Set once no record is taken any more.
     pub(crate) closed: bool,
@@ -104,6 +107,7 @@ impl Accumulator {
             incomplete: BTreeMap::new(),
             next_state: 0,
             identity: None,
+            transaction: None,
             flushing: 0,
             closed: false,
             sender_wakes_at: None,
@@ -159,6 +163,17 @@ impl Accumulator {
         Some(at)
     }
 
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed { Err(Error::closed("the producer")) } else { Ok(()) }
+    }
+
+    /// Whether a record is taken now.
+    #[inline]
+    pub(crate) fn admits(&self) -> Result<()> {
+        self.check_open()?;
+        self.transaction.as_ref().map_or(Ok(()), |transaction| transaction.admits("send"))
+    }
+
     /// Adds one record; its bytes are reserved already.
     pub(crate) fn append(
         &mut self,
@@ -166,9 +181,7 @@ impl Accumulator {
         timestamp: i64,
         reserved: usize,
     ) -> std::result::Result<(Delivery, Wake), Refusal> {
-        if self.closed {
-            return Err(Refusal::Failed(Error::closed("the producer")));
-        }
+        self.admits().map_err(Refusal::Failed)?;
         let index = self.find(&record.topic).ok_or(Refusal::NeedsMetadata)?;
         let batch_size = self.limits.batch_size;
         let topic = self.topics.get_mut(index).ok_or(Refusal::NeedsMetadata)?;
@@ -257,9 +270,7 @@ impl Accumulator {
 
     /// Adds a batch that was built elsewhere, behind the records that are there.
     pub(crate) fn push_built(&mut self, slot: Slot, count: u32, payload: Payload, reserved: usize) -> Result<Part> {
-        if self.closed {
-            return Err(Error::closed("the producer"));
-        }
+        self.admits()?;
         let topic = Arc::clone(self.queue(slot)?.0);
         let created = Instant::now();
         let deadline = created + self.rules.delivery_timeout;
@@ -304,6 +315,23 @@ impl Accumulator {
         if spent.is_some() && spent == self.identity {
             self.identity = None;
         }
+    }
+
+    /// All that is sent from now on carries another identity. Nothing may wait to be sent.
+    pub(crate) fn take_over(&mut self, identity: Identity) {
+        self.identity = Some(identity);
+        for queue in self.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+            queue.restart();
+        }
+    }
+
+    /// Gives up on what was never sent. What was sent keeps being asked for: it may be in the log.
+    pub(crate) fn drop_unsent(&mut self, error: &Error) -> Vec<Settled> {
+        let mut settled = Vec::new();
+        for queue in self.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+            queue.drop_unsent(error, &mut settled);
+        }
+        settled
     }
 
     /// All records of a state have their result.

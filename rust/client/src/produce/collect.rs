@@ -30,6 +30,8 @@ pub(crate) struct Collected {
     pub(crate) leader_missing: bool,
     /// A batch waits for a producer identity.
     pub(crate) identity_missing: bool,
+    /// A transaction's coordinator is to be told of partitions.
+    pub(crate) register: bool,
 }
 
 impl Accumulator {
@@ -40,6 +42,7 @@ impl Accumulator {
         self.expire(now, &mut collected.settled);
         while self.collect_round(now, force, &mut collected) {}
         self.retire_idle();
+        collected.register = self.transaction.as_mut().is_some_and(|transaction| transaction.start_registering());
         let deadlines = self.active.iter().filter_map(|slot| self.peek(*slot)?.next_deadline());
         for deadline in deadlines.collect::<Vec<_>>() {
             earlier(&mut collected.wake_at, deadline);
@@ -73,6 +76,11 @@ impl Accumulator {
         for slot in &self.active {
             let Some(queue) = self.peek(*slot) else { continue };
             let readiness = queue.readiness(now, &self.rules, force);
+            let (leader, wants_identity) = (queue.leader, queue.wants_identity());
+            // While a batch lingers its partition is registered already.
+            if readiness != Readiness::Idle && self.transaction.as_mut().is_some_and(|t| !t.may_write(*slot)) {
+                continue;
+            }
             match readiness {
                 Readiness::Idle | Readiness::Blocked => continue,
                 Readiness::At(at) => {
@@ -82,12 +90,12 @@ impl Accumulator {
                 Readiness::Lingering(at) => earlier(&mut collected.wake_at, at),
                 Readiness::Ready => {}
             }
-            let Some(leader) = queue.leader else {
+            let Some(leader) = leader else {
                 collected.leader_missing |= readiness == Readiness::Ready;
                 continue;
             };
-            if self.rules.idempotent && queue.wants_identity() && self.identity.is_none() {
-                collected.identity_missing |= readiness == Readiness::Ready;
+            if self.rules.idempotent && wants_identity && self.identity.is_none() {
+                collected.identity_missing |= readiness == Readiness::Ready && !self.rules.transactional;
                 continue;
             }
             let node = self.nodes.entry(leader).or_default();
@@ -118,6 +126,9 @@ impl Accumulator {
             }
             if let Some(batch) = queue.take(leader, rules, identity) {
                 *size += bytes;
+                if let Some(transaction) = &mut self.transaction {
+                    transaction.writes();
+                }
                 shipment.batches.push(Outgoing { slot, batch });
             }
         }

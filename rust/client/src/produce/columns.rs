@@ -160,9 +160,7 @@ impl<'a> Plan<'a> {
         let mut wake = false;
         let batch_size = accumulator.limits.batch_size;
         for row in range {
-            if accumulator.closed {
-                return Err(Error::closed("the producer"));
-            }
+            accumulator.admits()?;
             let size = self.size(row);
             let key = self.rows.key(row);
             let partition = match (self.rows.partition(row), key) {
@@ -267,6 +265,7 @@ impl<'a> Plan<'a> {
             timestamp: self.timestamp,
             codec: settings.batch_codec(),
             level: settings.level,
+            transactional: settings.transactional_id.is_some(),
         }
     }
 
@@ -331,6 +330,7 @@ struct Encoding {
     timestamp: i64,
     codec: Codec,
     level: Option<i32>,
+    transactional: bool,
 }
 
 struct Encoded {
@@ -410,7 +410,8 @@ impl<'a> Encoder<'a> {
 }
 
 fn new_builder(encoding: &Encoding) -> BatchBuilder {
-    BatchBuilder::new(BatchOptions { max_bytes: encoding.target, ..BatchOptions::default() })
+    let transactional = encoding.transactional;
+    BatchBuilder::new(BatchOptions { max_bytes: encoding.target, transactional, ..BatchOptions::default() })
 }
 
 fn broken(error: &dyn std::fmt::Display) -> Error {

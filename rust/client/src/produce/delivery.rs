@@ -66,6 +66,11 @@ impl BatchState {
         self.lock().total = Some(total);
     }
 
+    /// Whether the run of records that begins at `first` has no result yet.
+    pub(crate) fn is_open(&self, first: u32) -> bool {
+        self.lock().find(first).is_none()
+    }
+
     /// Whether every record has its result.
     pub(crate) fn all_done(&self) -> bool {
         let inner = self.lock();

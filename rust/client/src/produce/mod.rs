@@ -4,6 +4,7 @@ pub(crate) mod accumulator;
 pub(crate) mod collect;
 pub(crate) mod columns;
 mod delivery;
+pub(crate) mod flush;
 mod identity;
 pub(crate) mod memory;
 mod partitioner;
@@ -14,6 +15,8 @@ mod record;
 mod request;
 pub(crate) mod sink;
 mod split;
+pub(crate) mod transaction;
 
 pub use delivery::{BatchDelivery, Delivery, PartOutcome};
 pub use record::{PartitionReceipt, ProducerRecord, RecordMetadata};
+pub use transaction::GroupMember;

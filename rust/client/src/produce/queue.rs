@@ -78,6 +78,8 @@ impl Batch {
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     pub(crate) idempotent: bool,
+    /// The identity is that of a transactional producer: no queue changes it by itself.
+    pub(crate) transactional: bool,
     pub(crate) linger: Duration,
     pub(crate) retries: u32,
     pub(crate) backoff: Duration,
@@ -280,7 +282,13 @@ impl PartitionQueue {
             }
             Err(failure) => failure,
         };
-        let may_pass = match failure.kind {
+        let kind = match failure.kind {
+            // The transaction has to be aborted, which sets the sequences right.
+            FailureKind::UnknownIdentity if rules.transactional => FailureKind::Unknown,
+            FailureKind::OutOfOrder if rules.transactional && !self.has_older(batch.order) => FailureKind::Unknown,
+            kind => kind,
+        };
+        let may_pass = match kind {
             FailureKind::Retriable => true,
             FailureKind::Refused => {
                 self.forget_sequence(&batch);
@@ -430,6 +438,22 @@ impl PartitionQueue {
         let waiting = self.waiting.front().or(self.open.as_ref()).map(|batch| batch.deadline);
         let in_flight = self.in_flight.iter().filter(|sent| !sent.expired).map(|sent| sent.deadline).min();
         waiting.into_iter().chain(in_flight).min()
+    }
+
+    /// Forgets identity and sequences: the next batch is the first of another epoch.
+    pub(crate) fn restart(&mut self) {
+        self.identity = None;
+        self.established = false;
+        self.gaps.clear();
+        self.spent = None;
+    }
+
+    /// Gives up on batches that were never sent.
+    pub(crate) fn drop_unsent(&mut self, error: &Error, settled: &mut Vec<Settled>) {
+        self.close_open();
+        let (sent, unsent): (VecDeque<_>, VecDeque<_>) = self.waiting.drain(..).partition(|batch| batch.attempts > 0);
+        self.waiting = sent;
+        settled.extend(unsent.into_iter().map(|batch| batch.settle(Err(error.clone()))));
     }
 
     /// Gives up on everything that waits or is in flight.

@@ -21,6 +21,7 @@ const OK: Appended = Appended { base_offset: 40, log_append_time: -1 };
 fn rules() -> Rules {
     Rules {
         idempotent: true,
+        transactional: false,
         linger: Duration::from_millis(5),
         retries: 10,
         backoff: Duration::ZERO,

@@ -84,7 +84,8 @@ pub(crate) fn build(
         }
     }
     let timeout_ms = i32::try_from(settings.request_timeout.as_millis()).unwrap_or(i32::MAX);
-    Ok(ProduceRequest { transactional_id: None, acks: settings.acks, timeout_ms, topic_data, ..Default::default() })
+    let transactional_id = settings.transactional_id.as_deref().map(str::to_owned);
+    Ok(ProduceRequest { transactional_id, acks: settings.acks, timeout_ms, topic_data, ..Default::default() })
 }
 
 /// A batch in a message format that is older than batches. What is kept for another attempt stays a batch.

@@ -21,6 +21,7 @@ use super::memory::{Memory, Reserved};
 use super::queue::{Batch, Failure, FailureKind, Payload, Settled};
 use super::request::{self, Answers};
 use super::split;
+use super::transaction::{self, Transactions};
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
@@ -32,6 +33,7 @@ const LEADER_POLL: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) acks: i16,
+    pub(crate) transactional_id: Option<Arc<str>>,
     pub(crate) codec: Codec,
     pub(crate) level: Option<i32>,
     /// The newest message format to write.
@@ -72,10 +74,17 @@ pub(crate) struct Shared {
     /// Set when all tasks are to end.
     pub(crate) stop: watch::Sender<bool>,
     pub(crate) acquiring: AtomicBool,
+    pub(crate) transactions: Option<Transactions>,
 }
 
 impl Shared {
-    pub(crate) fn new(cluster: Cluster, settings: Settings, memory: Memory, accumulator: Accumulator) -> Self {
+    pub(crate) fn new(
+        cluster: Cluster,
+        settings: Settings,
+        memory: Memory,
+        accumulator: Accumulator,
+        transactions: Option<Transactions>,
+    ) -> Self {
         Self {
             cluster,
             settings,
@@ -84,6 +93,7 @@ impl Shared {
             wake: Notify::new(),
             stop: watch::Sender::new(false),
             acquiring: AtomicBool::new(false),
+            transactions,
         }
     }
 
@@ -130,9 +140,12 @@ impl Shared {
     }
 
     /// Gives results out and memory back. Callbacks run in here, so no lock may be held.
-    pub(crate) fn settle(&self, settled: Vec<Settled>) {
+    pub(crate) fn settle(&self, mut settled: Vec<Settled>) {
         if settled.is_empty() {
             return;
+        }
+        if self.transactions.is_some() {
+            self.settle_transaction(&mut settled);
         }
         let mut done = Vec::with_capacity(settled.len());
         for one in settled {
@@ -148,6 +161,20 @@ impl Shared {
         for id in done {
             accumulator.forget_state(id);
         }
+    }
+
+    /// A record that failed for good fails its transaction, before anybody is told.
+    fn settle_transaction(&self, settled: &mut Vec<Settled>) {
+        let mut dropped = Vec::new();
+        for one in settled.iter_mut() {
+            // Late answers for what has its result belong to a transaction of the past.
+            if let Err(error) = &mut one.outcome
+                && one.state.is_open(one.first)
+            {
+                dropped.extend(self.lock().transaction_failed(error));
+            }
+        }
+        settled.extend(dropped);
     }
 
     /// Ends the tasks; what is left gets `error`.
@@ -192,6 +219,9 @@ async fn send_batches(shared: &Arc<Shared>) {
             shared.cluster.request_refresh();
             let poll = now + LEADER_POLL;
             collected.wake_at = Some(collected.wake_at.map_or(poll, |at| at.min(poll)));
+        }
+        if collected.register {
+            tokio::spawn(transaction::register(Arc::clone(shared)));
         }
         if collected.identity_missing && !shared.acquiring.swap(true, Ordering::AcqRel) {
             tokio::spawn(identity::acquire(Arc::clone(shared)));
@@ -242,11 +272,12 @@ async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::UnboundedRec
         }
         let settings = &shared.settings;
         let parcels = request::parcels(&batches);
-        let cluster = shared.cluster.clone();
+        let cluster = shared.produce_cluster();
+        let metadata = cluster.clone();
         let too_late = too_late(&batches);
         let build =
-            move |version| too_late().and_then(|()| request::build(version, parcels, settings, &cluster.metadata()));
-        match shared.cluster.dispatch(node, settings.request_timeout, build).await {
+            move |version| too_late().and_then(|()| request::build(version, parcels, settings, &metadata.metadata()));
+        match cluster.dispatch(node, settings.request_timeout, build).await {
             Ok(answer) => {
                 let shared = Arc::clone(shared);
                 tokio::spawn(async move {
@@ -300,6 +331,7 @@ fn encode_all(batches: &mut [Outgoing], settings: &Settings, compressor: &mut Op
                     options.producer_id = identity.producer_id;
                     options.producer_epoch = identity.epoch;
                     options.base_sequence = sequence;
+                    options.transactional = settings.transactional_id.is_some();
                 }
                 if compressor.is_none() {
                     let new = Compressor::new(settings.batch_codec(), settings.level.filter(|_| settings.magic == 2));

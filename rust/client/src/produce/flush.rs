@@ -1,0 +1,30 @@
+//! Waiting until everything that was handed over has its result.
+
+use super::sink::Shared;
+
+/// While one lives, nothing lingers.
+#[derive(Debug)]
+pub(crate) struct Flushing<'a>(&'a Shared);
+
+impl<'a> Flushing<'a> {
+    pub(crate) fn new(shared: &'a Shared) -> Self {
+        shared.lock().flushing += 1;
+        shared.wake.notify_one();
+        Self(shared)
+    }
+
+    /// Until all batches of this moment are delivered or failed.
+    pub(crate) async fn done(&self) {
+        let pending = self.0.lock().incomplete();
+        for state in pending {
+            state.wait_all().await;
+        }
+    }
+}
+
+impl Drop for Flushing<'_> {
+    fn drop(&mut self) {
+        let mut accumulator = self.0.lock();
+        accumulator.flushing = accumulator.flushing.saturating_sub(1);
+    }
+}

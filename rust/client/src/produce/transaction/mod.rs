@@ -1,0 +1,396 @@
+//! Transactions (KIP-98, and their second version, KIP-890): what the user calls, and the order in which it is done.
+//!
+//! An operation that talks to the coordinator runs as a task of its own: a call that gives up waiting, or is
+//! interrupted, leaves it running, and the next call of the same name waits for the same outcome. So a request whose
+//! answer decides about the transaction is never forgotten half way.
+
+mod coordinator;
+mod offsets;
+mod partitions;
+pub(crate) mod state;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use samsarrow_wire::error_code::{ErrorCode, InTransaction};
+use samsarrow_wire::messages::{ApiKey, EndTxnRequest, ProduceRequest, Request, TxnOffsetCommitRequest};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use self::state::{Entry, Operation, Outcome, Phase, Protocol, Transaction, epoch_is_old};
+use super::accumulator::Accumulator;
+use super::flush::Flushing;
+use super::queue::{Identity, Settled};
+use super::sink::Shared;
+use crate::cluster::{Cluster, Wanted};
+use crate::config::ProducerOptions;
+use crate::error::{Error, Result};
+use crate::group::coordinator::Coordinator;
+pub use offsets::GroupMember;
+pub(crate) use offsets::send as send_offsets;
+pub(crate) use partitions::register;
+
+/// The feature that says which protocol a cluster wants.
+const FEATURE: &str = "transaction.version";
+/// From these versions on, requests are of the second protocol, whatever the cluster's feature says: a broker may know
+/// them and yet be used with the first.
+const PRODUCE_V2: i16 = 12;
+const END_V2: i16 = 5;
+const OFFSETS_V2: i16 = 5;
+/// From this version on, an identity can be renewed by its owner (KIP-360).
+const RENEWING: i16 = 3;
+/// For requests that are asked until they are answered.
+const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// What the transactions of a producer need, beside their state.
+#[derive(Debug)]
+pub(crate) struct Transactions {
+    pub(crate) id: Arc<str>,
+    timeout: Duration,
+    coordinator: Coordinator,
+    cluster: Cluster,
+    /// Rings when requests of the transaction have been answered.
+    changed: watch::Sender<()>,
+}
+
+impl Transactions {
+    /// For `transactional.id`, if the options have one; nothing is asked yet.
+    pub(crate) fn new(options: &ProducerOptions, cluster: &Cluster) -> Option<Self> {
+        let id: Arc<str> = options.transactional_id.as_deref()?.into();
+        Some(Self {
+            coordinator: Coordinator::of_transactions(cluster.clone(), &id),
+            id,
+            timeout: options.transaction_timeout,
+            cluster: cluster.clone(),
+            changed: watch::Sender::new(()),
+        })
+    }
+
+    fn ring(&self) {
+        self.changed.send_replace(());
+    }
+
+    /// The protocol of a transaction that begins now. A version that the user chose may rule the second one out, which
+    /// brokers allow.
+    fn protocol(&self) -> Protocol {
+        let chosen = &self.cluster.options().api_versions;
+        let older = |key: ApiKey, version: i16| chosen.get(key.name()).is_some_and(|chosen| *chosen < version);
+        let first = self.cluster.feature_level(FEATURE) < 2
+            || older(ProduceRequest::KEY, PRODUCE_V2)
+            || older(EndTxnRequest::KEY, END_V2)
+            || older(TxnOffsetCommitRequest::KEY, OFFSETS_V2);
+        if first { Protocol::V1 } else { Protocol::V2 }
+    }
+}
+
+/// `cluster`, asked for `key` in a version of the protocol.
+fn within(cluster: &Cluster, protocol: Protocol, key: ApiKey, second: i16) -> Cluster {
+    match protocol {
+        Protocol::V1 => cluster.wanting(key, Wanted::AtMost(second - 1)),
+        Protocol::V2 => cluster.clone(),
+    }
+}
+
+fn not_transactional(call: &str) -> Error {
+    Error::State(format!("{call}: this producer has no transactions: give it the option transactional.id"))
+}
+
+/// The state of a producer that has transactions.
+fn of<'a>(accumulator: &'a mut Accumulator, call: &str) -> Result<&'a mut Transaction> {
+    accumulator.transaction.as_mut().ok_or_else(|| not_transactional(call))
+}
+
+/// Does what `operation` says, or waits for what an earlier call began.
+pub(crate) async fn perform(shared: &Arc<Shared>, operation: Operation, limit: Duration) -> Result<()> {
+    let entry = {
+        let mut accumulator = shared.lock();
+        accumulator.check_open()?;
+        of(&mut accumulator, operation.name())?.enter(operation)?
+    };
+    carry_out(shared, operation, entry, limit).await
+}
+
+async fn carry_out(shared: &Arc<Shared>, operation: Operation, entry: Entry, limit: Duration) -> Result<()> {
+    let mut outcome = match entry {
+        Entry::Join(outcome) => outcome,
+        Entry::Work(sender, outcome) => {
+            tokio::spawn(work(Arc::clone(shared), operation, sender));
+            outcome
+        }
+    };
+    let name = operation.name();
+    match tokio::time::timeout(limit, outcome.wait_for(Option::is_some)).await {
+        Ok(Ok(outcome)) => {
+            let outcome = outcome.clone();
+            if let Some(transaction) = &mut shared.lock().transaction {
+                transaction.seen(operation);
+            }
+            outcome.unwrap_or(Ok(()))
+        }
+        Ok(Err(_)) => Err(Error::closed("the producer")),
+        Err(_) => {
+            Err(Error::timeout(format!("{name} (it goes on, and its outcome is open: call {name} again)"), limit))
+        }
+    }
+}
+
+async fn work(shared: Arc<Shared>, operation: Operation, sender: watch::Sender<Outcome>) {
+    let mut stop = shared.stop.subscribe();
+    let done = tokio::select! {
+        done = async {
+            match operation {
+                Operation::Init => init(&shared).await,
+                Operation::Commit => commit(&shared).await,
+                Operation::Abort => abort(&shared).await,
+            }
+        } => done,
+        _ = stop.wait_for(|stop| *stop) => Err(Error::closed("the producer")),
+    };
+    tracing::debug!(operation = operation.name(), outcome = ?done, "transaction");
+    sender.send_replace(Some(done));
+}
+
+/// Opens a transaction, with an identity if there is none yet.
+pub(crate) async fn begin(shared: &Arc<Shared>, limit: Duration) -> Result<()> {
+    const CALL: &str = "begin_transaction";
+    let transactions = shared.transactions.as_ref().ok_or_else(|| not_transactional(CALL))?;
+    let new = matches!(of(&mut shared.lock(), CALL)?.phase(), Phase::New | Phase::Starting);
+    if new {
+        perform(shared, Operation::Init, limit).await?;
+    }
+    let protocol = transactions.protocol();
+    let renewal = {
+        let mut accumulator = shared.lock();
+        accumulator.check_open()?;
+        let transaction = of(&mut accumulator, CALL)?;
+        // What the first protocol left under way must be told from what comes in the second by its epoch.
+        let upgraded = transaction.used && transaction.protocol == Protocol::V1 && protocol == Protocol::V2;
+        if upgraded && matches!(transaction.phase(), Phase::Ready) { Some(transaction.renew()?) } else { None }
+    };
+    if let Some(entry) = renewal {
+        carry_out(shared, Operation::Init, entry, limit).await?;
+    }
+    of(&mut shared.lock(), CALL)?.begin(protocol)
+}
+
+/// Aborts what is open, for `close`.
+pub(crate) async fn leave(shared: &Arc<Shared>, limit: Duration) {
+    let deadline = Instant::now() + limit;
+    loop {
+        let operation = {
+            let accumulator = shared.lock();
+            let Some(transaction) = &accumulator.transaction else { return };
+            match (transaction.pending(), transaction.phase()) {
+                (Some(pending), _) => pending.operation,
+                (None, Phase::Open | Phase::Abortable(_)) => Operation::Abort,
+                (None, _) => return,
+            }
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        match perform(shared, operation, left).await {
+            Err(error) if operation == Operation::Abort || left.is_zero() => {
+                tracing::warn!(%error, "a transaction is left open until transaction.timeout.ms");
+                return;
+            }
+            // What could not be committed can be aborted.
+            _ => {}
+        }
+    }
+}
+
+async fn init(shared: &Shared) -> Result<()> {
+    let transactions = transactions(shared)?;
+    let current = shared.lock().identity;
+    let answer = transactions.identity(current).await;
+    let mut accumulator = shared.lock();
+    let done = answer.map(|identity| accumulator.take_over(identity));
+    match done {
+        Ok(()) => {
+            of(&mut accumulator, "init_transactions")?.ready();
+            Ok(())
+        }
+        Err(error) => {
+            drop(accumulator);
+            Err(fail_for_good(shared, error))
+        }
+    }
+}
+
+async fn commit(shared: &Shared) -> Result<()> {
+    let transactions = transactions(shared)?;
+    settle_down(shared, transactions).await;
+    let (identity, protocol, outdated) = {
+        let mut accumulator = shared.lock();
+        let identity = accumulator.identity;
+        let transaction = of(&mut accumulator, "commit_transaction")?;
+        let outdated = match transaction.error() {
+            Some(Error::Transaction { fatal: false, cause }) if transaction.started && epoch_is_old(&cause) => {
+                Some(*cause)
+            }
+            Some(error) => return Err(error),
+            None if !transaction.started => {
+                transaction.ready();
+                return Ok(());
+            }
+            None => None,
+        };
+        (identity, transaction.protocol, outdated)
+    };
+    if let Some(cause) = outdated {
+        return Err(tell_whether_fenced(shared, transactions, identity, protocol, cause).await);
+    }
+    match transactions.end(identity, protocol, true).await {
+        Ok(renewed) => finish(shared, renewed),
+        Err(error) => Err(shared.fail_transaction(error, true)),
+    }
+}
+
+/// A leader knows a newer epoch. If the coordinator does too, the producer was fenced.
+async fn tell_whether_fenced(
+    shared: &Shared,
+    transactions: &Transactions,
+    identity: Option<Identity>,
+    protocol: Protocol,
+    cause: Error,
+) -> Error {
+    match transactions.end(identity, protocol, false).await {
+        Ok(renewed) => {
+            let mut accumulator = shared.lock();
+            if let Some(identity) = renewed {
+                accumulator.take_over(identity);
+            }
+            // Aborted already; the phase stays, so that nothing goes on before the program has aborted as well.
+            if let Some(transaction) = &mut accumulator.transaction {
+                transaction.started = false;
+            }
+            Error::Transaction { fatal: false, cause: Box::new(cause) }
+        }
+        Err(error) => fail_for_good(shared, error),
+    }
+}
+
+async fn abort(shared: &Shared) -> Result<()> {
+    let transactions = transactions(shared)?;
+    let dropped =
+        shared.lock().drop_unsent(&Error::Aborted("the record was not sent: its transaction was aborted".into()));
+    shared.settle(dropped);
+    settle_down(shared, transactions).await;
+    let (identity, protocol, end, bump) = {
+        let mut accumulator = shared.lock();
+        let identity = accumulator.identity;
+        let transaction = of(&mut accumulator, "abort_transaction")?;
+        if let Some(error) = transaction.error() {
+            return Err(error);
+        }
+        let end = transaction.started && !transaction.forgotten;
+        (identity, transaction.protocol, end, transaction.bump)
+    };
+    let mut renewed = None;
+    if end {
+        // An abort that cannot be done is nothing that another abort could heal.
+        renewed = transactions.end(identity, protocol, false).await.map_err(|error| fail_for_good(shared, error))?;
+    }
+    if bump && renewed.is_none() {
+        let identity = transactions.identity(identity).await.map_err(|error| fail_for_good(shared, error))?;
+        renewed = Some(identity);
+    }
+    finish(shared, renewed)
+}
+
+/// The transaction is over; the next one may have another identity.
+fn finish(shared: &Shared, renewed: Option<Identity>) -> Result<()> {
+    let mut accumulator = shared.lock();
+    if let Some(identity) = renewed {
+        accumulator.take_over(identity);
+    }
+    of(&mut accumulator, "the end of a transaction")?.ready();
+    Ok(())
+}
+
+fn transactions(shared: &Shared) -> Result<&Transactions> {
+    shared.transactions.as_ref().ok_or_else(|| not_transactional("a transaction"))
+}
+
+/// Until all records have their results and all requests of the transaction their answers.
+async fn settle_down(shared: &Shared, transactions: &Transactions) {
+    Flushing::new(shared).done().await;
+    let mut changed = transactions.changed.subscribe();
+    loop {
+        changed.borrow_and_update();
+        if !shared.lock().transaction.as_ref().is_some_and(Transaction::busy) {
+            return;
+        }
+        if changed.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// No call will succeed any more; what waits fails.
+fn fail_for_good(shared: &Shared, error: Error) -> Error {
+    let dropped = {
+        let mut accumulator = shared.lock();
+        if let Some(transaction) = &mut accumulator.transaction {
+            transaction.fail_for_good(error.clone());
+        }
+        accumulator.abandon(&Error::Transaction { fatal: true, cause: Box::new(error.clone()) })
+    };
+    shared.settle(dropped);
+    Error::Transaction { fatal: true, cause: Box::new(error) }
+}
+
+impl Shared {
+    /// The cluster as batches are written to it now.
+    pub(crate) fn produce_cluster(&self) -> Cluster {
+        let protocol = self.lock().transaction.as_ref().map(|transaction| transaction.protocol);
+        match protocol {
+            Some(protocol) => within(&self.cluster, protocol, ProduceRequest::KEY, PRODUCE_V2),
+            None => self.cluster.clone(),
+        }
+    }
+
+    /// Something of the transaction failed for good; gives the error that calls get from now on. What the coordinator
+    /// refused is fatal unless it says that an abort helps.
+    pub(crate) fn fail_transaction(&self, mut error: Error, by_coordinator: bool) -> Error {
+        let fatal = match &error {
+            Error::Server { code, .. } => by_coordinator && code.in_transaction() != InTransaction::Abort,
+            Error::Aborted(_) => false,
+            _ => by_coordinator,
+        };
+        if fatal {
+            return fail_for_good(self, error);
+        }
+        let dropped = self.lock().transaction_failed(&mut error);
+        self.settle(dropped);
+        error
+    }
+}
+
+impl Accumulator {
+    /// An error of the transaction, which it says from now on: what was not sent yet is not going to be.
+    pub(crate) fn transaction_failed(&mut self, error: &mut Error) -> Vec<Settled> {
+        let Some(transaction) = &mut self.transaction else { return Vec::new() };
+        let changed = transaction.fail(error);
+        if !matches!(error, Error::Transaction { .. } | Error::Aborted(_))
+            && let Some(Error::Transaction { fatal, .. }) = transaction.error()
+        {
+            *error = Error::Transaction { fatal, cause: Box::new(error.clone()) };
+        }
+        if !changed {
+            return Vec::new();
+        }
+        match transaction.error() {
+            Some(fatal @ Error::Transaction { fatal: true, .. }) => self.abandon(&fatal),
+            Some(abortable) => self.drop_unsent(&abortable),
+            None => Vec::new(),
+        }
+    }
+}
+
+/// What a coordinator calls an old epoch is fenced, in old versions too.
+fn fenced_or(code: ErrorCode) -> ErrorCode {
+    match code {
+        ErrorCode::INVALID_PRODUCER_EPOCH => ErrorCode::PRODUCER_FENCED,
+        code => code,
+    }
+}

@@ -1,0 +1,469 @@
+//! What a transactional producer may do now. No I/O: it lives behind the lock of the queues.
+//!
+//! ```text
+//! New ─▶ Starting ─▶ Ready ─▶ Open ─▶ Committing ─▶ Ready
+//!                               │          │
+//!                               ▼          ▼
+//!                           Abortable ◀────┘          any ─▶ Fatal
+//!                               └─▶ Aborting ─▶ Ready
+//! ```
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use samsarrow_wire::error_code::ErrorCode;
+use tokio::sync::watch;
+
+use crate::error::{Error, Result};
+use crate::produce::accumulator::Slot;
+
+/// How broker and producer agree on what belongs to a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// The producer registers partitions and groups before it writes; the epoch stays.
+    V1,
+    /// Writing registers, and each end raises the epoch (KIP-890).
+    V2,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Phase {
+    /// Nothing asked yet.
+    New,
+    /// Asking for an identity.
+    Starting,
+    /// No transaction is open.
+    Ready,
+    /// Records are taken.
+    Open,
+    Committing,
+    Aborting,
+    /// All that is left is to abort.
+    Abortable(Error),
+    /// Nothing is left to do.
+    Fatal(Error),
+}
+
+/// What changes the phase and takes its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Init,
+    Commit,
+    Abort,
+}
+
+impl Operation {
+    /// As the user calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Init => "init_transactions",
+            Self::Commit => "commit_transaction",
+            Self::Abort => "abort_transaction",
+        }
+    }
+}
+
+/// The outcome of an operation, once it is there.
+pub(crate) type Outcome = Option<Result<()>>;
+
+/// An operation that goes on, or whose outcome nobody has seen.
+#[derive(Debug, Clone)]
+pub(crate) struct Pending {
+    pub(crate) operation: Operation,
+    pub(crate) outcome: watch::Receiver<Outcome>,
+}
+
+/// How to take part in an operation.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    /// It is new: do the work, and tell here.
+    Work(watch::Sender<Outcome>, watch::Receiver<Outcome>),
+    /// It was begun by an earlier call.
+    Join(watch::Receiver<Outcome>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    id: Arc<str>,
+    phase: Phase,
+    pub(crate) protocol: Protocol,
+    /// The coordinator may know of the transaction, so that it must be told of its end.
+    pub(crate) started: bool,
+    /// Sequences are uncertain: the next transaction needs another epoch (KIP-360).
+    pub(crate) bump: bool,
+    /// The coordinator has forgotten the producer: there is nothing that it could end.
+    pub(crate) forgotten: bool,
+    /// There was a transaction before.
+    pub(crate) used: bool,
+    /// Partitions that the coordinator knows of.
+    registered: HashSet<Slot>,
+    /// Partitions that it must be told of before anything is written to them.
+    unregistered: Vec<Slot>,
+    pub(crate) registering: bool,
+    /// Offsets on their way to the coordinators of their groups.
+    pub(crate) offsets_under_way: usize,
+    pending: Option<Pending>,
+}
+
+impl Transaction {
+    pub(crate) fn new(id: Arc<str>) -> Self {
+        Self {
+            id,
+            phase: Phase::New,
+            protocol: Protocol::V1,
+            started: false,
+            bump: false,
+            forgotten: false,
+            used: false,
+            registered: HashSet::new(),
+            unregistered: Vec::new(),
+            registering: false,
+            offsets_under_way: 0,
+            pending: None,
+        }
+    }
+
+    pub(crate) fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// An operation that goes on, or whose outcome nobody has seen.
+    pub(crate) fn pending(&self) -> Option<&Pending> {
+        self.pending.as_ref()
+    }
+
+    fn wrong(&self, call: &str, why: &str) -> Error {
+        Error::State(format!("{call} of transactional id {}: {why}", self.id))
+    }
+
+    /// The error that keeps everything but an abort from being done.
+    pub(crate) fn error(&self) -> Option<Error> {
+        match &self.phase {
+            Phase::Abortable(cause) => Some(Error::Transaction { fatal: false, cause: Box::new(cause.clone()) }),
+            Phase::Fatal(cause) => Some(Error::Transaction { fatal: true, cause: Box::new(cause.clone()) }),
+            _ => None,
+        }
+    }
+
+    /// Whether `call` may add something to the transaction.
+    #[inline]
+    pub(crate) fn admits(&self, call: &str) -> Result<()> {
+        if matches!(self.phase, Phase::Open) { Ok(()) } else { Err(self.refusal(call)) }
+    }
+
+    fn refusal(&self, call: &str) -> Error {
+        if let Some(error) = self.error() {
+            return error;
+        }
+        let why = match self.phase {
+            Phase::Committing => "the transaction is being committed",
+            Phase::Aborting => "the transaction is being aborted",
+            _ => "no transaction is open: call begin_transaction first",
+        };
+        self.wrong(call, why)
+    }
+
+    /// A call must not overtake another that timed out: what came of that is not known yet.
+    fn check_pending(&self, call: &str) -> Result<()> {
+        match &self.pending {
+            Some(pending) => {
+                let before = pending.operation.name();
+                Err(self
+                    .wrong(call, &format!("an earlier call of {before} has not come to its end: call {before} again")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Opens a transaction; an identity must be there.
+    pub(crate) fn begin(&mut self, protocol: Protocol) -> Result<()> {
+        const CALL: &str = "begin_transaction";
+        self.check_pending(CALL)?;
+        match self.phase {
+            Phase::Ready => {
+                self.protocol = protocol;
+                self.used = true;
+                self.phase = Phase::Open;
+                Ok(())
+            }
+            Phase::New | Phase::Starting => Err(self.wrong(CALL, "call init_transactions first")),
+            _ => Err(self.error().unwrap_or_else(|| self.wrong(CALL, "a transaction is open already"))),
+        }
+    }
+
+    /// Begins an operation, or finds the one that an earlier call began.
+    pub(crate) fn enter(&mut self, operation: Operation) -> Result<Entry> {
+        if let Some(pending) = &self.pending {
+            if pending.operation == operation {
+                return Ok(Entry::Join(pending.outcome.clone()));
+            }
+            self.check_pending(operation.name())?;
+        }
+        let next = match (operation, &self.phase) {
+            (_, Phase::Fatal(_)) => Err(self.refusal(operation.name())),
+            (Operation::Init, Phase::New) => Ok(Phase::Starting),
+            (Operation::Init, _) => Err(self.wrong(operation.name(), "it was called before")),
+            (Operation::Commit, Phase::Open) => Ok(Phase::Committing),
+            // Whether it was fenced, or only its epoch is old, its coordinator knows.
+            (Operation::Commit, Phase::Abortable(cause)) if self.started && epoch_is_old(cause) => {
+                Ok(self.phase.clone())
+            }
+            (Operation::Abort, Phase::Open | Phase::Abortable(_)) => Ok(Phase::Aborting),
+            (_, _) => Err(self.refusal(operation.name())),
+        };
+        self.phase = next?;
+        Ok(self.start(operation))
+    }
+
+    /// Begins to ask for a newer epoch of an identity that has been used (KIP-360).
+    pub(crate) fn renew(&mut self) -> Result<Entry> {
+        self.check_pending("begin_transaction")?;
+        self.phase = Phase::Starting;
+        Ok(self.start(Operation::Init))
+    }
+
+    fn start(&mut self, operation: Operation) -> Entry {
+        let (sender, outcome) = watch::channel(None);
+        self.pending = Some(Pending { operation, outcome: outcome.clone() });
+        Entry::Work(sender, outcome)
+    }
+
+    /// Whoever called has seen the outcome.
+    pub(crate) fn seen(&mut self, operation: Operation) {
+        self.pending.take_if(|pending| pending.operation == operation);
+    }
+
+    /// The transaction has come to its end, or there is a new identity to begin one with.
+    pub(crate) fn ready(&mut self) {
+        if matches!(self.phase, Phase::Fatal(_)) {
+            return;
+        }
+        self.phase = Phase::Ready;
+        self.ended();
+    }
+
+    /// The coordinator holds nothing open any more.
+    pub(crate) fn ended(&mut self) {
+        self.started = false;
+        self.bump = false;
+        self.forgotten = false;
+        self.registered.clear();
+        self.unregistered.clear();
+    }
+
+    /// Something of the transaction failed for good. Returns whether the phase is another now.
+    pub(crate) fn fail(&mut self, error: &Error) -> bool {
+        let fatal = is_fatal(error);
+        if self.protocol == Protocol::V1 {
+            // Without the sequences of what failed, later ones of the same epoch have no place.
+            self.forgotten |= error.code() == Some(ErrorCode::INVALID_PRODUCER_ID_MAPPING.code());
+            self.bump |= self.started || self.forgotten;
+        }
+        match self.phase {
+            Phase::Fatal(_) => false,
+            _ if fatal => {
+                self.phase = Phase::Fatal(error.clone());
+                true
+            }
+            Phase::Open | Phase::Committing => {
+                self.phase = Phase::Abortable(error.clone());
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The producer can do no more.
+    pub(crate) fn fail_for_good(&mut self, error: Error) {
+        if !matches!(self.phase, Phase::Fatal(_)) {
+            self.phase = Phase::Fatal(error);
+        }
+    }
+
+    /// Whether batches for a partition may be written; a partition that is new to the coordinator is registered first.
+    pub(crate) fn may_write(&mut self, slot: Slot) -> bool {
+        if self.protocol == Protocol::V2 || self.registered.contains(&slot) {
+            return !matches!(self.phase, Phase::Fatal(_));
+        }
+        if matches!(self.phase, Phase::Open | Phase::Committing) && !self.unregistered.contains(&slot) {
+            self.unregistered.push(slot);
+        }
+        false
+    }
+
+    /// A batch goes out: where writing registers, the transaction has begun.
+    pub(crate) fn writes(&mut self) {
+        self.started |= self.protocol == Protocol::V2;
+    }
+
+    /// Whether a registration is to be started now.
+    pub(crate) fn start_registering(&mut self) -> bool {
+        let start = !self.registering && !self.unregistered.is_empty();
+        self.registering |= start;
+        start
+    }
+
+    /// The partitions to register.
+    pub(crate) fn unregistered(&self) -> Vec<Slot> {
+        self.unregistered.clone()
+    }
+
+    /// The coordinator has taken these partitions.
+    pub(crate) fn registered(&mut self, slots: &[Slot]) {
+        self.started = true;
+        self.unregistered.retain(|slot| !slots.contains(slot));
+        self.registered.extend(slots);
+    }
+
+    /// What waits to be registered is not going to be written.
+    pub(crate) fn forget_unregistered(&mut self) {
+        self.unregistered.clear();
+    }
+
+    /// Whether asking again for what was refused makes sense.
+    pub(crate) fn goes_on(&self) -> bool {
+        matches!(self.phase, Phase::Open | Phase::Committing)
+    }
+
+    /// Whether requests are under way that must be answered before the transaction ends.
+    pub(crate) fn busy(&self) -> bool {
+        self.registering || self.offsets_under_way > 0
+    }
+}
+
+/// A leader knows a newer epoch: of another producer, or of the coordinator that timed the transaction out.
+pub(crate) fn epoch_is_old(error: &Error) -> bool {
+    error.code() == Some(ErrorCode::INVALID_PRODUCER_EPOCH.code())
+}
+
+/// Whether a producer whose records or offsets were refused has no way on (KIP-1050). What only says that these were not
+/// taken is healed by an abort, during which the coordinator says if it is worse.
+fn is_fatal(error: &Error) -> bool {
+    match error {
+        Error::Server { code, .. } => matches!(
+            *code,
+            ErrorCode::PRODUCER_FENCED
+                | ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                | ErrorCode::CLUSTER_AUTHORIZATION_FAILED
+                | ErrorCode::UNSUPPORTED_VERSION
+                | ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT
+        ),
+        Error::Closed(_) | Error::UnsupportedVersion(_) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOT: Slot = Slot { topic: 0, partition: 1 };
+
+    fn ready(protocol: Protocol) -> Transaction {
+        let mut transaction = Transaction::new("t".into());
+        assert!(matches!(transaction.enter(Operation::Init), Ok(Entry::Work(..))));
+        transaction.ready();
+        transaction.seen(Operation::Init);
+        transaction.begin(protocol).unwrap();
+        transaction
+    }
+
+    fn text(result: Result<impl std::fmt::Debug>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    fn code(code: ErrorCode) -> Error {
+        Error::server(code, "test")
+    }
+
+    #[test]
+    fn a_call_that_timed_out_is_joined_and_not_overtaken() {
+        let mut transaction = ready(Protocol::V2);
+        let Ok(Entry::Work(sender, _)) = transaction.enter(Operation::Commit) else { panic!("nothing to do") };
+        assert!(text(transaction.enter(Operation::Abort)).contains("call commit_transaction again"));
+        assert!(text(transaction.begin(Protocol::V2)).contains("call commit_transaction again"));
+        assert!(text(transaction.admits("send")).contains("being committed"));
+        transaction.ready();
+        sender.send_replace(Some(Ok(())));
+        // It is done, but nobody knows yet.
+        assert!(transaction.begin(Protocol::V2).is_err());
+        let Ok(Entry::Join(outcome)) = transaction.enter(Operation::Commit) else { panic!("begun anew") };
+        assert_eq!(*outcome.borrow(), Some(Ok(())));
+        transaction.seen(Operation::Commit);
+        transaction.begin(Protocol::V2).unwrap();
+    }
+
+    #[test]
+    fn after_an_abortable_error_only_an_abort_is_let_through() {
+        let mut transaction = ready(Protocol::V1);
+        transaction.registered(&[SLOT]);
+        assert!(transaction.fail(&code(ErrorCode::MESSAGE_TOO_LARGE)));
+        assert!(!transaction.fail(&code(ErrorCode::INVALID_RECORD)), "the first cause stays");
+        for refused in [transaction.admits("send"), transaction.begin(Protocol::V1)] {
+            assert!(text(refused).contains("must be aborted: test: MESSAGE_TOO_LARGE"));
+        }
+        assert!(transaction.enter(Operation::Commit).unwrap_err().abortable());
+        assert!(transaction.enter(Operation::Abort).is_ok());
+        assert!(transaction.bump, "its sequences are uncertain");
+        transaction.seen(Operation::Abort);
+        transaction.ready();
+        assert!(!transaction.bump && !transaction.started);
+        assert!(transaction.begin(Protocol::V1).is_ok());
+    }
+
+    #[test]
+    fn an_old_epoch_is_taken_to_the_coordinator_by_the_commit() {
+        let mut transaction = ready(Protocol::V2);
+        transaction.writes();
+        transaction.fail(&code(ErrorCode::INVALID_PRODUCER_EPOCH));
+        assert!(matches!(transaction.enter(Operation::Commit), Ok(Entry::Work(..))));
+        assert!(matches!(transaction.phase(), Phase::Abortable(_)));
+    }
+
+    #[test]
+    fn after_a_fatal_error_every_call_raises_it() {
+        for fatal in [ErrorCode::PRODUCER_FENCED, ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED] {
+            let mut transaction = ready(Protocol::V2);
+            assert!(transaction.fail(&code(fatal)));
+            transaction.ready();
+            transaction.fail_for_good(code(ErrorCode::UNKNOWN_SERVER_ERROR));
+            let mut errors = vec![transaction.admits("send"), transaction.begin(Protocol::V2)];
+            for operation in [Operation::Init, Operation::Commit, Operation::Abort] {
+                errors.push(transaction.enter(operation).map(drop));
+            }
+            for error in errors {
+                assert_eq!(error.unwrap_err(), Error::Transaction { fatal: true, cause: Box::new(code(fatal)) });
+            }
+        }
+    }
+
+    #[test]
+    fn partitions_are_registered_before_they_are_written_to_in_the_first_protocol_only() {
+        let mut transaction = ready(Protocol::V1);
+        assert!(!transaction.may_write(SLOT) && !transaction.may_write(SLOT));
+        transaction.writes();
+        assert!(!transaction.started);
+        assert!(transaction.start_registering() && !transaction.start_registering(), "one request at a time");
+        assert_eq!(transaction.unregistered(), [SLOT]);
+        transaction.registered(&[SLOT]);
+        transaction.registering = false;
+        assert!(transaction.may_write(SLOT) && transaction.started && !transaction.start_registering());
+        transaction.ended();
+        assert!(!transaction.may_write(SLOT), "the next transaction begins anew");
+
+        let mut transaction = ready(Protocol::V2);
+        assert!(transaction.may_write(SLOT) && !transaction.start_registering() && !transaction.started);
+        transaction.writes();
+        assert!(transaction.started);
+    }
+
+    #[test]
+    fn a_forgotten_producer_has_nothing_to_end_but_needs_another_epoch() {
+        let mut transaction = ready(Protocol::V1);
+        transaction.fail(&code(ErrorCode::INVALID_PRODUCER_ID_MAPPING));
+        assert!(transaction.bump && transaction.forgotten);
+        let mut unsent = ready(Protocol::V1);
+        unsent.fail(&Error::timeout("delivery", std::time::Duration::from_secs(1)));
+        assert!(!unsent.bump, "nothing was sent");
+    }
+}
