@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Literal, overload
 
@@ -13,8 +13,8 @@ from samsarrow.types import Seconds, to_seconds
 class Broker:
     """A Kafka broker in memory: it speaks the wire protocol on loopback, so any Kafka client can use it.
 
-    It serves topics, records, idempotent producers, offsets, and consumer groups of the classic protocol and of
-    KIP-848; transactions it does not have. Times are seconds, or a `timedelta`.
+    It serves topics, records, idempotent and transactional producers, offsets, and consumer groups of the classic
+    protocol and of KIP-848. Times are seconds, or a `timedelta`.
 
     Args:
         brokers: how many virtual brokers, each on a port of its own; they lead the partitions in turn.
@@ -29,6 +29,13 @@ class Broker:
             unless told, where Kafka has 5, as members learn from the answers what is theirs.
         consumer_group_session_timeout: how long they may be silent; 45 unless told, as Kafka.
         offsets_retention: how long a group without members keeps its offsets; 7 days unless told, as Kafka.
+        transaction_version: level of Kafka's feature `transaction.version`, 0 to 2. From 2 on, producers that can do so
+            have a new epoch with each transaction, and add partitions to it by writing to them (KIP-890).
+        transaction_max_timeout: the longest timeout that a transactional producer may ask for; 900 unless told, as Kafka.
+        transaction_marker_delay: how long after its end a transaction is complete in its partitions and groups; 0 unless
+            told. Kafka takes a moment, in which producers are told CONCURRENT_TRANSACTIONS.
+        transactional_id_expiration: how long a transactional id is remembered; 7 days unless told, as Kafka.
+        producer_id_expiration: how long a partition remembers an idempotent producer; a day unless told, as Kafka.
 
     Raises:
         OSError: the port is taken.
@@ -48,6 +55,11 @@ class Broker:
         consumer_group_heartbeat_interval: Seconds | None = None,
         consumer_group_session_timeout: Seconds | None = None,
         offsets_retention: Seconds | None = None,
+        transaction_version: int = 2,
+        transaction_max_timeout: Seconds | None = None,
+        transaction_marker_delay: Seconds | None = None,
+        transactional_id_expiration: Seconds | None = None,
+        producer_id_expiration: Seconds | None = None,
     ) -> None:
         given = {
             "group_initial_rebalance_delay": to_seconds(group_initial_rebalance_delay),
@@ -56,9 +68,16 @@ class Broker:
             "consumer_group_heartbeat_interval": to_seconds(consumer_group_heartbeat_interval),
             "consumer_group_session_timeout": to_seconds(consumer_group_session_timeout),
             "offsets_retention": to_seconds(offsets_retention),
+            "transaction_max_timeout": to_seconds(transaction_max_timeout),
+            "transaction_marker_delay": to_seconds(transaction_marker_delay),
+            "transactional_id_expiration": to_seconds(transactional_id_expiration),
+            "producer_id_expiration": to_seconds(producer_id_expiration),
         }
-        options = {name: seconds for name, seconds in given.items() if seconds is not None}
-        self._core = _core.Broker(brokers, list((topics or {}).items()), port, auto_create_topics, options)
+        times = {name: seconds for name, seconds in given.items() if seconds is not None}
+        named = list((topics or {}).items())
+        if not 0 <= transaction_version <= 2:
+            raise ValueError(f"transaction_version={transaction_version}: it must be 0, 1 or 2")
+        self._core = _core.Broker(brokers, named, port, auto_create_topics, transaction_version, times)
         self._closed = False
 
     @property
@@ -89,6 +108,42 @@ class Broker:
         """
         self._core.move_coordinator(group, node)
 
+    def move_transaction_coordinator(self, transactional_id: str, node: int) -> None:
+        """Makes a broker the coordinator of a transactional id: others answer NOT_COORDINATOR from now on.
+
+        A transaction that is open stays so.
+        """
+        self._core.move_transaction_coordinator(transactional_id, node)
+
+    def transaction_state(self, transactional_id: str) -> str | None:
+        """Kafka's name of a transactional id's state, such as `"Ongoing"`; None for an id that is not known."""
+        return self._core.transaction_state(transactional_id)
+
+    def fence(self, transactional_id: str) -> None:
+        """Fences the producer of a transactional id, as an administrator does, or a second producer with that id.
+
+        A transaction that is open is aborted.
+
+        Raises:
+            ValueError: the id is not known.
+            OSError: its last transaction is not complete yet.
+        """
+        self._core.fence(transactional_id)
+
+    def stale_metadata(self, times: int | None = 1, *, without: Iterable[str] = ()) -> None:
+        """Lets metadata say what is so at this moment, whatever comes after it.
+
+            broker.stale_metadata(times=2)
+            broker.move_leader("flights", 0, 1)  # clients learn of it from the third answer on
+
+        Args:
+            times: how many answers; None: all, until `heal`.
+            without: topics that these answers do not know. Nor do they know topics that are created later.
+        """
+        if times is not None and times < 1:
+            raise ValueError(f"times={times}: it must be 1 or more, or None for all until heal()")
+        self._core.stale_metadata(times, list(without))
+
     def fail(
         self,
         api: str,
@@ -99,6 +154,7 @@ class Broker:
         drop: Literal["before", "after"] | None = None,
         garbage: bool = False,
         node: int | None = None,
+        handled: bool = False,
     ) -> None:
         """Lets requests go wrong.
 
@@ -110,23 +166,25 @@ class Broker:
         Args:
             api: Kafka's name of the API, such as `"Produce"` or `"JoinGroup"`.
             error: Kafka's name of the error that all of the answer carries, such as `"NOT_COORDINATOR"`; the request is
-                not handled.
+                not handled, unless `handled` says so.
             times: how many requests; None: all, until `heal`.
             delay: how long the request waits before it is handled, or before it meets the fault that is given too.
             drop: `"before"` closes the connection and the request is not handled; `"after"` handles it and closes the
                 connection without an answer.
             garbage: the request is handled, and answered with bytes that mean nothing.
             node: only requests to this broker.
+            handled: the request is handled (records are written, offsets committed), and answered with `error` all the
+                same, as a broker does that fails between the two.
 
         Raises:
             ValueError: an unknown name (it names the nearest), nothing that could fail, or more than one thing.
         """
         if times is not None and times < 1:
             raise ValueError(f"times={times}: it must be 1 or more, or None for all until heal()")
-        self._core.fail(api, error, times, to_seconds(delay), drop, garbage, node)
+        self._core.fail(api, error, times, to_seconds(delay), drop, garbage, node, handled)
 
     def heal(self, api: str | None = None) -> None:
-        """Ends the faults of one API, or of all."""
+        """Ends the faults of one API, or of all; what `stale_metadata` does ends with those of `Metadata`."""
         self._core.heal(api)
 
     @overload

@@ -14,13 +14,13 @@ use tokio::task::JoinSet;
 
 use crate::api::SERVED;
 use crate::fault::{Fault, RequestInfo};
-use crate::log::producers::Producers;
 use crate::node::{Running, bind};
 use crate::options::BrokerOptions;
 use crate::state::State;
 use crate::state::create::NewTopic;
 use crate::state::groups::Members;
 use crate::state::topic::Partition;
+use crate::state::transactions::Now;
 use crate::sync::lock;
 
 /// A node's life: a stopped one keeps its port bound, so that nobody else takes it.
@@ -37,9 +37,12 @@ enum Slot {
 pub struct Broker {
     state: Arc<State>,
     nodes: Vec<(SocketAddr, Mutex<Slot>)>,
-    /// The clock of groups; it ends with the broker.
+    /// The clocks of groups and of transactions; they end with the broker.
     clock: Mutex<JoinSet<()>>,
 }
+
+/// The highest level of the feature `transaction.version`.
+pub(crate) const LAST_TRANSACTION_VERSION: i16 = 2;
 
 fn invalid(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why.into())
@@ -48,6 +51,11 @@ fn invalid(why: impl Into<String>) -> io::Error {
 impl Broker {
     /// Binds the ports and serves on the current tokio runtime.
     pub async fn start(options: BrokerOptions) -> io::Result<Broker> {
+        let version = options.transactions.version;
+        if !(0..=LAST_TRANSACTION_VERSION).contains(&version) {
+            let why = format!("transaction.version {version}: must be 0 to {LAST_TRANSACTION_VERSION}");
+            return Err(invalid(why));
+        }
         if options.brokers == 0 || options.brokers > 1000 {
             return Err(invalid(format!("{} brokers: must be 1 to 1000", options.brokers)));
         }
@@ -67,6 +75,8 @@ impl Broker {
         let mut clock = JoinSet::new();
         let timed = state.clone();
         clock.spawn(async move { timed.run_group_clock().await });
+        let timed = state.clone();
+        clock.spawn(async move { timed.run_transaction_clock().await });
         Ok(Broker { state, nodes, clock: Mutex::new(clock) })
     }
 
@@ -132,6 +142,7 @@ impl Broker {
             }
         }
         found.wake();
+        self.state.complete_transactions();
         Ok(())
     }
 
@@ -141,8 +152,7 @@ impl Broker {
         let found = self.partition(topic, partition)?;
         {
             let mut state = found.state();
-            state.log.truncate(offset);
-            state.producers = Producers::default();
+            state.truncate(offset);
             state.leader_epoch += 1;
         }
         found.wake();
@@ -192,7 +202,7 @@ impl Broker {
     /// they have, as a segment of another broker holds them; damaged ones too. What tests of readers need.
     pub fn load(&self, topic: &str, partition: i32, data: &Bytes) -> io::Result<()> {
         let found = self.partition(topic, partition)?;
-        found.state().log.load(data);
+        found.state().load(data);
         found.wake();
         Ok(())
     }
@@ -227,6 +237,56 @@ impl Broker {
         Ok(())
     }
 
+    /// The node that coordinates a transactional id.
+    pub fn transaction_coordinator(&self, transactional_id: &str) -> Option<i32> {
+        self.state.transaction_coordinator(transactional_id).map(|(id, _)| id)
+    }
+
+    /// Makes `node` the coordinator of a transactional id, now and whenever it is up. What is open stays so.
+    pub fn move_transaction_coordinator(&self, transactional_id: &str, node: i32) -> io::Result<()> {
+        if self.state.node(node).is_none() {
+            return Err(invalid(format!("there is no node {node}")));
+        }
+        if !self.state.is_up(node) {
+            let why = format!("node {node} is stopped: it cannot coordinate transactional id '{transactional_id}'");
+            return Err(invalid(why));
+        }
+        self.state.move_transaction_coordinator(transactional_id, node);
+        Ok(())
+    }
+
+    /// The state of a transactional id by Kafka's name, `Ongoing` for one; `None` where it is not known.
+    pub fn transaction_state(&self, transactional_id: &str) -> Option<&'static str> {
+        self.state.transactions().get(transactional_id).map(|transaction| transaction.phase.name())
+    }
+
+    /// Fences whoever writes under a transactional id, as an administrator does or a second producer: an open transaction
+    /// is aborted, and the producer's epoch is an old one from now on.
+    pub fn fence(&self, transactional_id: &str) -> io::Result<()> {
+        let new_id = || self.state.new_producer_id();
+        let fenced = self.state.transactions().fence(Now::read(), transactional_id, &new_id);
+        self.state.complete_transactions();
+        match fenced {
+            Ok(()) => Ok(()),
+            Err(ErrorCode::TRANSACTIONAL_ID_NOT_FOUND) => {
+                Err(invalid(format!("transactional id '{transactional_id}' is not known")))
+            }
+            Err(code) => Err(io::Error::other(format!("transactional id '{transactional_id}': {code}"))),
+        }
+    }
+
+    /// Where the oldest open transaction of a partition begins, the end of the log if there is none: what
+    /// `read_committed` reads up to.
+    pub fn last_stable_offset(&self, topic: &str, partition: i32) -> Option<i64> {
+        Some(self.state.topic(topic)?.partition(partition)?.state().last_stable_offset())
+    }
+
+    /// Lets metadata say what is so at this moment: `times` answers or all, until [`Broker::clear_faults`]. Topics of
+    /// `without` and topics that are created later they do not know.
+    pub fn stale_metadata(&self, times: Option<usize>, without: &[String]) {
+        self.state.make_stale(times, without);
+    }
+
     /// Asks `hook` about each request of this API on every node; the first hook that names a fault has its way.
     /// A hook runs while its request waits: it must be quick.
     pub fn on_request(&self, api: ApiKey, hook: impl FnMut(&RequestInfo) -> Option<Fault> + Send + 'static) {
@@ -256,11 +316,15 @@ impl Broker {
     /// Forgets all that [`Broker::on_request`], [`Broker::fail`] and [`Broker::fail_next`] were told.
     pub fn clear_faults(&self) {
         self.state.faults.clear(None);
+        self.state.end_stale();
     }
 
     /// Forgets what they were told about one API.
     pub fn clear_faults_of(&self, api: ApiKey) {
         self.state.faults.clear(Some(api));
+        if api == ApiKey::Metadata {
+            self.state.end_stale();
+        }
     }
 
     /// How many requests have come so far, by API; those that a fault has answered too.

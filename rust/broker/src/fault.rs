@@ -21,6 +21,8 @@ pub enum Fault {
     DropBefore,
     /// The request is handled (records are appended, offsets committed), then the connection is closed with no answer.
     DropAfter,
+    /// The request is handled, and every part of the answer carries this error all the same.
+    Answer(ErrorCode),
     /// The request is handled and answered with the right correlation id and bytes that mean nothing.
     Garbage,
     /// Another fault, after this time.

@@ -13,4 +13,4 @@ mod sync;
 
 pub use broker::Broker;
 pub use fault::{Fault, RequestInfo};
-pub use options::{BrokerOptions, GroupOptions};
+pub use options::{BrokerOptions, GroupOptions, TransactionOptions};

@@ -34,6 +34,35 @@ impl Default for GroupOptions {
     }
 }
 
+/// How a broker treats transactions and idempotent producers; the names are Kafka's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransactionOptions {
+    /// The level of the feature `transaction.version`: from 2 on clients that can do so have a new epoch with each
+    /// transaction, and add partitions to it by writing to them (KIP-890).
+    pub version: i16,
+    /// The longest timeout that a producer may ask for, as `transaction.max.timeout.ms`.
+    pub max_timeout: Duration,
+    /// How long after the end of a transaction its markers are written; none by default. A broker of Kafka takes a
+    /// moment, in which producers are told CONCURRENT_TRANSACTIONS.
+    pub marker_delay: Duration,
+    /// How long a transactional id is remembered that nobody uses, as `transactional.id.expiration.ms`.
+    pub id_expiration: Duration,
+    /// How long a partition remembers a producer that is silent, as `producer.id.expiration.ms`.
+    pub producer_id_expiration: Duration,
+}
+
+impl Default for TransactionOptions {
+    fn default() -> Self {
+        TransactionOptions {
+            version: 2,
+            max_timeout: Duration::from_secs(15 * 60),
+            marker_delay: Duration::ZERO,
+            id_expiration: Duration::from_secs(7 * 24 * 60 * 60),
+            producer_id_expiration: Duration::from_secs(24 * 60 * 60),
+        }
+    }
+}
+
 /// How an embedded broker is started; `..Default::default()` fills the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokerOptions {
@@ -60,6 +89,8 @@ pub struct BrokerOptions {
     pub fetch_sessions: usize,
     /// Of consumer groups.
     pub groups: GroupOptions,
+    /// Of transactions and idempotent producers.
+    pub transactions: TransactionOptions,
 }
 
 impl Default for BrokerOptions {
@@ -77,6 +108,7 @@ impl Default for BrokerOptions {
             request_max_bytes: 100 * 1024 * 1024,
             fetch_sessions: 0,
             groups: GroupOptions::default(),
+            transactions: TransactionOptions::default(),
         }
     }
 }

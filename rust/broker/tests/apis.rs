@@ -212,8 +212,15 @@ async fn init_producer_id_in_every_version() {
         assert_eq!((response.error_code, response.producer_epoch), (0, 0));
         assert!(ids.insert(response.producer_id), "each id is given once");
     }
-    let request = InitProducerIdRequest { transactional_id: Some("x".to_owned()), ..Default::default() };
-    assert_eq!(client.call(4, &request).await.error_code, ErrorCode::UNSUPPORTED_VERSION.code());
+    for version in 0..=6 {
+        let request = InitProducerIdRequest {
+            transactional_id: Some("x".to_owned()),
+            transaction_timeout_ms: 1000,
+            ..Default::default()
+        };
+        let response = client.call(version, &request).await;
+        assert_eq!((response.error_code, response.producer_epoch), (0, version));
+    }
     broker.shutdown().await;
 }
 

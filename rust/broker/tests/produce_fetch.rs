@@ -82,7 +82,7 @@ async fn batches_that_kafka_refuses() {
         ("no records", resealed(&good, |batch| batch[36..40].fill(0)), ErrorCode::INVALID_RECORD),
         ("a wrong count", resealed(&good, |batch| batch[39] = 4), ErrorCode::INVALID_RECORD),
         ("a control batch", resealed(&good, |batch| batch[1] |= 0x20), ErrorCode::INVALID_RECORD),
-        ("a transaction", resealed(&good, |batch| batch[1] |= 0x10), ErrorCode::INVALID_TXN_STATE),
+        ("a transaction of nobody", resealed(&good, |batch| batch[1] |= 0x10), ErrorCode::INVALID_RECORD),
         ("an unknown codec", resealed(&good, |batch| batch[1] |= 5), ErrorCode::UNSUPPORTED_COMPRESSION_TYPE),
         ("LogAppendTime", resealed(&good, |batch| batch[1] |= 8), ErrorCode::INVALID_TIMESTAMP),
     ];

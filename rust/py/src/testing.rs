@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use samsarrow_broker::{Broker as Core, BrokerOptions, Fault, GroupOptions};
+use samsarrow_broker::{Broker as Core, BrokerOptions, Fault, GroupOptions, TransactionOptions};
 use samsarrow_client::config::nearest;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
@@ -63,14 +63,18 @@ fn span(what: &str, seconds: f64) -> PyResult<Duration> {
 }
 
 /// The fault that the arguments describe: one of the first three, `delay` before it or alone.
-fn fault(error: Option<&str>, drop: Option<&str>, garbage: bool, delay: Option<f64>) -> PyResult<Fault> {
+fn fault(error: Option<&str>, drop: Option<&str>, garbage: bool, delay: Option<f64>, handled: bool) -> PyResult<Fault> {
     let dropped = match drop {
         None => None,
         Some("before") => Some(Fault::DropBefore),
         Some("after") => Some(Fault::DropAfter),
         Some(other) => return refuse(format!("drop={other:?}: it must be \"before\" or \"after\"")),
     };
-    let error = error.map(error_named).transpose()?.map(Fault::Error);
+    if handled && error.is_none() {
+        return refuse("handled=True is for an error: give its name".to_owned());
+    }
+    let error = error.map(error_named).transpose()?;
+    let error = error.map(if handled { Fault::Answer } else { Fault::Error });
     let delay = delay.map(|delay| span("a delay", delay)).transpose()?;
     let given: Vec<Fault> = [error, dropped, garbage.then_some(Fault::Garbage)].into_iter().flatten().collect();
     match (<[Fault; 1]>::try_from(given), delay) {
@@ -84,11 +88,15 @@ fn fault(error: Option<&str>, drop: Option<&str>, garbage: bool, delay: Option<f
     }
 }
 
-/// Options of groups, as seconds by the names of Python's keywords; what is not named keeps its default.
-fn groups(given: &BTreeMap<String, f64>) -> PyResult<GroupOptions> {
-    let mut options = GroupOptions::default();
+/// Options of groups and transactions, as seconds by the names of Python's keywords; what is not named keeps its default.
+fn spans(given: &BTreeMap<String, f64>) -> PyResult<(GroupOptions, TransactionOptions)> {
+    let (mut options, mut transactions) = (GroupOptions::default(), TransactionOptions::default());
     for (name, seconds) in given {
         let option = match name.as_str() {
+            "transaction_max_timeout" => &mut transactions.max_timeout,
+            "transaction_marker_delay" => &mut transactions.marker_delay,
+            "transactional_id_expiration" => &mut transactions.id_expiration,
+            "producer_id_expiration" => &mut transactions.producer_id_expiration,
             "group_initial_rebalance_delay" => &mut options.initial_rebalance_delay,
             "group_min_session_timeout" => &mut options.min_session_timeout,
             "group_max_session_timeout" => &mut options.max_session_timeout,
@@ -99,7 +107,7 @@ fn groups(given: &BTreeMap<String, f64>) -> PyResult<GroupOptions> {
         };
         *option = span(name, *seconds)?;
     }
-    Ok(options)
+    Ok((options, transactions))
 }
 
 #[pymethods]
@@ -111,10 +119,13 @@ impl Broker {
         topics: Vec<(String, i32)>,
         port: u16,
         auto_create_topics: bool,
-        group_options: BTreeMap<String, f64>,
+        transaction_version: i16,
+        times: BTreeMap<String, f64>,
     ) -> PyResult<Self> {
-        let groups = groups(&group_options)?;
-        let options = BrokerOptions { brokers, topics, port, auto_create_topics, groups, ..Default::default() };
+        let (groups, transactions) = spans(&times)?;
+        let transactions = TransactionOptions { version: transaction_version, ..transactions };
+        let options =
+            BrokerOptions { brokers, topics, port, auto_create_topics, groups, transactions, ..Default::default() };
         let runtime = runtime()?;
         let core = py.detach(|| runtime.block_on(Core::start(options))).map_err(to_py)?;
         Ok(Self { core: Owned::new("broker", core) })
@@ -147,6 +158,23 @@ impl Broker {
         self.core.get(py)?.move_coordinator(group, node).map_err(to_py)
     }
 
+    fn move_transaction_coordinator(&self, py: Python<'_>, transactional_id: &str, node: i32) -> PyResult<()> {
+        self.core.get(py)?.move_transaction_coordinator(transactional_id, node).map_err(to_py)
+    }
+
+    fn transaction_state(&self, py: Python<'_>, transactional_id: &str) -> PyResult<Option<&'static str>> {
+        Ok(self.core.get(py)?.transaction_state(transactional_id))
+    }
+
+    fn fence(&self, py: Python<'_>, transactional_id: &str) -> PyResult<()> {
+        self.core.get(py)?.fence(transactional_id).map_err(to_py)
+    }
+
+    fn stale_metadata(&self, py: Python<'_>, times: Option<usize>, without: Vec<String>) -> PyResult<()> {
+        self.core.get(py)?.stale_metadata(times, &without);
+        Ok(())
+    }
+
     #[allow(clippy::too_many_arguments, reason = "the arguments of Python's method")]
     fn fail(
         &self,
@@ -158,9 +186,10 @@ impl Broker {
         drop: Option<&str>,
         garbage: bool,
         node: Option<i32>,
+        handled: bool,
     ) -> PyResult<()> {
         let core = self.core.get(py)?;
-        let fault = fault(error, drop, garbage, delay)?;
+        let fault = fault(error, drop, garbage, delay, handled)?;
         if let Some(node) = node
             && !usize::try_from(node).is_ok_and(|node| node < core.node_count())
         {

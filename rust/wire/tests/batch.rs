@@ -7,8 +7,8 @@ use kafka_protocol::records as oracle;
 use proptest::prelude::*;
 use samsarrow_wire::batch::encode::{set_base_offset, set_log_append_time, set_producer};
 use samsarrow_wire::batch::{
-    AbortedTransaction, AbortedTransactions, Append, Batch, BatchBuilder, BatchErrorKind, BatchOptions, HEADER_LEN,
-    RawRecord, RecordError, RecordVisitor, TimestampType, batches, walk,
+    AbortedTransaction, AbortedTransactions, Append, Batch, BatchBuilder, BatchErrorKind, BatchOptions, EndMarker,
+    HEADER_LEN, RawRecord, RecordError, RecordVisitor, TimestampType, batches, walk,
 };
 use samsarrow_wire::compression::{Codec, Compressor, Decompressor};
 
@@ -308,4 +308,28 @@ fn transactions_are_followed_across_batches() {
     filter.end(2, 45);
     filter.end(3, 46); // a marker on its own
     assert!(filter.is_aborted(1, 55) && !filter.is_aborted(2, 56));
+}
+
+#[test]
+fn markers_are_what_a_broker_writes() {
+    for (committed, kind) in [(true, 1), (false, 0)] {
+        let marker = EndMarker { producer_id: 7, producer_epoch: 3, committed, coordinator_epoch: 0x0102_0304 };
+        let bytes = marker.encode(1_700_000_000_000).unwrap();
+        let batch = batches(bytes.clone().into()).next().unwrap().unwrap();
+        batch.check_crc().unwrap();
+        let header = &batch.header;
+        assert!(header.is_control() && header.is_transactional());
+        assert_eq!((header.base_sequence, header.record_count, header.last_offset_delta), (-1, 1, 0));
+        assert_eq!((header.base_timestamp, header.max_timestamp), (1_700_000_000_000, 1_700_000_000_000));
+        // As in a log of Kafka's: length 16, no attributes, deltas 0, a key of 4 bytes, a value of 6, no headers.
+        assert_eq!(&bytes[61..], [0x20, 0, 0, 0, 8, 0, 0, 0, kind, 12, 0, 0, 1, 2, 3, 4, 0]);
+        assert_eq!(EndMarker::read(&batch), Some(marker));
+        // Not one: data, and another type of control record.
+        for (at, byte) in [(22, 0x10), (69, 2)] {
+            let mut other = bytes.clone();
+            other[at] = byte;
+            let batch = batches(other.into()).next().unwrap().unwrap();
+            assert_eq!(EndMarker::read(&batch), None, "{at}");
+        }
+    }
 }

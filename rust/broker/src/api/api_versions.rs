@@ -1,10 +1,17 @@
 //! ApiVersions, v0–v4.
 
 use samsarrow_wire::error_code::ErrorCode;
-use samsarrow_wire::messages::api_versions::{ApiVersion, ApiVersionsResponse};
+use samsarrow_wire::messages::api_versions::{
+    ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
+};
 use samsarrow_wire::messages::{ApiKey, ApiVersionsRequest};
 
 use super::{Call, Outcome, SERVED, Serve};
+use crate::broker::LAST_TRANSACTION_VERSION;
+
+const TRANSACTION_VERSION: &str = "transaction.version";
+/// The first version whose clients take a feature that begins at level 0.
+const FIRST_WITH_LEVEL_0: i16 = 4;
 
 fn served() -> Vec<ApiVersion> {
     let range = |(key, first, last): &(ApiKey, i16, i16)| ApiVersion {
@@ -38,7 +45,26 @@ impl Serve for ApiVersionsRequest {
         if call.version >= 3 && !(is_legal(&self.client_software_name) && is_legal(&self.client_software_version)) {
             return call.reply::<Self>(&self.refuse(call.version, ErrorCode::INVALID_REQUEST));
         }
-        call.reply::<Self>(&ApiVersionsResponse { api_keys: served(), ..ApiVersionsResponse::default() })
+        let level = call.state.options.transactions.version;
+        let supported = SupportedFeatureKey {
+            name: TRANSACTION_VERSION.to_owned(),
+            max_version: LAST_TRANSACTION_VERSION,
+            ..SupportedFeatureKey::default()
+        };
+        let finalized = FinalizedFeatureKey {
+            name: TRANSACTION_VERSION.to_owned(),
+            max_version_level: level,
+            min_version_level: level,
+            ..FinalizedFeatureKey::default()
+        };
+        call.reply::<Self>(&ApiVersionsResponse {
+            api_keys: served(),
+            supported_features: if call.version >= FIRST_WITH_LEVEL_0 { vec![supported] } else { Vec::new() },
+            finalized_features_epoch: 1,
+            // Level 0 is not to have it.
+            finalized_features: if level > 0 { vec![finalized] } else { Vec::new() },
+            ..ApiVersionsResponse::default()
+        })
     }
 
     fn refuse(&self, _version: i16, code: ErrorCode) -> ApiVersionsResponse {

@@ -15,7 +15,7 @@ use super::fetch_frame::{Fetched, FetchedTopic, Leader, write};
 use super::{Call, Outcome, Serve};
 use crate::connection::hung_up;
 use crate::log::Slices;
-use crate::state::topic::Partition;
+use crate::state::topic::{Partition, PartitionState};
 
 /// As Kafka's `fetch.max.bytes` on the broker.
 const MOST_BYTES: usize = 55 * 1024 * 1024;
@@ -28,6 +28,20 @@ const FIRST_WITH_WHOLE_BATCH: i16 = 3;
 const NO_OFFSET: i64 = -1;
 /// From this version on consumers name their rack and may be sent to a replica (KIP-392).
 const FIRST_WITH_RACK: i16 = 11;
+
+/// How a request reads.
+#[derive(Debug, Clone, Copy)]
+struct Reader {
+    has_rack: bool,
+    committed_only: bool,
+}
+
+impl Reader {
+    /// The first offset that is not for it.
+    fn until(self, state: &PartitionState) -> i64 {
+        if self.committed_only { state.last_stable_offset() } else { state.log.next_offset() }
+    }
+}
 
 /// What a request may read, seen from one partition.
 enum Found {
@@ -75,36 +89,45 @@ impl Wanted<'_> {
     }
 
     /// Bytes that are there to be fetched; `None` where something else is to be told at once.
-    fn available(&self, call: &Call<'_>, has_rack: bool) -> Option<usize> {
-        let Ok(Found::Records(partition)) = self.check(call, has_rack) else { return None };
-        let bytes = partition.state().log.bytes_from(self.asked.fetch_offset);
+    fn available(&self, call: &Call<'_>, reader: Reader) -> Option<usize> {
+        let Ok(Found::Records(partition)) = self.check(call, reader.has_rack) else { return None };
+        let state = partition.state();
+        let bytes = state.log.bytes_between(self.asked.fetch_offset, reader.until(&state));
         Some(bytes.min(size(self.asked.partition_max_bytes)))
     }
 
-    fn read(&self, call: &Call<'_>, has_rack: bool, max_bytes: usize, at_least_one: bool) -> Fetched {
+    fn read(&self, call: &Call<'_>, reader: Reader, max_bytes: usize, at_least_one: bool) -> Fetched {
         let mut fetched = Fetched {
             partition: self.asked.partition,
             code: ErrorCode::NONE,
             high_watermark: NO_OFFSET,
+            last_stable: NO_OFFSET,
+            aborted: None,
             log_start: NO_OFFSET,
             leader: None,
             preferred: None,
             diverging: None,
             records: Slices::default(),
         };
-        match self.check(call, has_rack) {
+        match self.check(call, reader.has_rack) {
             Ok(Found::Elsewhere(node)) => fetched.preferred = Some(node),
             Ok(Found::Parted(epoch, end)) => fetched.diverging = Some((epoch, end)),
             Ok(Found::Records(partition)) => {
                 let state = partition.state();
                 let max_bytes = max_bytes.min(size(self.asked.partition_max_bytes));
                 fetched.high_watermark = state.log.next_offset();
+                fetched.last_stable = state.last_stable_offset();
                 fetched.log_start = state.log.start_offset();
+                let until = reader.until(&state);
                 fetched.records = if call.version < FIRST_WITH_WHOLE_BATCH {
                     state.log.read_cut(self.asked.fetch_offset, max_bytes)
                 } else {
-                    state.log.read(self.asked.fetch_offset, max_bytes, at_least_one)
+                    state.log.read(self.asked.fetch_offset, until, max_bytes, at_least_one)
                 };
+                if reader.committed_only {
+                    let aborted = &state.producers.aborted;
+                    fetched.aborted = Some(aborted.between(self.asked.fetch_offset, fetched.records.until));
+                }
             }
             Err(code) => {
                 fetched.code = code;
@@ -145,10 +168,10 @@ fn find<'a>(call: &Call<'_>, request: &'a FetchRequest) -> Vec<Vec<Wanted<'a>>> 
 }
 
 /// Whether there is something to answer: enough bytes, an error, or where to go on.
-fn is_ready(call: &Call<'_>, has_rack: bool, wanted: &[Vec<Wanted<'_>>], min_bytes: usize) -> bool {
+fn is_ready(call: &Call<'_>, reader: Reader, wanted: &[Vec<Wanted<'_>>], min_bytes: usize) -> bool {
     let mut bytes = 0_usize;
     for wanted in wanted.iter().flatten() {
-        match wanted.available(call, has_rack) {
+        match wanted.available(call, reader) {
             Some(available) => bytes = bytes.saturating_add(available),
             None => return true,
         }
@@ -157,7 +180,7 @@ fn is_ready(call: &Call<'_>, has_rack: bool, wanted: &[Vec<Wanted<'_>>], min_byt
 }
 
 /// Waits until there is something to answer, the client's patience ends, or the client leaves.
-async fn wait(call: &Call<'_>, has_rack: bool, wanted: &[Vec<Wanted<'_>>], min_bytes: usize, max_wait: Duration) {
+async fn wait(call: &Call<'_>, reader: Reader, wanted: &[Vec<Wanted<'_>>], min_bytes: usize, max_wait: Duration) {
     let patience = async {
         tokio::select! {
             () = sleep(max_wait.min(LONGEST_WAIT)) => (),
@@ -171,7 +194,7 @@ async fn wait(call: &Call<'_>, has_rack: bool, wanted: &[Vec<Wanted<'_>>], min_b
     loop {
         // In this order: what comes after the look wakes the waiter.
         partitions().for_each(|partition| partition.wait(&waiter));
-        if is_ready(call, has_rack, wanted, min_bytes) {
+        if is_ready(call, reader, wanted, min_bytes) {
             return;
         }
         tokio::select! {
@@ -201,13 +224,14 @@ impl Serve for FetchRequest {
             Ok(session) => session,
             Err(code) => return call.reply::<Self>(&self.refuse(call.version, code)),
         };
-        let has_rack = !self.rack_id.is_empty();
+        let committed_only = self.isolation_level == READ_COMMITTED;
+        let reader = Reader { has_rack: !self.rack_id.is_empty(), committed_only };
         let wanted = find(call, &self);
         let most = size(self.max_bytes).min(MOST_BYTES);
         let min_bytes = size(self.min_bytes).min(most);
         let max_wait = Duration::from_millis(u64::try_from(self.max_wait_ms).unwrap_or_default());
-        if !max_wait.is_zero() && !is_ready(call, has_rack, &wanted, min_bytes) {
-            wait(call, has_rack, &wanted, min_bytes, max_wait).await;
+        if !max_wait.is_zero() && !is_ready(call, reader, &wanted, min_bytes) {
+            wait(call, reader, &wanted, min_bytes, max_wait).await;
         }
         let mut left = most;
         let mut at_least_one = true;
@@ -215,7 +239,7 @@ impl Serve for FetchRequest {
         for (asked, wanted) in self.topics.iter().zip(&wanted) {
             let mut partitions = Vec::with_capacity(wanted.len());
             for wanted in wanted {
-                let fetched = wanted.read(call, has_rack, left, at_least_one);
+                let fetched = wanted.read(call, reader, left, at_least_one);
                 left = left.saturating_sub(fetched.records.bytes);
                 at_least_one &= fetched.records.bytes == 0;
                 if !session.changes_only || fetched.says_something() {
@@ -233,7 +257,7 @@ impl Serve for FetchRequest {
             .filter_map(|fetched| fetched.leader.as_ref().map(|leader| leader.id))
             .collect();
         let endpoints: Vec<_> = call.state.live_nodes().filter(|(id, _)| leaders.contains(id)).collect();
-        write(call, self.isolation_level == READ_COMMITTED, session.id, topics, &endpoints)
+        write(call, session.id, topics, &endpoints)
     }
 
     fn refuse(&self, _version: i16, code: ErrorCode) -> FetchResponse {

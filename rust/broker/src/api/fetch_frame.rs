@@ -2,6 +2,7 @@
 //! are. The general encoder would copy every record into one buffer.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use samsarrow_wire::batch::AbortedTransaction;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
 
@@ -26,8 +27,10 @@ pub(crate) struct Leader {
 pub(crate) struct Fetched {
     pub(crate) partition: i32,
     pub(crate) code: ErrorCode,
-    /// The last stable offset too: there are no transactions.
     pub(crate) high_watermark: i64,
+    pub(crate) last_stable: i64,
+    /// Aborted transactions among the records, for whoever asked for committed ones only.
+    pub(crate) aborted: Option<Vec<AbortedTransaction>>,
     pub(crate) log_start: i64,
     pub(crate) leader: Option<Leader>,
     /// The replica to ask instead (KIP-392).
@@ -136,22 +139,27 @@ impl Writer {
         }
     }
 
-    fn partition(&mut self, fetched: Fetched, version: i16, read_committed: bool) {
+    fn partition(&mut self, fetched: Fetched, version: i16) {
         self.fields.put_i32(fetched.partition);
         self.fields.put_i16(fetched.code.code());
         self.fields.put_i64(fetched.high_watermark);
         if version >= FIRST_WITH_TRANSACTIONS {
-            // The last stable offset.
-            self.fields.put_i64(fetched.high_watermark);
+            self.fields.put_i64(fetched.last_stable);
         }
         if version >= 5 {
             self.fields.put_i64(fetched.log_start);
         }
-        // Aborted transactions: none, or null where nobody asked.
-        match (version >= FIRST_WITH_TRANSACTIONS, read_committed) {
-            (true, true) => self.length(0),
-            (true, false) => self.null_array(),
-            (false, _) => {}
+        match &fetched.aborted {
+            _ if version < FIRST_WITH_TRANSACTIONS => {}
+            Some(aborted) => {
+                self.length(aborted.len());
+                for transaction in aborted {
+                    self.fields.put_i64(transaction.producer_id);
+                    self.fields.put_i64(transaction.first_offset);
+                    self.no_tags();
+                }
+            }
+            None => self.null_array(),
         }
         if version >= 11 {
             self.fields.put_i32(fetched.preferred.unwrap_or(-1));
@@ -193,7 +201,6 @@ impl Writer {
 /// Writes the whole answer.
 pub(crate) fn write(
     call: &Call<'_>,
-    read_committed: bool,
     session_id: i32,
     topics: Vec<FetchedTopic<'_>>,
     endpoints: &[(i32, &Node)],
@@ -219,7 +226,7 @@ pub(crate) fn write(
         }
         out.length(topic.partitions.len());
         for fetched in topic.partitions {
-            out.partition(fetched, version, read_committed);
+            out.partition(fetched, version);
         }
         out.no_tags();
     }

@@ -1,4 +1,4 @@
-//! FindCoordinator, v0–v6: a group's coordinator is a node that its name hashes to.
+//! FindCoordinator, v0–v6: a group's coordinator is a node that its name hashes to, and so is a transactional id's.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::FindCoordinatorRequest;
@@ -7,7 +7,8 @@ use samsarrow_wire::messages::find_coordinator::{Coordinator, FindCoordinatorRes
 use super::{Call, Outcome, Serve};
 
 /// Groups and transactional ids; share partitions (2) are not served.
-const KEY_TYPES: std::ops::RangeInclusive<i8> = 0..=1;
+const KEY_TYPES: std::ops::RangeInclusive<i8> = 0..=TRANSACTION;
+const TRANSACTION: i8 = 1;
 
 fn failed(key: &str, code: ErrorCode, message: Option<String>) -> Coordinator {
     Coordinator {
@@ -28,7 +29,9 @@ fn one(call: &Call<'_>, key: &str, key_type: i8) -> Coordinator {
             Some(format!("coordinators of type {key_type} are not served")),
         );
     }
-    match call.state.coordinator(key) {
+    let coordinator =
+        if key_type == TRANSACTION { call.state.transaction_coordinator(key) } else { call.state.coordinator(key) };
+    match coordinator {
         Some((id, node)) => Coordinator {
             key: key.to_owned(),
             node_id: id,

@@ -1,21 +1,54 @@
-//! InitProducerId, v0–v6, for idempotent producers; transactions are not served.
+//! InitProducerId, v0–v6: for idempotent producers, and for those with a transactional id.
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::InitProducerIdRequest;
 use samsarrow_wire::messages::init_producer_id::InitProducerIdResponse;
 
-use super::{Call, Outcome, Serve};
+use super::{Call, Outcome, Serve, fenced_for};
+use crate::state::transactions::transaction::Identity;
+use crate::state::transactions::{Init, Now};
+
+/// The first version whose clients know PRODUCER_FENCED (KIP-588).
+const FIRST_WITH_FENCED: i16 = 4;
+
+fn init(call: &Call<'_>, request: &InitProducerIdRequest) -> Result<Identity, ErrorCode> {
+    let was = match (request.producer_id, request.producer_epoch) {
+        (-1, -1) => None,
+        (-1, _) | (_, -1) => return Err(ErrorCode::INVALID_REQUEST),
+        (id, epoch) => Some(Identity { id, epoch }),
+    };
+    let new_id = || call.state.new_producer_id();
+    let Some(transactional_id) = &request.transactional_id else {
+        // A producer that asks for a new epoch gets a new id with epoch 0, as Kafka does without transactions.
+        return Ok(Identity { id: new_id(), epoch: 0 });
+    };
+    call.state.check_transaction_coordinator(call.node, transactional_id)?;
+    if request.enable2_pc {
+        // Brokers of Kafka say this where two-phase commit is not allowed (KIP-939), which it is not here.
+        return Err(ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED);
+    }
+    if request.keep_prepared_txn {
+        return Err(ErrorCode::UNSUPPORTED_VERSION);
+    }
+    let init = Init { transactional_id, timeout_ms: request.transaction_timeout_ms, was };
+    let started = call.state.transactions().init(Now::read(), &init, &new_id);
+    call.state.complete_transactions();
+    started
+}
 
 impl Serve for InitProducerIdRequest {
     async fn serve(self, call: &Call<'_>) -> Outcome {
-        if self.transactional_id.is_some() {
-            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::UNSUPPORTED_VERSION));
+        match init(call, &self) {
+            Ok(producer) => call.reply::<Self>(&InitProducerIdResponse {
+                producer_id: producer.id,
+                producer_epoch: producer.epoch,
+                ..InitProducerIdResponse::default()
+            }),
+            Err(code) => {
+                let code = fenced_for(call.version >= FIRST_WITH_FENCED, code);
+                call.reply::<Self>(&self.refuse(call.version, code))
+            }
         }
-        // A producer that asks for a new epoch gets a new id with epoch 0, as Kafka does without transactions.
-        call.reply::<Self>(&InitProducerIdResponse {
-            producer_id: call.state.new_producer_id(),
-            ..InitProducerIdResponse::default()
-        })
     }
 
     fn refuse(&self, _version: i16, code: ErrorCode) -> InitProducerIdResponse {

@@ -12,6 +12,7 @@ use super::{Call, Outcome, Serve};
 use crate::log::search;
 use crate::state::topic::{Partition, Topic};
 
+const READ_COMMITTED: i8 = 1;
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
@@ -29,13 +30,19 @@ struct Found {
 
 const NOTHING: Found = Found { offset: -1, timestamp: -1, epoch: -1 };
 
-fn find(call: &Call<'_>, partition: &Partition, asked: &ListOffsetsPartition) -> Result<Found, ErrorCode> {
+fn find(
+    call: &Call<'_>,
+    committed_only: bool,
+    partition: &Partition,
+    asked: &ListOffsetsPartition,
+) -> Result<Found, ErrorCode> {
     let state = partition.state();
     state.check_leader(call.node, asked.current_leader_epoch)?;
     let earliest = state.log.start_offset();
+    let end = if committed_only { state.last_stable_offset() } else { state.log.next_offset() };
     let batch = match asked.timestamp {
         LATEST => {
-            return Ok(Found { offset: state.log.next_offset(), timestamp: -1, epoch: state.leader_epoch });
+            return Ok(Found { offset: end, timestamp: -1, epoch: state.leader_epoch });
         }
         EARLIEST | EARLIEST_LOCAL => {
             // The epoch of the first record; that of the leader where the log is empty.
@@ -54,7 +61,12 @@ fn find(call: &Call<'_>, partition: &Partition, asked: &ListOffsetsPartition) ->
         MAX_TIMESTAMP => search::latest(batch),
         timestamp => search::at_or_after(batch, timestamp),
     };
-    Ok(found.map_or(NOTHING, |found| Found { offset: found.offset, timestamp: found.timestamp, epoch: found.epoch }))
+    // What is not stable yet is not told.
+    Ok(found.filter(|found| found.offset < end).map_or(NOTHING, |found| Found {
+        offset: found.offset,
+        timestamp: found.timestamp,
+        epoch: found.epoch,
+    }))
 }
 
 fn failed(asked: &ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse {
@@ -65,11 +77,16 @@ fn failed(asked: &ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartition
     }
 }
 
-fn one(call: &Call<'_>, topic: Option<&Arc<Topic>>, asked: &ListOffsetsPartition) -> ListOffsetsPartitionResponse {
+fn one(
+    call: &Call<'_>,
+    committed_only: bool,
+    topic: Option<&Arc<Topic>>,
+    asked: &ListOffsetsPartition,
+) -> ListOffsetsPartitionResponse {
     let Some(partition) = topic.and_then(|topic| topic.partition(asked.partition_index)) else {
         return failed(asked, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
     };
-    let found = match find(call, partition, asked) {
+    let found = match find(call, committed_only, partition, asked) {
         Ok(found) => found,
         Err(code) => return failed(asked, code),
     };
@@ -100,9 +117,10 @@ impl Serve for ListOffsetsRequest {
         let mut topics = Vec::with_capacity(self.topics.len());
         for asked in &self.topics {
             let topic = call.state.topic(&asked.name);
+            let one = |asked| one(call, self.isolation_level == READ_COMMITTED, topic.as_ref(), asked);
             topics.push(ListOffsetsTopicResponse {
                 name: asked.name.clone(),
-                partitions: asked.partitions.iter().map(|asked| one(call, topic.as_ref(), asked)).collect(),
+                partitions: asked.partitions.iter().map(one).collect(),
                 ..ListOffsetsTopicResponse::default()
             });
         }

@@ -11,19 +11,21 @@ use samsarrow_wire::messages::{MetadataRequest, Uuid};
 use super::{Call, Outcome, Serve};
 use crate::state::State;
 use crate::state::create::{NewTopic, check_name};
+use crate::state::stale::Known;
 use crate::state::topic::{NO_LEADER, Topic};
 
-fn describe(state: &State, topic: &Topic) -> MetadataResponseTopic {
+fn describe(state: &State, known: &Known, topic: &Topic) -> MetadataResponseTopic {
     let partition = |(index, partition): (i32, &Arc<_>)| {
         let partition: &crate::state::topic::Partition = partition;
         let held = partition.state();
         let (live, dead): (Vec<i32>, Vec<i32>) = held.replicas.iter().partition(|node| state.is_up(**node));
-        let code = if held.leader == NO_LEADER { ErrorCode::LEADER_NOT_AVAILABLE } else { ErrorCode::NONE };
+        let (leader_id, leader_epoch) = known.leader(&topic.name, index, (held.leader, held.leader_epoch));
+        let code = if leader_id == NO_LEADER { ErrorCode::LEADER_NOT_AVAILABLE } else { ErrorCode::NONE };
         MetadataResponsePartition {
             error_code: code.code(),
             partition_index: index,
-            leader_id: held.leader,
-            leader_epoch: held.leader_epoch,
+            leader_id,
+            leader_epoch,
             replica_nodes: held.replicas.clone(),
             isr_nodes: live,
             offline_replicas: dead,
@@ -49,32 +51,32 @@ fn failed(asked: &MetadataRequestTopic, code: ErrorCode, version: i16) -> Metada
     }
 }
 
-fn one(call: &Call<'_>, asked: &MetadataRequestTopic, create: bool) -> MetadataResponseTopic {
+fn one(call: &Call<'_>, known: &Known, asked: &MetadataRequestTopic, create: bool) -> MetadataResponseTopic {
     let state = call.state;
     let Some(name) = &asked.name else {
         return match state.topic_by_id(&asked.topic_id) {
-            Some(topic) => describe(state, &topic),
-            None => failed(asked, ErrorCode::UNKNOWN_TOPIC_ID, call.version),
+            Some(topic) if known.has(&topic.name) => describe(state, known, &topic),
+            _ => failed(asked, ErrorCode::UNKNOWN_TOPIC_ID, call.version),
         };
     };
     if asked.topic_id != Uuid::ZERO && call.version < 12 {
         return failed(asked, ErrorCode::INVALID_REQUEST, call.version);
     }
-    if let Some(topic) = state.topic(name) {
-        return describe(state, &topic);
+    if let Some(topic) = state.topic(name).filter(|topic| known.has(&topic.name)) {
+        return describe(state, known, &topic);
     }
     if let Err((code, _)) = check_name(name) {
         return failed(asked, code, call.version);
     }
-    if !(create && state.options.auto_create_topics) {
+    if !(create && state.options.auto_create_topics && known.is_fresh()) {
         return failed(asked, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, call.version);
     }
     let new = NewTopic { name, partitions: -1, replication_factor: -1, ..NewTopic::default() };
     match state.create_topic(&new) {
-        Ok(topic) => describe(state, &topic),
+        Ok(topic) => describe(state, known, &topic),
         // Another connection was quicker.
         Err((ErrorCode::TOPIC_ALREADY_EXISTS, _)) => match state.topic(name) {
-            Some(topic) => describe(state, &topic),
+            Some(topic) => describe(state, known, &topic),
             None => failed(asked, ErrorCode::LEADER_NOT_AVAILABLE, call.version),
         },
         Err((code, _)) => failed(asked, code, call.version),
@@ -84,13 +86,18 @@ fn one(call: &Call<'_>, asked: &MetadataRequestTopic, create: bool) -> MetadataR
 impl Serve for MetadataRequest {
     async fn serve(self, call: &Call<'_>) -> Outcome {
         let state = call.state;
+        let known = state.known();
         let create = call.version < 4 || self.allow_auto_topic_creation;
         let topics = match &self.topics {
             // Version 0 has no null: an empty list asks for all.
             Some(asked) if !(asked.is_empty() && call.version == 0) => {
-                asked.iter().map(|asked| one(call, asked, create)).collect()
+                asked.iter().map(|asked| one(call, &known, asked, create)).collect()
             }
-            _ => state.topics().iter().map(|topic| describe(state, topic)).collect(),
+            _ => {
+                let topics = state.topics();
+                let told = topics.iter().filter(|topic| known.has(&topic.name));
+                told.map(|topic| describe(state, &known, topic)).collect()
+            }
         };
         let broker = |(id, node): (i32, &crate::state::Node)| MetadataResponseBroker {
             node_id: id,

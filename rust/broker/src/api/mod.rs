@@ -1,5 +1,7 @@
 //! One file per API: what the broker answers.
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod api_versions;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
@@ -7,6 +9,9 @@ mod create_topics;
 mod delete_groups;
 mod delete_topics;
 mod describe_groups;
+mod describe_producers;
+mod describe_transactions;
+mod end_txn;
 mod fetch;
 mod fetch_frame;
 mod find_coordinator;
@@ -16,12 +21,15 @@ mod join_group;
 mod leave_group;
 mod list_groups;
 mod list_offsets;
+mod list_transactions;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
 mod produce;
 mod sync_group;
+mod txn_offset_commit;
+mod write_txn_markers;
 
 use std::future::Future;
 
@@ -29,11 +37,13 @@ use bytes::{Bytes, BytesMut};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::frame::{self, RequestHeader};
 use samsarrow_wire::messages::{
-    ApiKey, ApiVersionsRequest, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, CreateTopicsRequest,
-    DeleteGroupsRequest, DeleteTopicsRequest, DescribeGroupsRequest, FetchRequest, FindCoordinatorRequest,
-    HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest,
-    ListOffsetsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, ProduceRequest,
-    Reader, Request, SyncGroupRequest,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiKey, ApiVersionsRequest, ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
+    DescribeGroupsRequest, DescribeProducersRequest, DescribeTransactionsRequest, EndTxnRequest, FetchRequest,
+    FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest,
+    ListGroupsRequest, ListOffsetsRequest, ListTransactionsRequest, MetadataRequest, OffsetCommitRequest,
+    OffsetDeleteRequest, OffsetFetchRequest, ProduceRequest, Reader, Request, SyncGroupRequest, TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
 };
 
 use tokio::net::TcpStream;
@@ -81,10 +91,33 @@ served! {
     CreateTopicsRequest: 0..=7;
     DeleteTopicsRequest: 0..=6;
     InitProducerIdRequest: 0..=6;
+    AddPartitionsToTxnRequest: 0..=5;
+    AddOffsetsToTxnRequest: 0..=4;
+    EndTxnRequest: 0..=5;
+    WriteTxnMarkersRequest: 0..=2;
+    TxnOffsetCommitRequest: 0..=5;
+    DescribeProducersRequest: 0..=0;
+    DescribeTransactionsRequest: 0..=0;
+    ListTransactionsRequest: 0..=2;
 }
 
 /// What anybody may do with a group here, as bits: read (3), delete (6), describe (8).
 pub(crate) const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8;
+
+/// What a client is told that may not know PRODUCER_FENCED yet (KIP-588).
+pub(crate) fn fenced_for(knows: bool, code: ErrorCode) -> ErrorCode {
+    if code == ErrorCode::PRODUCER_FENCED && !knows { ErrorCode::INVALID_PRODUCER_EPOCH } else { code }
+}
+
+/// What a client that writes in a transaction is told of what the coordinator says: being fenced is only final when the
+/// coordinator itself says it, and TRANSACTION_ABORTABLE is for those that know it (KIP-890).
+pub(crate) fn transaction_error(code: ErrorCode, knows_abortable: bool) -> ErrorCode {
+    match code {
+        ErrorCode::PRODUCER_FENCED => ErrorCode::INVALID_PRODUCER_EPOCH,
+        ErrorCode::TRANSACTION_ABORTABLE if !knows_abortable => ErrorCode::INVALID_TXN_STATE,
+        code => code,
+    }
+}
 
 /// What becomes of a request.
 #[derive(Debug)]
@@ -224,6 +257,13 @@ async fn handle<R: Serve>(call: &Call<'_>, header: &RequestHeader, key: ApiKey, 
         Some(Fault::DropAfter) => {
             request.serve(call).await;
             Outcome::Close("a fault asked for it, after the request".to_owned())
+        }
+        Some(Fault::Answer(code)) => {
+            let answer = call.reply::<R>(&request.refuse(call.version, code));
+            match request.serve(call).await {
+                Outcome::Reply(_) => answer,
+                other => other,
+            }
         }
         Some(Fault::Garbage) => match request.serve(call).await {
             Outcome::Reply(_) => Outcome::Reply(vec![garbage(call.correlation_id)]),

@@ -30,7 +30,7 @@ fn partition(index: i32, committed: Option<Committed>, missing: ErrorCode) -> Of
     }
 }
 
-fn topic(call: &Call<'_>, group: &str, asked: &OffsetFetchRequestTopics) -> OffsetFetchResponseTopics {
+fn topic(call: &Call<'_>, group: &str, stable: bool, asked: &OffsetFetchRequestTopics) -> OffsetFetchResponseTopics {
     let by_id = call.version >= FIRST_WITH_IDS;
     let topic = if by_id { call.state.topic_by_id(&asked.topic_id) } else { call.state.topic(&asked.name) };
     let missing = match &topic {
@@ -40,6 +40,8 @@ fn topic(call: &Call<'_>, group: &str, asked: &OffsetFetchRequestTopics) -> Offs
         _ => ErrorCode::NONE,
     };
     let groups = lock(&call.state.groups);
+    let is_unstable =
+        |index: i32| stable && topic.as_ref().is_some_and(|topic| groups.is_unstable(group, &topic.name, index));
     let committed = |index: &i32| {
         let topic = topic.as_ref()?;
         if call.version == 0 {
@@ -49,20 +51,30 @@ fn topic(call: &Call<'_>, group: &str, asked: &OffsetFetchRequestTopics) -> Offs
         }
         groups.committed(group, &topic.name, topic.id.0, *index)
     };
+    let one = |index: &i32| match is_unstable(*index) {
+        true => partition(*index, None, ErrorCode::UNSTABLE_OFFSET_COMMIT),
+        false => partition(*index, committed(index), missing),
+    };
     OffsetFetchResponseTopics {
         name: asked.name.clone(),
         topic_id: asked.topic_id,
-        partitions: asked.partition_indexes.iter().map(|index| partition(*index, committed(index), missing)).collect(),
+        partitions: asked.partition_indexes.iter().map(one).collect(),
         ..OffsetFetchResponseTopics::default()
     }
 }
 
 /// Everything that the group has committed.
-fn all(call: &Call<'_>, group: &str) -> Vec<OffsetFetchResponseTopics> {
+fn all(call: &Call<'_>, group: &str, stable: bool) -> Vec<OffsetFetchResponseTopics> {
     let mut topics: BTreeMap<Arc<str>, Vec<OffsetFetchResponsePartitions>> = BTreeMap::new();
-    for (topic, index, committed) in lock(&call.state.groups).all(group) {
-        topics.entry(topic).or_default().push(partition(index, Some(committed), ErrorCode::NONE));
+    let groups = lock(&call.state.groups);
+    for (topic, index, committed) in groups.all(group) {
+        let one = match stable && groups.is_unstable(group, &topic, index) {
+            true => partition(index, None, ErrorCode::UNSTABLE_OFFSET_COMMIT),
+            false => partition(index, Some(committed), ErrorCode::NONE),
+        };
+        topics.entry(topic).or_default().push(one);
     }
+    drop(groups);
     let named = |(name, partitions): (Arc<str>, _)| OffsetFetchResponseTopics {
         topic_id: call.state.topic(&name).map_or(Uuid::ZERO, |topic| topic.id),
         name: name.to_string(),
@@ -72,7 +84,7 @@ fn all(call: &Call<'_>, group: &str) -> Vec<OffsetFetchResponseTopics> {
     topics.into_iter().map(named).collect()
 }
 
-fn group(call: &Call<'_>, asked: &OffsetFetchRequestGroup) -> OffsetFetchResponseGroup {
+fn group(call: &Call<'_>, stable: bool, asked: &OffsetFetchRequestGroup) -> OffsetFetchResponseGroup {
     if call.version >= 1 && !call.state.is_coordinator(call.node, &asked.group_id) {
         return failed(asked, ErrorCode::NOT_COORDINATOR);
     }
@@ -81,8 +93,8 @@ fn group(call: &Call<'_>, asked: &OffsetFetchRequestGroup) -> OffsetFetchRespons
         return failed(asked, code);
     }
     let topics = match &asked.topics {
-        Some(topics) => topics.iter().map(|asked_topic| topic(call, &asked.group_id, asked_topic)).collect(),
-        None => all(call, &asked.group_id),
+        Some(topics) => topics.iter().map(|asked_topic| topic(call, &asked.group_id, stable, asked_topic)).collect(),
+        None => all(call, &asked.group_id, stable),
     };
     OffsetFetchResponseGroup { group_id: asked.group_id.clone(), topics, ..OffsetFetchResponseGroup::default() }
 }
@@ -161,7 +173,8 @@ fn response(version: i16, groups: Vec<OffsetFetchResponseGroup>, asked: &OffsetF
 
 impl Serve for OffsetFetchRequest {
     async fn serve(self, call: &Call<'_>) -> Outcome {
-        let answered = groups(&self, call.version).iter().map(|asked| group(call, asked)).collect();
+        let answered = groups(&self, call.version);
+        let answered = answered.iter().map(|asked| group(call, self.require_stable, asked)).collect();
         call.reply::<Self>(&response(call.version, answered, &self))
     }
 

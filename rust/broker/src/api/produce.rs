@@ -1,10 +1,10 @@
 //! Produce, v0–v13; versions 0 to 2 carry the message formats older than record batches, which are kept as they are.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use bytes::Bytes;
-use samsarrow_wire::batch::EncodeError;
 use samsarrow_wire::batch::encode::{set_base_offset, set_log_append_time};
+use samsarrow_wire::batch::{BatchHeader, EncodeError};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ProduceRequest;
 use samsarrow_wire::messages::produce::{
@@ -12,14 +12,22 @@ use samsarrow_wire::messages::produce::{
     TopicProduceResponse,
 };
 
-use super::{Call, Outcome, Serve};
+use tokio::time::Instant;
+
+use super::{Call, Outcome, Serve, transaction_error};
 use crate::log::legacy;
 use crate::log::producers::Verdict;
 use crate::log::validate::{self, Produced, Refusal};
 use crate::state::topic::{Partition, PartitionState, Topic};
+use crate::state::transactions::transaction::Identity;
+use crate::state::transactions::{Now, Transactions};
 use crate::sync::now_ms;
 
 const NO_TIMESTAMP: i64 = -1;
+/// From this version on a partition need not be added to a transaction before (KIP-890).
+const FIRST_THAT_ADDS: i16 = 12;
+/// The first version whose clients know TRANSACTION_ABORTABLE.
+const FIRST_WITH_ABORTABLE: i16 = 11;
 
 /// Where a batch came to lie.
 struct Appended {
@@ -28,12 +36,66 @@ struct Appended {
     log_start: i64,
 }
 
-fn append(call: &Call<'_>, topic: &Topic, partition: &Partition, records: &Bytes) -> Result<Appended, Refusal> {
+/// Makes sure that a batch belongs to an open transaction: its partition is added to it, or has to have been (KIP-890).
+/// While the coordinator is held, the transaction cannot end; where the partition has records of it already, there is
+/// no need to ask.
+fn in_transaction<'a>(
+    call: &Call<'a>,
+    transactional_id: Option<&str>,
+    topic: &Topic,
+    (index, partition): (i32, &Partition),
+    header: &BatchHeader,
+) -> Result<Option<MutexGuard<'a, Transactions>>, Refusal> {
+    let bare = |code| Refusal { code, message: String::new() };
+    let transactional_id = transactional_id.ok_or_else(|| bare(ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED))?;
+    let (id, epoch) = (header.producer_id, header.producer_epoch);
+    let mut state = partition.state();
+    state.check_leader(call.node, -1).map_err(bare)?;
+    if state.producers.has_open(id, epoch) {
+        return Ok(None);
+    }
+    state.producers.tries(header);
+    drop(state);
+    let mut transactions = call.state.transactions();
+    let place = (topic.name.to_string(), index);
+    let producer = Identity { id, epoch };
+    let asked = if call.version >= FIRST_THAT_ADDS {
+        transactions.add(Now::read(), transactional_id, producer, [place])
+    } else {
+        transactions.verify(transactional_id, producer, &place)
+    };
+    match asked {
+        Ok(()) => {
+            call.state.transaction_began();
+            Ok(Some(transactions))
+        }
+        // What clients of old try again without asking for metadata.
+        Err(ErrorCode::CONCURRENT_TRANSACTIONS) if call.version < FIRST_THAT_ADDS => Err(Refusal {
+            code: ErrorCode::NOT_ENOUGH_REPLICAS,
+            message: "the transaction before this one is not complete yet".to_owned(),
+        }),
+        Err(code) => Err(bare(transaction_error(code, call.version >= FIRST_WITH_ABORTABLE))),
+    }
+}
+
+fn append(
+    call: &Call<'_>,
+    transactional_id: Option<&str>,
+    topic: &Topic,
+    (index, partition): (i32, &Partition),
+    records: &Bytes,
+) -> Result<Appended, Refusal> {
     let cap = topic.config.max_message_bytes.unwrap_or(call.state.options.message_max_bytes);
     // The checksum is the costly part: check it before the lock.
     let checked = validate::produced(records, call.version, cap);
-    let mut state = partition.state();
     let bare = |code| Refusal { code, message: String::new() };
+    let transactions = match &checked {
+        Ok(Produced::Batch(header)) if header.is_transactional() => {
+            Some(in_transaction(call, transactional_id, topic, (index, partition), header)?)
+        }
+        _ => None,
+    };
+    let mut state = partition.state();
     state.check_leader(call.node, -1).map_err(bare)?;
     let header = match checked? {
         Produced::Batch(header) => header,
@@ -45,8 +107,10 @@ fn append(call: &Call<'_>, topic: &Topic, partition: &Partition, records: &Bytes
         }
     };
     let idempotent = header.producer_id >= 0;
+    let begins_at_zero = call.version >= FIRST_THAT_ADDS;
     if idempotent
-        && let Verdict::Duplicate { base_offset, append_time } = state.producers.check(&header).map_err(bare)?
+        && let Verdict::Duplicate { base_offset, append_time } =
+            state.producers.check(&header, begins_at_zero).map_err(bare)?
     {
         return Ok(Appended { base_offset, append_time, log_start: state.log.start_offset() });
     }
@@ -64,10 +128,11 @@ fn append(call: &Call<'_>, topic: &Topic, partition: &Partition, records: &Bytes
         }
     });
     if idempotent {
-        state.producers.appended(&header, base_offset, append_time);
+        state.producers.appended(&header, base_offset, append_time, Instant::now());
     }
     let log_start = state.log.start_offset();
     drop(state);
+    drop(transactions);
     partition.wake();
     Ok(Appended { base_offset, append_time, log_start })
 }
@@ -99,14 +164,20 @@ fn failed(index: i32, code: ErrorCode, message: Option<String>) -> PartitionProd
     }
 }
 
-fn one(call: &Call<'_>, topic: Option<&Arc<Topic>>, data: &PartitionProduceData) -> PartitionProduceResponse {
+fn one(
+    call: &Call<'_>,
+    transactional_id: Option<&str>,
+    topic: Option<&Arc<Topic>>,
+    data: &PartitionProduceData,
+) -> PartitionProduceResponse {
     let found = topic.and_then(|topic| Some((topic, topic.partition(data.index)?)));
     let Some((topic, partition)) = found else {
         let by_id = call.version >= 13 && topic.is_none();
         let code = if by_id { ErrorCode::UNKNOWN_TOPIC_ID } else { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION };
         return failed(data.index, code, None);
     };
-    match append(call, topic, partition, data.records.as_ref().unwrap_or(&Bytes::new())) {
+    let records = data.records.as_ref().unwrap_or(&Bytes::new()).clone();
+    match append(call, transactional_id, topic, (data.index, partition), &records) {
         Ok(appended) => PartitionProduceResponse {
             index: data.index,
             base_offset: appended.base_offset,
@@ -161,8 +232,9 @@ impl Serve for ProduceRequest {
         for data in &self.topic_data {
             let state = call.state;
             let topic = if call.version >= 13 { state.topic_by_id(&data.topic_id) } else { state.topic(&data.name) };
-            let partitions = data.partition_data.iter().map(|data| one(call, topic.as_ref(), data)).collect();
-            responses.push(topic_response(data, partitions));
+            let transactional_id = self.transactional_id.as_deref();
+            let one = |data| one(call, transactional_id, topic.as_ref(), data);
+            responses.push(topic_response(data, data.partition_data.iter().map(one).collect()));
         }
         if self.acks == 0 {
             // As Kafka: there is no answer that could carry the error.

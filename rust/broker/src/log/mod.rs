@@ -2,6 +2,7 @@
 //!
 //! The last segment grows in place; the ones before it are frozen, so that a fetch hands out slices of them without a copy.
 
+pub(crate) mod aborted;
 pub(crate) mod batch;
 pub(crate) mod legacy;
 pub(crate) mod producers;
@@ -83,6 +84,17 @@ impl Segment {
         self.position(self.index.partition_point(|entry| entry.position <= limit).saturating_sub(1))
     }
 
+    /// Where the first batch lies that begins at or after `offset`.
+    fn end_before(&self, offset: i64) -> usize {
+        self.position(self.index.partition_point(|entry| entry.base_offset < offset))
+    }
+
+    /// The first offset of the batch that lies at or after `position`.
+    fn offset_at(&self, position: usize) -> Option<i64> {
+        let after = self.index.partition_point(|entry| entry.position < position);
+        self.index.get(after).map(|entry| entry.base_offset)
+    }
+
     fn batch(&self, entry: usize) -> Bytes {
         self.data.slice(self.position(entry), self.position(entry + 1))
     }
@@ -100,6 +112,8 @@ impl Segment {
 pub(crate) struct Slices {
     pub(crate) chunks: Vec<Bytes>,
     pub(crate) bytes: usize,
+    /// No offset in them is as high as this.
+    pub(crate) until: i64,
 }
 
 /// The batches of one partition; offsets are given out here.
@@ -135,7 +149,8 @@ impl Log {
     }
 
     /// Adds bytes as they are: of batches and messages in any format, with the offsets that they have, damage included.
-    pub(crate) fn load(&mut self, data: &Bytes) {
+    /// `seen` is told of each batch.
+    pub(crate) fn load(&mut self, data: &Bytes, mut seen: impl FnMut(&Batch)) {
         let mut iter = batches(data.clone());
         let whole: Vec<Batch> = iter.by_ref().map_while(Result::ok).collect();
         let end = iter.position();
@@ -145,6 +160,7 @@ impl Log {
             let to = if is_last { data.len() } else { batch.position + batch.bytes().len() };
             self.push(data.get(batch.position..to).unwrap_or_default(), batch.header.max_timestamp, |_| ());
             self.next_offset = self.next_offset.max(batch.header.next_offset());
+            seen(batch);
         }
         if whole.is_empty() && end < data.len() {
             // No batch: it has the next offset, so that it can be fetched.
@@ -178,6 +194,12 @@ impl Log {
             index.push(Entry { base_offset, max_timestamp, position });
             *latest = (*latest).max(max_timestamp);
         }
+    }
+
+    /// Every batch that can be read as one.
+    pub(crate) fn batches(&self) -> impl Iterator<Item = Batch> {
+        let in_segment = |segment: &Segment| batches(segment.data.slice(0, segment.data.len()));
+        self.segments.iter().flat_map(in_segment).map_while(Result::ok)
     }
 
     /// Takes away the batch that holds `offset` and all after it.
@@ -228,30 +250,33 @@ impl Log {
         Some((segment, self.segments.get(segment)?.entry(offset)))
     }
 
-    /// Bytes from the batch that holds `offset` to the end of the log.
-    pub(crate) fn bytes_from(&self, offset: i64) -> usize {
+    /// Bytes from the batch that holds `offset` to the batch that begins at or after `until`.
+    pub(crate) fn bytes_between(&self, offset: i64, until: i64) -> usize {
         let Some((first, entry)) = self.find(offset) else { return 0 };
-        let whole: usize = self.segments.iter().skip(first).map(|segment| segment.data.len()).sum();
-        whole - self.segments.get(first).map_or(0, |segment| segment.position(entry))
+        let whole: usize = self.segments.iter().skip(first).map(|segment| segment.end_before(until)).sum();
+        whole.saturating_sub(self.segments.get(first).map_or(0, |segment| segment.position(entry)))
     }
 
-    /// Whole batches from the one that holds `offset`, at most `max_bytes` of them; `at_least_one` lets a first batch
-    /// pass that is larger (KIP-74), so that a consumer never stands still.
-    pub(crate) fn read(&self, offset: i64, max_bytes: usize, at_least_one: bool) -> Slices {
-        let mut slices = Slices::default();
+    /// Whole batches from the one that holds `offset`, none that begins at or after `until`, at most `max_bytes` of them;
+    /// `at_least_one` lets a first batch pass that is larger (KIP-74), so that a consumer never stands still.
+    pub(crate) fn read(&self, offset: i64, until: i64, max_bytes: usize, at_least_one: bool) -> Slices {
+        let mut slices = Slices { until: offset, ..Slices::default() };
         let Some((first, entry)) = self.find(offset) else { return slices };
         let mut entry = entry;
-        for segment in self.segments.iter().skip(first) {
+        for (number, segment) in self.segments.iter().enumerate().skip(first) {
             let from = segment.position(entry);
             let mut to = segment.whole_end(from.saturating_add(max_bytes - slices.bytes));
             if to <= from && slices.bytes == 0 && at_least_one {
                 to = segment.position(entry + 1);
             }
+            to = to.min(segment.end_before(until));
             if to <= from {
                 break;
             }
             slices.chunks.push(segment.data.slice(from, to));
             slices.bytes += to - from;
+            let after = || self.segments.get(number + 1).map_or(self.next_offset, |next| next.base_offset);
+            slices.until = segment.offset_at(to).unwrap_or_else(after);
             if to < segment.data.len() || slices.bytes >= max_bytes {
                 break;
             }
@@ -304,6 +329,8 @@ impl Log {
 mod tests {
     use super::*;
 
+    const END: i64 = i64::MAX;
+
     fn filled(sizes: &[usize]) -> Log {
         let mut log = Log::default();
         for (number, size) in sizes.iter().enumerate() {
@@ -318,29 +345,29 @@ mod tests {
         let log = filled(&[600_000, 500_000, 100, 700_000]);
         assert_eq!(log.next_offset(), 8);
         assert_eq!(log.segments.len(), 3);
-        let all = log.read(0, usize::MAX, true);
+        let all = log.read(0, END, usize::MAX, true);
         assert_eq!(all.bytes, 1_800_100);
-        assert_eq!(log.bytes_from(0), 1_800_100);
-        assert_eq!(log.bytes_from(3), 1_200_100);
+        assert_eq!(log.bytes_between(0, END), 1_800_100);
+        assert_eq!(log.bytes_between(3, END), 1_200_100);
         // An offset inside a batch begins at that batch.
-        let middle = log.read(5, usize::MAX, true);
+        let middle = log.read(5, END, usize::MAX, true);
         assert_eq!(middle.bytes, 700_100);
         assert_eq!(middle.chunks[0][0], 2);
         // The limit cuts at a batch, never inside.
-        assert_eq!(log.read(0, 1_099_999, true).bytes, 600_000);
-        assert_eq!(log.read(0, 1_100_099, true).bytes, 1_100_000);
-        assert_eq!(log.read(0, 1_100_100, true).bytes, 1_100_100);
-        assert_eq!(log.read(2, 500_100, true).bytes, 500_100);
+        assert_eq!(log.read(0, END, 1_099_999, true).bytes, 600_000);
+        assert_eq!(log.read(0, END, 1_100_099, true).bytes, 1_100_000);
+        assert_eq!(log.read(0, END, 1_100_100, true).bytes, 1_100_100);
+        assert_eq!(log.read(2, END, 500_100, true).bytes, 500_100);
     }
 
     #[test]
     fn hands_out_at_least_one_batch_only_where_asked() {
         let log = filled(&[1000, 10]);
-        assert_eq!(log.read(0, 999, true).bytes, 1000);
-        assert_eq!(log.read(0, 999, false).bytes, 0);
-        assert_eq!(log.read(0, 0, true).bytes, 1000);
-        assert_eq!(log.read(4, 999, true).bytes, 0);
-        assert_eq!(log.read(-1, 999, true).bytes, 0);
+        assert_eq!(log.read(0, END, 999, true).bytes, 1000);
+        assert_eq!(log.read(0, END, 999, false).bytes, 0);
+        assert_eq!(log.read(0, END, 0, true).bytes, 1000);
+        assert_eq!(log.read(4, END, 999, true).bytes, 0);
+        assert_eq!(log.read(-1, END, 999, true).bytes, 0);
     }
 
     /// Against a list of batches, over sizes around the segments' bounds.
@@ -370,12 +397,24 @@ mod tests {
                     }
                     expected += size;
                 }
-                let slices = log.read(offset, max_bytes, at_least_one);
+                let slices = log.read(offset, END, max_bytes, at_least_one);
                 assert_eq!(slices.bytes, expected, "{offset} {max_bytes} {at_least_one} {list:?}");
                 assert_eq!(slices.chunks.iter().map(Bytes::len).sum::<usize>(), expected);
-                assert_eq!(log.bytes_from(offset), sizes.iter().sum::<usize>());
+                assert_eq!(log.bytes_between(offset, END), sizes.iter().sum::<usize>());
             }
         }
+    }
+
+    #[test]
+    fn reads_up_to_an_offset() {
+        let log = filled(&[600_000, 500_000, 100, 700_000]);
+        for (until, bytes) in [(8, 1_800_100), (7, 1_800_100), (6, 1_100_100), (4, 1_100_000), (2, 600_000), (0, 0)] {
+            assert_eq!(log.bytes_between(0, until), bytes, "{until}");
+            let read = log.read(0, until, usize::MAX, true);
+            assert_eq!((read.bytes, read.until), (bytes, (until + until % 2)), "{until}");
+        }
+        assert_eq!(log.bytes_between(4, 2), 0);
+        assert_eq!((log.read(4, 2, 10, true).bytes, log.read(4, 2, 10, true).until), (0, 4));
     }
 
     #[test]
@@ -402,11 +441,11 @@ mod tests {
         {
             let mut log = filled(&[600_000, 500_000, 100, 700_000]);
             log.truncate(offset);
-            assert_eq!((log.next_offset(), log.bytes_from(0)), (end, bytes), "{offset}");
+            assert_eq!((log.next_offset(), log.bytes_between(0, END)), (end, bytes), "{offset}");
             // What comes next is found behind what is left.
             assert_eq!(log.append(&[9; 50], 1, 5, |_, _| ()), end);
-            assert_eq!(log.read(end, 1000, true).chunks[0][0], 9);
-            assert_eq!(log.bytes_from(0), bytes + 50);
+            assert_eq!(log.read(end, END, 1000, true).chunks[0][0], 9);
+            assert_eq!(log.bytes_between(0, END), bytes + 50);
         }
     }
 

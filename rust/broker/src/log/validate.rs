@@ -96,8 +96,8 @@ fn fields(header: &BatchHeader, version: i16) -> Result<(), Refusal> {
     if header.is_control() {
         return refuse(ErrorCode::INVALID_RECORD, "clients may not write control batches");
     }
-    if header.is_transactional() {
-        return refuse(ErrorCode::INVALID_TXN_STATE, "this broker does not serve transactions");
+    if header.is_transactional() && header.producer_id < 0 {
+        return refuse(ErrorCode::INVALID_RECORD, "a record batch of a transaction has no producer id");
     }
     if header.codec_id() > LAST_CODEC || (header.codec_id() == ZSTD && version < 7) {
         return refuse(

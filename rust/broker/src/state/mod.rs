@@ -3,7 +3,9 @@
 pub(crate) mod create;
 pub(crate) mod groups;
 pub(crate) mod sessions;
+pub(crate) mod stale;
 pub(crate) mod topic;
+pub(crate) mod transactions;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -19,7 +21,9 @@ use crate::sync::{lock, read, write};
 use groups::Groups;
 use groups::consumer::Catalog;
 use sessions::Sessions;
+use stale::Stale;
 use topic::{NO_LEADER, Topic, Topics};
+use transactions::Transactions;
 
 /// Where a node listens, and whether it does now.
 #[derive(Debug)]
@@ -40,10 +44,18 @@ pub(crate) struct State {
     pub(crate) groups: Mutex<Groups>,
     /// Told whenever something in a group may come to an end earlier than before.
     pub(crate) group_clock: Notify,
+    /// Under a lock that comes before those of partitions and groups.
+    transactions: Mutex<Transactions>,
+    /// Told whenever a transaction may come to an end earlier than before.
+    transaction_clock: Notify,
     /// What version 0 commits, which Kafka kept in ZooKeeper.
     pub(crate) zookeeper: Mutex<ZooKeeper>,
     /// Coordinators that were chosen by hand, by group.
     moved: Mutex<HashMap<String, i32>>,
+    /// The same by transactional id.
+    moved_transactions: Mutex<HashMap<String, i32>>,
+    /// What metadata say instead of what is so.
+    pub(crate) stale: Mutex<Option<Stale>>,
     pub(crate) faults: Faults,
     pub(crate) sessions: Sessions,
     /// How many requests have come, by API.
@@ -60,8 +72,12 @@ impl State {
         State {
             groups: Mutex::new(Groups::new(&options.groups)),
             group_clock: Notify::new(),
+            transactions: Mutex::new(Transactions::new(&options.transactions)),
+            transaction_clock: Notify::new(),
             zookeeper: Mutex::default(),
             moved: Mutex::default(),
+            moved_transactions: Mutex::default(),
+            stale: Mutex::default(),
             sessions: Sessions::new(options.fetch_sessions),
             options,
             // Kafka's cluster ids are 16 bytes in base64, which are 22 characters.
@@ -98,8 +114,13 @@ impl State {
     /// The node that coordinates a group: the one that it was moved to, or that its name hashes to. While that node is
     /// down, the next one that is up does.
     pub(crate) fn coordinator(&self, group: &str) -> Option<(i32, &Node)> {
-        let hash = group.bytes().fold(0_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-        let moved = lock(&self.moved).get(group).and_then(|node| usize::try_from(*node).ok());
+        let moved = lock(&self.moved).get(group).copied();
+        self.coordinator_of(group, moved)
+    }
+
+    fn coordinator_of(&self, key: &str, moved: Option<i32>) -> Option<(i32, &Node)> {
+        let hash = key.bytes().fold(0_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+        let moved = moved.and_then(|node| usize::try_from(node).ok());
         let first = moved.unwrap_or(hash).checked_rem(self.nodes.len())?;
         let from_first = (0_i32..).zip(&self.nodes).cycle().skip(first).take(self.nodes.len());
         from_first.into_iter().find(|(_, node)| node.up.load(Ordering::Acquire))
@@ -174,12 +195,20 @@ impl State {
     pub(crate) fn set_up(&self, id: i32, up: bool) {
         let Some(node) = self.node(id) else { return };
         let groups: Vec<String> = lock(&self.groups).iter().map(|(id, _)| id.to_owned()).collect();
+        let transactions: Vec<String> = self.transactions().iter().map(|(id, _)| id.to_owned()).collect();
         let coordinator = |group: &str| self.coordinator(group).map(|(node, _)| node);
+        let of_transactions = |id: &str| self.transaction_coordinator(id).map(|(node, _)| node);
         let before: Vec<_> = groups.iter().map(|group| coordinator(group)).collect();
+        let transactions_before: Vec<_> = transactions.iter().map(|id| of_transactions(id)).collect();
         node.up.store(up, Ordering::Release);
         for (group, before) in groups.iter().zip(before) {
             if coordinator(group) != before {
                 lock(&self.groups).reload(group, Instant::now());
+            }
+        }
+        for (id, before) in transactions.iter().zip(transactions_before) {
+            if of_transactions(id) != before {
+                self.transactions().reload(id);
             }
         }
         self.group_clock.notify_one();
@@ -193,5 +222,6 @@ impl State {
                 });
             }
         }
+        self.complete_transactions();
     }
 }

@@ -4,13 +4,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use bytes::Bytes;
+use samsarrow_wire::batch::EndMarker;
+use samsarrow_wire::batch::encode::set_base_offset;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::log::Log;
 use crate::log::producers::Producers;
-use crate::sync::lock;
+use crate::sync::{lock, now_ms};
 
 /// The leader of a partition that no live node can lead.
 pub(crate) const NO_LEADER: i32 = -1;
@@ -87,6 +91,45 @@ pub(crate) struct PartitionState {
 }
 
 impl PartitionState {
+    /// The first offset of an open transaction, or the end of the log: what `read_committed` reads up to.
+    pub(crate) fn last_stable_offset(&self) -> i64 {
+        self.producers.first_open().unwrap_or_else(|| self.log.next_offset())
+    }
+
+    /// Puts bytes at the end of the log as they are; who wrote them is known then.
+    pub(crate) fn load(&mut self, data: &Bytes) {
+        let (log, producers) = (&mut self.log, &mut self.producers);
+        log.load(data, |batch| producers.replay(batch, Instant::now()));
+    }
+
+    /// Takes the batch that holds `offset` and all after it out of the log; of producers that is known which the rest
+    /// tells.
+    pub(crate) fn truncate(&mut self, offset: i64) {
+        self.log.truncate(offset);
+        self.producers = Producers::default();
+        for batch in self.log.batches() {
+            self.producers.replay(&batch, Instant::now());
+        }
+    }
+
+    /// Appends the end of a transaction, if it may be one.
+    pub(crate) fn end_transaction(&mut self, marker: &EndMarker, bumps: bool) -> Result<(), ErrorCode> {
+        self.producers.check_end(marker, bumps)?;
+        let now = now_ms();
+        let bytes = marker.encode(now).map_err(|error| {
+            tracing::error!(%error, "could not write the marker of a transaction");
+            ErrorCode::UNKNOWN_SERVER_ERROR
+        })?;
+        let epoch = self.leader_epoch;
+        let offset = self.log.append(&bytes, 1, now, |copy, offset| {
+            if let Err(error) = set_base_offset(copy, offset, epoch) {
+                tracing::error!(%error, "could not place the marker of a transaction");
+            }
+        });
+        self.producers.ended(marker, offset, now, Instant::now());
+        Ok(())
+    }
+
     /// Whether `node` may answer for this partition to a client that believes in `epoch` (-1: in none).
     pub(crate) fn check_leader(&self, node: i32, epoch: i32) -> Result<(), ErrorCode> {
         if epoch >= 0 && epoch < self.leader_epoch {

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses a part of this")]
 
 pub(crate) mod groups;
+pub(crate) mod transactions;
 
 use std::time::Duration;
 

@@ -1,5 +1,11 @@
 //! Transaction markers, and the filter for `read_committed`.
 use std::collections::{HashSet, VecDeque};
+use std::ops::ControlFlow;
+
+use super::encode::{BatchBuilder, BatchOptions, EncodeError};
+use super::records::{RawRecord, RecordVisitor, walk};
+use super::{Batch, HEADER_LEN};
+use crate::compression::{Codec, Compressor};
 
 /// What a record of a control batch says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +56,66 @@ impl ControlType {
             ControlType::KRaftVoters => "KRAFT_VOTERS",
             ControlType::Unknown(_) => "UNKNOWN",
         }
+    }
+}
+
+/// The end of a producer's transaction in one partition, which a coordinator has written there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndMarker {
+    /// Whose transaction it is.
+    pub producer_id: i64,
+    /// The producer's epoch at the end.
+    pub producer_epoch: i16,
+    /// Whether its records are valid.
+    pub committed: bool,
+    /// The coordinator's own epoch: a marker of an older one is void.
+    pub coordinator_epoch: i32,
+}
+
+impl EndMarker {
+    /// The control batch that says so, of one record at `timestamp`; its offset is 0, as a client's would be.
+    pub fn encode(&self, timestamp: i64) -> Result<Vec<u8>, EncodeError> {
+        let mut builder = BatchBuilder::new(BatchOptions {
+            producer_id: self.producer_id,
+            producer_epoch: self.producer_epoch,
+            transactional: true,
+            control: true,
+            ..BatchOptions::default()
+        });
+        // Version 0 of both, then the type or the coordinator's epoch.
+        let key = [0, 0, 0, u8::from(self.committed)];
+        let mut value = [0; 6];
+        let (_, epoch) = value.split_at_mut(2);
+        epoch.copy_from_slice(&self.coordinator_epoch.to_be_bytes());
+        builder.append(timestamp, Some(&key), Some(&value), std::iter::empty())?;
+        builder.finish(&mut Compressor::new(Codec::None, None)?)
+    }
+
+    /// What a control batch says; `None` for one that ends no transaction, and for bytes that make no sense.
+    pub fn read(batch: &Batch) -> Option<EndMarker> {
+        struct First(Option<(ControlType, i32)>);
+        impl RecordVisitor for First {
+            fn record(&mut self, data: &[u8], record: &RawRecord) -> ControlFlow<()> {
+                let kind = record.key(data).and_then(ControlType::from_key);
+                let epoch = record.value(data).and_then(|value| value.get(2..6)?.try_into().ok());
+                self.0 = kind.zip(epoch.map(i32::from_be_bytes));
+                ControlFlow::Break(())
+            }
+        }
+        let header = &batch.header;
+        if !header.is_control() || batch.bytes().len() < HEADER_LEN {
+            return None;
+        }
+        let mut first = First(None);
+        walk(&batch.payload(), header.record_count, &mut first).ok()?;
+        let (kind, coordinator_epoch) = first.0?;
+        let committed = match kind {
+            ControlType::Commit => true,
+            ControlType::Abort => false,
+            _ => return None,
+        };
+        let (producer_id, producer_epoch) = (header.producer_id, header.producer_epoch);
+        Some(EndMarker { producer_id, producer_epoch, committed, coordinator_epoch })
     }
 }
 

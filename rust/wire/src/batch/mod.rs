@@ -14,7 +14,7 @@ pub mod records;
 use bytes::Bytes;
 
 pub use block::{BLOCK_LEN, Block};
-pub use control::{AbortedTransaction, AbortedTransactions, ControlType};
+pub use control::{AbortedTransaction, AbortedTransactions, ControlType, EndMarker};
 pub use encode::{Append, BatchBuilder, BatchOptions, EncodeError};
 pub use error::{BatchError, BatchErrorKind};
 pub use header::{BatchHeader, HEADER_LEN, TimestampType};

@@ -3,6 +3,7 @@
 pub(crate) mod classic;
 pub(crate) mod consumer;
 pub(crate) mod offsets;
+mod transactional;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use classic::member::{Answer, refused};
 use classic::{Classic, Joiner, Phase};
 use consumer::{Beat, Catalog, Consumers, Refusal};
 use offsets::{Committed, Offsets, Retained};
+use transactional::Pending;
 
 /// As far as anything here looks ahead; a longer time would overflow the clock.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
@@ -138,11 +140,13 @@ impl Members {
 pub(crate) struct Group {
     members: Members,
     offsets: Offsets,
+    pending: Pending,
 }
 
 impl Group {
     fn new(now: Instant) -> Self {
-        Group { members: Members::Classic(Box::new(Classic::new(now))), offsets: Offsets::default() }
+        let members = Members::Classic(Box::new(Classic::new(now)));
+        Group { members, offsets: Offsets::default(), pending: Pending::default() }
     }
 
     /// Drops offsets that were kept for long enough; tells whether anything is left of the group.
@@ -150,7 +154,7 @@ impl Group {
         let Some(from) = self.members.retained() else { return true };
         self.offsets.expire(now, retention, from, |topic| self.members.reads(topic));
         let deserted = self.members.deserted_since();
-        !self.offsets.is_empty() || deserted.is_none_or(|since| now < since + retention)
+        !self.offsets.is_empty() || !self.pending.is_empty() || deserted.is_none_or(|since| now < since + retention)
     }
 }
 
@@ -324,6 +328,7 @@ impl Groups {
     pub(crate) fn forget_topic(&mut self, id: [u8; 16]) {
         for group in self.by_id.values_mut() {
             group.offsets.forget_topic(id);
+            group.pending.forget_topic(id);
         }
     }
 

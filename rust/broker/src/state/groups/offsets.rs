@@ -22,6 +22,8 @@ struct Stored {
     at: Instant,
     /// Until when the commit itself asked for it to be kept; versions 2 to 4 can say so.
     until: Option<Instant>,
+    /// Which commit it was.
+    number: u64,
 }
 
 /// From when on an offset's retention counts.
@@ -35,11 +37,15 @@ pub(crate) enum Retained {
 
 /// What a group has committed, in order of topic and partition.
 #[derive(Debug, Default)]
-pub(crate) struct Offsets(BTreeMap<(Arc<str>, i32), Stored>);
+pub(crate) struct Offsets {
+    stored: BTreeMap<(Arc<str>, i32), Stored>,
+    /// The commits of the group so far.
+    count: u64,
+}
 
 impl Offsets {
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.stored.is_empty()
     }
 
     pub(crate) fn commit(
@@ -52,11 +58,32 @@ impl Offsets {
         keep: Option<Duration>,
     ) {
         let until = keep.map(|keep| now + keep);
-        self.0.insert((topic.clone(), partition), Stored { topic_id, committed, at: now, until });
+        let number = self.next_number();
+        self.stored.insert((topic.clone(), partition), Stored { topic_id, committed, at: now, until, number });
+    }
+
+    /// The number of the next commit.
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    /// Takes over what waited for the end of a transaction, unless a later commit came before that.
+    pub(crate) fn commit_waiting(
+        &mut self,
+        now: Instant,
+        place: (Arc<str>, i32),
+        topic_id: [u8; 16],
+        committed: Committed,
+        number: u64,
+    ) {
+        if self.stored.get(&place).is_none_or(|stored| stored.number < number) {
+            self.stored.insert(place, Stored { topic_id, committed, at: now, until: None, number });
+        }
     }
 
     pub(crate) fn get(&self, topic: &Arc<str>, topic_id: [u8; 16], partition: i32) -> Option<Committed> {
-        let stored = self.0.get(&(topic.clone(), partition))?;
+        let stored = self.stored.get(&(topic.clone(), partition))?;
         (stored.topic_id == topic_id).then(|| stored.committed.clone())
     }
 
@@ -64,16 +91,16 @@ impl Offsets {
         let each = |((topic, partition), stored): (&(Arc<str>, i32), &Stored)| {
             (topic.clone(), *partition, stored.committed.clone())
         };
-        self.0.iter().map(each).collect()
+        self.stored.iter().map(each).collect()
     }
 
     pub(crate) fn delete(&mut self, topic: &Arc<str>, partition: i32) {
-        self.0.remove(&(topic.clone(), partition));
+        self.stored.remove(&(topic.clone(), partition));
     }
 
     /// Drops what was committed for a topic that was deleted.
     pub(crate) fn forget_topic(&mut self, topic_id: [u8; 16]) {
-        self.0.retain(|_, stored| stored.topic_id != topic_id);
+        self.stored.retain(|_, stored| stored.topic_id != topic_id);
     }
 
     /// Drops what nobody asked for during `retention`; topics that `subscribed` names are in use.
@@ -84,7 +111,7 @@ impl Offsets {
         from: Retained,
         subscribed: impl Fn(&str) -> bool,
     ) {
-        self.0.retain(|(topic, _), stored| {
+        self.stored.retain(|(topic, _), stored| {
             let since = match from {
                 Retained::Since(since) => since,
                 Retained::SinceCommit => stored.at,

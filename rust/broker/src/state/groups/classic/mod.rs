@@ -295,6 +295,20 @@ impl Classic {
         self.save();
     }
 
+    /// Whether offsets may be committed in a transaction, which a rebalance does not hold up.
+    pub(crate) fn check_transactional_commit(
+        &mut self,
+        now: Instant,
+        member_id: &str,
+        instance_id: Option<&str>,
+        generation: i32,
+    ) -> Result<(), ErrorCode> {
+        match self.check_commit(now, member_id, instance_id, generation) {
+            Err(ErrorCode::REBALANCE_IN_PROGRESS) => Ok(()),
+            checked => checked,
+        }
+    }
+
     /// Whether offsets may be committed in the name of this member and generation.
     pub(crate) fn check_commit(
         &mut self,

@@ -147,6 +147,11 @@ impl Consumers {
         member.check_epoch(epoch)
     }
 
+    /// The same in a transaction, whose requests have no versions that are too old.
+    pub(crate) fn check_transactional_commit(&self, member_id: &str, epoch: i32) -> Result<(), ErrorCode> {
+        self.check_commit(FIRST_COMMIT_WITH_EPOCH, member_id, epoch)
+    }
+
     /// Whether this member may fetch offsets; who does not say that it is one may.
     pub(crate) fn check_fetch(&self, member_id: Option<&str>, epoch: i32) -> Result<(), ErrorCode> {
         if member_id.is_none() && epoch < 0 {

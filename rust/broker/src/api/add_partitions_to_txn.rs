@@ -1,0 +1,118 @@
+//! AddPartitionsToTxn, v0–v5: of a client, and from version 4 on for many transactions at once, as brokers ask each other.
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::AddPartitionsToTxnRequest;
+use samsarrow_wire::messages::add_partitions_to_txn::{
+    AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResponse, AddPartitionsToTxnResult, AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult, AddPartitionsToTxnTransaction,
+};
+
+use super::{Call, Outcome, Serve, fenced_for};
+use crate::state::transactions::Now;
+use crate::state::transactions::transaction::{Identity, Place};
+
+/// From this version on there are many transactions in a request.
+const FIRST_OF_BROKERS: i16 = 4;
+/// The first version whose clients know PRODUCER_FENCED.
+const FIRST_WITH_FENCED: i16 = 2;
+
+/// One code for each partition.
+fn answered(
+    topics: &[AddPartitionsToTxnTopic],
+    mut code: impl FnMut(&str, i32) -> ErrorCode,
+) -> Vec<AddPartitionsToTxnTopicResult> {
+    let mut results = Vec::with_capacity(topics.len());
+    for topic in topics {
+        let one = |partition: &i32| AddPartitionsToTxnPartitionResult {
+            partition_index: *partition,
+            partition_error_code: code(&topic.name, *partition).code(),
+            ..AddPartitionsToTxnPartitionResult::default()
+        };
+        results.push(AddPartitionsToTxnTopicResult {
+            name: topic.name.clone(),
+            results_by_partition: topic.partitions.iter().map(one).collect(),
+            ..AddPartitionsToTxnTopicResult::default()
+        });
+    }
+    results
+}
+
+fn exists(call: &Call<'_>, topic: &str, partition: i32) -> bool {
+    call.state.topic(topic).is_some_and(|topic| topic.partition(partition).is_some())
+}
+
+fn places(topics: &[AddPartitionsToTxnTopic]) -> impl Iterator<Item = Place> {
+    topics.iter().flat_map(|topic| topic.partitions.iter().map(|partition| (topic.name.clone(), *partition)))
+}
+
+fn one(call: &Call<'_>, asked: &AddPartitionsToTxnTransaction) -> Vec<AddPartitionsToTxnTopicResult> {
+    let (id, topics) = (asked.transactional_id.as_str(), asked.topics.as_slice());
+    if places(topics).any(|(topic, partition)| !exists(call, &topic, partition)) {
+        // One that is not there keeps the others out.
+        return answered(topics, |topic, partition| match exists(call, topic, partition) {
+            true => ErrorCode::OPERATION_NOT_ATTEMPTED,
+            false => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+        });
+    }
+    if let Err(code) = call.state.check_transaction_coordinator(call.node, id) {
+        return answered(topics, |_, _| code);
+    }
+    let producer = Identity { id: asked.producer_id, epoch: asked.producer_epoch };
+    let mut transactions = call.state.transactions();
+    if asked.verify_only {
+        return answered(topics, |topic, partition| {
+            let verified = transactions.verify(id, producer, &(topic.to_owned(), partition));
+            verified.err().unwrap_or(ErrorCode::NONE)
+        });
+    }
+    let added = transactions.add(Now::read(), id, producer, places(topics));
+    drop(transactions);
+    call.state.transaction_began();
+    let code = fenced_for(call.version >= FIRST_WITH_FENCED, added.err().unwrap_or(ErrorCode::NONE));
+    answered(topics, |_, _| code)
+}
+
+/// The transactions that a request names; a client names one, in other fields.
+fn transactions(request: &AddPartitionsToTxnRequest, version: i16) -> Vec<AddPartitionsToTxnTransaction> {
+    if version >= FIRST_OF_BROKERS {
+        return request.transactions.clone();
+    }
+    vec![AddPartitionsToTxnTransaction {
+        transactional_id: request.v3_and_below_transactional_id.clone(),
+        producer_id: request.v3_and_below_producer_id,
+        producer_epoch: request.v3_and_below_producer_epoch,
+        topics: request.v3_and_below_topics.clone(),
+        ..AddPartitionsToTxnTransaction::default()
+    }]
+}
+
+fn response(
+    request: &AddPartitionsToTxnRequest,
+    version: i16,
+    code: impl Fn(&AddPartitionsToTxnTransaction) -> Vec<AddPartitionsToTxnTopicResult>,
+) -> AddPartitionsToTxnResponse {
+    let all = transactions(request, version);
+    let mut results = all.into_iter().map(|asked| AddPartitionsToTxnResult {
+        topic_results: code(&asked),
+        transactional_id: asked.transactional_id,
+        ..AddPartitionsToTxnResult::default()
+    });
+    if version >= FIRST_OF_BROKERS {
+        let results_by_transaction = results.collect();
+        return AddPartitionsToTxnResponse { results_by_transaction, ..AddPartitionsToTxnResponse::default() };
+    }
+    let results_by_topic_v3_and_below = results.next().map(|result| result.topic_results).unwrap_or_default();
+    AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..AddPartitionsToTxnResponse::default() }
+}
+
+impl Serve for AddPartitionsToTxnRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        call.reply::<Self>(&response(&self, call.version, |asked| one(call, asked)))
+    }
+
+    fn refuse(&self, version: i16, code: ErrorCode) -> AddPartitionsToTxnResponse {
+        let refused = response(self, version, |asked| answered(&asked.topics, |_, _| code));
+        let error_code = if version >= FIRST_OF_BROKERS { code.code() } else { 0 };
+        AddPartitionsToTxnResponse { error_code, ..refused }
+    }
+}

@@ -1,0 +1,113 @@
+//! TxnOffsetCommit, v0–v5: offsets that become valid with their transaction.
+
+use std::sync::Arc;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::TxnOffsetCommitRequest;
+use samsarrow_wire::messages::txn_offset_commit::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+};
+use tokio::time::Instant;
+
+use super::{Call, Outcome, Serve, transaction_error};
+use crate::state::groups::offsets::Committed;
+use crate::state::topic::Topic;
+use crate::state::transactions::Now;
+use crate::state::transactions::driver::offsets_partition;
+use crate::state::transactions::transaction::Identity;
+use crate::sync::lock;
+
+/// From this version on the group need not be added to the transaction before.
+const FIRST_THAT_ADDS: i16 = 5;
+/// The first version whose clients know TRANSACTION_ABORTABLE.
+const FIRST_WITH_ABORTABLE: i16 = 4;
+
+/// Where an offset is to be kept, or why not.
+type Found = Result<(Arc<Topic>, Committed), ErrorCode>;
+
+fn find(call: &Call<'_>, topic: Option<&Arc<Topic>>, asked: &TxnOffsetCommitRequestPartition) -> Found {
+    let topic = topic.filter(|topic| topic.partition(asked.partition_index).is_some());
+    let topic = topic.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let metadata = asked.committed_metadata.clone().unwrap_or_default();
+    if metadata.len() > call.state.options.offset_metadata_max_bytes {
+        return Err(ErrorCode::OFFSET_METADATA_TOO_LARGE);
+    }
+    let (offset, leader_epoch) = (asked.committed_offset, asked.committed_leader_epoch);
+    Ok((topic.clone(), Committed { offset, leader_epoch, metadata }))
+}
+
+/// Keeps what was found until the transaction ends.
+fn commit(call: &Call<'_>, request: &TxnOffsetCommitRequest, found: Vec<(i32, Found)>) -> Result<(), ErrorCode> {
+    call.check_group(&request.group_id)?;
+    let producer = Identity { id: request.producer_id, epoch: request.producer_epoch };
+    let (id, place) = (request.transactional_id.as_str(), offsets_partition(&request.group_id));
+    // Held to the end: the transaction must not end in between.
+    let mut transactions = call.state.transactions();
+    let in_transaction = if call.version >= FIRST_THAT_ADDS {
+        transactions.add(Now::read(), id, producer, [place])
+    } else {
+        transactions.verify(id, producer, &place)
+    };
+    in_transaction.map_err(|code| match transaction_error(code, call.version >= FIRST_WITH_ABORTABLE) {
+        // What clients of old try again.
+        ErrorCode::CONCURRENT_TRANSACTIONS if call.version < FIRST_THAT_ADDS => ErrorCode::COORDINATOR_NOT_AVAILABLE,
+        code => code,
+    })?;
+    let mut groups = lock(&call.state.groups);
+    groups.check_transactional_commit(Instant::now(), request)?;
+    for (partition, found) in found {
+        if let Ok((topic, committed)) = found {
+            let place = (&topic.name, topic.id.0, partition);
+            groups.commit_in_transaction(&request.group_id, producer.id, place, committed);
+        }
+    }
+    Ok(())
+}
+
+/// The codes are those of all partitions of all topics.
+fn answered(request: &TxnOffsetCommitRequest, codes: impl IntoIterator<Item = ErrorCode>) -> TxnOffsetCommitResponse {
+    let mut codes = codes.into_iter();
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in &request.topics {
+        let partition =
+            |(asked, code): (&TxnOffsetCommitRequestPartition, ErrorCode)| TxnOffsetCommitResponsePartition {
+                partition_index: asked.partition_index,
+                error_code: code.code(),
+                ..TxnOffsetCommitResponsePartition::default()
+            };
+        topics.push(TxnOffsetCommitResponseTopic {
+            name: topic.name.clone(),
+            partitions: topic.partitions.iter().zip(codes.by_ref()).map(partition).collect(),
+            ..TxnOffsetCommitResponseTopic::default()
+        });
+    }
+    TxnOffsetCommitResponse { topics, ..TxnOffsetCommitResponse::default() }
+}
+
+impl Serve for TxnOffsetCommitRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        let mut found = Vec::new();
+        for topic in &self.topics {
+            let named = call.state.topic(&topic.name);
+            let one = |asked| find(call, named.as_ref(), asked);
+            found.extend(topic.partitions.iter().map(|asked| (asked.partition_index, one(asked))));
+        }
+        let mut codes: Vec<ErrorCode> =
+            found.iter().map(|(_, found)| found.as_ref().err().copied().unwrap_or(ErrorCode::NONE)).collect();
+        // Where nothing is left to commit nobody is asked.
+        if codes.contains(&ErrorCode::NONE)
+            && let Err(code) = commit(call, &self, found)
+        {
+            codes.iter_mut().filter(|of_one| of_one.is_none()).for_each(|of_one| *of_one = code);
+        }
+        call.state.transaction_began();
+        // A group that only commits comes to be here.
+        call.state.group_clock.notify_one();
+        call.reply::<Self>(&answered(&self, codes))
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> TxnOffsetCommitResponse {
+        answered(self, std::iter::repeat(code))
+    }
+}

@@ -1,0 +1,63 @@
+//! The aborted transactions of a partition, as its Fetch answers list them.
+
+use samsarrow_wire::batch::AbortedTransaction;
+
+/// A transaction that was aborted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Aborted {
+    pub(crate) producer_id: i64,
+    pub(crate) first_offset: i64,
+    /// The offset of its marker.
+    pub(crate) marker: i64,
+    /// The offset before which nothing was open any more when it ended.
+    pub(crate) stable_before: i64,
+}
+
+/// In the order of their markers.
+#[derive(Debug, Default)]
+pub(crate) struct AbortedIndex(Vec<Aborted>);
+
+impl AbortedIndex {
+    pub(crate) fn push(&mut self, aborted: Aborted) {
+        self.0.push(aborted);
+    }
+
+    /// Those with records in `from..to`.
+    pub(crate) fn between(&self, from: i64, to: i64) -> Vec<AbortedTransaction> {
+        let first = self.0.partition_point(|aborted| aborted.marker < from);
+        let mut found = Vec::new();
+        for aborted in self.0.iter().skip(first) {
+            let Aborted { producer_id, first_offset, .. } = *aborted;
+            if first_offset < to {
+                found.push(AbortedTransaction { producer_id, first_offset });
+            }
+            // Whatever ended later began after this.
+            if aborted.stable_before >= to {
+                break;
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_what_overlaps() {
+        let mut index = AbortedIndex::default();
+        // Producer 1 from 0 to 5; 2 from 3 to 9, within it; 3 from 20 to 21.
+        index.push(Aborted { producer_id: 1, first_offset: 0, marker: 5, stable_before: 3 });
+        index.push(Aborted { producer_id: 2, first_offset: 3, marker: 9, stable_before: 10 });
+        index.push(Aborted { producer_id: 3, first_offset: 20, marker: 21, stable_before: 22 });
+        let ids = |from, to| index.between(from, to).iter().map(|one| one.producer_id).collect::<Vec<_>>();
+        assert_eq!(ids(0, 100), [1, 2, 3]);
+        assert_eq!(ids(0, 3), [1]);
+        assert_eq!(ids(0, 4), [1, 2]);
+        assert_eq!(ids(6, 20), [2]);
+        assert_eq!(ids(9, 21), [2, 3]);
+        assert_eq!(ids(10, 20), [0_i64; 0]);
+        assert_eq!(ids(22, 100), [0_i64; 0]);
+    }
+}

@@ -1,0 +1,104 @@
+//! Offsets that a transaction commits: they wait for its end (KIP-98, KIP-447).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::TxnOffsetCommitRequest;
+use tokio::time::Instant;
+
+use super::offsets::{Committed, Offsets};
+use super::{Group, Groups, Members};
+
+#[derive(Debug)]
+struct Waiting {
+    topic_id: [u8; 16],
+    committed: Committed,
+    /// The number of the commit: a later one that did not wait is newer.
+    number: u64,
+}
+
+/// The offsets of one group that wait for the ends of transactions, by producer, topic and partition.
+#[derive(Debug, Default)]
+pub(super) struct Pending(BTreeMap<i64, BTreeMap<(Arc<str>, i32), Waiting>>);
+
+impl Pending {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn holds(&self, topic: &str, partition: i32) -> bool {
+        self.0.values().flat_map(BTreeMap::keys).any(|(name, index)| **name == *topic && *index == partition)
+    }
+
+    fn end(&mut self, producer_id: i64, committed: bool, offsets: &mut Offsets, now: Instant) {
+        let Some(waiting) = self.0.remove(&producer_id).filter(|_| committed) else { return };
+        for ((topic, partition), waiting) in waiting {
+            offsets.commit_waiting(now, (topic, partition), waiting.topic_id, waiting.committed, waiting.number);
+        }
+    }
+
+    /// Drops what waits for a topic that was deleted.
+    pub(super) fn forget_topic(&mut self, topic_id: [u8; 16]) {
+        for waiting in self.0.values_mut() {
+            waiting.retain(|_, waiting| waiting.topic_id != topic_id);
+        }
+        self.0.retain(|_, waiting| !waiting.is_empty());
+    }
+}
+
+impl Groups {
+    /// Whether whoever sent this may commit for the group in a transaction. Members are checked where one is named
+    /// (KIP-447).
+    pub(crate) fn check_transactional_commit(
+        &mut self,
+        now: Instant,
+        request: &TxnOffsetCommitRequest,
+    ) -> Result<(), ErrorCode> {
+        let (generation, member_id) = (request.generation_id, request.member_id.as_str());
+        let instance_id = request.group_instance_id.as_deref();
+        let names_nobody = generation < 0 && member_id.is_empty() && instance_id.is_none();
+        match self.by_id.get_mut(&request.group_id).map(|group| &mut group.members) {
+            _ if names_nobody => Ok(()),
+            Some(Members::Classic(classic)) => {
+                classic.check_transactional_commit(now, member_id, instance_id, generation)
+            }
+            Some(Members::Consumer(consumers)) => {
+                consumers.check_transactional_commit(member_id, generation).map_err(|code| match code {
+                    // What producers know.
+                    ErrorCode::STALE_MEMBER_EPOCH => ErrorCode::ILLEGAL_GENERATION,
+                    code => code,
+                })
+            }
+            None if generation < 0 => Ok(()),
+            None => Err(ErrorCode::ILLEGAL_GENERATION),
+        }
+    }
+
+    /// Keeps an offset until the transaction of its producer ends.
+    pub(crate) fn commit_in_transaction(
+        &mut self,
+        group: &str,
+        producer_id: i64,
+        (topic, topic_id, partition): (&Arc<str>, [u8; 16], i32),
+        committed: Committed,
+    ) {
+        let group = self.group_or_new(group, Instant::now());
+        let number = group.offsets.next_number();
+        let waiting = group.pending.0.entry(producer_id).or_default();
+        waiting.insert((topic.clone(), partition), Waiting { topic_id, committed, number });
+    }
+
+    /// A producer's transaction has ended: its offsets are valid or void.
+    pub(crate) fn end_transaction(&mut self, producer_id: i64, committed: bool) {
+        let now = Instant::now();
+        for Group { pending, offsets, .. } in self.by_id.values_mut() {
+            pending.end(producer_id, committed, offsets, now);
+        }
+    }
+
+    /// Whether a transaction has an offset of this partition that may become valid yet.
+    pub(crate) fn is_unstable(&self, group: &str, topic: &str, partition: i32) -> bool {
+        self.by_id.get(group).is_some_and(|group| group.pending.holds(topic, partition))
+    }
+}

@@ -1,0 +1,78 @@
+//! Metadata of an earlier moment, for tests of clients that believe them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::State;
+use super::topic::Topic;
+use crate::sync::lock;
+
+/// A leader and its epoch.
+type Led = (i32, i32);
+
+/// What metadata say instead of what is so.
+#[derive(Debug)]
+pub(crate) struct Stale {
+    /// How many more answers; all if none is said.
+    left: Option<usize>,
+    /// Leaders by topic and partition; other topics are not known.
+    topics: BTreeMap<Arc<str>, Vec<Led>>,
+}
+
+/// What one answer is made of.
+#[derive(Debug, Clone)]
+pub(crate) struct Known(Option<BTreeMap<Arc<str>, Vec<Led>>>);
+
+impl Known {
+    /// Whether the answer is to name a topic.
+    pub(crate) fn has(&self, topic: &str) -> bool {
+        self.0.as_ref().is_none_or(|topics| topics.contains_key(topic))
+    }
+
+    /// Whether all is as it is.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The leader that the answer is to name; `now` if nothing else is known of it.
+    pub(crate) fn leader(&self, topic: &str, partition: i32, now: Led) -> Led {
+        let partitions = self.0.as_ref().and_then(|topics| topics.get(topic));
+        let old = partitions.and_then(|leaders| leaders.get(usize::try_from(partition).ok()?));
+        old.copied().unwrap_or(now)
+    }
+}
+
+impl State {
+    /// Keeps what is so for the next answers.
+    pub(crate) fn make_stale(&self, times: Option<usize>, without: &[String]) {
+        let leaders = |topic: &Topic| {
+            let led = |(_, partition): (i32, &Arc<super::topic::Partition>)| {
+                let state = partition.state();
+                (state.leader, state.leader_epoch)
+            };
+            topic.partitions().map(led).collect()
+        };
+        let topics = self.topics();
+        let told = topics.iter().filter(|topic| !without.iter().any(|name| **name == *topic.name));
+        let topics = told.map(|topic| (topic.name.clone(), leaders(topic))).collect();
+        *lock(&self.stale) = Some(Stale { left: times, topics });
+    }
+
+    pub(crate) fn end_stale(&self) {
+        *lock(&self.stale) = None;
+    }
+
+    /// What the next answer is made of.
+    pub(crate) fn known(&self) -> Known {
+        let mut held = lock(&self.stale);
+        let Some(stale) = held.as_mut() else { return Known(None) };
+        let topics = stale.topics.clone();
+        if let Some(left) = &mut stale.left {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                *held = None;
+            }
+        }
+        Known(Some(topics))
+    }
+}

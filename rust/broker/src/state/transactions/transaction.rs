@@ -1,0 +1,286 @@
+//! One transactional id: its producer, and the transaction that this has open or is ending.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use tokio::time::Instant;
+
+use super::Now;
+
+/// Kafka's names of the phases, in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Empty,
+    Ongoing,
+    PrepareCommit,
+    PrepareAbort,
+    CompleteCommit,
+    CompleteAbort,
+}
+
+impl Phase {
+    pub(crate) const ALL: [Phase; 6] = [
+        Phase::Empty,
+        Phase::Ongoing,
+        Phase::PrepareCommit,
+        Phase::PrepareAbort,
+        Phase::CompleteCommit,
+        Phase::CompleteAbort,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Phase::Empty => "Empty",
+            Phase::Ongoing => "Ongoing",
+            Phase::PrepareCommit => "PrepareCommit",
+            Phase::PrepareAbort => "PrepareAbort",
+            Phase::CompleteCommit => "CompleteCommit",
+            Phase::CompleteAbort => "CompleteAbort",
+        }
+    }
+
+    /// It is decided, but not all partitions have their markers.
+    pub(crate) fn is_ending(self) -> bool {
+        matches!(self, Phase::PrepareCommit | Phase::PrepareAbort)
+    }
+}
+
+/// A producer's id and epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) id: i64,
+    pub(crate) epoch: i16,
+}
+
+pub(super) const NO_EPOCH: i16 = -1;
+const NO_ID: i64 = -1;
+/// The last epoch that a producer is given; the one after it is for a coordinator that fences it.
+const LAST_EPOCH: i16 = i16::MAX - 1;
+
+/// A partition of a transaction, of `__consumer_offsets` too.
+pub(crate) type Place = (String, i32);
+
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    pub(crate) producer: Identity,
+    /// The epoch before, where the producer itself asked for the next one: a repeated request is known by it.
+    last_epoch: i16,
+    /// The id before, where its epochs were exhausted.
+    previous_id: i64,
+    /// The id that takes over when the markers are written.
+    next_id: Option<i64>,
+    /// The last end was of a producer whose epoch rises with each (KIP-890).
+    pub(super) bumps: bool,
+    pub(crate) timeout: Duration,
+    pub(crate) phase: Phase,
+    pub(crate) partitions: BTreeSet<Place>,
+    /// When it began.
+    pub(crate) begun: Option<Now>,
+    /// When anything last happened to it.
+    pub(super) at: Instant,
+    /// Rises when its coordinator moves.
+    pub(super) coordinator_epoch: i32,
+    /// When its markers are to be written; none once that was tried.
+    pub(super) due: Option<Instant>,
+}
+
+/// Whether no producer may have a higher epoch.
+fn is_exhausted(epoch: i16) -> bool {
+    epoch >= LAST_EPOCH
+}
+
+/// Producers without transactional ids need ids too.
+pub(super) type NewId<'a> = &'a dyn Fn() -> i64;
+
+impl Transaction {
+    pub(super) fn new(now: Instant, id: i64) -> Self {
+        Transaction {
+            producer: Identity { id, epoch: NO_EPOCH },
+            last_epoch: NO_EPOCH,
+            previous_id: NO_ID,
+            next_id: None,
+            bumps: false,
+            timeout: Duration::ZERO,
+            phase: Phase::Empty,
+            partitions: BTreeSet::new(),
+            begun: None,
+            at: now,
+            coordinator_epoch: 0,
+            due: None,
+        }
+    }
+
+    /// A producer starts or, naming who it `was`, goes on after an error (KIP-360).
+    pub(super) fn init(
+        &mut self,
+        now: Instant,
+        timeout: Duration,
+        was: Option<Identity>,
+        new_id: NewId<'_>,
+    ) -> Result<Identity, ErrorCode> {
+        // The last one: a repeated request after the ids changed.
+        let is_ours = |was: Identity| {
+            self.producer.epoch == NO_EPOCH
+                || was.id == self.producer.id
+                || (was.id == self.previous_id && is_exhausted(was.epoch))
+        };
+        if !was.is_none_or(is_ours) {
+            return Err(ErrorCode::PRODUCER_FENCED);
+        }
+        match self.phase {
+            Phase::PrepareCommit | Phase::PrepareAbort => return Err(ErrorCode::CONCURRENT_TRANSACTIONS),
+            Phase::Ongoing => return Err(ErrorCode::CONCURRENT_TRANSACTIONS),
+            Phase::Empty | Phase::CompleteCommit | Phase::CompleteAbort => {}
+        }
+        let epoch = self.producer.epoch;
+        if is_exhausted(epoch) && was.is_none_or(|was| was.epoch == epoch) {
+            self.previous_id = self.producer.id;
+            self.last_epoch = if was.is_some() { epoch } else { NO_EPOCH };
+            self.producer = Identity { id: new_id(), epoch: 0 };
+        } else {
+            match was {
+                None => self.last_epoch = NO_EPOCH,
+                Some(was) if epoch == NO_EPOCH || was.epoch == epoch => self.last_epoch = epoch,
+                // The answer before was lost; a new producer would have taken the last epoch away.
+                Some(was) if was.epoch == self.last_epoch => return Ok(self.producer),
+                Some(_) => return Err(ErrorCode::PRODUCER_FENCED),
+            }
+            self.producer.epoch = epoch.saturating_add(1);
+        }
+        self.phase = Phase::Empty;
+        self.timeout = timeout;
+        self.begun = None;
+        self.at = now;
+        Ok(self.producer)
+    }
+
+    /// Whether `producer` is the one that this transaction is of.
+    pub(super) fn check(&self, producer: Identity) -> Result<(), ErrorCode> {
+        if self.phase.is_ending() && self.next_id == Some(producer.id) {
+            // It knows its new id already, which takes over only when the markers are written.
+            return Err(ErrorCode::CONCURRENT_TRANSACTIONS);
+        }
+        if producer.id != self.producer.id {
+            return Err(ErrorCode::INVALID_PRODUCER_ID_MAPPING);
+        }
+        if producer.epoch != self.producer.epoch {
+            return Err(ErrorCode::PRODUCER_FENCED);
+        }
+        if self.phase.is_ending() {
+            return Err(ErrorCode::CONCURRENT_TRANSACTIONS);
+        }
+        Ok(())
+    }
+
+    /// Makes partitions part of the transaction, which begins with the first of them.
+    pub(super) fn add(&mut self, now: Now, partitions: impl IntoIterator<Item = Place>) {
+        if self.phase != Phase::Ongoing {
+            self.phase = Phase::Ongoing;
+            self.begun = Some(now);
+            self.partitions.clear();
+        }
+        self.partitions.extend(partitions);
+        self.at = now.at;
+    }
+
+    /// A client ends its transaction. `bumps`: it expects a new epoch with each end, and may abort where nothing began.
+    /// Answers who the producer is from now on.
+    pub(super) fn end(
+        &mut self,
+        now: Now,
+        producer: Identity,
+        committed: bool,
+        bumps: bool,
+        new_id: NewId<'_>,
+    ) -> Result<Ended, ErrorCode> {
+        let current = self.producer;
+        // An end whose answer was lost: its epoch is the one before, or the last of the id before.
+        let repeated = bumps && self.bumps && current.epoch.checked_sub(1) == Some(producer.epoch);
+        let repeated_at_last =
+            bumps && self.previous_id == producer.id && producer.epoch == LAST_EPOCH && current.epoch == 0;
+        let is_current = producer.epoch == current.epoch;
+        let valid = match self.phase {
+            _ if !bumps => is_current,
+            Phase::Ongoing | Phase::Empty => is_current,
+            Phase::PrepareCommit | Phase::PrepareAbort => repeated,
+            Phase::CompleteCommit | Phase::CompleteAbort => repeated || repeated_at_last || is_current,
+        };
+        if producer.id != current.id && !repeated_at_last {
+            return Err(ErrorCode::INVALID_PRODUCER_ID_MAPPING);
+        }
+        if !valid {
+            return Err(ErrorCode::PRODUCER_FENCED);
+        }
+        let is_repeated = repeated || repeated_at_last || !bumps;
+        match (self.phase, committed) {
+            (Phase::Ongoing, _) => {}
+            (Phase::PrepareCommit, true) | (Phase::PrepareAbort, false) => {
+                return Err(ErrorCode::CONCURRENT_TRANSACTIONS);
+            }
+            (Phase::CompleteCommit, true) | (Phase::CompleteAbort, false) if is_repeated => {
+                return Ok(Ended::Before(current));
+            }
+            // Nothing was added, and the producer wants to be sure of it.
+            (Phase::CompleteCommit | Phase::CompleteAbort, false) if bumps && !is_repeated => {}
+            (Phase::Empty, false) if bumps => {}
+            _ => return Err(ErrorCode::INVALID_TXN_STATE),
+        }
+        if self.phase != Phase::Ongoing {
+            self.begun = Some(now);
+            self.partitions.clear();
+        }
+        let next_id = (bumps && is_exhausted(current.epoch)).then(new_id);
+        if bumps {
+            self.last_epoch = current.epoch;
+            self.producer.epoch = current.epoch.saturating_add(1);
+        }
+        self.bumps = bumps;
+        self.next_id = next_id;
+        self.phase = if committed { Phase::PrepareCommit } else { Phase::PrepareAbort };
+        self.at = now.at;
+        Ok(Ended::Now(next_id.map_or(self.producer, |id| Identity { id, epoch: 0 })))
+    }
+
+    /// The coordinator aborts an open transaction under a higher epoch, so that its producer is heard no more. Where
+    /// epochs rise with each end (`bumps`), this is an end like others: the producer may learn of it and go on.
+    pub(super) fn fence(&mut self, now: Instant, bumps: bool) {
+        self.last_epoch = if bumps { self.producer.epoch } else { NO_EPOCH };
+        self.producer.epoch = self.producer.epoch.saturating_add(1);
+        self.bumps = bumps;
+        self.phase = Phase::PrepareAbort;
+        self.at = now;
+    }
+
+    /// Whoever was the producer cannot learn of the new epoch, as it could after an end of its own.
+    pub(super) fn seal(&mut self) {
+        self.last_epoch = NO_EPOCH;
+        self.bumps = false;
+    }
+
+    /// All markers are written.
+    pub(super) fn complete(&mut self, now: Instant) {
+        self.phase = if self.phase == Phase::PrepareCommit { Phase::CompleteCommit } else { Phase::CompleteAbort };
+        if let Some(id) = self.next_id.take() {
+            self.previous_id = self.producer.id;
+            self.producer = Identity { id, epoch: 0 };
+        }
+        self.due = None;
+        self.at = now;
+    }
+
+    /// When the coordinator ends the transaction by itself.
+    pub(super) fn times_out_at(&self) -> Option<Instant> {
+        let begun = self.begun.filter(|_| self.phase == Phase::Ongoing)?;
+        Some(begun.at + self.timeout)
+    }
+}
+
+/// How a transaction was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// Its markers are to be written.
+    Now(Identity),
+    /// By a request before.
+    Before(Identity),
+}

@@ -1,0 +1,172 @@
+//! A transactional producer of raw requests.
+
+use bytes::Bytes;
+use samsarrow_broker::Broker;
+use samsarrow_wire::batch::batches;
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::add_partitions_to_txn::AddPartitionsToTxnTopic;
+use samsarrow_wire::messages::fetch::PartitionData;
+use samsarrow_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
+use samsarrow_wire::messages::txn_offset_commit::{TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic};
+use samsarrow_wire::messages::{
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest, ListOffsetsRequest,
+    TxnOffsetCommitRequest,
+};
+
+use super::{Client, Stamp, batch_of, fetch_request, produce_request, resealed};
+
+pub(crate) const TOPIC: &str = "t";
+
+pub(crate) struct Writer {
+    pub(crate) client: Client,
+    pub(crate) id: String,
+    pub(crate) producer: (i64, i16),
+}
+
+fn code(code: i16) -> ErrorCode {
+    ErrorCode::from_i16(code)
+}
+
+/// A batch of a transaction, a record each with its own time.
+pub(crate) fn in_transaction(producer: (i64, i16), sequence: i32, count: i64) -> Bytes {
+    let stamp = Stamp { producer_id: producer.0, epoch: producer.1, sequence };
+    let times: Vec<i64> = (0..count).map(|i| 1_700_000_000_000 + i).collect();
+    resealed(&batch_of(&times, 5, stamp), |batch| batch[1] |= 0x10)
+}
+
+impl Writer {
+    /// Asks until it is given an id.
+    pub(crate) async fn start(broker: &Broker, node: usize, id: &str, timeout_ms: i32) -> Writer {
+        let mut client = Client::connect(broker, node).await;
+        loop {
+            let request = InitProducerIdRequest {
+                transactional_id: Some(id.to_owned()),
+                transaction_timeout_ms: timeout_ms,
+                ..Default::default()
+            };
+            let answer = client.call(5, &request).await;
+            if code(answer.error_code) == ErrorCode::CONCURRENT_TRANSACTIONS {
+                continue;
+            }
+            assert_eq!(answer.error_code, 0);
+            let producer = (answer.producer_id, answer.producer_epoch);
+            return Writer { client, id: id.to_owned(), producer };
+        }
+    }
+
+    pub(crate) async fn add(&mut self, partitions: &[i32]) -> Vec<ErrorCode> {
+        let topic =
+            AddPartitionsToTxnTopic { name: TOPIC.to_owned(), partitions: partitions.to_vec(), ..Default::default() };
+        let request = AddPartitionsToTxnRequest {
+            v3_and_below_transactional_id: self.id.clone(),
+            v3_and_below_producer_id: self.producer.0,
+            v3_and_below_producer_epoch: self.producer.1,
+            v3_and_below_topics: vec![topic],
+            ..Default::default()
+        };
+        let answer = self.client.call(3, &request).await;
+        let topics = answer.results_by_topic_v3_and_below;
+        topics.iter().flat_map(|t| &t.results_by_partition).map(|p| code(p.partition_error_code)).collect()
+    }
+
+    /// Writes `count` records; the offset of the first.
+    pub(crate) async fn send(
+        &mut self,
+        version: i16,
+        partition: i32,
+        sequence: i32,
+        count: i64,
+    ) -> Result<i64, ErrorCode> {
+        let mut request = produce_request(TOPIC, partition, &in_transaction(self.producer, sequence, count), -1);
+        request.transactional_id = Some(self.id.clone());
+        let mut answer = self.client.call(version, &request).await;
+        let one = answer.responses.remove(0).partition_responses.remove(0);
+        code(one.error_code).ok().map(|()| one.base_offset)
+    }
+
+    /// Ends the transaction, and takes over the epoch that is answered.
+    pub(crate) async fn end(&mut self, version: i16, committed: bool) -> Result<(), ErrorCode> {
+        let request = EndTxnRequest {
+            transactional_id: self.id.clone(),
+            producer_id: self.producer.0,
+            producer_epoch: self.producer.1,
+            committed,
+            ..Default::default()
+        };
+        let answer = self.client.call(version, &request).await;
+        if version >= 5 && answer.error_code == 0 {
+            self.producer = (answer.producer_id, answer.producer_epoch);
+        }
+        code(answer.error_code).ok()
+    }
+
+    pub(crate) async fn add_group(&mut self, group: &str) -> Result<(), ErrorCode> {
+        let request = AddOffsetsToTxnRequest {
+            transactional_id: self.id.clone(),
+            producer_id: self.producer.0,
+            producer_epoch: self.producer.1,
+            group_id: group.to_owned(),
+            ..Default::default()
+        };
+        code(self.client.call(3, &request).await.error_code).ok()
+    }
+
+    pub(crate) async fn commit_offset(
+        &mut self,
+        version: i16,
+        (group, generation, member): (&str, i32, &str),
+        partition: i32,
+        offset: i64,
+    ) -> Result<(), ErrorCode> {
+        let asked = TxnOffsetCommitRequestPartition {
+            partition_index: partition,
+            committed_offset: offset,
+            committed_metadata: Some("m".to_owned()),
+            ..Default::default()
+        };
+        let topic =
+            TxnOffsetCommitRequestTopic { name: TOPIC.to_owned(), partitions: vec![asked], ..Default::default() };
+        let request = TxnOffsetCommitRequest {
+            transactional_id: self.id.clone(),
+            group_id: group.to_owned(),
+            producer_id: self.producer.0,
+            producer_epoch: self.producer.1,
+            generation_id: generation,
+            member_id: member.to_owned(),
+            topics: vec![topic],
+            ..Default::default()
+        };
+        code(self.client.call(version, &request).await.topics[0].partitions[0].error_code).ok()
+    }
+}
+
+/// Fetches with `read_committed`, for as long as that takes.
+pub(crate) async fn fetch_committed(client: &mut Client, partition: i32, offset: i64, wait_ms: i32) -> PartitionData {
+    let mut request = fetch_request(TOPIC, &[(partition, offset)]);
+    request.isolation_level = 1;
+    request.max_wait_ms = wait_ms;
+    client.call(12, &request).await.responses.remove(0).partitions.remove(0)
+}
+
+/// First offset of each batch, and whether it is a marker.
+pub(crate) fn shape(data: &PartitionData) -> Vec<(i64, bool)> {
+    let records = data.records.clone().unwrap_or_default();
+    batches(records).map(|batch| batch.unwrap().header).map(|head| (head.base_offset, head.is_control())).collect()
+}
+
+/// Producer and first offset of each aborted transaction.
+pub(crate) fn aborted(data: &PartitionData) -> Vec<(i64, i64)> {
+    data.aborted_transactions.iter().flatten().map(|one| (one.producer_id, one.first_offset)).collect()
+}
+
+/// The end of a partition for each isolation level.
+pub(crate) async fn ends(client: &mut Client, partition: i32) -> (i64, i64) {
+    let mut found = Vec::new();
+    for isolation_level in [0, 1] {
+        let asked = ListOffsetsPartition { partition_index: partition, timestamp: -1, ..Default::default() };
+        let topic = ListOffsetsTopic { name: TOPIC.to_owned(), partitions: vec![asked], ..Default::default() };
+        let request = ListOffsetsRequest { isolation_level, topics: vec![topic], ..Default::default() };
+        found.push(client.call(8, &request).await.topics[0].partitions[0].offset);
+    }
+    (found[0], found[1])
+}
