@@ -31,9 +31,10 @@ class Broker:
         offsets_retention: how long a group without members keeps its offsets; 7 days unless told, as Kafka.
         transaction_version: level of Kafka's feature `transaction.version`, 0 to 2. From 2 on, producers that can do so
             have a new epoch with each transaction, and add partitions to it by writing to them (KIP-890).
-        transaction_max_timeout: the longest timeout that a transactional producer may ask for; 900 unless told, as Kafka.
-        transaction_marker_delay: how long after its end a transaction is complete in its partitions and groups; 0 unless
-            told. Kafka takes a moment, in which producers are told CONCURRENT_TRANSACTIONS.
+        transaction_max_timeout: the longest timeout that a transactional producer may ask for; 900 unless told, as
+            Kafka.
+        transaction_marker_delay: how long after its end a transaction is complete in its partitions and groups; 0
+            unless told. Kafka takes a moment, in which producers are told CONCURRENT_TRANSACTIONS.
         transactional_id_expiration: how long a transactional id is remembered; 7 days unless told, as Kafka.
         producer_id_expiration: how long a partition remembers an idempotent producer; a day unless told, as Kafka.
 
