@@ -80,7 +80,8 @@ class RecordMetadata(NamedTuple):
     Attributes:
         topic: written to.
         partition: written to.
-        offset: in the partition; -1 where the broker does not tell it (`acks=0`).
+        offset: in the partition; -1 where the broker does not tell it: with `acks=0`, and for a record that was sent
+            again because the answer was lost, when newer ones have made the broker forget where it is.
         timestamp: milliseconds since 1970, the broker's where the topic uses its time.
     """
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import signal
 import sqlite3
 import subprocess
@@ -22,17 +21,12 @@ import pytest
 
 from samsarrow import Consumer, Producer
 from support import postgres
+from support.guarantees import program
 from support.kafka import KafkaServer
 
-PAGE = (Path(__file__).parents[2] / "docs" / "guarantees.md").read_text()
 KILLS = int(os.environ.get("SAMSARROW_KILLS", "10"))
 PARTITIONS = 3
 Connect = Callable[[], Any]
-
-
-def program(heading: str) -> str:
-    [code] = re.findall(r"```python\n(.*?)```", PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0], re.DOTALL)
-    return code
 
 
 class Source:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +27,6 @@ from support.kafka import KafkaServer
 from support.peers.java_api import JavaPeer
 from support.segments import stored
 
-# A request in an older version than the second protocol has: brokers that want the second serve the first as well.
-FIRST = {"api_version_endtxn": 4}
-
 
 @dataclass
 class Side:
@@ -38,12 +34,11 @@ class Side:
 
     kafka: KafkaServer
     java: JavaPeer
-    options: dict[str, Any]
     second: bool
 
     def producer(self, name: str, **options: Any) -> Producer:
         given = {"bootstrap_servers": self.kafka.bootstrap_servers, "transactional_id": name}
-        return Producer(**given, **self.options, **options)
+        return Producer(**given, **options)
 
     def topic(self, partitions: int = 1, **configs: str) -> str:
         return create_topic(self.kafka, partitions, **configs)
@@ -64,14 +59,26 @@ class Side:
         return Consumer(bootstrap_servers=self.kafka.bootstrap_servers, **given, **options)
 
 
-@pytest.fixture(scope="module", params=["second on 4.3", "first on 4.3", "first on 3.9"])
-def side(request: pytest.FixtureRequest) -> Iterator[Side]:
-    if request.param == "first on 3.9":
-        yield Side(request.getfixturevalue("old_kafka"), request.getfixturevalue("old_java"), {}, second=False)
-    else:
-        second = request.param == "second on 4.3"
-        kafka, java = request.getfixturevalue("kafka"), request.getfixturevalue("java")
-        yield Side(kafka, java, {} if second else FIRST, second)
+@pytest.fixture(scope="module", params=["first", "second"])
+def side(request: pytest.FixtureRequest) -> Side:
+    old = "old_" if request.param == "first" else ""
+    kafka, java = request.getfixturevalue(f"{old}kafka"), request.getfixturevalue(f"{old}java")
+    return Side(kafka, java, second=not old)
+
+
+def test_a_chosen_version_can_rule_the_second_protocol_out(kafka: KafkaServer, java: JavaPeer) -> None:
+    side = Side(kafka, java, second=True)
+    topic, group = side.topic(), f"chosen-{time.time_ns()}"
+    # Brokers that want the second protocol serve the first as well.
+    with side.producer(topic, api_version_endtxn=4) as producer:
+        for i in range(3):
+            with producer.transaction():
+                producer.send(topic, f"{i}")
+                offsets = {TopicPartition(topic, 0): i + 1}
+                producer.send_offsets_to_transaction(offsets, ConsumerGroupMetadata(group, "", -1, None))
+    assert len({batch.epoch for batch in stored(kafka.segments(topic)) if not batch.control}) == 1
+    assert side.values(topic) == ["0", "1", "2"]
+    assert committed(side, group, topic) == [(3, "")]
 
 
 def test_what_is_committed_is_read_and_what_is_aborted_is_not(side: Side) -> None:

@@ -304,10 +304,17 @@ impl PartitionQueue {
                 }
                 // With its identity void already, it is another batch that told why.
                 let replaced = batch.numbered.map(|(identity, _)| identity) != self.identity;
-                let explained = replaced || self.gaps.iter().any(|gap| *gap < batch.order);
+                if !replaced && !self.gaps.iter().any(|gap| *gap < batch.order) {
+                    // What came before it is gone from the log, though it was acknowledged (KIP-360).
+                    tracing::warn!(
+                        topic = &*batch.state.topic,
+                        partition = batch.state.partition,
+                        "the leader has lost records that were delivered: the next ones are sent under a new identity"
+                    );
+                }
                 self.drop_identity(batch.numbered);
                 batch.numbered = None;
-                explained
+                true
             }
             FailureKind::UnknownIdentity => {
                 self.drop_identity(batch.numbered);

@@ -211,9 +211,10 @@ fn a_lost_answer_leaves_no_gap() {
     assert!(bench.answer(b, None).unwrap().outcome.is_ok());
     bench.push(10);
     let c = bench.take(FIRST);
-    // Out of order with no gap known: the record fails, the next ones go under a new identity.
-    assert!(bench.answer(c, Some(FailureKind::OutOfOrder)).unwrap().outcome.is_err());
+    // Out of order with no gap known: the leader has lost records, and certainly not appended this one.
+    assert!(bench.answer(c, Some(FailureKind::OutOfOrder)).is_none());
     assert_eq!(bench.queue.spent.take(), Some(FIRST));
+    assert_eq!(bench.take(SECOND).numbered, Some((SECOND, 0)));
 }
 
 #[test]
@@ -300,4 +301,64 @@ fn a_batch_lingers_unless_forced() {
     assert_eq!(bench.queue.readiness(bench.now, &bench.rules, false), Readiness::Lingering(due));
     assert_eq!(bench.queue.readiness(bench.now, &bench.rules, true), Readiness::Ready);
     assert_eq!(bench.queue.readiness(due, &bench.rules, false), Readiness::Ready);
+}
+
+/// A queue in a transaction.
+fn transactional() -> Bench {
+    let mut bench = Bench::established();
+    bench.rules.transactional = true;
+    bench
+}
+
+#[test]
+fn in_a_transaction_nothing_is_numbered_anew() {
+    for kind in [FailureKind::OutOfOrder, FailureKind::UnknownIdentity] {
+        let mut bench = transactional();
+        bench.push(10);
+        let a = bench.take(FIRST);
+        assert!(bench.answer(a, Some(kind)).unwrap().outcome.is_err());
+        assert_eq!(bench.queue.spent, None);
+        assert!(!bench.queue.wants_identity());
+    }
+}
+
+#[test]
+fn in_a_transaction_what_came_out_of_order_waits_for_its_elders() {
+    let mut bench = transactional();
+    bench.push(10);
+    bench.push(10);
+    let [a, b] = [bench.take(FIRST), bench.take(FIRST)];
+    assert!(bench.answer(a, Some(FailureKind::Retriable)).is_none());
+    assert!(bench.answer(b, Some(FailureKind::OutOfOrder)).is_none());
+    for sequence in [10, 20] {
+        let batch = bench.take(FIRST);
+        assert_eq!(batch.numbered, Some((FIRST, sequence)));
+        assert!(bench.answer(batch, None).unwrap().outcome.is_ok());
+    }
+}
+
+#[test]
+fn an_abort_drops_what_was_never_sent_and_keeps_asking_for_the_rest() {
+    let mut bench = transactional();
+    for _ in 0..3 {
+        bench.push(10);
+    }
+    let a = bench.take(FIRST);
+    assert!(bench.answer(a, Some(FailureKind::Retriable)).is_none());
+    let mut settled = Vec::new();
+    bench.queue.drop_unsent(&Error::closed("test"), &mut settled);
+    assert_eq!(settled.len(), 2);
+    let a = bench.take(FIRST);
+    assert_eq!(a.numbered, Some((FIRST, 10)), "it may be in the log: its marker must come after it");
+    assert!(bench.answer(a, None).unwrap().outcome.is_ok());
+    assert!(bench.queue.is_idle());
+}
+
+#[test]
+fn the_next_epoch_starts_at_sequence_0() {
+    let mut bench = transactional();
+    bench.queue.restart();
+    bench.push(10);
+    let next = Identity { epoch: 1, ..FIRST };
+    assert_eq!(bench.take(next).numbered, Some((next, 0)));
 }

@@ -9,7 +9,8 @@ mod offsets;
 mod partitions;
 pub(crate) mod state;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::{ErrorCode, InTransaction};
@@ -49,6 +50,8 @@ pub(crate) struct Transactions {
     timeout: Duration,
     coordinator: Coordinator,
     cluster: Cluster,
+    /// Of the groups whose offsets were sent.
+    groups: Mutex<HashMap<String, Coordinator>>,
     /// Rings when requests of the transaction have been answered.
     changed: watch::Sender<()>,
 }
@@ -62,8 +65,20 @@ impl Transactions {
             id,
             timeout: options.transaction_timeout,
             cluster: cluster.clone(),
+            groups: Mutex::default(),
             changed: watch::Sender::new(()),
         })
+    }
+
+    /// The coordinator of a group, as it is known from the transactions before.
+    fn of_group(&self, group: &str) -> Coordinator {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = groups.get(group) {
+            return known.clone();
+        }
+        let found = Coordinator::new(self.cluster.clone(), group);
+        groups.insert(group.to_owned(), found.clone());
+        found
     }
 
     fn ring(&self) {
@@ -181,6 +196,7 @@ pub(crate) async fn leave(shared: &Arc<Shared>, limit: Duration) {
             let accumulator = shared.lock();
             let Some(transaction) = &accumulator.transaction else { return };
             match (transaction.pending(), transaction.phase()) {
+                (Some(pending), _) if pending.operation == Operation::Init => return,
                 (Some(pending), _) => pending.operation,
                 (None, Phase::Open | Phase::Abortable(_)) => Operation::Abort,
                 (None, _) => return,

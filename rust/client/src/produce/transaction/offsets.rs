@@ -16,7 +16,7 @@ use super::state::Protocol;
 use super::{FOREVER, OFFSETS_V2, Transactions, fenced_or, not_transactional, of, within};
 use crate::error::{Error, Result};
 use crate::group::Offsets;
-use crate::group::coordinator::{Coordinator, Verdict};
+use crate::group::coordinator::Verdict;
 use crate::group::membership::Identity as Member;
 use crate::offsets::by_topic;
 use crate::produce::queue::Identity;
@@ -133,14 +133,16 @@ impl Transactions {
         who: &GroupMember,
         offsets: &Offsets,
     ) -> Result<()> {
-        let cluster = within(&self.cluster, protocol, TxnOffsetCommitRequest::KEY, OFFSETS_V2);
         let build = |version| self.request(version, identity, protocol, who, offsets);
         let judge = |_, response: TxnOffsetCommitResponse| {
             let verdict = self.judge_offsets(&who.group, offsets, &response)?;
             let done = matches!(verdict, Verdict::Done(()));
             if done || goes_on(shared) { Ok(verdict) } else { Err(over()) }
         };
-        Coordinator::new(cluster, &who.group).call(FOREVER, build, judge).await
+        let coordinator = self
+            .of_group(&who.group)
+            .with(|cluster| within(cluster, protocol, TxnOffsetCommitRequest::KEY, OFFSETS_V2));
+        coordinator.call(FOREVER, build, judge).await
     }
 
     fn request(

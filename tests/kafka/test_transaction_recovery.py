@@ -1,0 +1,106 @@
+"""Transactions across restarts of their coordinator, and across a cluster's step to the second protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from samsarrow import ConsumerGroupMetadata, Producer, TopicPartition
+from samsarrow.exceptions import IllegalStateError, KafkaTimeoutError
+from support.fixtures import create_topic
+from support.kafka import KafkaServer, new_cluster_id
+from support.peers.java_api import JavaPeer
+from support.segments import stored
+
+
+class Cautious(KafkaServer):
+    """Knows every request of the second protocol, and is told to use the first."""
+
+    def _prepare(self, config: Path) -> None:
+        feature = ["--feature", "transaction.version=1"]
+        self.tool("kafka.tools.StorageTool", "format", "-t", new_cluster_id(), "-c", str(config), *feature)
+
+    def step_up(self) -> None:
+        self.tool(
+            "org.apache.kafka.tools.FeatureCommand",
+            "--bootstrap-server", self.bootstrap_servers, "upgrade", "--feature", "transaction.version=2",
+        )  # fmt: skip
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+
+@pytest.fixture(scope="module")
+def cautious() -> Iterator[Cautious]:
+    # A broker that was killed is let in again once its session is over.
+    session = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
+    with Cautious(properties=session, heap="512m") as server:
+        yield server
+
+
+def epochs(server: KafkaServer, topic: str) -> list[int]:
+    found = [batch.epoch for batch in stored(server.segments(topic)) if not batch.control]
+    return [epoch - found[0] for epoch in found]
+
+
+def test_restarts_and_the_step_to_the_second_protocol(cautious: Cautious) -> None:
+    topic, group = create_topic(cautious), "restarts"
+    tp, nobody = TopicPartition(topic, 0), ConsumerGroupMetadata(group, "", -1, None)
+    expected: list[str] = []
+    with Producer(bootstrap_servers=cautious.bootstrap_servers, transactional_id="restarts") as producer:
+
+        def write(value: str) -> None:
+            producer.send(topic, value).result()
+            producer.send_offsets_to_transaction({tp: len(expected) + 1}, nobody)
+            expected.append(value)
+
+        for i in range(3):
+            with producer.transaction():
+                write(f"{i}")
+        # EndTxn v5 is there, and yet it is the first protocol.
+        assert epochs(cautious, topic) == [0, 0, 0]
+
+        def across(restart_at: int) -> None:
+            producer.begin_transaction()
+            write(f"before {restart_at}")
+            cautious.kill()
+            late = producer.send(topic, "while it was down")
+            expected.append("while it was down")
+            with pytest.raises(KafkaTimeoutError, match="call commit_transaction again"):
+                producer.commit_transaction(0.5)
+            for call in (producer.abort_transaction, producer.begin_transaction):
+                with pytest.raises(IllegalStateError, match="call commit_transaction again"):
+                    call()
+            cautious.start()
+            producer.commit_transaction()
+            assert late.result(0).offset > 0
+
+        across(1)
+        cautious.step_up()
+        producer.begin_transaction()
+        write("of the first protocol")
+        # The connections that are made now tell of the second; the transaction goes on in the first.
+        cautious.restart()
+        producer.commit_transaction()
+        for i in range(3):
+            with producer.transaction():
+                write(f"of the second {i}")
+        found = epochs(cautious, topic)
+        assert len(set(found[:-3])) == 1, found
+        assert [epoch - found[-4] for epoch in found[-3:]] == [1, 2, 3], found
+        across(2)
+        producer.begin_transaction()
+        producer.send(topic, "aborted").result()
+        cautious.restart()
+        producer.abort_transaction()
+        with producer.transaction():
+            write("the end")
+    with JavaPeer(cautious) as java:
+        ends = java.ends(topic, [0], isolation_level="read_committed")
+        polls = java.polls(topic, [0], ends, isolation_level="read_committed")
+        assert [(record.value or b"").decode() for poll in polls for _, record in poll.records] == expected
+        [offset] = java.committed(group, topic, [0])
+        assert offset == (len(expected), "")

@@ -1,0 +1,12 @@
+"""The programs of docs/guarantees.md."""
+
+import re
+from pathlib import Path
+
+PAGE = (Path(__file__).parents[2] / "docs" / "guarantees.md").read_text()
+
+
+def program(heading: str) -> str:
+    """The program below a heading."""
+    [code] = re.findall(r"```python\n(.*?)```", PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0], re.DOTALL)
+    return str(code)
