@@ -34,3 +34,11 @@ def load(spark: Any, kafka: KafkaServer) -> Callable[..., Any]:
         return spark.read.format(format).options(**dotted).load()
 
     return read
+
+
+@pytest.fixture(scope="session")
+def topics(kafka: KafkaServer) -> Any:
+    """The topics that reads through both sources are compared on."""
+    from support.parity import Topics
+
+    return Topics(kafka)

@@ -58,7 +58,7 @@ class Brokers:
         if options.pattern is not None:
             pattern = re.compile(options.pattern)
             listed = self._ask(self._admin.list_topics)
-            counts = {t.name: t.partitions for t in listed.values() if not t.internal and pattern.fullmatch(t.name)}
+            counts = {t.name: t.partitions for t in listed.values() if not t.internal and pattern.search(t.name)}
             return [TopicPartition(t, p) for t in sorted(counts) for p in range(counts[t])]
         if options.topics is not None:
             counts = self._counts(options.topics)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.reader import KafkaReader, with_columns
 from samsarrow.spark.schema import chosen_columns, spark_schema
+from samsarrow.spark.write_options import WriteOptions
 
 
 class KafkaDataSource(DataSource):
@@ -41,6 +48,22 @@ class KafkaDataSource(DataSource):
 
             return EarlierStreamReader(options)
         return KafkaStreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from samsarrow.spark.writer import KafkaWriter
+
+        return KafkaWriter(WriteOptions.parse(dict(self.options), schema), overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        # `overwrite` is the output mode complete: a topic gets the whole result each time, as with the connector.
+        options = WriteOptions.parse(dict(self.options), schema)
+        try:
+            from samsarrow.spark.stream_writer import KafkaStreamWriter
+        except ImportError:
+            from samsarrow.spark.stream_writer_earlier import RowStreamWriter
+
+            return RowStreamWriter(options, schema)
+        return KafkaStreamWriter(options)
 
     def _options(self, schema: StructType, *, streaming: bool) -> ReadOptions:
         options = ReadOptions.parse(dict(self.options), streaming=streaming)

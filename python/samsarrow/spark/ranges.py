@@ -38,11 +38,14 @@ def split(
         result = [part for r in result for part in _cut(r, math.ceil(len(r) / max_records))]
     if min_partitions is None or len(result) >= min_partitions:
         return result
-    # Ranges that stay whole are left out of the proportion, so that the large ones share all the other tasks.
-    whole = {r for r in result if _share(r, sum(map(len, result)), min_partitions) == 1}
-    total = sum(len(r) for r in result if r not in whole)
+    # Partitions of which a range stays whole are left out of the proportion, so that others share all other tasks.
+    total = sum(map(len, result))
+    whole = [r for r in result if _share(r, total, min_partitions) == 1]
+    partitions = {(r.topic, r.partition) for r in whole}
+    total -= sum(map(len, whole))
     wanted = max(min_partitions - len(whole), 1)
-    return [part for r in result for part in ([r] if r in whole else _cut(r, _share(r, total, wanted)))]
+    parts = {r: 1 if (r.topic, r.partition) in partitions else _share(r, total, wanted) for r in result}
+    return [part for r in result for part in _cut(r, parts[r])]
 
 
 def _share(r: OffsetRange, total: int, parts: int) -> int:

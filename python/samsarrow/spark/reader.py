@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader
 
-from samsarrow.spark.bounds import Bound
+from samsarrow.exceptions import ConfigurationError
+from samsarrow.spark.bounds import LATEST, Bound
 from samsarrow.spark.pushdown import Predicates
 from samsarrow.spark.ranges import OffsetRange, split
 
@@ -64,21 +65,27 @@ def plan(options: ReadOptions, predicates: Predicates | None = None) -> list[Off
 
     Raises:
         UnknownTopicOrPartitionError: a topic or partition to be read does not exist.
-        ConfigurationError: given offsets do not cover exactly the partitions to be read.
+        ConfigurationError: given offsets do not cover exactly the partitions to be read, or end before they start.
     """
     from samsarrow.spark.brokers import Brokers
 
     wanted = predicates or Predicates()
+    ending = options.ending or Bound("endingOffsets", LATEST)
     with Brokers(options) as brokers:
         partitions = brokers.partitions()
         starts = brokers.resolve(options.starting, partitions)
-        ends = brokers.resolve(options.ending or Bound("endingOffsets", -1), partitions)
+        ends = brokers.resolve(ending, partitions)
         since = {}
         if wanted.since_ms is not None:
             later = Bound("timestamp", times=dict.fromkeys(partitions, wanted.since_ms))
             since = brokers.resolve(later, partitions)
     ranges = []
     for tp in filter(wanted.allow, partitions):
+        if starts[tp] > ends[tp]:
+            raise ConfigurationError(
+                f"{tp.topic}-{tp.partition} would be read from offset {starts[tp]} ({options.starting.option}) to "
+                f"{ends[tp]} ({ending.option}), where it ends before it starts"
+            )
         start, end = wanted.clip(max(starts[tp], since.get(tp, 0)), ends[tp])
         ranges.append(OffsetRange(tp.topic, tp.partition, start, end))
     return split(ranges, options.min_partitions, options.max_records_per_partition)

@@ -107,9 +107,17 @@ class ToSpark:
                 self._topics = pa.repeat(pa.scalar(self._topic, pa.string()), batch.num_rows)
             return self._topics.slice(0, batch.num_rows)
         column = batch.column("timestamp_type" if field.name == "timestampType" else field.name)
+        if field.name == "headers":
+            return _null_where_empty(column)
         if column.type == field.type:
             return column
         if field.name in ("key", "value"):
             # As Spark's own cast of binary to string: bytes stay what they are.
             return pc.cast(column, options=pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True))
         return column.cast(field.type)
+
+
+def _null_where_empty(headers: pa.Array) -> pa.Array:
+    """A record without headers has null there, as with Spark's own connector."""
+    empty = pc.equal(pc.list_value_length(headers), 0)
+    return pc.if_else(empty, pa.scalar(None, headers.type), headers).cast(_TYPES["headers"][1])

@@ -1,0 +1,167 @@
+"""Batch reads, the same through Spark's own connector and through ours: rows, schemas, kinds of errors.
+
+Where the two differ on purpose, `DIFFERENT` has the reason, and docs/spark.md tells users.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from support.parity import FORMATS, T0, Ahead, Topics, outcome, rows
+
+PLAIN = {"subscribe": "parity-plain"}
+ALL = [0, 1, 2]
+
+
+def offsets(topic: str, *numbers: int) -> str:
+    return json.dumps({f"parity-{topic}": {str(p): n for p, n in enumerate(numbers)}})
+
+
+CASES: dict[str, dict[str, str]] = {
+    "subscribe": PLAIN,
+    "subscribe two topics": {"subscribe": "parity-plain, parity-times"},
+    "subscribe with blanks": {"subscribe": " parity-plain ,,"},
+    "subscribe an empty topic": {"subscribe": "parity-empty"},
+    "assign": {"assign": '{"parity-plain":[2,0]}'},
+    "assign two topics": {"assign": '{"parity-plain":[1],"parity-times":[0]}'},
+    "pattern": {"subscribePattern": "parity-(plain|times)"},
+    "pattern must match whole names": {"subscribePattern": "parity-pla"},
+    "pattern of nothing": {"subscribePattern": "no-such-.*"},
+    "headers": PLAIN | {"includeHeaders": "true"},
+    "no headers": PLAIN | {"includeHeaders": "false"},
+    "names in other cases": {"SUBSCRIBE": "parity-plain", "INCLUDEHEADERS": "true"},
+    "earliest to latest": PLAIN | {"startingOffsets": "earliest", "endingOffsets": "latest"},
+    "words in other cases": PLAIN | {"startingOffsets": "EARLIEST", "endingOffsets": "Latest"},
+    "offsets": PLAIN | {"startingOffsets": offsets("plain", 3, 4, 0), "endingOffsets": offsets("plain", 9, 15, 2)},
+    "symbols": PLAIN | {"startingOffsets": offsets("plain", -2, 5, -2), "endingOffsets": offsets("plain", 9, -1, -1)},
+    "nothing between": PLAIN
+    | {"startingOffsets": offsets("plain", 9, 15, 2), "endingOffsets": offsets("plain", 9, 15, 2)},
+    "end before start": PLAIN
+    | {"startingOffsets": offsets("plain", 9, 15, 3), "endingOffsets": offsets("plain", 4, 15, 3)},
+    "start beyond the end": PLAIN | {"startingOffsets": offsets("plain", 90, 0, 0)},
+    "one time": PLAIN | {"startingTimestamp": str(T0 + 2000)},
+    "one time between records": PLAIN | {"startingTimestamp": str(T0 + 1500), "endingTimestamp": str(T0 + 9500)},
+    "no record at one time": PLAIN | {"startingTimestamp": str(T0 + 20_000)},
+    "no record at one time, latest": PLAIN
+    | {"startingTimestamp": str(T0 + 20_000), "startingOffsetsByTimestampStrategy": "latest"},
+    "strategy in other case": PLAIN
+    | {"startingTimestamp": str(T0 + 20_000), "startingOffsetsByTimestampStrategy": "LATEST"},
+    "times": PLAIN
+    | {
+        "startingOffsetsByTimestamp": offsets("plain", T0 + 5000, T0 + 2000, T0),
+        "endingOffsetsByTimestamp": offsets("plain", T0 + 9000, T0 + 3000, T0 + 90_000),
+    },
+    "times of some partitions": PLAIN | {"startingOffsetsByTimestamp": offsets("plain", T0)},
+    "one time beats times": PLAIN
+    | {"startingTimestamp": str(T0 + 2000), "startingOffsetsByTimestamp": offsets("plain", T0, T0, T0)},
+    "times beat offsets": PLAIN
+    | {"startingOffsetsByTimestamp": offsets("plain", T0 + 2000, T0 + 2000, T0 + 2000), "startingOffsets": "earliest"},
+    "ending one time beats": PLAIN | {"endingTimestamp": str(T0 + 3000), "endingOffsets": offsets("plain", 1, 1, 1)},
+    "ending time after everything": PLAIN | {"endingTimestamp": str(T0 + 999_000)},
+    "times that do not rise": {"subscribe": "parity-times", "startingTimestamp": str(T0 + 4000)},
+    "min partitions": PLAIN | {"minPartitions": "9"},
+    "max records per partition": PLAIN | {"maxRecordsPerPartition": "4"},
+    "min partitions and max records": PLAIN | {"minPartitions": "20", "maxRecordsPerPartition": "10"},
+    "codecs": {"subscribe": "parity-compressed"},
+    "uncommitted": {"subscribe": "parity-transactions"},
+    "committed": {"subscribe": "parity-transactions", "kafka.isolation.level": "read_committed"},
+    "trimmed": {"subscribe": "parity-trimmed"},
+    "trimmed, from an offset that is gone": {"subscribe": "parity-trimmed", "startingOffsets": offsets("trimmed", 3)},
+    "trimmed, without failing": {
+        "subscribe": "parity-trimmed",
+        "startingOffsets": offsets("trimmed", 3),
+        "failOnDataLoss": "false",
+    },
+    "trimmed, all of it gone": {
+        "subscribe": "parity-trimmed",
+        "startingOffsets": offsets("trimmed", 3),
+        "endingOffsets": offsets("trimmed", 8),
+        "failOnDataLoss": "false",
+    },
+    "group": PLAIN | {"kafka.group.id": "parity-group"},
+    "group prefix": PLAIN | {"groupIdPrefix": "parity"},
+    "retries": PLAIN | {"fetchOffset.numRetries": "1", "fetchOffset.retryIntervalMs": "5"},
+    "stream limits are ignored": PLAIN | {"maxOffsetsPerTrigger": "3", "maxTriggerDelay": "1m"},
+    # What cannot be.
+    "nothing to read": {},
+    "two things to read": PLAIN | {"assign": '{"parity-plain":[0]}'},
+    "empty subscribe": {"subscribe": " , "},
+    "empty pattern": {"subscribePattern": " "},
+    "assign is no JSON": {"assign": "parity-plain"},
+    "unknown topic": {"subscribe": "no-such-topic"},
+    "start at latest": PLAIN | {"startingOffsets": "latest"},
+    "start at -1": PLAIN | {"startingOffsets": offsets("plain", -1, 0, 0)},
+    "end at earliest": PLAIN | {"endingOffsets": "earliest"},
+    "end at -2": PLAIN | {"endingOffsets": offsets("plain", -2, 0, 0)},
+    "offsets of some partitions": PLAIN | {"startingOffsets": offsets("plain", 1)},
+    "offsets of too many": PLAIN | {"startingOffsets": offsets("plain", 1, 1, 1, 1)},
+    "offsets are no JSON": PLAIN | {"startingOffsets": "yesterday"},
+    "min partitions 0": PLAIN | {"minPartitions": "0"},
+    "max records -1": PLAIN | {"maxRecordsPerPartition": "-1"},
+    "min partitions many": PLAIN | {"minPartitions": "many"},
+    "headers maybe": PLAIN | {"includeHeaders": "maybe"},
+    "time that is none": PLAIN | {"startingTimestamp": "noon"},
+    "unknown strategy": PLAIN | {"startingTimestamp": str(T0), "startingOffsetsByTimestampStrategy": "guess"},
+    "assign a partition that is not there": {"assign": '{"parity-plain":[0,7]}'},
+    "a misspelt option": PLAIN | {"startingOffset": "earliest"},
+    "auto.offset.reset": PLAIN | {"kafka.auto.offset.reset": "earliest"},
+    "key.deserializer": PLAIN | {"kafka.key.deserializer": "x"},
+    "value.deserializer": PLAIN | {"kafka.value.deserializer": "x"},
+    "enable.auto.commit": PLAIN | {"kafka.enable.auto.commit": "true"},
+    "interceptor.classes": PLAIN | {"kafka.interceptor.classes": "x"},
+}
+
+# What ours says instead of what the connector does; docs/spark.md has the reasons.
+DIFFERENT = {"assign a partition that is not there": "error: unknown topic", "a misspelt option": "error: option"}
+
+
+@pytest.fixture(scope="module")
+def ahead(request: pytest.FixtureRequest, spark: Any, topics: Topics) -> Iterator[Ahead]:
+    def run(name: str, source: str) -> Any:
+        options = {"kafka.bootstrap.servers": topics.kafka.bootstrap_servers, **CASES[name]}
+        return outcome(lambda: rows(spark.read.format(source).options(**options).load()))
+
+    cases = Ahead(request, "test_the_same", run)
+    yield cases
+    cases.close()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same(ahead: Ahead, name: str) -> None:
+    said = ahead.said(name)
+    if name in DIFFERENT:
+        assert said["samsarrow"] == DIFFERENT[name]
+        assert said["kafka"] != DIFFERENT[name], "no difference any more: is docs/spark.md still true?"
+    else:
+        assert said["samsarrow"] == said["kafka"]
+
+
+def test_without_brokers(spark: Any) -> None:
+    for source in FORMATS:
+        assert outcome(lambda: rows(spark.read.format(source).options(**PLAIN).load())) == "error: option"  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"minPartitions": "9"},
+        {"minPartitions": "4"},
+        # Without minPartitions the connector forgets this one in batches; ours does not.
+        {"maxRecordsPerPartition": "11", "minPartitions": "12"},
+    ],
+)
+def test_the_same_tasks(spark: Any, topics: Topics, options: dict[str, str]) -> None:
+    """Splits are the connector's, offset by offset: a stream that moves between the two keeps its tasks."""
+    from pyspark.sql.functions import spark_partition_id
+
+    said = []
+    for source in FORMATS:
+        given = {"kafka.bootstrap.servers": topics.kafka.bootstrap_servers, **PLAIN, **options}
+        frame = spark.read.format(source).options(**given).load()
+        tasks: dict[int, set[tuple[int, int]]] = {}
+        for row in frame.select(spark_partition_id().alias("task"), "partition", "offset").collect():
+            tasks.setdefault(row.task, set()).add((row.partition, row.offset))
+        said.append(sorted(map(sorted, tasks.values())))
+    assert said[1] == said[0]

@@ -1,0 +1,133 @@
+"""Streams, the same through Spark's own connector and through ours: rows, offsets in checkpoints, kinds of errors.
+
+And checkpoints handed from the one to the other.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from samsarrow import Producer
+from support.kafka import KafkaServer
+from support.parity import FORMATS, T0, Ahead, Topics, outcome
+from support.streams import Stream, produce
+
+NewTopicName = Callable[..., str]
+EARLIEST = {"startingOffsets": "earliest"}
+PLAIN = {"subscribe": "parity-plain"} | EARLIEST
+
+
+def offsets(topic: str, *numbers: int) -> str:
+    return json.dumps({f"parity-{topic}": {str(p): n for p, n in enumerate(numbers)}})
+
+
+CASES: dict[str, dict[str, str]] = {
+    "earliest": PLAIN,
+    "latest by default": {"subscribe": "parity-plain"},
+    "offsets": PLAIN | {"startingOffsets": offsets("plain", 30, -2, -1)},
+    "one time": PLAIN | {"startingTimestamp": str(T0 + 2000)},
+    "times": PLAIN | {"startingOffsetsByTimestamp": offsets("plain", T0 + 5000, T0 + 2000, T0)},
+    "no record at one time, latest": PLAIN
+    | {"startingTimestamp": str(T0 + 20_000), "startingOffsetsByTimestampStrategy": "latest"},
+    "no record at one time": PLAIN | {"startingTimestamp": str(T0 + 20_000)},
+    "assign": {"assign": '{"parity-plain":[2,0],"parity-empty":[1]}'} | EARLIEST,
+    "pattern": {"subscribePattern": "parity-(plain|times)"} | EARLIEST,
+    "shares of a limit": PLAIN | {"maxOffsetsPerTrigger": "20"},
+    "shares of a small limit": {"subscribe": "parity-plain,parity-times", "maxOffsetsPerTrigger": "25"} | EARLIEST,
+    "tasks": PLAIN | {"minPartitions": "5", "maxRecordsPerPartition": "15"},
+    "committed": {"subscribe": "parity-transactions", "kafka.isolation.level": "read_committed"} | EARLIEST,
+    "trimmed": {"subscribe": "parity-trimmed"} | EARLIEST,
+    "trimmed, from an offset that is gone": {"subscribe": "parity-trimmed", "startingOffsets": offsets("trimmed", 3)},
+    "trimmed, without failing": {
+        "subscribe": "parity-trimmed",
+        "startingOffsets": offsets("trimmed", 3),
+        "failOnDataLoss": "false",
+    },
+    # What cannot be.
+    "an end": PLAIN | {"endingOffsets": "latest"},
+    "an ending time": PLAIN | {"endingTimestamp": str(T0)},
+    "ending times": PLAIN | {"endingOffsetsByTimestamp": offsets("plain", T0, T0, T0)},
+    "unknown topic": {"subscribe": "no-such-topic"} | EARLIEST,
+    "offsets of some partitions": PLAIN | {"startingOffsets": offsets("plain", 1)},
+    "least above most": PLAIN | {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
+    "limit of 0": PLAIN | {"maxOffsetsPerTrigger": "0"},
+}
+
+
+# Where ours refuses what the connector overlooks: an end of what has none, a limit that lets nothing through.
+REFUSED = ("an ending time", "limit of 0")
+
+
+@pytest.fixture(scope="module")
+def ahead(
+    request: pytest.FixtureRequest, spark: Any, topics: Topics, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ahead]:
+    def run(name: str, source: str) -> Any:
+        stream = Stream(spark, topics.kafka, tmp_path_factory.mktemp("checkpoint"), source, **CASES[name])
+        error = outcome(stream.drain)
+        if isinstance(error, str):
+            return error
+        return {number: sorted(map(tuple, found)) for number, found in stream.batches.items()}, stream.offsets()
+
+    cases = Ahead(request, "test_the_same", run)
+    yield cases
+    cases.close()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same(ahead: Ahead, name: str) -> None:
+    said = ahead.said(name)
+    if name in REFUSED:
+        assert said["samsarrow"] == "error: option"
+        assert said["kafka"] != "error: option", "is docs/spark.md still true?"
+    else:
+        assert said["samsarrow"] == said["kafka"]
+
+
+@pytest.mark.parametrize(("first", "second"), [FORMATS, FORMATS[::-1]])
+def test_a_checkpoint_is_continued_by_the_other(
+    spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, first: str, second: str
+) -> None:
+    """A query moves to the other source and back; a micro-batch that was planned and failed is done by the other."""
+    topic = new_topic(2)
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "4"}
+    produce(kafka, topic, {0: [f"a{i}" for i in range(6)], 1: ["b0", "b1"]})
+    one = Stream(spark, kafka, tmp_path, first, **options)
+    one.fail_in = 1
+    with pytest.raises(StreamingQueryException, match="on purpose"):
+        one.drain()
+    planned = one.offsets()
+    assert sorted(planned) == [0, 1]
+    two = Stream(spark, kafka, tmp_path, second, **options)
+    two.drain()
+    assert two.offsets()[1] == planned[1]
+    assert {0: one.batches[0], **two.batches}.keys() == two.offsets().keys()
+    assert sorted([r.value for r in one.batches[0]] + two.values()) == [*(f"a{i}" for i in range(6)), "b0", "b1"]
+    produce(kafka, topic, {1: ["b2"]})
+    three = Stream(spark, kafka, tmp_path, first, **options)
+    three.drain()
+    assert three.values() == ["b2"]
+
+
+@pytest.mark.parametrize(("first", "second"), [FORMATS, FORMATS[::-1]])
+def test_state_is_continued_by_the_other(
+    spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, first: str, second: str
+) -> None:
+    """Windows that were open with the one source are closed with the other."""
+    topic = new_topic(1)
+    found: list[Any] = []
+    for number, source in enumerate((first, second)):
+        with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            for second_of_day in (0, 1, 2, 60)[: 3 + number]:
+                producer.send(topic, "v", timestamp=T0 + (number * 3 + second_of_day) * 1000)
+        frame = spark.readStream.format(source).option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+        frame = frame.option("subscribe", topic).option("startingOffsets", "earliest").load()
+        counts = frame.withWatermark("timestamp", "1 second").groupBy("topic").count()
+        writer = counts.writeStream.foreachBatch(lambda batch, _: found.append(batch.collect())).outputMode("update")
+        query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        assert query.awaitTermination(60)
+    assert [row["count"] for rows in found for row in rows] == [3, 7]
