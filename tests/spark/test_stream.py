@@ -163,6 +163,30 @@ def test_a_deleted_topic_is_lost_data(
     assert query.values() == ["c"]
 
 
+def test_a_listener_tells_what_the_query_is_behind(
+    spark: Any, stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
+    from samsarrow.spark import ProgressListener, SourceProgress
+
+    topic = new_topic(2)
+    produce(kafka, topic, {0: numbers(0, 9), 1: numbers(0, 3)})
+    told: list[SourceProgress] = []
+    listener = ProgressListener(told.append)
+    spark.streams.addListener(listener)
+    try:
+        stream(subscribe=topic, maxOffsetsPerTrigger="8").drain()
+        wait_until(lambda: len(told) == 2)
+    finally:
+        spark.streams.removeListener(listener)
+    first, last = told
+    assert (first.records, first.batch, last.records) == (8, 0, 4)
+    assert first.behind == {(topic, 0): 3, (topic, 1): 1}
+    assert (first.min_offsets_behind_latest, first.max_offsets_behind_latest) == (1, 3)
+    assert first.avg_offsets_behind_latest == 2.0
+    assert last.max_offsets_behind_latest == 0
+    assert last.records_per_second > 0
+
+
 def test_progress_tells_the_latest_offsets(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:

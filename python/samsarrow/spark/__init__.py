@@ -1,4 +1,4 @@
-"""Kafka as a Spark data source, without a jar: `spark.read.format("samsarrow")`.
+"""Kafka as a Spark data source, without a jar: `spark.read.format("samsarrow")`, `readStream`, `write`, `writeStream`.
 
 Spark finds the source by itself in the Python that its workers run. That Python is `python3` of the workers' PATH
 unless `PYSPARK_PYTHON` (or `spark.pyspark.python`) says otherwise *before* the session starts; `check_session` tells
@@ -7,5 +7,7 @@ whether it is one that has samsarrow.
 
 from samsarrow.spark.datasource import KafkaDataSource
 from samsarrow.spark.environment import check_session
+from samsarrow.spark.errors import DataLossError
+from samsarrow.spark.listener import ProgressListener, SourceProgress
 
-__all__ = ["KafkaDataSource", "check_session"]
+__all__ = ["DataLossError", "KafkaDataSource", "ProgressListener", "SourceProgress", "check_session"]

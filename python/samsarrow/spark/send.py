@@ -74,7 +74,7 @@ WORKER = Producers()
 def write_batches(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
     """Sends all rows and waits until they are stored; what went wrong is raised."""
     with WORKER.lease(options.kafka) as (producer, topics):
-        return send_all(options, producer, batches, lambda topic: _find(options, producer, topics, topic))
+        return send_all(options, producer, batches, lambda topic: find_topic(options, producer, topics, topic))
 
 
 def send_all(
@@ -125,7 +125,18 @@ def _by_topic(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[tuple[st
         yield name, rows if len(names) == 1 else rows.filter(pc.equal(topics, name))
 
 
-def _find(options: WriteOptions, producer: Producer, topics: set[str], topic: str) -> None:
+def find_topic(options: WriteOptions, producer: Producer, topics: set[str], topic: str) -> None:
+    """Raises unless the topic exists, or the brokers make it when they are asked for it.
+
+    Args:
+        options: of the write.
+        producer: that will send.
+        topics: that it has found, to which this one is added.
+        topic: to look for.
+
+    Raises:
+        UnknownTopicOrPartitionError: there is no such topic.
+    """
     if topic in topics:
         return
     config = {name: value for name, value in options.kafka.items() if name in options_of("admin")}

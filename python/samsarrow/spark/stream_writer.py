@@ -16,13 +16,17 @@ _log = logging.getLogger(__name__)
 
 
 class KafkaStreamWriter(DataSourceStreamArrowWriter):
-    """A streaming write, at least once: micro-batches that Spark repeats are sent again."""
+    """A streaming write: at least once, as Spark repeats micro-batches that fail, or exactly once in transactions."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """One task's rows of a micro-batch."""
+        if self._options.exactly_once:
+            from samsarrow.spark.exactly_once import write_once
+
+            return write_once(self._options, iterator)
         return write_batches(self._options, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

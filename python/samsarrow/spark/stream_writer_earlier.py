@@ -18,7 +18,7 @@ _ROWS = 10_000
 
 
 class RowStreamWriter(DataSourceStreamWriter):
-    """A streaming write, at least once: micro-batches that Spark repeats are sent again."""
+    """A streaming write: at least once, as Spark repeats micro-batches that fail, or exactly once in transactions."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self._options = options
@@ -26,7 +26,12 @@ class RowStreamWriter(DataSourceStreamWriter):
 
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
         """One task's rows of a micro-batch."""
-        return write_batches(self._options, to_batches(iterator, self._schema))
+        batches = to_batches(iterator, self._schema)
+        if self._options.exactly_once:
+            from samsarrow.spark.exactly_once import write_once
+
+            return write_once(self._options, batches)
+        return write_batches(self._options, batches)
 
 
 def to_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:

@@ -38,14 +38,14 @@ class WriteOptions:
         kafka: options of the producer, the prefix `kafka.` taken off.
         topic: for all rows, whatever the column `topic` says; None lets the column decide.
         exactly_once: whether a streaming query writes each micro-batch in transactions.
-        prefix: of the names of those transactions.
+        prefix: of the names of those transactions, if it was given.
         columns: that are sent, of those that there are.
     """
 
     kafka: dict[str, str]
     topic: str | None
     exactly_once: bool
-    prefix: str
+    prefix: str | None
     columns: tuple[str, ...]
 
     @classmethod
@@ -65,7 +65,7 @@ class WriteOptions:
             kafka=kafka,
             topic=topic,
             exactly_once=boolean(given, "exactlyOnce"),
-            prefix=given.get("transactionalidprefix", "samsarrow-spark"),
+            prefix=given.get("transactionalidprefix"),
             columns=_columns(schema, topic),
         )
 

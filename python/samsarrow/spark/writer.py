@@ -16,20 +16,24 @@ _log = logging.getLogger(__name__)
 
 
 class KafkaWriter(DataSourceArrowWriter):
-    """A batch write, at least once: tasks that Spark repeats send their rows again."""
+    """A batch write: at least once, as tasks that Spark repeats send their rows again, or exactly once in a query."""
 
     def __init__(self, options: WriteOptions, overwrite: bool) -> None:
         if overwrite:
             raise ConfigurationError('a topic cannot be overwritten: write with .mode("append")')
-        if options.exactly_once:
+        if options.exactly_once and options.prefix is None:
             raise ConfigurationError(
-                "option exactlyOnce is for streaming queries: a batch write has no number by which its repetition "
-                "could be told"
+                "exactlyOnce in a batch write is for foreachBatch, and needs the option transactionalIdPrefix there: a "
+                "name for this write and no other, since one micro-batch may be written to several places"
             )
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """One task's rows."""
+        if self._options.exactly_once:
+            from samsarrow.spark.exactly_once import write_once
+
+            return write_once(self._options, iterator)
         return write_batches(self._options, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -1,0 +1,102 @@
+"""The pipelines of examples/spark, as they stand."""
+
+import datetime
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from samsarrow import Consumer, Producer
+from support.kafka import KafkaServer
+
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples" / "spark"
+NOON = datetime.datetime(2024, 5, 6, 12, tzinfo=datetime.UTC)
+CARRIERS = ("AA", "UA", "B6")
+
+
+def example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Functions that go to tasks are sent as they are: workers cannot import the file.
+    from pyspark import cloudpickle
+
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    cloudpickle.register_pickle_by_value(module)
+    return module
+
+
+@pytest.fixture
+def flights(kafka: KafkaServer, new_topic: Callable[..., str]) -> str:
+    """300 flights, one a minute from noon on, as JSON; their times are the records' too."""
+    topic = new_topic(2)
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for n in range(300):
+            when = NOON + datetime.timedelta(minutes=n)
+            flight = {"carrier": CARRIERS[n % 3], "departed": when.isoformat(), "delay": n % 10}
+            producer.send(topic, json.dumps(flight), partition=n % 2, timestamp=when)
+    return topic
+
+
+def test_flights_by_window(spark: Any, kafka: KafkaServer, flights: str, tmp_path: Path) -> None:
+    folder = str(tmp_path / "hours")
+    example("flights_by_window").run(spark, kafka.bootstrap_servers, flights, folder)
+    rows = spark.read.parquet(folder).orderBy("start", "carrier").collect()
+    # The last of five hours stays open: a later flight could still come.
+    hours = [(row.start.hour, row.carrier, row.flights) for row in rows]
+    assert hours == [(hour, carrier, 20) for hour in (12, 13, 14, 15) for carrier in sorted(CARRIERS)]
+    assert all(row.delay == pytest.approx(4.5) for row in rows)
+
+
+def test_word_count(spark: Any, kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
+    come, gone = new_topic(2), new_topic(2)
+    expected: dict[str, int] = {}
+    for sentences in (["To be, or not to be", "that is the question"], ["to sleep, perchance to dream"]):
+        with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+            for sentence in sentences:
+                producer.send(come, sentence)
+                for word in sentence.replace(",", "").lower().split():
+                    expected[word] = expected.get(word, 0) + 1
+        example("word_count").run(spark, kafka.bootstrap_servers, come, gone, str(tmp_path / "checkpoint"))
+    config = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+    with Consumer(config, bootstrap_servers=kafka.bootstrap_servers) as consumer:
+        consumer.assign(consumer.partitions_for(gone))
+        rows = consumer.reader().read_all().sort_by("offset").to_pylist()
+    assert {row["key"].decode(): int(row["value"]) for row in rows} == expected
+    assert sum(row["key"] == b"to" for row in rows) == 2
+
+
+def test_typed_columns(spark: Any, kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(1)
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for value in ('{"sensor":"a","celsius":21.5,"at":"2024-05-06T12:00:00Z"}', "{not json", '{"sensor":"b"}'):
+            producer.send(topic, value)
+    good, broken = example("typed_columns").readings(spark, kafka.bootstrap_servers, topic)
+    assert good.schema.simpleString() == (
+        "struct<partition:int,offset:bigint,sensor:string,celsius:double,at:timestamp>"
+    )
+    assert sorted((r.offset, r.sensor, r.celsius) for r in good.collect()) == [(0, "a", 21.5), (2, "b", None)]
+    assert [(r.offset, r.broken) for r in broken.collect()] == [(1, "{not json")]
+
+
+def test_backfill(spark: Any, kafka: KafkaServer, flights: str) -> None:
+    start = NOON + datetime.timedelta(minutes=30)
+    end = NOON + datetime.timedelta(minutes=90)
+    frame = example("backfill").records(spark, kafka.bootstrap_servers, flights, start, end)
+    found = sorted((row.partition, row.offset) for row in frame.select("partition", "offset").collect())
+    assert found == [(p, offset) for p in (0, 1) for offset in range(15, 45)]
+
+
+def test_polars_in_tasks(spark: Any, kafka: KafkaServer, flights: str) -> None:
+    pytest.importorskip("polars", reason="the example needs Polars")
+    frame = example("polars_in_tasks").delay_by_carrier(spark, kafka.bootstrap_servers, flights)
+    assert sorted((row.carrier, row.flights, row.delay) for row in frame.collect()) == [
+        (carrier, 100, 4.5) for carrier in sorted(CARRIERS)
+    ]

@@ -1,0 +1,112 @@
+"""Streaming queries whose driver is killed at random points, again and again.
+
+`SAMSARROW_SPARK_KILLS` is the number of kills, `SAMSARROW_SPARK_SEED` the seed of their times.
+"""
+
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from samsarrow import Admin, Consumer, Producer, TopicPartition
+from support.kafka import SUPPORT, KafkaServer
+
+KILLS = int(os.environ.get("SAMSARROW_SPARK_KILLS", "2"))
+SEED = int(os.environ.get("SAMSARROW_SPARK_SEED", "1"))
+
+
+class Feeder(threading.Thread):
+    """Sends numbered records until it is told to end."""
+
+    def __init__(self, kafka: KafkaServer, topic: str) -> None:
+        super().__init__()
+        self._kafka, self._topic = kafka, topic
+        self._end = threading.Event()
+        self.sent = 0
+
+    def run(self) -> None:
+        with Producer(bootstrap_servers=self._kafka.bootstrap_servers) as producer:
+            while not self._end.wait(0.01):
+                producer.send(self._topic, str(self.sent), str(self.sent % 10), partition=self.sent % 2)
+                self.sent += 1
+
+    def end(self) -> int:
+        self._end.set()
+        self.join()
+        return self.sent
+
+
+@contextmanager
+def copying(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, str(SUPPORT / "spark_copy.py"), *arguments]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        # The driver and its JVM; workers end by themselves when their daemon's pipe breaks, a little later.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def values(kafka: KafkaServer, topic: str, isolation: str = "read_uncommitted") -> list[int]:
+    config = {"isolation.level": isolation, "auto.offset.reset": "earliest"}
+    with Consumer(config, bootstrap_servers=kafka.bootstrap_servers) as consumer:
+        consumer.assign(consumer.partitions_for(topic))
+        return [int(v) for v in consumer.reader().read_all().column("value").to_pylist()]
+
+
+def committed(kafka: KafkaServer, topic: str) -> dict[TopicPartition, int]:
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        found = admin.fetch_offsets(f"copy-{topic}")
+    return {tp: at.offset for tp, at in found.items() if at is not None}
+
+
+def check_group(kafka: KafkaServer, topic: str, isolation: str) -> None:
+    """What the group has committed is in the sink: record `n` is in partition `n % 2`, at offset `n // 2`."""
+    finished = committed(kafka, topic)
+    there = set(values(kafka, topic, isolation))
+    for (_, partition), offset in finished.items():
+        missing = [n for n in range(partition, 2 * offset, 2) if n not in there]
+        assert not missing, f"offset {offset} of partition {partition} is committed, {len(missing)} are not in the sink"
+
+
+@pytest.mark.timeout(60 + 60 * KILLS)
+def test_killed_drivers_lose_nothing(kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
+    draw = random.Random(SEED)
+    come, at_least_once, exactly_once = new_topic(2), new_topic(2), new_topic(2)
+    arguments = (kafka.bootstrap_servers, str(tmp_path), come, at_least_once, exactly_once)
+    feeder = Feeder(kafka, come)
+    feeder.start()
+    for _ in range(KILLS):
+        with copying(*arguments, "run") as process:
+            assert process.stdout is not None
+            ready, _, _ = select.select([process.stdout], [], [], 120)
+            assert ready, "Spark did not start"
+            assert process.stdout.readline() == "running\n"
+            time.sleep(draw.uniform(1.0, 8.0))
+        check_group(kafka, at_least_once, "read_uncommitted")
+        check_group(kafka, exactly_once, "read_committed")
+    sent = feeder.end()
+    with copying(*arguments, "drain") as process:
+        assert process.wait(180) == 0
+    once = Counter(values(kafka, exactly_once, "read_committed"))
+    several = Counter(values(kafka, at_least_once))
+    again = several.total() - len(several)
+    sys.stdout.write(f"{KILLS} kills, {sent} sent: at least once with {again} twice, exactly once {once.total()}\n")
+    assert set(several) == set(range(sent))
+    assert once == Counter(range(sent))
+    ends = {TopicPartition(come, p): (sent + 1 - p) // 2 for p in (0, 1)}
+    assert committed(kafka, at_least_once) == ends
+    assert committed(kafka, exactly_once) == ends
