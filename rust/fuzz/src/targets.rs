@@ -11,7 +11,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, RecordBatch};
 use bytes::Bytes;
 use samsarrow_arrow::{AbortedTransaction, AbortedTransactions, DecodeOptions, Decoder, Layout, Window};
-use samsarrow_wire::batch::{BatchHeader, RawRecord, RecordVisitor, batches, walk};
+use samsarrow_wire::batch::{Batch, BatchHeader, RawRecord, RecordVisitor, batches, walk};
 use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Decompressor, Limits};
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::formats::{Again, Format, formats};
@@ -235,7 +235,10 @@ fn partition(input: &[u8]) {
 fn ascending(options: &DecodeOptions, data: &Bytes) -> bool {
     let mut next = i64::MIN;
     for batch in batches(data.clone()).map_while(Result::ok) {
-        let (rows, _) = at_once(options.clone(), batch.bytes(), None);
+        let (rows, error) = at_once(options.clone(), batch.bytes(), None);
+        if error.is_some() && !records_ascend(&batch) {
+            return false;
+        }
         let Some(offsets) = rows.column_by_name("offset").map(|column| column.as_primitive::<Int64Type>()) else {
             return false;
         };
@@ -253,6 +256,24 @@ fn ascending(options: &DecodeOptions, data: &Bytes) -> bool {
         next = batch.header.next_offset();
     }
     true
+}
+
+/// Whether the offsets of a batch that cannot be read to its end ascend until there; no, if they are compressed.
+fn records_ascend(batch: &Batch) -> bool {
+    struct Last(Option<i32>);
+    impl RecordVisitor for Last {
+        fn record(&mut self, _: &[u8], record: &RawRecord) -> std::ops::ControlFlow<()> {
+            if self.0.is_some_and(|last| record.offset_delta <= last) {
+                return std::ops::ControlFlow::Break(());
+            }
+            self.0 = Some(record.offset_delta);
+            std::ops::ControlFlow::Continue(())
+        }
+    }
+    // To break off is no error.
+    batch.header.codec_id() == 0
+        && batch.header.magic == 2
+        && walk(&batch.payload(), batch.header.record_count, &mut Last(None)).is_err()
 }
 
 /// The rows, up to the first bad batch, and what is wrong with that.

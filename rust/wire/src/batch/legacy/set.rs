@@ -146,7 +146,8 @@ impl MessageSet {
         let base = first.checked_add(shift).ok_or(LegacyError::Offsets)?;
         let reach = largest.checked_sub(first).and_then(|reach| i32::try_from(reach).ok());
         let last_offset_delta = reach.ok_or(LegacyError::Offsets)?;
-        base.checked_add(i64::from(last_offset_delta)).ok_or(LegacyError::Offsets)?;
+        // As in an entry by itself, an offset must follow.
+        base.checked_add(i64::from(last_offset_delta)).filter(|last| *last < i64::MAX).ok_or(LegacyError::Offsets)?;
         let append_time = entry.timestamp_type() == TimestampType::LogAppendTime;
         let header = BatchHeader {
             base_offset: base,
