@@ -19,6 +19,9 @@ class Node(KafkaServer):
                 "offsets.topic.replication.factor": str(replicas),
                 "transaction.state.log.replication.factor": str(replicas),
                 "default.replication.factor": str(replicas),
+                # KIP-392, for consumers that name a rack.
+                "broker.rack": f"rack-{number}",
+                "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
             },
         )
 

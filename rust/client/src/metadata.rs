@@ -44,6 +44,14 @@ pub struct TopicMetadata {
     pub partitions: Vec<PartitionMetadata>,
 }
 
+impl TopicMetadata {
+    /// One partition.
+    pub fn partition(&self, partition: i32) -> Option<&PartitionMetadata> {
+        let at = self.partitions.binary_search_by_key(&partition, |p| p.partition).ok()?;
+        self.partitions.get(at)
+    }
+}
+
 /// What is known of the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Metadata {
@@ -89,8 +97,7 @@ impl Metadata {
 
     /// One partition.
     pub fn partition(&self, topic: &str, partition: i32) -> Option<&PartitionMetadata> {
-        let partitions = &self.topics.get(topic)?.partitions;
-        partitions.binary_search_by_key(&partition, |p| p.partition).ok().and_then(|i| partitions.get(i))
+        self.topics.get(topic)?.partition(partition)
     }
 
     /// This snapshot with an answer laid over it. Topics that were not asked for stay; with `all` every topic was.
@@ -130,7 +137,7 @@ impl Metadata {
             partitions.sort_by_key(|p| p.partition);
             partitions.dedup_by_key(|p| p.partition);
             for partition in &mut partitions {
-                let known = old.and_then(|old| old.partitions.iter().find(|p| p.partition == partition.partition));
+                let known = old.and_then(|old| old.partition(partition.partition));
                 // A broker that lags behind may name the leader before; epochs tell (KIP-320).
                 if let Some(newer) =
                     known.filter(|known| known.leader_epoch > partition.leader_epoch && partition.leader_epoch >= 0)

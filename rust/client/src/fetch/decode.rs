@@ -6,8 +6,8 @@ use bytes::Bytes;
 use samsarrow_arrow::decode::{DecodeOptions, Decoder, Window};
 use samsarrow_wire::batch::AbortedTransactions;
 
+use super::cores::Outlet;
 use super::queue::{Chunk, Item, Segment};
-use super::state::Shared;
 use crate::config::ConsumerOptions;
 use crate::error::Error;
 use crate::types::TopicPartition;
@@ -23,7 +23,10 @@ pub(super) struct Part {
     /// The leader epoch of the last batch.
     pub(super) epoch: i32,
     pub(super) records: Bytes,
-    /// For `read_committed`; shared by all parts of a partition in one answer, which are decoded in their order.
+    /// Any of it is compressed.
+    pub(super) compressed: bool,
+    /// For `read_committed`, where transactions were aborted; shared by all parts of a partition in one answer, which are
+    /// decoded in their order.
     pub(super) aborted: Option<Arc<Mutex<AbortedTransactions>>>,
 }
 
@@ -49,13 +52,11 @@ pub(crate) fn decode_options(options: &ConsumerOptions) -> DecodeOptions {
     }
 }
 
-/// Decodes all parts of an answer into the queue, small partitions together, large ones in several chunks.
-pub(super) fn decode(decoder: &mut Decoder, parts: Vec<Part>, max_rows: usize, shared: &Shared) {
+/// Decodes parts of an answer into the queue, small partitions together, large ones in several chunks.
+pub(super) fn decode(decoder: &mut Decoder, parts: Vec<Part>, max_rows: usize, outlet: &Outlet) {
     let mut segments = Vec::new();
-    let mut decoded = Vec::with_capacity(parts.len());
     for part in parts {
-        let Part { tp, version, mut from, epoch, records: mut data, aborted } = part;
-        decoded.push((tp.clone(), version));
+        let Part { tp, version, mut from, epoch, records: mut data, aborted, .. } = part;
         let mut aborted = aborted.as_deref().map(|aborted| aborted.lock().unwrap_or_else(PoisonError::into_inner));
         loop {
             let room = max_rows.saturating_sub(decoder.rows());
@@ -82,10 +83,10 @@ pub(super) fn decode(decoder: &mut Decoder, parts: Vec<Part>, max_rows: usize, s
             });
             let more = (appended.full || appended.row_limit) && failure.is_none();
             if more || failure.is_some() || decoder.bytes() >= CHUNK_BYTES {
-                flush(decoder, &mut segments, shared);
+                flush(decoder, &mut segments, outlet);
             }
             if let Some(error) = failure {
-                fail(shared, &tp, version, error);
+                fail(outlet, &tp, version, error);
                 break;
             }
             if !more {
@@ -94,46 +95,33 @@ pub(super) fn decode(decoder: &mut Decoder, parts: Vec<Part>, max_rows: usize, s
             data = data.slice(appended.consumed.min(data.len())..);
         }
     }
-    flush(decoder, &mut segments, shared);
-    shared.decoded(&decoded);
+    flush(decoder, &mut segments, outlet);
 }
 
-fn flush(decoder: &mut Decoder, segments: &mut Vec<Segment>, shared: &Shared) {
+fn flush(decoder: &mut Decoder, segments: &mut Vec<Segment>, outlet: &Outlet) {
     if segments.is_empty() {
         return;
     }
     let bytes = decoder.bytes();
-    match decoder.finish() {
-        Ok(batch) => {
-            let chunk = Chunk { batch, segments: std::mem::take(segments), bytes };
-            let mut state = shared.lock();
-            state.queued += bytes;
-            state.queue.push_back(Item::Chunk(chunk));
-        }
-        Err(error) => {
-            segments.clear();
-            shared
-                .lock()
-                .queue
-                .push_back(Item::Error(Error::corrupt(format!("Arrow refuses the decoded columns: {error}"))));
-        }
-    }
-    shared.ring_ready();
+    let segments = std::mem::take(segments);
+    outlet.put(match decoder.finish() {
+        Ok(batch) => Item::Chunk(Chunk { batch, segments, bytes }),
+        Err(error) => Item::Error(Error::corrupt(format!("Arrow refuses the decoded columns: {error}"))),
+    });
 }
 
 /// The partition stops until the error was raised.
-fn fail(shared: &Shared, tp: &TopicPartition, version: u64, error: Error) {
-    {
-        let mut state = shared.lock();
-        let Some(cursor) = state.at_version(tp, version) else { return };
-        cursor.failed = true;
-        state.queue.push_back(Item::PartitionError(tp.clone(), version, error));
+fn fail(outlet: &Outlet, tp: &TopicPartition, version: u64, error: Error) {
+    match outlet.shared().lock().at_version(tp, version) {
+        Some(cursor) => cursor.failed = true,
+        None => return,
     }
-    shared.ring_ready();
+    outlet.put(Item::PartitionError(tp.clone(), version, error));
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::state::Shared;
     use super::*;
     use arrow_array::{BinaryArray, RecordBatch};
     use samsarrow_arrow::decode::DecodeOptions;
@@ -150,7 +138,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_corrupt_batch_raises_in_its_place_and_can_be_passed() {
-        let shared = Shared::new();
+        let shared = Arc::new(Shared::new());
+        let outlet = Outlet::end(&shared);
         let tp = TopicPartition::new("t", 0);
         shared.assign(std::slice::from_ref(&tp));
         shared.seek(&tp, Some(0)).unwrap();
@@ -164,10 +153,11 @@ mod tests {
             version,
             from,
             epoch: -1,
+            compressed: false,
             records: records.into(),
             aborted: None,
         };
-        decode(&mut decoder, vec![part(0, data, version)], 100, &shared);
+        decode(&mut decoder, vec![part(0, data, version)], 100, &outlet);
         let now = tokio::time::Instant::now();
         assert_eq!(shared.poll(100, now, || None, |rows| rows).await.unwrap().unwrap().num_rows(), 3);
         let error = shared.poll(100, now, || None, |rows| rows).await.unwrap().unwrap_err();
@@ -178,7 +168,7 @@ mod tests {
         assert_eq!(shared.positions(), [(tp.clone(), 3, None)]);
         shared.seek(&tp, Some(6)).unwrap();
         let version = shared.lock().cursors[&tp].version;
-        decode(&mut decoder, vec![part(6, batch(6), version)], 100, &shared);
+        decode(&mut decoder, vec![part(6, batch(6), version)], 100, &outlet);
         assert_eq!(shared.poll(100, now, || None, |rows| rows).await.unwrap().unwrap().num_rows(), 3);
         assert_eq!(shared.positions(), [(tp, 9, None)]);
     }

@@ -48,7 +48,7 @@ pub(super) struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     pub(super) fn new(asked: &'a Asked, node: i32, mut data: PartitionData) -> Self {
-        let list = data.aborted_transactions.take();
+        let list = data.aborted_transactions.take().filter(|list| !list.is_empty());
         let aborted = list.map(|list| {
             let list = list.into_iter();
             let list = list.map(|t| AbortedTransaction { producer_id: t.producer_id, first_offset: t.first_offset });
@@ -78,9 +78,9 @@ impl<'a> Reading<'a> {
         cursor.last_epoch = end.epoch.unwrap_or(cursor.last_epoch);
         let (from, epoch) = (std::mem::replace(&mut self.next, end.next), cursor.last_epoch);
         let committed = source.options.isolation_level == IsolationLevel::ReadCommitted;
-        let none = || Arc::new(Mutex::new(AbortedTransactions::new([])));
-        let aborted = committed.then(|| Arc::clone(self.aborted.get_or_insert_with(none)));
-        Some(Part { tp: self.asked.tp.clone(), version: self.asked.version, from, epoch, records, aborted })
+        let aborted = self.aborted.clone().filter(|_| committed);
+        let (tp, version, compressed) = (self.asked.tp.clone(), self.asked.version, end.compressed);
+        Some(Part { tp, version, from, epoch, compressed, records, aborted })
     }
 
     /// All of its share was read.
@@ -125,6 +125,7 @@ impl<'a> Reading<'a> {
                 cursor.retry_at = Some(Instant::now() + RETRY);
                 learned.refresh = true;
             }
+            tracing::debug!(tp = %asked.tp, node = data.preferred_read_replica, "reading goes on at a closer replica");
             let until = Instant::now() + source.cluster.options().metadata_max_age;
             cursor.replica = Some((data.preferred_read_replica, until));
         }
@@ -216,17 +217,20 @@ struct End {
     next: i64,
     /// The leader epoch of the last of them.
     epoch: Option<i32>,
+    /// Any of them is compressed.
+    compressed: bool,
     /// There are bytes that are no batch; the decoder is left to complain of them.
     broken: bool,
 }
 
 fn end_of(records: &Bytes, from: i64) -> End {
-    let mut end = End { next: from, epoch: None, broken: false };
+    let mut end = End { next: from, epoch: None, compressed: false, broken: false };
     for batch in batches(records.clone()) {
         match batch {
             Ok(batch) => {
                 end.next = end.next.max(batch.header.next_offset());
                 end.epoch = Some(batch.header.partition_leader_epoch);
+                end.compressed |= batch.header.codec_id() != 0;
             }
             Err(_) => end.broken = true,
         }
@@ -254,10 +258,10 @@ mod tests {
     #[test]
     fn batches_end_where_their_headers_say() {
         let two = [batch(7, 100), batch(20, 80)].concat();
-        assert_eq!(end_of(&two.clone().into(), 5), End { next: 21, epoch: Some(4), broken: false });
+        assert_eq!(end_of(&two.clone().into(), 5), End { next: 21, epoch: Some(4), compressed: false, broken: false });
         let mut bad = two;
         bad[116] = 9;
-        assert_eq!(end_of(&bad.into(), 5), End { next: 8, epoch: Some(4), broken: true });
+        assert_eq!(end_of(&bad.into(), 5), End { next: 8, epoch: Some(4), compressed: false, broken: true });
     }
 
     #[test]

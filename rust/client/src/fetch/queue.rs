@@ -33,6 +33,8 @@ pub(super) struct Chunk {
 #[derive(Debug)]
 pub(super) enum Item {
     Chunk(Chunk),
+    /// What is being decoded on another core comes here.
+    Kept(u64),
     /// Concerns one partition as it was at a version of its cursor.
     PartitionError(TopicPartition, u64, Error),
     /// Concerns the consumer.

@@ -85,6 +85,15 @@ pub(super) fn plan(
 ) -> std::result::Result<Round, Idle> {
     let now = Instant::now();
     let mut state = shared.lock();
+    let partition_bytes = options.max_partition_fetch_bytes as usize;
+    let share = |sharers: usize| (options.queued_max_bytes / sharers.max(1)).max(1);
+    let waiting = state.queued + state.reserved;
+    let left = options.queued_max_bytes.saturating_sub(waiting);
+    let no_room = |sharers| waiting > 0 && left < partition_bytes.min(share(sharers));
+    // Asked with every poll, so it is not worth a look at all partitions.
+    if no_room(state.sharers) {
+        return Err(Idle::Wait);
+    }
     let mut nodes = HashSet::new();
     let mut retry_at: Option<Instant> = None;
     let mut asked = Vec::new();
@@ -125,20 +134,17 @@ pub(super) fn plan(
         }
     }
     state.overtaking |= overtaking;
+    state.sharers = nodes.len();
     if asked.is_empty() {
         return Err(retry_at.map_or(Idle::Wait, Idle::Until));
     }
-    let partition_bytes = options.max_partition_fetch_bytes as usize;
-    let share = (options.queued_max_bytes / nodes.len().max(1)).max(1);
-    let waiting = state.queued + state.reserved;
-    let left = options.queued_max_bytes.saturating_sub(waiting);
-    if waiting > 0 && left < partition_bytes.min(share) {
+    if no_room(nodes.len()) {
         return Err(Idle::Wait);
     }
     let first = turn % asked.len();
     asked.rotate_left(first);
     let all = partition_bytes.saturating_mul(asked.len());
-    let max_bytes = all.min(options.fetch_max_bytes as usize).min(share).min(left.max(1));
+    let max_bytes = all.min(options.fetch_max_bytes as usize).min(share(nodes.len())).min(left.max(1));
     state.reserved += max_bytes;
     Ok(Round { asked, max_bytes: i32::try_from(max_bytes).unwrap_or(i32::MAX) })
 }

@@ -8,6 +8,7 @@ use samsarrow_wire::messages::fetch::NodeEndpoint;
 use samsarrow_wire::messages::{FetchEvent, FetchRequest};
 
 use super::answer::{Answer, Buffers, Told};
+use super::cores::{Cores, Outlet};
 use super::decode::{Part, decode, decoder};
 use super::partition::{Learned, Reading};
 use super::request::{Idle, Round, build, limit, plan};
@@ -20,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::metadata::Metadata;
 
 /// So many bytes of small partitions are decoded together.
-const TOGETHER: usize = 256 << 10;
+const TOGETHER: usize = 384 << 10;
 
 /// What reading needs.
 #[derive(Debug)]
@@ -28,19 +29,20 @@ pub(super) struct Source {
     pub(super) shared: Arc<Shared>,
     pub(super) cluster: Cluster,
     pub(super) options: ConsumerOptions,
+    pub(super) cores: Cores,
 }
 
 impl Source {
     /// Rounds at one broker, for as long as the consumer lives. It idles while nothing of ours is read there.
     pub(super) async fn run(&self, node: i32) {
-        let mut work = self.shared.work();
+        let mut room = self.shared.room();
         let mut metadata_changes = self.cluster.watch();
         let mut desk = Desk::new(self);
         let mut session = Session::default();
         let mut backoff = self.cluster.backoff();
         let mut turn = 0;
         loop {
-            work.borrow_and_update();
+            room.borrow_and_update();
             let metadata = metadata_changes.borrow_and_update().clone();
             let round = match plan(&self.shared, &metadata, node, &self.options, turn) {
                 Ok(round) => round,
@@ -56,7 +58,7 @@ impl Source {
                         }
                     };
                     tokio::select! {
-                        _ = work.changed() => {}
+                        _ = room.changed() => {}
                         _ = metadata_changes.changed() => {}
                         () = until => {}
                     }
@@ -217,9 +219,9 @@ fn is_about_the_session(error: &Error) -> bool {
 
 /// Where one broker's answers are worked on.
 struct Desk<'a> {
-    shared: &'a Shared,
-    max_rows: usize,
+    source: &'a Source,
     decoder: Decoder,
+    outlet: Outlet,
     buffers: Buffers,
     /// Not decoded yet.
     parts: Vec<Part>,
@@ -230,9 +232,9 @@ struct Desk<'a> {
 impl<'a> Desk<'a> {
     fn new(source: &'a Source) -> Self {
         Self {
-            shared: &source.shared,
-            max_rows: source.options.max_poll_records,
+            source,
             decoder: decoder(&source.options),
+            outlet: Outlet::end(&source.shared),
             buffers: Buffers::default(),
             parts: Vec::new(),
             bytes: 0,
@@ -245,11 +247,18 @@ impl<'a> Desk<'a> {
         self.parts.push(part);
     }
 
+    /// Here, or on a core that has nothing to do.
     fn decode(&mut self) {
+        let Source { shared, options, cores, .. } = self.source;
         if !self.parts.is_empty() {
             let parts = std::mem::take(&mut self.parts);
             self.bytes = 0;
-            decode(&mut self.decoder, parts, self.max_rows, self.shared);
+            let which: Vec<_> = parts.iter().map(|part| (part.tp.clone(), part.version)).collect();
+            match cores.free_for(&parts) {
+                Some(core) => cores.decode(core, shared, options, parts),
+                None => decode(&mut self.decoder, parts, options.max_poll_records, &self.outlet),
+            }
+            shared.placed(&which);
         }
         self.held = None;
     }

@@ -22,12 +22,15 @@ pub(super) struct State {
     pub(super) queued: usize,
     /// Bytes that requests under way may still bring.
     pub(super) reserved: usize,
+    /// Brokers that share the memory, when a round was last planned.
+    pub(super) sharers: usize,
     pub(super) closed: bool,
     /// A broker waits for another's answer to be decoded, so that it does not overtake it.
     pub(super) overtaking: bool,
     /// What the last poll moved, and from where: the program may not be done with it.
     given: Vec<Given>,
     versions: u64,
+    places: u64,
 }
 
 /// A partition that the last poll gave rows of.
@@ -45,6 +48,27 @@ impl State {
         self.versions
     }
 
+    /// Keeps the end of the queue for what `bytes` of an answer will be.
+    pub(super) fn keep_place(&mut self, bytes: usize) -> u64 {
+        self.places += 1;
+        self.queued += bytes;
+        self.queue.push_back(Item::Kept(self.places));
+        self.places
+    }
+
+    /// Where a kept place is now; nowhere once the consumer is closed.
+    pub(super) fn place_of(&self, number: u64) -> Option<usize> {
+        self.queue.iter().position(|item| matches!(item, Item::Kept(kept) if *kept == number))
+    }
+
+    /// All that was to come there is before it.
+    pub(super) fn give_place_back(&mut self, number: u64, bytes: usize) {
+        if let Some(at) = self.place_of(number) {
+            self.queue.remove(at);
+            self.queued = self.queued.saturating_sub(bytes);
+        }
+    }
+
     /// The cursor, if it is still at `version`.
     pub(super) fn at_version(&mut self, tp: &TopicPartition, version: u64) -> Option<&mut Cursor> {
         self.cursors.get_mut(tp).filter(|cursor| cursor.version == version)
@@ -54,6 +78,10 @@ impl State {
     fn next(&mut self, limit: usize) -> Option<Result<RecordBatch>> {
         loop {
             match self.queue.pop_front()? {
+                kept @ Item::Kept(_) => {
+                    self.queue.push_front(kept);
+                    return None;
+                }
                 Item::Error(error) => return Some(Err(error)),
                 Item::PartitionError(tp, version, error) => {
                     let again = self.next_version();
@@ -141,13 +169,20 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Rings for `poll`: something is in the queue, or a position is known.
     ready: Notify,
-    /// Rings for the tasks: something may have to be fetched.
+    /// Rings for all tasks: something may have to be fetched from elsewhere, or its start found.
     work: watch::Sender<()>,
+    /// Rings for those that fetch: for the same, and with each poll, as there may be room for more.
+    room: watch::Sender<()>,
 }
 
 impl Shared {
     pub(super) fn new() -> Self {
-        Self { state: Mutex::default(), ready: Notify::new(), work: watch::Sender::new(()) }
+        Self {
+            state: Mutex::default(),
+            ready: Notify::new(),
+            work: watch::Sender::new(()),
+            room: watch::Sender::new(()),
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -158,8 +193,8 @@ impl Shared {
         self.ready.notify_waiters();
     }
 
-    /// Parts of answers are in the queue now.
-    pub(super) fn decoded(&self, parts: &[(TopicPartition, u64)]) {
+    /// Parts of answers are in the queue now, or have their place there.
+    pub(super) fn placed(&self, parts: &[(TopicPartition, u64)]) {
         let mut state = self.lock();
         for (tp, version) in parts {
             if let Some(cursor) = state.at_version(tp, *version) {
@@ -175,10 +210,19 @@ impl Shared {
 
     pub(super) fn ring_work(&self) {
         self.work.send_replace(());
+        self.ring_room();
+    }
+
+    pub(super) fn ring_room(&self) {
+        self.room.send_replace(());
     }
 
     pub(super) fn work(&self) -> watch::Receiver<()> {
         self.work.subscribe()
+    }
+
+    pub(super) fn room(&self) -> watch::Receiver<()> {
+        self.room.subscribe()
     }
 
     pub(super) fn push(&self, item: Item) {
@@ -220,8 +264,11 @@ impl Shared {
                 false => first().or_else(|| state.next(limit).map(|next| next.map(&rows))),
             })
             .await;
-        if found.is_some() {
-            self.ring_work();
+        match &found {
+            Some(Ok(_)) => self.ring_room(),
+            // The partition that it was about is fetched again.
+            Some(Err(_)) => self.ring_work(),
+            None => {}
         }
         found
     }
@@ -323,7 +370,7 @@ impl Shared {
             let at = state.queue.iter().position(|item| match item {
                 Item::Error(_) => true,
                 Item::PartitionError(of, ..) => of == tp,
-                Item::Chunk(_) => false,
+                Item::Chunk(_) | Item::Kept(_) => false,
             })?;
             match state.queue.remove(at)? {
                 Item::PartitionError(tp, version, error) => {
@@ -334,7 +381,7 @@ impl Shared {
                     Some(Err(error))
                 }
                 Item::Error(error) => Some(Err(error)),
-                Item::Chunk(_) => None,
+                Item::Chunk(_) | Item::Kept(_) => None,
             }
         })
         .await

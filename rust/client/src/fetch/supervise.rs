@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use samsarrow_wire::error_code::ErrorCode;
 use tokio::task::JoinSet;
 
+use super::cores::Cores;
 use super::positions::Positioner;
 use super::queue::Item;
 use super::source::Source;
@@ -40,6 +41,7 @@ impl Fetcher {
             shared: Arc::clone(&shared),
             cluster: cluster.lane(Lane::Fetch),
             options: options.consumer.clone(),
+            cores: Cores::new(),
         };
         Self { shared, tasks: Mutex::default(), parts: Mutex::new(Some((positioner, Arc::new(source)))) }
     }
