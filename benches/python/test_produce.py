@@ -40,6 +40,24 @@ def test_produce(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
     assert run_client("confluent", "check", kafka, topics[-1]) == {"rows": rows, "crc": crc}
 
 
+@pytest.mark.parametrize("client", ["ours", "confluent"])
+def test_send(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
+    """One call a record: objects of Python's, one by one."""
+    topics: list[str] = []
+
+    def fresh() -> None:
+        topics.append(create_topic(warm_kafka, f"send-{client}-{next(_numbers)}"))
+
+    def once() -> None:
+        result = run_client(client, "send", warm_kafka, topics[-1])
+        assert result["rows"] == RECORDS
+        record("send 100B, a call a record", client, result)
+
+    benchmark.pedantic(once, setup=fresh, rounds=3)
+    rows, crc = checksum(data.table(RECORDS).column("value").chunks)
+    assert run_client("confluent", "check", warm_kafka, topics[-1]) == {"rows": rows, "crc": crc}
+
+
 def test_the_broker_itself(benchmark: Any, warm_kafka: KafkaServer) -> None:
     """One prepared request sent again and again: no client can be faster than this broker takes it."""
     topics: list[str] = []

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from operator import index
 from types import TracebackType
 from typing import Any
 
@@ -15,6 +16,7 @@ from samsarrow import _core
 from samsarrow.config import merge
 from samsarrow.exceptions import ClosedError, KafkaError
 from samsarrow.group import ConsumerGroupMetadata, Offsets, to_offsets
+from samsarrow.partitioner import Partitioned, as_bytes, take_partitioner
 from samsarrow.types import RecordMetadata, Seconds, TopicPartition, to_milliseconds, to_seconds
 
 Payload = bytes | bytearray | memoryview | str | None
@@ -28,14 +30,19 @@ class Producer:
 
     Args:
         config: options with dotted names, `{"bootstrap.servers": "localhost:9092"}`.
-        **options: the same as keywords, `linger_ms=20`. docs/options.md lists all.
+        **options: the same as keywords, `linger_ms=20`. docs/options.md lists all. `partitioner` may also be a function
+            `partitioner(topic, key, value, partitions)`, called with two bytes or None for every record that names no
+            partition, on the thread that sends; it gives a number below `partitions`, and what it raises is raised by
+            the call that sends. For Arrow data it is called row by row, which is slow: there a column of partitions,
+            named by `send_batch(partition=...)`, is the better way.
 
     Raises:
         ConfigurationError: an option is unknown, given twice or has a value that cannot be.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **options: Any) -> None:
-        self._core: _core.Producer | None = _core.Producer(merge(config, options))
+        self._partitioner, pairs = take_partitioner(merge(config, options))
+        self._core: _core.Producer | None = _core.Producer(pairs)
 
     @property
     def _open(self) -> _core.Producer:
@@ -61,7 +68,7 @@ class Producer:
         Args:
             topic: to send to.
             value: bytes, or text as UTF-8; None is a tombstone.
-            key: the same; equal keys go to one partition (murmur2, as in the Java client).
+            key: the same; equal keys go to one partition (as in the Java client, unless `partitioner` says otherwise).
             headers: pairs of name and value in their order, names may repeat; or a mapping.
             partition: to send to, by default chosen by the key.
             timestamp: milliseconds since 1970 or a `datetime`, by default now.
@@ -79,7 +86,11 @@ class Producer:
         """
         pairs = None if headers is None else list(headers.items() if isinstance(headers, Mapping) else headers)
         when = None if timestamp is None else to_milliseconds(timestamp)
-        delivery = self._open.send(topic, value, key, pairs, partition, when)
+        core = self._core or self._open
+        if self._partitioner is not None and partition is None:
+            count = core.partition_count(topic)
+            partition = index(self._partitioner(topic, as_bytes(key), as_bytes(value), count))
+        delivery = core.send(topic, value, key, pairs, partition, when)
         if on_delivery is not None:
             delivery.add_done_callback(on_delivery)
         return delivery
@@ -118,7 +129,17 @@ class Producer:
             MessageTooLargeError: a row is larger than `max.request.size`; the text names it. Nothing of its batch is
                 sent.
         """
-        return self._open.send_batch(topic, data, key, value, headers, partition, timestamp)
+        core = self._open
+        if self._partitioner is None:
+            return core.send_batch(topic, data, key, value, headers, partition, timestamp)
+        count = core.partition_count(topic)
+        rows = Partitioned(self._partitioner, topic, count, data, key, value, partition)
+        try:
+            return core.send_batch(topic, rows.reader, key, value, headers, rows.name, timestamp)
+        except Exception:
+            if rows.failure is not None:
+                raise rows.failure from None
+            raise
 
     def flush(self, timeout: Seconds | None = None) -> None:
         """Sends what waits for company and waits for the answers to everything that was handed over.

@@ -229,3 +229,50 @@ def test_many_threads(servers, read, consumer):
     for n in range(4):
         own = [int(v.decode().split("-")[1]) for v in values if v.startswith(f"{n}-".encode())]
         assert own == list(range(500))
+
+
+def test_a_partitioner_in_python(servers):
+    topic = "four"
+    seen = []
+
+    def by_length(topic, key, value, partitions):
+        seen.append((topic, key, value, partitions))
+        return len(value or b"") % partitions
+
+    with Producer(bootstrap_servers=servers, partitioner=by_length) as producer:
+        assert producer.send(topic, "abc", "é").result(10).partition == 3
+        assert producer.send(topic, b"abc", partition=1).result(10).partition == 1
+        assert seen == [(topic, "é".encode(), b"abc", 4)]
+        table = pa.table({"value": ["a" * n for n in range(6)], "to": pa.array([None, None, 0, None, None, 0])})
+        receipts = producer.send_batch(topic, table, partition="to").result(10)
+        assert [(r.partition, r.count) for r in receipts] == [(0, 4), (1, 1), (3, 1)]
+        assert seen[1:] == [(topic, None, b"a" * n, 4) for n in (0, 1, 3, 4)]
+
+
+def test_what_a_partitioner_raises_is_raised_by_send(servers):
+    topic = "four"
+
+    class OddError(Exception):
+        pass
+
+    def refuse(topic, key, value, partitions):
+        if value == b"odd":
+            raise OddError
+        return {b"far": 4, b"text": "1"}.get(value, 0)
+
+    with Producer({"bootstrap.servers": servers, "partitioner": refuse}) as producer:
+        table = pa.table({"value": ["even", "odd"]})
+        for send in (lambda: producer.send(topic, b"odd"), lambda: producer.send_batch(topic, table)):
+            with pytest.raises(OddError):
+                send()
+        with pytest.raises(ConfigurationError, match="no partition 4"):
+            producer.send(topic, b"far")
+        with pytest.raises(ConfigurationError, match="no partition 4"):
+            producer.send_batch(topic, pa.table({"value": ["far"]}))
+        with pytest.raises(TypeError):
+            producer.send(topic, b"text")
+        with pytest.raises(TypeError):
+            producer.send_batch(topic, pa.table({"value": ["text"]}))
+        assert producer.send(topic, b"even").result(10).partition == 0
+    with pytest.raises(ConfigurationError, match="given twice"):
+        Producer({"bootstrap.servers": servers, "partitioner": refuse}, partitioner="murmur2")

@@ -7,6 +7,7 @@ import resource
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from . import data
 from .checksum import checksum
@@ -21,13 +22,16 @@ def peak_rss_mib() -> float:
 def main() -> None:
     name, verb, bootstrap, topic, count, kind, codec = sys.argv[1:8]
     client = importlib.import_module(f"clients.{name}")
-    writes = verb in {"produce", "spread"}
+    writes = verb in {"produce", "spread", "send"}
     work = functools.partial(getattr(client, verb), codec=codec) if writes else client.consume
     if verb == "check":
         rows, crc = checksum(work(bootstrap, topic, int(count)))
         print(json.dumps({"rows": rows, "crc": crc}))
         return
-    prepared = data.table(int(count), kind) if writes else None
+    prepared: Any = data.table(int(count), kind) if writes else None
+    if verb == "send":
+        # One Python object a record, as a program has them that sends them one by one.
+        prepared = prepared.column("value").to_pylist()
     before = resource.getrusage(resource.RUSAGE_SELF)
     started = time.perf_counter()
     rows = work(bootstrap, topic, prepared) if writes else sum(len(a) for a in work(bootstrap, topic, int(count)))

@@ -35,3 +35,13 @@ def spread(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
             topic, table.append_column("partition", column), value="value", partition="partition"
         )
         return sum(receipt.count for receipt in delivery.result(120))
+
+
+def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> int:
+    """One call a record."""
+    with Producer(bootstrap_servers=bootstrap, compression_type=codec, batch_size=1_000_000) as producer:
+        send = producer.send
+        for value in values:
+            last = send(topic, value)
+        producer.flush(120)
+        return last.result(0).offset + 1

@@ -157,6 +157,50 @@ impl RowReader {
         self.timestamp.as_ref().filter(|t| row < t.len() && t.is_valid(row)).map(|t| t.value(row))
     }
 
+    /// The bytes of key and value of each row, up to what 32 bits hold.
+    pub fn lengths(&self) -> Vec<u32> {
+        let mut lengths = vec![0; self.rows];
+        self.key.add_lengths(&mut lengths);
+        self.value.add_lengths(&mut lengths);
+        lengths
+    }
+
+    /// Whether any row may have headers.
+    pub fn has_headers(&self) -> bool {
+        self.headers.is_some()
+    }
+
+    /// Appends rows to `builder` until it is full; how many it took.
+    #[inline]
+    pub fn append_run(
+        &self,
+        builder: &mut BatchBuilder,
+        rows: std::ops::Range<usize>,
+        default_timestamp: i64,
+    ) -> Result<usize, batch::EncodeError> {
+        let start = rows.start;
+        // What most tables are: for those the loop looks at nothing but the values.
+        if let (BytesColumn::Null, BytesColumn::Binary(values), None, None) =
+            (&self.key, &self.value, &self.timestamp, &self.headers)
+            && values.null_count() == 0
+            && rows.end <= values.len()
+        {
+            for row in rows.clone() {
+                let value = Some(values.value(row));
+                if builder.append(default_timestamp, None, value, std::iter::empty())? == Append::Full {
+                    return Ok(row - start);
+                }
+            }
+            return Ok(rows.len());
+        }
+        for row in rows.clone() {
+            if self.append_to(builder, row, default_timestamp)? == Append::Full {
+                return Ok(row - start);
+            }
+        }
+        Ok(rows.len())
+    }
+
     /// Appends a row to `builder`, with `default_timestamp` if it has none of its own.
     #[inline]
     pub fn append_to(

@@ -73,6 +73,27 @@ impl BytesColumn {
     }
 }
 
+impl BytesColumn {
+    /// Adds the length of each row's bytes, up to what 32 bits hold.
+    pub(crate) fn add_lengths(&self, lengths: &mut [u32]) {
+        match self {
+            BytesColumn::Null => {}
+            BytesColumn::Binary(array) if array.null_count() == 0 => {
+                for (length, ends) in lengths.iter_mut().zip(array.value_offsets().windows(2)) {
+                    let [start, end] = ends else { continue };
+                    *length = length.saturating_add(end.wrapping_sub(*start) as u32);
+                }
+            }
+            column => {
+                for (row, length) in lengths.iter_mut().enumerate() {
+                    let bytes = column.get(row).map_or(0, <[u8]>::len);
+                    *length = length.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+                }
+            }
+        }
+    }
+}
+
 fn indices<K: ArrowDictionaryKeyType>(array: &ArrayRef) -> Vec<usize>
 where
     K::Native: TryInto<usize>,

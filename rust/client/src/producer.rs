@@ -16,12 +16,13 @@ use crate::produce::accumulator::{Accumulator, Limits, Refusal};
 use crate::produce::columns;
 use crate::produce::flush::Flushing;
 use crate::produce::memory::Memory;
+use crate::produce::partitioner::Partitioning;
 use crate::produce::queue::{MAX_IDEMPOTENT_IN_FLIGHT, Rules};
 use crate::produce::sink::{self, Settings, Shared};
 use crate::produce::transaction::state::{Operation, Transaction};
 use crate::produce::transaction::{self, Transactions};
 pub use crate::produce::{
-    BatchDelivery, Delivery, GroupMember, PartOutcome, PartitionReceipt, ProducerRecord, RecordMetadata,
+    BatchDelivery, Delivery, GroupMember, PartOutcome, PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef,
 };
 use crate::types::TopicPartition;
 
@@ -34,9 +35,9 @@ const HEADER_OVERHEAD: usize = 10;
 #[derive(Debug)]
 pub enum TrySendError {
     /// `buffer.memory` is used up: [`Producer::send`] waits for it.
-    Full(ProducerRecord),
+    Full,
     /// The topic's partitions are not known yet: [`Producer::send`] asks for them.
-    NeedsMetadata(ProducerRecord),
+    NeedsMetadata,
     /// The record cannot be sent.
     Error(Error),
 }
@@ -75,8 +76,14 @@ impl Producer {
             backoff_max: options.common.retry_backoff_max,
             delivery_timeout: producer.delivery_timeout,
         };
-        let limits =
-            Limits { batch_size: producer.batch_size, max_request_size: producer.max_request_size, max_in_flight };
+        let partitioning = Partitioning {
+            by: producer.partitioner,
+            ignore_keys: producer.partitioner_ignore_keys,
+            adaptive: producer.partitioner_adaptive,
+            patience: producer.partitioner_patience,
+        };
+        let (batch_size, max_request_size) = (producer.batch_size, producer.max_request_size);
+        let limits = Limits { batch_size, max_request_size, max_in_flight, partitioning };
         let settings = Settings {
             acks,
             transactional_id: producer.transactional_id.as_deref().map(Arc::from),
@@ -100,16 +107,15 @@ impl Producer {
     /// Takes a record without waiting.
     ///
     /// # Errors
-    /// The record back where [`send`](Self::send) could still take it, or why it can never be sent.
-    #[allow(clippy::result_large_err, reason = "the record is handed back as it came, without an allocation")]
-    pub fn try_send(&self, record: ProducerRecord) -> std::result::Result<Delivery, TrySendError> {
-        let (timestamp, size) = self.check(&record).map_err(TrySendError::Error)?;
+    /// Whether [`send`](Self::send) could still take it, or why it can never be sent.
+    pub fn try_send(&self, record: RecordRef<'_>) -> std::result::Result<Delivery, TrySendError> {
+        let (timestamp, size) = self.check(record).map_err(TrySendError::Error)?;
         if !self.shared.memory.try_reserve(size) {
-            return Err(TrySendError::Full(record));
+            return Err(TrySendError::Full);
         }
-        match self.append(&record, timestamp, size) {
+        match self.append(record, timestamp, size) {
             Ok(delivery) => Ok(delivery),
-            Err(Refusal::NeedsMetadata) => Err(TrySendError::NeedsMetadata(record)),
+            Err(Refusal::NeedsMetadata) => Err(TrySendError::NeedsMetadata),
             Err(Refusal::Failed(error)) => Err(TrySendError::Error(error)),
         }
     }
@@ -119,14 +125,14 @@ impl Producer {
     /// # Errors
     /// The record cannot be sent, or there was no room or no such topic in time.
     pub async fn send(&self, record: ProducerRecord) -> Result<Delivery> {
-        let (timestamp, size) = self.check(&record)?;
+        let (timestamp, size) = self.check(record.by_ref())?;
         self.shared.lock().admits()?;
         let deadline = Instant::now() + self.shared.settings.max_block;
         self.know(&record.topic, record.partition, deadline).await?;
         let mut reserved = self.shared.reserve(size, deadline).await?;
         // From here on the record's batch gives the bytes back.
         reserved.hand_over(size);
-        match self.append(&record, timestamp, size) {
+        match self.append(record.by_ref(), timestamp, size) {
             Ok(delivery) => Ok(delivery),
             Err(Refusal::Failed(error)) => Err(error),
             Err(Refusal::NeedsMetadata) => Err(columns::topic_gone(&record.topic)),
@@ -253,7 +259,7 @@ impl Producer {
     }
 
     /// Size and timestamp of a record, or why no broker will take it.
-    fn check(&self, record: &ProducerRecord) -> Result<(i64, usize)> {
+    fn check(&self, record: RecordRef<'_>) -> Result<(i64, usize)> {
         let timestamp = match record.timestamp {
             None => now_ms(),
             Some(timestamp) if timestamp >= -1 => timestamp,
@@ -263,9 +269,9 @@ impl Producer {
                 )));
             }
         };
-        let mut size = RECORD_OVERHEAD + bytes_of(record.key.as_ref()) + bytes_of(record.value.as_ref());
-        for (name, value) in &record.headers {
-            size += HEADER_OVERHEAD + name.len() + bytes_of(value.as_ref());
+        let mut size = RECORD_OVERHEAD + record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
+        for (name, value) in record.headers {
+            size += HEADER_OVERHEAD + name.len() + value.as_ref().map_or(0, bytes::Bytes::len);
         }
         let what = || format!("a record for topic {}", record.topic);
         self.shared.check_size(size, what)?;
@@ -274,7 +280,7 @@ impl Producer {
     }
 
     /// Appends a record whose bytes are reserved; gives the bytes back if it cannot.
-    fn append(&self, record: &ProducerRecord, timestamp: i64, size: usize) -> std::result::Result<Delivery, Refusal> {
+    fn append(&self, record: RecordRef<'_>, timestamp: i64, size: usize) -> std::result::Result<Delivery, Refusal> {
         let appended = self.shared.lock().append(record, timestamp, size);
         match appended {
             Ok((delivery, wake)) => {
@@ -331,10 +337,6 @@ impl Drop for Producer {
     fn drop(&mut self) {
         self.shared.abandon(&Error::closed("the producer (dropped before this record was delivered)"));
     }
-}
-
-fn bytes_of(bytes: Option<&bytes::Bytes>) -> usize {
-    bytes.map_or(0, |bytes| bytes.len())
 }
 
 fn left_until(deadline: Instant) -> Duration {

@@ -167,7 +167,7 @@ async fn what_can_never_be_sent_is_refused_at_once() {
         let text = error.to_string();
         assert!(text.contains(&format!("no partition {partition}")) && text.contains("0 to 1"), "{text}");
     }
-    match producer.try_send(record("t", 2, "x")) {
+    match producer.try_send(record("t", 2, "x").by_ref()) {
         Err(TrySendError::Error(error)) => assert!(error.to_string().contains("no partition 2")),
         other => panic!("{other:?}"),
     }
@@ -181,7 +181,7 @@ async fn what_can_never_be_sent_is_refused_at_once() {
 async fn an_unknown_topic_is_an_error_after_max_block() {
     let broker = broker(1, &[]).await;
     let producer = producer(&broker, &[("max.block.ms", "300")]);
-    assert!(matches!(producer.try_send(record("nope", 0, "x")), Err(TrySendError::NeedsMetadata(_))));
+    assert!(matches!(producer.try_send(record("nope", 0, "x").by_ref()), Err(TrySendError::NeedsMetadata)));
     let started = std::time::Instant::now();
     let error = producer.send(record("nope", 0, "x")).await.unwrap_err();
     assert!(error.to_string().contains("nope"), "{error}");
@@ -202,9 +202,10 @@ async fn full_memory_blocks_for_max_block_and_then_fails() {
     broker.stop_node(0).await.unwrap();
     let mut deliveries = Vec::new();
     let full = loop {
-        match producer.try_send(record("t", 0, vec![b'x'; 500])) {
+        let next = record("t", 0, vec![b'x'; 500]);
+        match producer.try_send(next.by_ref()) {
             Ok(delivery) => deliveries.push(delivery),
-            Err(TrySendError::Full(record)) => break record,
+            Err(TrySendError::Full) => break next,
             Err(other) => panic!("{other:?}"),
         }
         assert!(deliveries.len() < 10);
@@ -244,7 +245,7 @@ async fn close_delivers_and_then_refuses() {
     producer.close(PATIENCE).await.unwrap();
     assert_eq!(delivery.peek().unwrap().unwrap().offset, 0);
     assert!(producer.send(record("t", 0, "late")).await.is_err());
-    assert!(matches!(producer.try_send(record("t", 0, "late")), Err(TrySendError::Error(_))));
+    assert!(matches!(producer.try_send(record("t", 0, "late").by_ref()), Err(TrySendError::Error(_))));
     // A second close does nothing.
     producer.close(PATIENCE).await.unwrap();
     assert_eq!(values(&broker, "t", 0), ["last"]);

@@ -17,6 +17,8 @@ use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 mod _core {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use super::admin::Admin;
     #[pymodule_export]
@@ -31,4 +33,9 @@ mod _core {
     use super::segment::{LogDump, SegmentReader, check_index};
     #[pymodule_export]
     use super::testing::Broker;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::runtime::watch_forks(module.py())
+    }
 }

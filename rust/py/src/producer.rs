@@ -1,6 +1,6 @@
 //! The producer as Python calls it.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use samsarrow_client::error::Error;
 use samsarrow_client::group::Identity;
 use samsarrow_client::producer::{
     BatchDelivery as CoreBatch, Delivery as CoreDelivery, GroupMember, PartitionReceipt, Producer as Core,
-    ProducerRecord, RecordMetadata, TrySendError,
+    RecordMetadata, RecordRef, TrySendError,
 };
 
 use crate::arrow_ffi;
@@ -32,22 +32,22 @@ pub(crate) struct Producer {
     core: Owned<Core>,
 }
 
-/// Bytes, or text as UTF-8.
-fn payload(value: Option<&Bound<'_, PyAny>>, what: &str) -> PyResult<Option<Bytes>> {
+/// Bytes, or text as UTF-8: where nobody can change them, as they lie there.
+fn payload<'a>(value: Option<&'a Bound<'_, PyAny>>, what: &str) -> PyResult<Option<Cow<'a, [u8]>>> {
     let Some(value) = value else { return Ok(None) };
     if let Ok(bytes) = value.cast::<PyBytes>() {
-        return Ok(Some(Bytes::copy_from_slice(bytes.as_bytes())));
+        return Ok(Some(Cow::Borrowed(bytes.as_bytes())));
     }
     if let Ok(text) = value.cast::<PyString>() {
-        return Ok(Some(Bytes::copy_from_slice(text.to_str()?.as_bytes())));
+        return Ok(Some(Cow::Borrowed(text.to_str()?.as_bytes())));
     }
     if let Ok(array) = value.cast::<PyByteArray>() {
-        return Ok(Some(Bytes::from(array.to_vec())));
+        return Ok(Some(Cow::Owned(array.to_vec())));
     }
     if value.is_instance_of::<PyMemoryView>() {
         // `tobytes` also lays out what is not contiguous.
         let bytes = value.call_method0("tobytes")?;
-        return Ok(Some(Bytes::copy_from_slice(bytes.cast::<PyBytes>()?.as_bytes())));
+        return Ok(Some(Cow::Owned(bytes.cast::<PyBytes>()?.as_bytes().to_vec())));
     }
     let kind = value.get_type().name()?;
     Err(PyTypeError::new_err(format!("{what} must be bytes, bytearray, memoryview, str or None, not {kind}")))
@@ -81,24 +81,21 @@ impl Producer {
     ) -> PyResult<Delivery> {
         let core = self.core.get(py)?;
         let headers = headers.unwrap_or_default().into_iter();
-        let headers = headers.map(|(name, value)| Ok((name, payload(value.as_ref(), "a header's value")?)));
-        let record = ProducerRecord {
-            topic: Arc::from(topic),
-            partition,
-            timestamp,
-            key: payload(key, "key")?,
-            value: payload(value, "value")?,
-            headers: headers.collect::<PyResult<_>>()?,
-        };
-        let runtime = runtime()?;
-        let tried = {
-            let _inside = runtime.enter();
-            core.try_send(record)
-        };
-        let delivery = match tried {
+        let headers = headers.map(|(name, value)| {
+            let value = payload(value.as_ref(), "a header's value")?;
+            Ok((name, value.map(|value| Bytes::copy_from_slice(&value))))
+        });
+        let headers = headers.collect::<PyResult<Vec<_>>>()?;
+        let (key, value) = (payload(key, "key")?, payload(value, "value")?);
+        let (key, value) = (key.as_deref(), value.as_deref());
+        let record = RecordRef { topic, partition, timestamp, key, value, headers: &headers };
+        let delivery = match core.try_send(record) {
             Ok(delivery) => delivery,
             // Only a full buffer or an unknown topic makes the call wait.
-            Err(TrySendError::Full(record) | TrySendError::NeedsMetadata(record)) => run(py, core.send(record))?,
+            Err(TrySendError::Full | TrySendError::NeedsMetadata) => {
+                let record = record.to_record();
+                run(py, core.send(record))?
+            }
             Err(TrySendError::Error(error)) => return Err(to_py(py, &error)),
         };
         Ok(Delivery { core: Owned::new("delivery", delivery) })
@@ -143,6 +140,11 @@ impl Producer {
     fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<Vec<Tp>> {
         let core = self.core.get(py)?;
         Ok(run(py, core.partitions_for(topic))?.iter().map(tuple).collect())
+    }
+
+    fn partition_count(&self, py: Python<'_>, topic: &str) -> PyResult<usize> {
+        let core = self.core.get(py)?;
+        Ok(run(py, core.partitions_for(topic))?.len())
     }
 
     #[pyo3(signature = (timeout))]
@@ -221,7 +223,7 @@ impl Delivery {
 
     /// Calls `callback(metadata, error)` once, on a thread of the client's; one of the two is None.
     fn add_done_callback(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
-        let core = Arc::clone(self.core.get(py)?);
+        let core = self.core.get(py)?.clone();
         py.detach(|| core.on_done(Box::new(move |outcome| call(callback, outcome, metadata))));
         Ok(())
     }

@@ -2,10 +2,12 @@
 
 use std::future::Future;
 use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use samsarrow_client::error::{Error, Result};
 use tokio::runtime::Runtime;
 
@@ -17,12 +19,46 @@ const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
 static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
 
+/// The id of this process; 0 until it is asked for. To ask is a system call, and every record sent wants to know.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// The id of this process.
+pub(crate) fn process_id() -> u32 {
+    match PROCESS.load(Ordering::Relaxed) {
+        0 => remember_process(),
+        known => known,
+    }
+}
+
+#[cold]
+fn remember_process() -> u32 {
+    let pid = process::id();
+    PROCESS.store(pid, Ordering::Relaxed);
+    pid
+}
+
+#[pyfunction]
+fn forked() {
+    remember_process();
+}
+
+/// Has Python tell of forks. (Whoever forks without Python's knowledge can run no Python in the child.)
+pub(crate) fn watch_forks(py: Python<'_>) -> PyResult<()> {
+    // Not where there is no fork.
+    if let Ok(register) = py.import("os")?.getattr("register_at_fork") {
+        let told = PyDict::new(py);
+        told.set_item("after_in_child", wrap_pyfunction!(forked, py)?)?;
+        register.call((), Some(&told))?;
+    }
+    Ok(())
+}
+
 /// This process's runtime, made at the first use and never at import.
 ///
 /// After a fork the child makes its own. The inherited one is forgotten, not dropped: dropping joins threads that do
 /// not exist in the child. The lock is held to read or swap only, so that a fork never leaves it locked for long.
 pub(crate) fn runtime() -> PyResult<Arc<Runtime>> {
-    let pid = process::id();
+    let pid = process_id();
     if let Some((owner, runtime)) = &*RUNTIME.lock().unwrap_or_else(PoisonError::into_inner)
         && *owner == pid
     {
@@ -79,22 +115,22 @@ where
 pub(crate) struct Owned<T> {
     what: &'static str,
     pid: u32,
-    value: Option<Arc<T>>,
+    value: Option<T>,
 }
 
 impl<T> Owned<T> {
     /// `value`, made by this process.
     pub(crate) fn new(what: &'static str, value: T) -> Self {
-        Self { what, pid: process::id(), value: Some(Arc::new(value)) }
+        Self { what, pid: process_id(), value: Some(value) }
     }
 
     /// The value.
     ///
     /// # Errors
     /// `ForkError` in any process but the one that made it.
-    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&Arc<T>> {
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&T> {
         match &self.value {
-            Some(value) if self.pid == process::id() => Ok(value),
+            Some(value) if self.pid == process_id() => Ok(value),
             _ => Err(fork_error(py, self.what, self.pid)),
         }
     }
@@ -103,7 +139,7 @@ impl<T> Owned<T> {
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
         let value = self.value.take();
-        if self.pid != process::id() {
+        if self.pid != process_id() {
             std::mem::forget(value);
         }
     }

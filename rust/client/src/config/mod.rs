@@ -125,6 +125,23 @@ pub struct CommonOptions {
     pub newest_api_versions: BTreeMap<&'static str, i16>,
 }
 
+/// How a record without a partition gets one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Partitioner {
+    /// By Java's hash of the key.
+    Murmur2,
+    /// One after the other.
+    RoundRobin,
+    /// By the CRC-32 of the key; those without one share a partition.
+    Consistent,
+    /// By the CRC-32 of the key, if there is one.
+    ConsistentRandom,
+    /// By the FNV-1a of the key; those without one share a partition.
+    Fnv1a,
+    /// By the FNV-1a of the key, if there is one.
+    Fnv1aRandom,
+}
+
 /// Options of a producer.
 #[derive(Debug, Clone)]
 pub struct ProducerOptions {
@@ -158,6 +175,14 @@ pub struct ProducerOptions {
     pub max_block: Duration,
     /// Waiting to be sent.
     pub buffer_memory: usize,
+    /// For records without a partition.
+    pub partitioner: Partitioner,
+    /// Whether keys choose none.
+    pub partitioner_ignore_keys: bool,
+    /// Whether those with short queues are preferred.
+    pub partitioner_adaptive: bool,
+    /// After how long brokers that take nothing are avoided.
+    pub partitioner_patience: Option<Duration>,
 }
 
 /// Options of a consumer.

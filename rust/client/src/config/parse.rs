@@ -10,7 +10,7 @@ use samsarrow_wire::messages::ApiKey;
 use super::table::{Kind, NOT_YET, NOT_YET_FAMILIES, OPTIONS, OptionSpec};
 use super::{
     ClientKind, CommonOptions, ConsumerOptions, GroupOptions, GroupProtocol, IsolationLevel, MASK, OffsetReset,
-    Options, ProducerOptions, is_secret,
+    Options, Partitioner, ProducerOptions, is_secret,
 };
 use super::{duration, format, nearest};
 use crate::error::{Error, Result};
@@ -316,6 +316,18 @@ impl Values {
             magic,
             max_block: self.millis("max.block.ms"),
             buffer_memory: self.number("buffer.memory"),
+            partitioner: match self.text("partitioner") {
+                "round_robin" => Partitioner::RoundRobin,
+                "consistent" => Partitioner::Consistent,
+                "consistent_random" => Partitioner::ConsistentRandom,
+                "fnv1a" => Partitioner::Fnv1a,
+                "fnv1a_random" => Partitioner::Fnv1aRandom,
+                _ => Partitioner::Murmur2,
+            },
+            partitioner_ignore_keys: self.flag("partitioner.ignore.keys"),
+            partitioner_adaptive: self.flag("partitioner.adaptive.partitioning.enable"),
+            partitioner_patience: Some(self.millis("partitioner.availability.timeout.ms"))
+                .filter(|patience| !patience.is_zero()),
         })
     }
 

@@ -170,8 +170,14 @@ options! {
         "-131072 to 22.";
     "message.format.version" P Kind::Text, "",
         "The newest message format to write, by a version of Kafka that had it: `0.9.0` (also `v0`: no timestamps), `0.10.2` (`v1`), `0.11.0` (`v2`: headers, zstd, idempotence, transactions). Without it the newest that the broker takes.";
-    "partitioner" P Kind::Choice(&["murmur2", "murmur2_random"]), "murmur2",
-        "How a key chooses its partition: as the Java client does. Records without a key go to one partition after another, a batch each.";
+    "partitioner" P Kind::Choice(&["murmur2", "murmur2_random", "round_robin", "consistent", "consistent_random", "fnv1a", "fnv1a_random"]), "murmur2",
+        "How a record without a partition gets one. `murmur2` is the Java client's: keys by their hash, records without a key to one partition after another, a batch each. `round_robin`: every record to the next partition, whatever its key. `consistent` and `consistent_random` (CRC-32), `fnv1a` and `fnv1a_random` are librdkafka's: without `_random`, records without a key share one partition. `murmur2_random` is another name of `murmur2`. In Python also a function, see `Producer`.";
+    "partitioner.ignore.keys" P Kind::Bool, "false",
+        "Whether keys choose no partition: all records go where those without a key go (KIP-794).";
+    "partitioner.adaptive.partitioning.enable" P Kind::Bool, "true",
+        "Whether records without a key go more often to partitions that have less waiting to be sent (KIP-794).";
+    "partitioner.availability.timeout.ms" P Kind::Millis(0, MAX), "0",
+        "Records without a key avoid the partitions of a broker that has taken nothing for so long although something waits for it (KIP-794); 0 for never.";
     "retries" ["message.send.max.retries"] P Kind::Int(0, MAX), "2147483647",
         "How often a batch is sent again, within `delivery.timeout.ms`.";
     "delivery.timeout.ms" ["message.timeout.ms"] P Kind::Millis(1, MAX), "120000",
@@ -189,10 +195,7 @@ pub(super) const NOT_YET: &[&str] = &[
     "metadata.recovery.strategy",
     "metric.reporters",
     "metrics.num.samples",
-    "partitioner.adaptive.partitioning.enable",
-    "partitioner.availability.timeout.ms",
     "partitioner.class",
-    "partitioner.ignore.keys",
     "queued.max.messages.kbytes",
     "schema.registry.url",
     "socket.connection.setup.timeout.max.ms",

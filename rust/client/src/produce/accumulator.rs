@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
 
 use super::delivery::{BatchState, Delivery, Part};
-use super::partitioner::{self, Sticky};
+use super::partitioner::{Choices, Partitioning, Sticky};
 use super::queue::{Batch, Identity, PartitionQueue, Payload, Rules, Settled};
-use super::record::ProducerRecord;
+use super::record::RecordRef;
 use super::transaction::state::Transaction;
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
@@ -27,6 +27,7 @@ pub(crate) struct Limits {
     pub(crate) batch_size: usize,
     pub(crate) max_request_size: usize,
     pub(crate) max_in_flight: usize,
+    pub(crate) partitioning: Partitioning,
 }
 
 #[derive(Debug)]
@@ -42,23 +43,14 @@ impl Topic {
     pub(crate) fn count(&self) -> i32 {
         self.partitions.len() as i32
     }
-
-    /// The partitions that have a leader.
-    pub(crate) fn available(&self) -> &[i32] {
-        &self.available
-    }
-
-    /// The partition that rows without a key go to next.
-    pub(crate) fn stick(&mut self, bytes: usize, switch_at: usize) -> i32 {
-        let count = self.count();
-        self.sticky.pick(&self.available, count, bytes, switch_at)
-    }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) in_flight: usize,
     pub(super) throttled_until: Option<Instant>,
+    /// Since when something waits for it that it does not take.
+    pub(super) stalled_since: Option<Instant>,
 }
 
 /// Why a record was not taken.
@@ -115,10 +107,8 @@ impl Accumulator {
     }
 
     /// The index of a topic, if its partitions are known.
-    pub(crate) fn find(&mut self, name: &Arc<str>) -> Option<usize> {
-        if let Some(topic) = self.topics.get(self.last_topic)
-            && (Arc::ptr_eq(&topic.name, name) || topic.name == *name)
-        {
+    pub(crate) fn find(&mut self, name: &str) -> Option<usize> {
+        if self.topics.get(self.last_topic).is_some_and(|topic| *topic.name == *name) {
             return Some(self.last_topic);
         }
         let found = self.index.get(name).copied();
@@ -130,10 +120,6 @@ impl Accumulator {
 
     pub(crate) fn topic(&self, index: usize) -> Option<&Topic> {
         self.topics.get(index)
-    }
-
-    pub(crate) fn topic_mut(&mut self, index: usize) -> Option<&mut Topic> {
-        self.topics.get_mut(index)
     }
 
     /// Takes leaders and partition counts from the cluster's metadata. A topic that one answer leaves out keeps its
@@ -177,27 +163,56 @@ impl Accumulator {
     /// Adds one record; its bytes are reserved already.
     pub(crate) fn append(
         &mut self,
-        record: &ProducerRecord,
+        record: RecordRef<'_>,
         timestamp: i64,
         reserved: usize,
     ) -> std::result::Result<(Delivery, Wake), Refusal> {
         self.admits().map_err(Refusal::Failed)?;
-        let index = self.find(&record.topic).ok_or(Refusal::NeedsMetadata)?;
-        let batch_size = self.limits.batch_size;
-        let topic = self.topics.get_mut(index).ok_or(Refusal::NeedsMetadata)?;
-        let partition = match (record.partition, &record.key) {
-            (Some(partition), _) => partition,
-            (None, Some(key)) => partitioner::by_key(key, topic.count()),
-            (None, None) => topic.stick(reserved, batch_size),
+        let index = self.find(record.topic).ok_or(Refusal::NeedsMetadata)?;
+        let count = self.topics.get(index).ok_or(Refusal::NeedsMetadata)?.partitions.len();
+        let partition = match record.partition {
+            Some(partition) => partition,
+            None => self.choose(index, record.key, reserved),
         };
-        let count = topic.partitions.len();
         let slot = match usize::try_from(partition) {
             Ok(partition) if partition < count => Slot { topic: index, partition },
-            _ => return Err(Refusal::Failed(no_such_partition(&record.topic, partition, count))),
+            _ => return Err(Refusal::Failed(no_such_partition(record.topic, partition, count))),
         };
         let headers = record.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_deref()));
-        self.append_row(slot, timestamp, record.key.as_deref(), record.value.as_deref(), headers, reserved)
-            .map_err(Refusal::Failed)
+        self.append_row(slot, timestamp, record.key, record.value, headers, reserved).map_err(Refusal::Failed)
+    }
+
+    /// The partition for a record of so many bytes that names none.
+    pub(crate) fn choose(&mut self, index: usize, key: Option<&[u8]>, bytes: usize) -> i32 {
+        let partitioning = self.limits.partitioning;
+        let switch_at = partitioning.switch_at(self.limits.batch_size);
+        let Some(topic) = self.topics.get_mut(index) else { return 0 };
+        if let Some(decided) = partitioning.by_key(key, topic.count()) {
+            return decided;
+        }
+        if let Some(current) = topic.sticky.stay(bytes, switch_at) {
+            return current;
+        }
+        let choices = self.choices(index);
+        self.topics.get_mut(index).map_or(0, |topic| topic.sticky.move_on(&partitioning, &choices, bytes))
+    }
+
+    /// The partitions that records without a key may go to now.
+    pub(crate) fn choices(&self, index: usize) -> Choices {
+        let Some(topic) = self.topics.get(index) else { return Choices::default() };
+        let Partitioning { adaptive, patience, .. } = self.limits.partitioning;
+        let stalled = |leader: Option<i32>| {
+            let since = leader.and_then(|leader| self.nodes.get(&leader)).and_then(|node| node.stalled_since);
+            patience.zip(since).is_some_and(|(patience, since)| since.elapsed() > patience)
+        };
+        let queues = |avoid: bool| {
+            topic.available.iter().filter_map(move |partition| {
+                let queue = topic.partitions.get(usize::try_from(*partition).ok()?)?;
+                (!avoid || !stalled(queue.leader)).then(|| (*partition, queue.waiting()))
+            })
+        };
+        let avoid = patience.is_some() && queues(true).next().is_some();
+        Choices::new(queues(avoid), topic.count(), adaptive)
     }
 
     /// Adds one row to the open batch of its partition.

@@ -100,12 +100,15 @@ impl Accumulator {
             }
             let node = self.nodes.entry(leader).or_default();
             if node.in_flight >= self.limits.max_in_flight {
+                node.stalled_since.get_or_insert(now);
                 continue;
             }
             if let Some(until) = node.throttled_until.filter(|until| *until > now) {
+                node.stalled_since.get_or_insert(now);
                 earlier(&mut collected.wake_at, until);
                 continue;
             }
+            node.stalled_since = None;
             if readiness == Readiness::Ready && !due.contains(&leader) {
                 due.push(leader);
             }

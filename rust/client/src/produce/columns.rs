@@ -6,23 +6,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
-use bytes::Bytes;
 use samsarrow_arrow::encode::{Columns, RowReader};
-use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
-use samsarrow_wire::compression::{Codec, Compressor};
+use samsarrow_wire::compression::Codec;
 use samsarrow_wire::error_code::ErrorCode;
 
 use super::accumulator::{Slot, no_such_partition};
 use super::delivery::{BatchDelivery, Part};
+use super::encoder::{Encoded, Encoder, Encoding, Group, Rows, broken, finish};
 use super::memory::Reserved;
-use super::partitioner::{self, Sticky};
-use super::queue::Payload;
+use super::partitioner::{Choices, Partitioning, Sticky};
 use super::sink::Shared;
 use crate::error::{Error, Result};
 use crate::producer::now_ms;
 
 /// Bytes that a row may take beyond its key, value and headers.
-const ROW_OVERHEAD: usize = 32;
+const ROW_OVERHEAD: u32 = 32;
 /// Bytes that a header may take beyond its name and value.
 const HEADER_OVERHEAD: usize = 10;
 /// Brokers take batches up to 1 MiB by default; half of it is as fast, and two go into one request.
@@ -71,11 +69,12 @@ struct Plan<'a> {
     index: usize,
     partitions: i32,
     rows: Arc<RowReader>,
+    /// The bytes that each row takes at most.
+    sizes: Arc<Vec<u32>>,
     timestamp: i64,
     target: usize,
     chunk: usize,
-    sticky: std::sync::Mutex<Sticky>,
-    available: Vec<i32>,
+    partitioning: Partitioning,
 }
 
 impl<'a> Plan<'a> {
@@ -84,37 +83,44 @@ impl<'a> Plan<'a> {
         let index = accumulator.find(topic).ok_or_else(|| topic_gone(topic))?;
         let batch_size = accumulator.limits.batch_size;
         let known = accumulator.topic(index).ok_or_else(|| topic_gone(topic))?;
-        let (partitions, available) = (known.count(), known.available().to_vec());
+        let (partitions, partitioning) = (known.count(), accumulator.limits.partitioning);
         drop(accumulator);
+        let sizes = sizes(&rows);
         Ok(Self {
             shared,
             topic: Arc::clone(topic),
             index,
             partitions,
             rows: Arc::new(rows),
+            sizes: Arc::new(sizes),
             timestamp: now_ms(),
             target: batch_size.max(TARGET_BATCH).min(shared.settings.max_request_size),
             chunk: MAX_CHUNK.min(shared.memory.total() / 4).max(1),
-            sticky: std::sync::Mutex::default(),
-            available,
+            partitioning,
         })
     }
 
     /// The bytes that a row takes at most.
     #[inline]
     fn size(&self, row: usize) -> usize {
-        row_size(&self.rows, row)
+        self.sizes.get(row).map_or(0, |size| *size as usize)
     }
 
     /// Refuses the whole call for a row that no broker would take, before anything is sent.
     fn check(&self) -> Result<()> {
-        for row in 0..self.rows.rows() {
-            let size = self.size(row);
-            self.shared.check_size(size, || {
+        let largest = self.sizes.iter().copied().max().unwrap_or(0) as usize;
+        let too_large = self.shared.check_size(largest, String::new).is_err();
+        for row in 0..if too_large { self.rows.rows() } else { 0 } {
+            self.shared.check_size(self.size(row), || {
                 let key = self.rows.key(row).map_or(0, <[u8]>::len);
                 let value = self.rows.value(row).map_or(0, <[u8]>::len);
                 format!("row {row} for topic {} (key {key} bytes, value {value} bytes)", self.topic)
             })?;
+        }
+        if !self.rows.has_headers() && !self.rows.has_partition() {
+            return Ok(());
+        }
+        for row in 0..self.rows.rows() {
             let has_headers = self.rows.headers(row).next().is_some();
             self.shared.settings.check_headers(has_headers, || format!("row {row} for topic {}", self.topic))?;
             if let Some(partition) = self.rows.partition(row)
@@ -143,13 +149,21 @@ impl<'a> Plan<'a> {
     }
 
     async fn send_chunk(&self, range: Range<usize>, reserved: Reserved<'_>, parts: &mut Parts) -> Result<()> {
-        if reserved.bytes() < self.shared.lock().limits.batch_size / 2 {
-            return self.append_to_open(range, reserved, parts);
-        }
-        let encoded = if self.shared.settings.batch_codec() == Codec::None {
-            self.encode_in_one_pass(range)?
-        } else {
-            self.encode_in_parallel(self.assign(range)).await?
+        let choices = {
+            let accumulator = self.shared.lock();
+            if reserved.bytes() < accumulator.limits.batch_size / 2 {
+                drop(accumulator);
+                return self.append_to_open(range, reserved, parts);
+            }
+            accumulator.choices(self.index)
+        };
+        let compressed = self.shared.settings.batch_codec() != Codec::None;
+        let free = self.partitioning.decides_all() || (self.rows.has_key() && self.partitioning.looks_at_keys());
+        let encoded = match (compressed, self.rows.has_partition() || free) {
+            (false, true) => self.encode_in_one_pass(range, &choices)?,
+            (false, false) => self.encode_runs(&self.assign_runs(range, &choices))?,
+            (true, true) => self.encode_in_parallel(self.assign(range, &choices)).await?,
+            (true, false) => self.encode_in_parallel(self.assign_runs(range, &choices)).await?,
         };
         self.push(encoded, reserved, parts)
     }
@@ -158,15 +172,13 @@ impl<'a> Plan<'a> {
     fn append_to_open(&self, range: Range<usize>, mut reserved: Reserved<'_>, parts: &mut Parts) -> Result<()> {
         let mut accumulator = self.shared.lock();
         let mut wake = false;
-        let batch_size = accumulator.limits.batch_size;
         for row in range {
             accumulator.admits()?;
             let size = self.size(row);
             let key = self.rows.key(row);
-            let partition = match (self.rows.partition(row), key) {
-                (Some(partition), _) => partition,
-                (None, Some(key)) => partitioner::by_key(key, self.partitions),
-                (None, None) => accumulator.topic_mut(self.index).map_or(0, |topic| topic.stick(size, batch_size)),
+            let partition = match self.rows.partition(row) {
+                Some(partition) => partition,
+                None => accumulator.choose(self.index, key, size),
             };
             let slot = Slot { topic: self.index, partition: usize::try_from(partition).unwrap_or(0) };
             let timestamp = self.rows.timestamp(row).unwrap_or(self.timestamp);
@@ -186,76 +198,110 @@ impl<'a> Plan<'a> {
 
     /// The partition of a row; those without a key fill one partition's batch after the other.
     #[inline]
-    fn partition(&self, row: usize, sticky: &mut Sticky) -> usize {
-        let partition = match (self.rows.partition(row), self.rows.key(row)) {
-            (Some(partition), _) => partition,
-            (None, Some(key)) => partitioner::by_key(key, self.partitions),
-            (None, None) => sticky.pick(&self.available, self.partitions, self.size(row), self.target),
-        };
+    fn partition(&self, row: usize, choices: &Choices, sticky: &mut Sticky) -> usize {
+        let (rule, size) = (&self.partitioning, self.size(row));
+        let partition = self
+            .rows
+            .partition(row)
+            .or_else(|| rule.by_key(self.rows.key(row), self.partitions))
+            .or_else(|| sticky.stay(size, rule.switch_at(self.target)))
+            .unwrap_or_else(|| sticky.move_on(rule, choices, size));
         usize::try_from(partition).unwrap_or(0)
     }
 
     /// Rows are read once, in the order in which they lie in memory, each into the batch of its partition.
-    fn encode_in_one_pass(&self, range: Range<usize>) -> Result<Vec<Encoded>> {
+    fn encode_in_one_pass(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<Encoded>> {
         let encoding = self.encoding();
-        let mut encoders: Vec<Option<Encoder<'_>>> = Vec::new();
-        encoders.resize_with(usize::try_from(self.partitions).unwrap_or(0), || None);
-        let mut sticky = self.sticky();
+        let mut encoders = self.encoders();
+        let mut sticky = Sticky::default();
         for row in range {
-            let partition = self.partition(row, &mut sticky);
+            let partition = self.partition(row, choices, &mut sticky);
             let Some(slot) = encoders.get_mut(partition) else { continue };
             if slot.is_none() {
                 *slot = Some(Encoder::new(&encoding, partition)?);
             }
             if let Some(encoder) = slot {
-                encoder.add(&self.rows, row)?;
+                encoder.add(&self.rows, row, self.size(row))?;
             }
         }
-        let mut encoded = Vec::new();
-        for encoder in encoders.into_iter().flatten() {
-            encoded.extend(encoder.finish()?);
-        }
-        Ok(encoded)
+        finish(encoders)
     }
 
-    /// The rows of a chunk by partition, in their order.
-    fn assign(&self, range: Range<usize>) -> Vec<Group> {
-        if !self.rows.has_partition() && !self.rows.has_key() {
-            return self.assign_runs(range);
-        }
-        let count = usize::try_from(self.partitions).unwrap_or(1).max(1);
-        let mut groups: Vec<Vec<u32>> = vec![Vec::new(); count];
-        let mut sticky = self.sticky();
-        for row in range {
-            if let Some(group) = groups.get_mut(self.partition(row, &mut sticky)) {
-                group.push(row as u32);
+    /// As one pass over rows that lie in runs.
+    fn encode_runs(&self, groups: &[Group]) -> Result<Vec<Encoded>> {
+        let encoding = self.encoding();
+        let mut encoders = self.encoders();
+        for group in groups {
+            let Some(slot) = encoders.get_mut(group.partition) else { continue };
+            if slot.is_none() {
+                *slot = Some(Encoder::new(&encoding, group.partition)?);
+            }
+            if let Some(encoder) = slot {
+                encoder.add_group(&self.rows, &self.sizes, group)?;
             }
         }
+        finish(encoders)
+    }
+
+    fn encoders(&self) -> Vec<Option<Encoder<'_>>> {
+        let mut encoders = Vec::new();
+        encoders.resize_with(usize::try_from(self.partitions).unwrap_or(0), || None);
+        encoders
+    }
+
+    /// The rows of a chunk by partition, in their order, cut into pieces of work.
+    fn assign(&self, range: Range<usize>, choices: &Choices) -> Vec<Group> {
+        let count = usize::try_from(self.partitions).unwrap_or(1).max(1);
+        let mut open: Vec<(Vec<u32>, usize)> = vec![(Vec::new(), 0); count];
+        let mut groups = Vec::new();
+        let mut sticky = Sticky::default();
+        for row in range {
+            let partition = self.partition(row, choices, &mut sticky);
+            let Some((rows, bytes)) = open.get_mut(partition) else { continue };
+            rows.push(row as u32);
+            *bytes += self.size(row);
+            if *bytes >= self.piece() {
+                *bytes = 0;
+                groups.push(Group { partition, rows: Rows::Picked(std::mem::take(rows)) });
+            }
+        }
+        let rest = open.into_iter().enumerate().filter(|(_, (rows, _))| !rows.is_empty());
+        groups.extend(rest.map(|(partition, (rows, _))| Group { partition, rows: Rows::Picked(rows) }));
         groups
-            .into_iter()
-            .enumerate()
-            .filter(|(_, rows)| !rows.is_empty())
-            .map(|(partition, rows)| Group { partition, rows: Rows::Picked(rows) })
-            .collect()
     }
 
     /// Without keys, each run of rows that fills a batch goes to one partition.
-    fn assign_runs(&self, range: Range<usize>) -> Vec<Group> {
+    fn assign_runs(&self, range: Range<usize>, choices: &Choices) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
-        let mut sticky = self.sticky();
-        for row in range {
-            let partition = sticky.pick(&self.available, self.partitions, self.size(row), self.target);
+        let mut sticky = Sticky::default();
+        let (mut at, mut bytes) = (range.start, 0);
+        while at < range.end {
+            let sizes = self.sizes.get(at..range.end).unwrap_or_default();
+            let rule = &self.partitioning;
+            let (partition, taken) = sticky.run(rule, choices, sizes, rule.switch_at(self.target));
             let partition = usize::try_from(partition).unwrap_or(0);
+            let end = (at + taken).min(range.end);
+            let size = sizes.iter().take(taken).map(|size| *size as usize).sum::<usize>();
             match groups.last_mut() {
-                Some(Group { partition: last, rows: Rows::Run(run) }) if *last == partition => run.end = row + 1,
-                _ => groups.push(Group { partition, rows: Rows::Run(row..row + 1) }),
+                Some(Group { partition: last, rows: Rows::Run(run) })
+                    if *last == partition && bytes + size <= self.piece() =>
+                {
+                    run.end = end;
+                    bytes += size;
+                }
+                _ => {
+                    groups.push(Group { partition, rows: Rows::Run(at..end) });
+                    bytes = size;
+                }
             }
+            at = end;
         }
         groups
     }
 
-    fn sticky(&self) -> std::sync::MutexGuard<'_, Sticky> {
-        self.sticky.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// The bytes that one core compresses at a time: batches are whole, but for the last one of a piece.
+    fn piece(&self) -> usize {
+        self.chunk.div_ceil(2 * workers()).max(self.target)
     }
 
     fn encoding(&self) -> Encoding {
@@ -271,15 +317,19 @@ impl<'a> Plan<'a> {
 
     /// Compression is work for all cores.
     async fn encode_in_parallel(&self, groups: Vec<Group>) -> Result<Vec<Encoded>> {
-        let workers = std::thread::available_parallelism().map_or(1, usize::from);
-        let share = groups.len().div_ceil(workers).max(1);
+        let share = groups.len().div_ceil(workers()).max(1);
         let mut groups = groups.into_iter().peekable();
         let mut tasks = Vec::new();
         while groups.peek().is_some() {
             let mine: Vec<Group> = groups.by_ref().take(share).collect();
-            let (encoding, rows) = (self.encoding(), Arc::clone(&self.rows));
+            let (encoding, rows, sizes) = (self.encoding(), Arc::clone(&self.rows), Arc::clone(&self.sizes));
             tasks.push(tokio::task::spawn_blocking(move || {
-                mine.into_iter().map(|group| encode_group(&encoding, &rows, group)).collect::<Result<Vec<_>>>()
+                let encode = |group: Group| {
+                    let mut encoder = Encoder::new(&encoding, group.partition)?;
+                    encoder.add_group(&rows, &sizes, &group)?;
+                    encoder.finish()
+                };
+                mine.into_iter().map(encode).collect::<Result<Vec<_>>>()
             }));
         }
         let mut encoded = Vec::new();
@@ -304,118 +354,23 @@ impl<'a> Plan<'a> {
     }
 }
 
-#[inline]
-fn row_size(rows: &RowReader, row: usize) -> usize {
-    let mut size = ROW_OVERHEAD + rows.key(row).map_or(0, <[u8]>::len) + rows.value(row).map_or(0, <[u8]>::len);
-    for (name, value) in rows.headers(row) {
-        size += HEADER_OVERHEAD + name.len() + value.map_or(0, <[u8]>::len);
-    }
-    size
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Rows for one partition.
-struct Group {
-    partition: usize,
-    rows: Rows,
-}
-
-enum Rows {
-    Run(Range<usize>),
-    Picked(Vec<u32>),
-}
-
-#[derive(Clone)]
-struct Encoding {
-    target: usize,
-    timestamp: i64,
-    codec: Codec,
-    level: Option<i32>,
-    transactional: bool,
-}
-
-struct Encoded {
-    partition: usize,
-    count: u32,
-    payload: Payload,
-    /// Of `buffer.memory`.
-    bytes: usize,
-}
-
-fn encode_group(encoding: &Encoding, rows: &RowReader, group: Group) -> Result<Vec<Encoded>> {
-    let mut encoder = Encoder::new(encoding, group.partition)?;
-    match group.rows {
-        Rows::Run(run) => run.into_iter().try_for_each(|row| encoder.add(rows, row))?,
-        Rows::Picked(picked) => picked.into_iter().try_for_each(|row| encoder.add(rows, row as usize))?,
-    }
-    encoder.finish()
-}
-
-struct Encoder<'a> {
-    encoding: &'a Encoding,
-    partition: usize,
-    builder: BatchBuilder,
-    /// Memory reserved for the rows in the builder.
-    bytes: usize,
-    compressor: Option<Compressor>,
-    encoded: Vec<Encoded>,
-}
-
-impl<'a> Encoder<'a> {
-    fn new(encoding: &'a Encoding, partition: usize) -> Result<Self> {
-        let compressor = match encoding.codec {
-            Codec::None => None,
-            codec => Some(Compressor::new(codec, encoding.level).map_err(|error| broken(&error))?),
-        };
-        let builder = new_builder(encoding);
-        Ok(Self { encoding, partition, builder, bytes: 0, compressor, encoded: Vec::new() })
-    }
-
-    #[inline]
-    fn add(&mut self, rows: &RowReader, row: usize) -> Result<()> {
-        let timestamp = self.encoding.timestamp;
-        if rows.append_to(&mut self.builder, row, timestamp).map_err(|error| broken(&error))? == Append::Full {
-            self.close()?;
-            // The first record always fits.
-            rows.append_to(&mut self.builder, row, timestamp).map_err(|error| broken(&error))?;
-        }
-        self.bytes += row_size(rows, row);
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<()> {
-        let count = u32::try_from(self.builder.count()).unwrap_or(0);
-        let (payload, bytes) = match &mut self.compressor {
-            // Length and checksum are written when the sequence is known, off the caller's thread.
-            None => {
-                let builder = std::mem::replace(&mut self.builder, new_builder(self.encoding));
-                (Payload::Draft(Box::new(builder)), self.bytes)
+/// The bytes that each row takes at most.
+fn sizes(rows: &RowReader) -> Vec<u32> {
+    let mut sizes = rows.lengths();
+    for (row, size) in sizes.iter_mut().enumerate() {
+        *size = size.saturating_add(ROW_OVERHEAD);
+        if rows.has_headers() {
+            for (name, value) in rows.headers(row) {
+                let header = HEADER_OVERHEAD + name.len() + value.map_or(0, <[u8]>::len);
+                *size = size.saturating_add(u32::try_from(header).unwrap_or(u32::MAX));
             }
-            Some(compressor) => {
-                let bytes = Bytes::from(self.builder.finish(compressor).map_err(|error| broken(&error))?);
-                let held = bytes.len().min(self.bytes);
-                (Payload::Encoded(bytes), held)
-            }
-        };
-        self.bytes = 0;
-        self.encoded.push(Encoded { partition: self.partition, count, payload, bytes });
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<Vec<Encoded>> {
-        if !self.builder.is_empty() {
-            self.close()?;
         }
-        Ok(self.encoded)
     }
-}
-
-fn new_builder(encoding: &Encoding) -> BatchBuilder {
-    let transactional = encoding.transactional;
-    BatchBuilder::new(BatchOptions { max_bytes: encoding.target, transactional, ..BatchOptions::default() })
-}
-
-fn broken(error: &dyn std::fmt::Display) -> Error {
-    Error::configuration(format!("cannot encode a batch: {error}"))
+    sizes
 }
 
 /// The error for a topic that lost its partitions between two looks.

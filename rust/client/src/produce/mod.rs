@@ -4,10 +4,11 @@ pub(crate) mod accumulator;
 pub(crate) mod collect;
 pub(crate) mod columns;
 mod delivery;
+mod encoder;
 pub(crate) mod flush;
 mod identity;
 pub(crate) mod memory;
-mod partitioner;
+pub(crate) mod partitioner;
 pub(crate) mod queue;
 #[cfg(test)]
 mod queue_tests;
@@ -18,5 +19,5 @@ mod split;
 pub(crate) mod transaction;
 
 pub use delivery::{BatchDelivery, Delivery, PartOutcome};
-pub use record::{PartitionReceipt, ProducerRecord, RecordMetadata};
+pub use record::{PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef};
 pub use transaction::GroupMember;

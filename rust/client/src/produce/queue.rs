@@ -197,6 +197,11 @@ impl PartitionQueue {
         self.waiting.push_back(batch);
     }
 
+    /// Batches that wait to be sent.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len() + usize::from(self.open.is_some())
+    }
+
     pub(crate) fn is_idle(&self) -> bool {
         self.open.is_none() && self.waiting.is_empty() && self.in_flight.is_empty()
     }

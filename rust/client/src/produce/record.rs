@@ -21,7 +21,50 @@ pub struct ProducerRecord {
     pub headers: Vec<(String, Option<Bytes>)>,
 }
 
+/// A record to send, in memory of the caller's.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordRef<'a> {
+    /// See [`ProducerRecord::topic`].
+    pub topic: &'a str,
+    /// See [`ProducerRecord::partition`].
+    pub partition: Option<i32>,
+    /// See [`ProducerRecord::timestamp`].
+    pub timestamp: Option<i64>,
+    /// See [`ProducerRecord::key`].
+    pub key: Option<&'a [u8]>,
+    /// See [`ProducerRecord::value`].
+    pub value: Option<&'a [u8]>,
+    /// See [`ProducerRecord::headers`].
+    pub headers: &'a [(String, Option<Bytes>)],
+}
+
+impl RecordRef<'_> {
+    /// The record in memory of its own.
+    pub fn to_record(&self) -> ProducerRecord {
+        ProducerRecord {
+            topic: Arc::from(self.topic),
+            partition: self.partition,
+            timestamp: self.timestamp,
+            key: self.key.map(Bytes::copy_from_slice),
+            value: self.value.map(Bytes::copy_from_slice),
+            headers: self.headers.to_vec(),
+        }
+    }
+}
+
 impl ProducerRecord {
+    /// The record by reference.
+    pub fn by_ref(&self) -> RecordRef<'_> {
+        RecordRef {
+            topic: &self.topic,
+            partition: self.partition,
+            timestamp: self.timestamp,
+            key: self.key.as_deref(),
+            value: self.value.as_deref(),
+            headers: &self.headers,
+        }
+    }
+
     /// A record with a value and nothing else.
     pub fn new(topic: impl Into<Arc<str>>, value: impl Into<Bytes>) -> Self {
         Self {

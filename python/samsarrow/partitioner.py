@@ -1,0 +1,89 @@
+"""Partitioners written in Python: `Producer(partitioner=function)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from operator import index
+from typing import Any
+
+import pyarrow as pa
+
+from samsarrow.exceptions import ConfigurationError
+
+Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
+"""`partitioner(topic, key, value, partitions)` gives a number from 0 to `partitions` - 1."""
+
+
+def take_partitioner(pairs: list[tuple[str, Any]]) -> tuple[Partitioner | None, list[tuple[str, Any]]]:
+    """The function among the options, if `partitioner` is one, and the other options.
+
+    Raises:
+        ConfigurationError: it is given twice.
+    """
+    given = [value for name, value in pairs if name == "partitioner"]
+    functions = [value for value in given if callable(value)]
+    if not functions:
+        return None, pairs
+    if len(given) > 1:
+        raise ConfigurationError("option partitioner is given twice")
+    return functions[0], [(name, value) for name, value in pairs if name != "partitioner"]
+
+
+def as_bytes(payload: Any) -> bytes | None:
+    """A key or value as it goes over the wire."""
+    if payload is None or isinstance(payload, bytes):
+        return payload
+    return payload.encode() if isinstance(payload, str) else bytes(payload)
+
+
+class Partitioned:
+    """Arrow data with one more column: what a partitioner says of each row.
+
+    Its batches are read one after the other as they are sent. What the partitioner raises is kept in `failure`, as an
+    Arrow stream can hand on no more than a text.
+    """
+
+    def __init__(
+        self,
+        choose: Partitioner,
+        topic: str,
+        partitions: int,
+        data: Any,
+        key: str | None,
+        value: str | None,
+        partition: str | None,
+    ) -> None:
+        self.failure: BaseException | None = None
+        self._choose, self._topic, self._partitions = choose, topic, partitions
+        if hasattr(data, "__arrow_c_stream__"):
+            source = pa.RecordBatchReader.from_stream(data)
+        elif hasattr(data, "__arrow_c_array__"):
+            batch = pa.record_batch(data)
+            source = pa.RecordBatchReader.from_batches(batch.schema, [batch])
+        else:
+            raise TypeError(f"data must be Arrow data (with __arrow_c_stream__ or __arrow_c_array__), not {type(data)}")
+        self._columns = {"key": key or "key", "value": value or "value", "partition": partition}
+        self.name = "partition"
+        while self.name in source.schema.names:
+            self.name += "_"
+        schema = source.schema.append(pa.field(self.name, pa.int64()))
+        self.reader = pa.RecordBatchReader.from_batches(schema, self._batches(source, schema))
+
+    def _batches(self, source: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in source:
+                chosen = pa.array(self._rows(batch), pa.int64())
+                yield pa.RecordBatch.from_arrays([*batch.columns, chosen], schema=schema)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _rows(self, batch: pa.RecordBatch) -> Iterator[int]:
+        def column(role: str) -> list[Any]:
+            name = self._columns[role]
+            return batch.column(name).to_pylist() if name in batch.schema.names else [None] * batch.num_rows
+
+        for key, value, partition in zip(column("key"), column("value"), column("partition"), strict=True):
+            if partition is None:
+                partition = self._choose(self._topic, as_bytes(key), as_bytes(value), self._partitions)
+            yield index(partition)

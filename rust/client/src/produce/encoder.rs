@@ -1,0 +1,139 @@
+//! Rows of one partition into its batches.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use samsarrow_arrow::encode::RowReader;
+use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
+use samsarrow_wire::compression::{Codec, Compressor};
+
+use super::queue::Payload;
+use crate::error::{Error, Result};
+
+/// Rows for one partition.
+pub(super) struct Group {
+    pub(super) partition: usize,
+    pub(super) rows: Rows,
+}
+
+pub(super) enum Rows {
+    Run(Range<usize>),
+    Picked(Vec<u32>),
+}
+
+pub(super) struct Encoding {
+    pub(super) target: usize,
+    pub(super) timestamp: i64,
+    pub(super) codec: Codec,
+    pub(super) level: Option<i32>,
+    pub(super) transactional: bool,
+}
+
+pub(super) struct Encoded {
+    pub(super) partition: usize,
+    pub(super) count: u32,
+    pub(super) payload: Payload,
+    /// Of `buffer.memory`.
+    pub(super) bytes: usize,
+}
+
+pub(super) struct Encoder<'a> {
+    encoding: &'a Encoding,
+    partition: usize,
+    builder: BatchBuilder,
+    /// Memory reserved for the rows in the builder.
+    bytes: usize,
+    compressor: Option<Compressor>,
+    encoded: Vec<Encoded>,
+}
+
+impl<'a> Encoder<'a> {
+    pub(super) fn new(encoding: &'a Encoding, partition: usize) -> Result<Self> {
+        let compressor = match encoding.codec {
+            Codec::None => None,
+            codec => Some(Compressor::new(codec, encoding.level).map_err(|error| broken(&error))?),
+        };
+        let builder = new_builder(encoding);
+        Ok(Self { encoding, partition, builder, bytes: 0, compressor, encoded: Vec::new() })
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, rows: &RowReader, row: usize, size: usize) -> Result<()> {
+        let timestamp = self.encoding.timestamp;
+        if rows.append_to(&mut self.builder, row, timestamp).map_err(|error| broken(&error))? == Append::Full {
+            self.close()?;
+            // The first record always fits.
+            rows.append_to(&mut self.builder, row, timestamp).map_err(|error| broken(&error))?;
+        }
+        self.bytes += size;
+        Ok(())
+    }
+
+    pub(super) fn add_group(&mut self, rows: &RowReader, sizes: &[u32], group: &Group) -> Result<()> {
+        let size =
+            |rows: Range<usize>| sizes.get(rows).unwrap_or_default().iter().map(|size| *size as usize).sum::<usize>();
+        let mut left = match &group.rows {
+            Rows::Run(run) => run.clone(),
+            Rows::Picked(picked) => {
+                return picked
+                    .iter()
+                    .map(|row| *row as usize)
+                    .try_for_each(|row| self.add(rows, row, size(row..row + 1)));
+            }
+        };
+        while !left.is_empty() {
+            let timestamp = self.encoding.timestamp;
+            let taken = rows.append_run(&mut self.builder, left.clone(), timestamp).map_err(|error| broken(&error))?;
+            self.bytes += size(left.start..left.start + taken);
+            left.start += taken;
+            if !left.is_empty() {
+                self.close()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let count = u32::try_from(self.builder.count()).unwrap_or(0);
+        let (payload, bytes) = match &mut self.compressor {
+            // Length and checksum are written when the sequence is known, off the caller's thread.
+            None => {
+                let builder = std::mem::replace(&mut self.builder, new_builder(self.encoding));
+                (Payload::Draft(Box::new(builder)), self.bytes)
+            }
+            Some(compressor) => {
+                let bytes = Bytes::from(self.builder.finish(compressor).map_err(|error| broken(&error))?);
+                let held = bytes.len().min(self.bytes);
+                (Payload::Encoded(bytes), held)
+            }
+        };
+        self.bytes = 0;
+        self.encoded.push(Encoded { partition: self.partition, count, payload, bytes });
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Result<Vec<Encoded>> {
+        if !self.builder.is_empty() {
+            self.close()?;
+        }
+        Ok(self.encoded)
+    }
+}
+
+fn new_builder(encoding: &Encoding) -> BatchBuilder {
+    let transactional = encoding.transactional;
+    BatchBuilder::new(BatchOptions { max_bytes: encoding.target, transactional, ..BatchOptions::default() })
+}
+
+pub(super) fn broken(error: &dyn std::fmt::Display) -> Error {
+    Error::configuration(format!("cannot encode a batch: {error}"))
+}
+
+/// All batches of all partitions.
+pub(super) fn finish(encoders: Vec<Option<Encoder<'_>>>) -> Result<Vec<Encoded>> {
+    let mut encoded = Vec::new();
+    for encoder in encoders.into_iter().flatten() {
+        encoded.extend(encoder.finish()?);
+    }
+    Ok(encoded)
+}

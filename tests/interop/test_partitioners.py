@@ -1,0 +1,129 @@
+"""Every partitioner puts each key where the Java client and librdkafka put it."""
+
+import random
+import struct
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka as ck
+import pyarrow as pa
+import pytest
+
+from samsarrow import Admin, Consumer, Producer
+from samsarrow.testing import Broker
+from support.kafka import DEFAULT_VERSION, KafkaServer, KafkaUnavailableError, classpath
+
+PARTITIONS = 97
+PROGRAM = Path(__file__).parent.parent / "support" / "java" / "Partitions.java"
+
+
+def random_keys() -> list[bytes]:
+    """10,000 keys: all lengths up to 40 bytes, the empty key among them, every byte value."""
+    rng = random.Random(11)
+    return [b"", *(rng.randbytes(rng.randrange(41)) for _ in range(9_999))]
+
+
+KEYS = random_keys()
+Placed = dict[int, int]
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[str]:
+    with Broker() as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def topic(servers: str, request: pytest.FixtureRequest) -> str:
+    name = "t" + "".join(c if c.isalnum() else "-" for c in request.node.name)
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.create_topics([name], num_partitions=PARTITIONS)
+    return name
+
+
+def placed(servers: str, topic: str, count: int) -> Placed:
+    """The partition of each record, by the number that its value is."""
+    found: Placed = {}
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign(consumer.partitions_for(topic))
+        while len(found) < count:
+            batch = consumer.poll(10)
+            assert batch.num_rows, f"{len(found)} of {count} records"
+            values = [struct.unpack(">I", value)[0] for value in batch["value"].to_pylist()]
+            found.update(zip(values, batch["partition"].to_pylist(), strict=True))
+    return found
+
+
+def numbers(count: int) -> list[bytes]:
+    return [struct.pack(">I", number) for number in range(count)]
+
+
+def ours(servers: str, topic: str, partitioner: str, keys: list[bytes | None], *, arrow: bool) -> Placed:
+    with Producer(bootstrap_servers=servers, partitioner=partitioner) as producer:
+        if arrow:
+            data = pa.record_batch(
+                {"key": pa.array(keys, pa.binary()), "value": pa.array(numbers(len(keys)), pa.binary())}
+            )
+            producer.send_batch(topic, data).result(30)
+        else:
+            for key, value in zip(keys, numbers(len(keys)), strict=True):
+                producer.send(topic, value, key)
+    return placed(servers, topic, len(keys))
+
+
+def librdkafka(servers: str, topic: str, partitioner: str, keys: list[bytes | None]) -> Placed:
+    producer = ck.Producer({"bootstrap.servers": servers, "partitioner": partitioner})
+    for key, value in zip(keys, numbers(len(keys)), strict=True):
+        producer.produce(topic, value, key)
+    assert producer.flush(30) == 0
+    return placed(servers, topic, len(keys))
+
+
+@pytest.mark.parametrize("arrow", [True, False], ids=["arrow", "rows"])
+def test_keys_go_where_java_sends_them(servers: str, topic: str, arrow: bool) -> None:
+    try:
+        classpath(DEFAULT_VERSION)
+    except KafkaUnavailableError as reason:
+        pytest.skip(str(reason))
+    command = KafkaServer().java(str(PROGRAM), str(PARTITIONS))
+    lines = "".join(key.hex() + "\n" for key in KEYS)
+    told = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=120, check=True).stdout
+    java = dict(enumerate(int(line) for line in told.split()))
+    assert len(java) == len(KEYS)
+    assert ours(servers, topic, "murmur2", list(KEYS), arrow=arrow) == java
+
+
+@pytest.mark.parametrize("arrow", [True, False], ids=["arrow", "rows"])
+@pytest.mark.parametrize("partitioner", ["consistent", "consistent_random", "murmur2_random", "fnv1a", "fnv1a_random"])
+def test_keys_go_where_librdkafka_sends_them(servers: str, topic: str, partitioner: str, arrow: bool) -> None:
+    # To `consistent_random` an empty key is none; null keys go to one partition with those that are not random.
+    keys: list[bytes | None] = [key for key in KEYS if key or partitioner != "consistent_random"]
+    if not partitioner.endswith("random"):
+        keys += [None] * 3
+    mine = ours(servers, topic, partitioner, keys, arrow=arrow)
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.create_topics([topic + "-theirs"], num_partitions=PARTITIONS)
+    assert mine == librdkafka(servers, topic + "-theirs", partitioner, keys)
+
+
+@pytest.mark.parametrize("arrow", [True, False], ids=["arrow", "rows"])
+def test_round_robin_is_even_whatever_the_keys(servers: str, topic: str, arrow: bool) -> None:
+    count = PARTITIONS * 20
+    found = ours(servers, topic, "round_robin", [b"same"] * count, arrow=arrow)
+    assert set(Counter(found.values()).values()) == {20}
+
+
+@pytest.mark.parametrize("arrow", [True, False], ids=["arrow", "rows"])
+def test_keys_can_be_ignored(servers: str, topic: str, arrow: bool) -> None:
+    with Producer(bootstrap_servers=servers, partitioner_ignore_keys=True, linger_ms=50) as producer:
+        if arrow:
+            keys = pa.array(KEYS[:1000], pa.binary())
+            producer.send_batch(topic, pa.record_batch({"key": keys, "value": pa.array(numbers(1000), pa.binary())}))
+        else:
+            for key, value in zip(KEYS[:1000], numbers(1000), strict=True):
+                producer.send(topic, value, key)
+    found = placed(servers, topic, 1000)
+    # By key they would be all over the place; without one they stick together, a batch's worth each.
+    assert len(set(found.values())) < 10
