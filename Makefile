@@ -26,7 +26,7 @@ ZIG := $(CROSS)/.done
 MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --compatibility manylinux_2_17
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help demo test test-rust test-python check bench bench-rust bench-python wheel wheel-arm test-arm fuzz fuzz-guided docs format clean
+.PHONY: help demo test test-rust test-python test-spark-cluster check bench bench-rust bench-python bench-spark wheel wheel-arm test-arm fuzz fuzz-guided docs format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ test-rust:
 test-python: $(BUILT)
 	$(BIN)/python -m pytest tests
 
+test-spark-cluster: $(BUILT) ## Spark as a cluster of two workers, and as a Connect server
+	SAMSARROW_SPARK_CLUSTER=1 $(BIN)/python -m pytest tests/spark/test_places.py
+
 check: $(BUILT) ## lint, types, stubs, licences
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -76,6 +79,9 @@ bench-rust:
 
 bench-python: $(RELEASE)
 	$(BIN)/python -m pytest benches/python --benchmark-only
+
+bench-spark: $(RELEASE) ## the Spark source and sink against Spark's own connector, with floors
+	$(BIN)/python benches/spark/bench.py
 
 $(ZIG): pyproject.toml
 	test -x $(CROSS)/bin/python || $(PYTHON) -m venv $(CROSS)

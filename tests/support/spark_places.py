@@ -1,0 +1,65 @@
+"""A program that reads and writes Kafka where Spark is more than one process: a standalone cluster, a Connect server.
+
+    python spark_places.py MASTER BOOTSTRAP COME GONE FOLDER
+
+MASTER is `spark://host:port` or `connect`. Prints what it saw as JSON.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+
+def who(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows, and the daemon of the workers: one for each executor."""
+    rows = sum(batch.num_rows for batch in batches)
+    yield pa.RecordBatch.from_pydict({"daemon": [os.getppid()], "rows": [rows]})
+
+
+def session(master: str, folder: Path) -> Any:
+    if master == "connect":
+        from pyspark.sql import SparkSession
+
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        builder = SparkSession.builder.remote("local[2]").config("spark.sql.shuffle.partitions", "2")
+        builder = builder.config("spark.ui.enabled", "false").config(
+            "spark.sql.warehouse.dir", str(folder / "warehouse")
+        )
+        return builder.config("spark.local.dir", str(folder / "local")).getOrCreate()
+    from support.spark import local_session
+
+    small = {"spark_executor_memory": "512m", "spark_executor_cores": "1", "spark_driver_memory": "1g"}
+    return local_session(folder, master=master, connector=False, **small)
+
+
+def main(master: str, servers: str, come: str, gone: str, folder: str) -> None:
+    spark = session(master, Path(folder))
+    bootstrap = {"kafka.bootstrap.servers": servers}
+    batch = spark.read.format("samsarrow").options(**bootstrap, subscribe=come).load()
+    seen = batch.select("value").mapInArrow(who, "daemon long, rows long").collect()
+    options = {**bootstrap, "subscribe": come, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "500"}
+    options |= {"commitOffsets": "true", "kafka.group.id": f"group-of-{come}"}
+    stream = spark.readStream.format("samsarrow").options(**options).load().select("key", "value")
+    writer = stream.writeStream.format("samsarrow").options(**bootstrap, topic=gone, exactlyOnce="true")
+    query = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
+    ended = query.awaitTermination(120)
+    told = {
+        "rows": sum(row["rows"] for row in seen),
+        "executors": len({row["daemon"] for row in seen}),
+        "ended": ended,
+        "batches": len(query.recentProgress),
+    }
+    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.flush()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    main(*sys.argv[1:])
