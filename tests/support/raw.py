@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import socket
+import warnings
 from types import TracebackType
 from typing import Any
 
-from kafka.protocol.admin import transactions as admin
-from kafka.protocol.consumer import fetch, group, offsets
-from kafka.protocol.metadata import api_versions, find_coordinator, metadata
-from kafka.protocol.producer import produce, transaction
-from kafka.record.default_records import DefaultRecordBatchBuilder
+with warnings.catch_warnings():
+    # It reads its own files in a way that Python 3.11 calls old.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.errors import for_code
+    from kafka.protocol.admin import transactions as admin
+    from kafka.protocol.consumer import fetch, group, offsets
+    from kafka.protocol.metadata import api_versions, find_coordinator, metadata
+    from kafka.protocol.producer import produce, transaction
+    from kafka.record.default_records import DefaultRecordBatchBuilder
 
 _MODULES = (admin, fetch, group, offsets, api_versions, find_coordinator, metadata, produce, transaction)
 _T0 = 1_700_000_000_000
+
+
+def error(code: int) -> str:
+    """The name of an error code, `OK` for none."""
+    return "OK" if code == 0 else str(for_code(code).__name__)
 
 
 def _message(kind: Any, fields: dict[str, Any], **version: int) -> Any:

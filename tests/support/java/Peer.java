@@ -18,6 +18,7 @@ import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -132,6 +133,12 @@ public class Peer {
             case "begin": producer.beginTransaction(); break;
             case "commit": producer.commitTransaction(); break;
             case "abort": producer.abortTransaction(); break;
+            case "offset": producer.sendOffsetsToTransaction(
+                Map.of(
+                    new TopicPartition(command.get("topic").asText(), command.get("partition").asInt()),
+                    new OffsetAndMetadata(command.get("offset").asLong())),
+                new ConsumerGroupMetadata(command.get("group").asText()));
+                break;
             case "close": PRODUCERS.remove(command.get("name").asText()).close(Duration.ZERO); break;
             default: throw new IllegalArgumentException("unknown op " + command.get("op"));
         }

@@ -157,11 +157,12 @@ impl Producers {
         }
     }
 
-    /// Whether a coordinator may end a transaction here. With `bumps` the epoch of each end is a new one: one that is
-    /// known is of an end that came twice (KIP-1228).
+    /// Whether a coordinator may end a transaction here. With `bumps` the epoch of each end is a new one: an end under an
+    /// epoch that is known came twice, and is not for a transaction that was begun since (KIP-1228).
     pub(crate) fn check_end(&self, marker: &EndMarker, bumps: bool) -> Result<(), ErrorCode> {
         let Some(known) = self.by_id.get(&marker.producer_id) else { return Ok(()) };
-        if marker.producer_epoch < known.epoch || (bumps && marker.producer_epoch == known.epoch) {
+        let is_late = bumps && marker.producer_epoch == known.epoch && known.transaction.is_some();
+        if marker.producer_epoch < known.epoch || is_late {
             return Err(ErrorCode::INVALID_PRODUCER_EPOCH);
         }
         if marker.coordinator_epoch < known.coordinator_epoch {

@@ -151,6 +151,7 @@ fn old_markers_are_refused() {
     let older = EndMarker { producer_epoch: 3, ..marker };
     assert_eq!(p.producers.check_end(&older, false), Err(ErrorCode::INVALID_PRODUCER_EPOCH));
     p.producers.ended(&marker, 1, 1, Instant::now());
+    assert_eq!(p.producers.check_end(&marker, true), Ok(()));
     let older = EndMarker { coordinator_epoch: 6, ..marker };
     assert_eq!(p.producers.check_end(&older, false), Err(ErrorCode::TRANSACTION_COORDINATOR_FENCED));
 }

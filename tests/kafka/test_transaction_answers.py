@@ -1,0 +1,481 @@
+"""Kafka's answers to requests of transactions, one after the other: the embedded broker gives the same.
+
+No client sends most of these in this order; a broker has to know what to say all the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from samsarrow.testing import Broker
+from support.fixtures import create_topic
+from support.kafka import KafkaServer
+from support.raw import Raw, batch, error
+
+Producer = tuple[int, int]
+NOBODY: Producer = (-1, -1)
+# The coordinator is being found or loads what it keeps.
+NOT_YET = {"NotCoordinatorError", "CoordinatorNotAvailableError", "CoordinatorLoadInProgressError"}
+BUSY = NOT_YET | {"ConcurrentTransactionsError"}
+_names = itertools.count()
+
+
+class Script:
+    """Requests to one broker; `lines` is what it said, with the producers numbered as they came."""
+
+    def __init__(self, address: str, topic: str) -> None:
+        self._raw = Raw(address)
+        self._topic = topic
+        self._id = f"{topic}-id"
+        self._group = f"{topic}-group"
+        self._producers: dict[int, int] = {-1: -1}
+        self.lines: list[tuple[object, ...]] = []
+
+    def close(self) -> None:
+        self._raw.close()
+
+    def _number(self, producer: int) -> int:
+        return self._producers.setdefault(producer, len(self._producers) - 1)
+
+    def _ask(self, code: Callable[[Any], int], api: str, version: int, wait: set[str], **fields: Any) -> Any:
+        """Asks until the broker has something else to say than the errors in `wait`."""
+        end = time.monotonic() + 20
+        while True:
+            answer = self._raw.call(api, version, **fields)
+            if error(code(answer)) not in wait or time.monotonic() > end:
+                return answer
+            time.sleep(0.05)
+
+    def init(
+        self,
+        was: Producer = NOBODY,
+        *,
+        version: int = 5,
+        name: str | None = None,
+        timeout: int = 60_000,
+        busy: bool = True,
+    ) -> Producer:
+        fields = {"producer_id": was[0], "producer_epoch": was[1]} if version >= 3 else {}
+        answer = self._ask(
+            lambda a: a["error_code"], "InitProducerId", version, NOT_YET if busy else BUSY,
+            transactional_id=self._id if name is None else name, transaction_timeout_ms=timeout, **fields,
+        )  # fmt: skip
+        producer = (answer["producer_id"], answer["producer_epoch"])
+        self.lines.append(("init", error(answer["error_code"]), self._number(producer[0]), producer[1]))
+        self.settle()
+        return producer
+
+    def add(self, p: Producer, *partitions: int, version: int = 3, name: str | None = None, topic: str = "") -> None:
+        answer = self._raw.call(
+            "AddPartitionsToTxn", version, v3_and_below_transactional_id=self._id if name is None else name,
+            v3_and_below_producer_id=p[0], v3_and_below_producer_epoch=p[1],
+            v3_and_below_topics=[{"name": topic or self._topic, "partitions": list(partitions or (0,))}],
+        )  # fmt: skip
+        results = [r for t in answer["results_by_topic_v3_and_below"] for r in t["results_by_partition"]]
+        codes = sorted((r["partition_index"], error(r["partition_error_code"])) for r in results)
+        self.lines.append(("add", codes))
+
+    def send(
+        self, p: Producer, sequence: int, count: int = 1, *, part: int = 0, version: int = 11, plain: bool = False
+    ) -> None:
+        records = batch(p, sequence, count, transactional=not plain)
+        answer = self._raw.call(
+            "Produce", version, transactional_id=self._id, acks=-1, timeout_ms=10_000,
+            topic_data=[{"name": self._topic, "partition_data": [{"index": part, "records": records}]}],
+        )  # fmt: skip
+        one = answer["responses"][0]["partition_responses"][0]
+        self.lines.append(("send", error(one["error_code"]), one["base_offset"]))
+
+    def end(self, p: Producer, committed: bool, version: int = 4) -> Producer:
+        answer = self._raw.call(
+            "EndTxn", version, transactional_id=self._id, producer_id=p[0], producer_epoch=p[1], committed=committed
+        )
+        next_one = (answer.get("producer_id", -1), answer.get("producer_epoch", -1))
+        self.lines.append(("end", error(answer["error_code"]), self._number(next_one[0]), next_one[1]))
+        self.settle()
+        return next_one
+
+    def _state(self) -> Any:
+        return self._raw.call("DescribeTransactions", 0, transactional_ids=[self._id])["transaction_states"][0]
+
+    def settle(self) -> None:
+        """Kafka writes markers after it has answered."""
+        end = time.monotonic() + 20
+        while self._state()["transaction_state"].startswith("Prepare") and time.monotonic() < end:
+            time.sleep(0.02)
+
+    def until(self, state: str) -> None:
+        end = time.monotonic() + 20
+        while self._state()["transaction_state"] != state and time.monotonic() < end:
+            time.sleep(0.05)
+
+    def describe(self) -> None:
+        state = self._state()
+        # Where a group's offsets lie depends on how many partitions there are for them.
+        topics = sorted(
+            ("own", sorted(t["partitions"])) if t["topic"] == self._topic else (t["topic"], len(t["partitions"]))
+            for t in state["topics"]
+        )
+        producer = -1 if state["error_code"] else state["producer_id"]
+        self.lines.append((
+            "describe", error(state["error_code"]), state["transaction_state"], self._number(producer),
+            state["producer_epoch"], state["transaction_timeout_ms"], state["transaction_start_time_ms"] > 0, topics,
+        ))  # fmt: skip
+
+    def list(self, **filters: Any) -> None:
+        filters.setdefault("transactional_id_pattern", f"{self._id}.*")
+        answer = self._raw.call("ListTransactions", 2, **filters)
+        states = [(self._number(t["producer_id"]), t["transaction_state"]) for t in answer["transaction_states"]]
+        self.lines.append(("list", answer["error_code"], answer["unknown_state_filters"], sorted(states)))
+
+    def read(self, part: int = 0, start: int = 0) -> None:
+        """All that each isolation level reads, however many answers it takes."""
+        for level in (0, 1):
+            batches: list[tuple[object, ...]] = []
+            aborted: set[tuple[int, int]] = set()
+            ends: tuple[int, ...] = ()
+            offset, more = start, True
+            while more:
+                answer = self._raw.call(
+                    "Fetch", 12, replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=50 << 20, isolation_level=level,
+                    session_id=0, session_epoch=-1,
+                    topics=[{"topic": self._topic, "partitions": [
+                        {"partition": part, "fetch_offset": offset, "partition_max_bytes": 1 << 20},
+                    ]}],
+                )  # fmt: skip
+                one = answer["responses"][0]["partitions"][0]
+                assert one["error_code"] == 0
+                found = one["aborted_transactions"]
+                assert (found is None) == (level == 0)
+                aborted |= {(self._number(a["producer_id"]), a["first_offset"]) for a in found or ()}
+                ends = (one["high_watermark"], one["last_stable_offset"], one["log_start_offset"])
+                records = bytes(one["records"] or b"")
+                more = bool(records)
+                for head, control in _heads(records):
+                    base, last, attributes, producer, epoch, sequence = head
+                    batches.append((base, attributes, self._number(producer), epoch, sequence, control))
+                    offset = last + 1
+            self.lines.append(("read", level, ends, sorted(aborted), batches))
+
+    def ends(self, timestamp: int = -1) -> None:
+        found = []
+        for level in (0, 1):
+            answer = self._raw.call(
+                "ListOffsets", 8, replica_id=-1, isolation_level=level,
+                topics=[{"name": self._topic, "partitions": [{"partition_index": 0, "timestamp": timestamp}]}],
+            )  # fmt: skip
+            one = answer["topics"][0]["partitions"][0]
+            found.append((error(one["error_code"]), one["offset"], one["timestamp"]))
+        self.lines.append(("ends", *found))
+
+    def producers(self) -> None:
+        topics = [{"name": self._topic, "partition_indexes": [0, 99]}]
+        answer = self._raw.call("DescribeProducers", 0, topics=topics)
+        for one in sorted(answer["topics"][0]["partitions"], key=lambda one: one["partition_index"]):
+            fields = ("producer_epoch", "last_sequence", "coordinator_epoch", "current_txn_start_offset")
+            told = [(self._number(p["producer_id"]), *(p[f] for f in fields)) for p in one["active_producers"]]
+            self.lines.append(("producers", error(one["error_code"]), sorted(told)))
+
+    def group(self, p: Producer, version: int = 3) -> None:
+        answer = self._ask(
+            lambda a: a["error_code"], "AddOffsetsToTxn", version, NOT_YET, transactional_id=self._id,
+            producer_id=p[0], producer_epoch=p[1], group_id=self._group,
+        )  # fmt: skip
+        self.lines.append(("group", error(answer["error_code"])))
+
+    def offset(
+        self, p: Producer, offset: int, *, version: int = 4, generation: int = -1, member: str = "", part: int = 0
+    ) -> None:
+        one = {"partition_index": part, "committed_offset": offset, "committed_leader_epoch": -1}
+        answer = self._ask(
+            lambda a: a["topics"][0]["partitions"][0]["error_code"], "TxnOffsetCommit", version, NOT_YET,
+            transactional_id=self._id, group_id=self._group, producer_id=p[0], producer_epoch=p[1],
+            generation_id=generation, member_id=member, group_instance_id=None,
+            topics=[{"name": self._topic, "partitions": [{**one, "committed_metadata": "m"}]}],
+        )  # fmt: skip
+        self.lines.append(("offset", error(answer["topics"][0]["partitions"][0]["error_code"])))
+
+    def committed(self) -> None:
+        for stable in (False, True):
+            answer = self._ask(
+                lambda a: a["groups"][0]["error_code"], "OffsetFetch", 8, NOT_YET, require_stable=stable,
+                groups=[{"group_id": self._group, "topics": [{"name": self._topic, "partition_indexes": [0]}]}],
+            )  # fmt: skip
+            one = answer["groups"][0]["topics"][0]["partitions"][0]
+            self.lines.append(("committed", one["committed_offset"], one["metadata"], error(one["error_code"])))
+
+    def mark(self, p: Producer, committed: bool, version: int, transaction_version: int = 0) -> None:
+        more = {"transaction_version": transaction_version} if version >= 2 else {}
+        answer = self._raw.call("WriteTxnMarkers", version, markers=[{
+            "producer_id": p[0], "producer_epoch": p[1], "transaction_result": committed, "coordinator_epoch": 0,
+            "topics": [{"name": self._topic, "partition_indexes": [0, 99]}], **more,
+        }])  # fmt: skip
+        results = [r for m in answer["markers"] for t in m["topics"] for r in t["partitions"]]
+        self.lines.append(("mark", sorted((r["partition_index"], error(r["error_code"])) for r in results)))
+
+
+def _heads(records: bytes) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Of each batch: its first and last offset, attributes, producer, epoch, sequence; a marker's record."""
+    at = 0
+    while at < len(records):
+        number = lambda start, size, at=at: int.from_bytes(records[at + start : at + start + size], "big", signed=True)  # noqa: E731
+        end = at + 12 + number(8, 4)
+        attributes = number(21, 2)
+        control = records[at + 61 : end].hex() if attributes & 0x20 else ""
+        base = number(0, 8)
+        yield (base, base + number(23, 4), attributes, number(43, 8), number(51, 2), number(53, 4)), control
+        at = end
+
+
+def first_version(s: Script) -> None:
+    """Partitions are named before they are written to, and the epoch stays."""
+    s.describe()
+    s.add((5, 0))
+    s.end((5, 0), True)
+    p = s.init()
+    s.describe()
+    s.end(p, True)
+    s.end(p, False)
+    s.send(p, 0)
+    s.send(p, 0, version=10)
+    s.add(p, 0, 1)
+    s.add(p, 0)
+    s.describe()
+    s.send(p, 0, 3)
+    s.send(p, 0, 3)
+    s.send(p, 4)
+    s.send(p, 3, plain=True)
+    s.read()
+    for timestamp in (-1, -2, -3, 1_700_000_000_001):
+        s.ends(timestamp)
+    s.producers()
+    s.end(p, True)
+    s.describe()
+    s.read()
+    s.read(1)
+    s.ends()
+    s.end(p, True)
+    s.end(p, False)
+    s.send(p, 3)
+    s.add(p)
+    s.send(p, 3, 2)
+    s.end(p, False)
+    s.end(p, False)
+    s.end(p, True)
+    for start in (0, 4, 6, 7):
+        s.read(start=start)
+    s.producers()
+
+
+def refusals(s: Script) -> None:
+    p = s.init()
+    s.add(p, 0, 77)
+    s.add(p, topic="there-is-no-such-topic")
+    s.describe()
+    for other in ((p[0], p[1] + 1), (p[0], p[1] - 1), (p[0] + 99, p[1])):
+        for version in (1, 3):
+            s.add(other, version=version)
+            s.end(other, True, version=version)
+    s.add(p, name="")
+    s.list()
+    s.add(p)
+    s.list()
+    s.list(state_filters=["Ongoing", "Nonsense"])
+    s.list(state_filters=["Empty"])
+    s.list(state_filters=["Nonsense"])
+    s.list(duration_filter=60_000)
+    s.list(transactional_id_pattern="(")
+    s.list(transactional_id_pattern="-id")
+
+
+def epochs(s: Script) -> None:
+    """Producers that start, and that go on after an error (KIP-360)."""
+    p = s.init((7, 3))
+    q = s.init()
+    s.init(p)
+    r = s.init(q)
+    s.init(q)
+    s.init(r)
+    s.init(p)
+    s.init(p, version=3)
+    s.init((p[0], -1))
+    s.init(name="")
+    s.init(timeout=900_001)
+    s.init(timeout=0)
+
+
+def fenced_by_another(s: Script) -> None:
+    p = s.init()
+    s.add(p)
+    s.send(p, 0, 2)
+    s.init()
+    s.describe()
+    s.send(p, 2)
+    s.add(p)
+    s.end(p, False)
+    s.end(p, True)
+    s.end(p, False, version=5)
+    s.end(p, True, version=5)
+    q = s.init()
+    s.read()
+    s.producers()
+    # The producer itself starts again while its transaction is open.
+    s.add(q)
+    s.send(q, 0, 2)
+    s.init(q)
+    s.describe()
+    s.init(q)
+    s.init()
+
+
+def offsets(s: Script) -> None:
+    p = s.init()
+    s.offset(p, 5)
+    s.offset(p, 5, version=3)
+    s.group(p)
+    s.describe()
+    s.offset(p, 5)
+    s.offset(p, 5, generation=3, member="x")
+    s.committed()
+    s.end(p, False)
+    s.committed()
+    s.group(p)
+    s.offset(p, 6)
+    s.offset(p, 7)
+    s.end(p, True)
+    s.committed()
+    s.offset(p, 9, part=88)
+    s.offset((p[0], p[1] - 1), 9)
+    # From version 5 on the group is added by its offsets.
+    p = s.init()
+    s.offset(p, 20, version=5)
+    s.describe()
+    s.committed()
+    q = s.end(p, True, version=5)
+    s.committed()
+    s.offset(p, 21, version=5)
+    s.offset(q, 22, version=5)
+    s.end(q, False, version=5)
+    s.committed()
+
+
+def second_version(s: Script) -> None:
+    """The epoch rises with each end, and partitions are added by writing to them (KIP-890)."""
+    p = s.init()
+    s.end(p, True, version=5)
+    p1 = s.end(p, False, version=5)
+    s.describe()
+    s.end(p, False, version=5)
+    p = s.end(p1, False, version=5)
+    s.end(p, True, version=5)
+    s.send(p, 5, version=12)
+    s.send(p, 0, 2, version=12)
+    s.describe()
+    s.send(p, 2, version=12)
+    s.send(p, 0, 2, version=12)
+    s.read()
+    q = s.end(p, True, version=5)
+    s.describe()
+    s.read()
+    s.end(p, True, version=5)
+    s.end(p, False, version=5)
+    s.send(p, 3, version=12)
+    s.add(p)
+    s.send(q, 0, 2, version=12)
+    s.end(q, False, version=5)
+    s.end(q, False, version=5)
+    r = s.end(q, True, version=5)
+    s.producers()
+    s.read()
+    # Another producer comes, and the first asks for the end of what is open.
+    p = s.init()
+    s.send(p, 0, 2, version=12)
+    s.init()
+    s.describe()
+    s.end(p, False, version=5)
+    s.end(p, True, version=5)
+    s.send(p, 2, version=12)
+    s.init(p)
+    r = s.init()
+    s.end(p, False, version=5)
+    # The versions mixed.
+    s.send(r, 0, version=12)
+    s.end(r, True)
+    s.describe()
+    s.add(r)
+    s.send(r, 1)
+    q = s.end(r, True, version=5)
+    s.end(r, True)
+    s.end(q, True)
+    s.end(q, False)
+    s.mark(q, True, 1)
+    s.mark((q[0], q[1] - 1), True, 1)
+    s.mark(q, True, 2, 2)
+    s.read(start=13)
+    s.send((q[0], q[1]), 0, version=12)
+    s.mark(q, True, 2, 2)
+    s.mark((q[0], q[1] + 1), False, 2, 2)
+    s.producers()
+    s.read(start=13)
+
+
+def timeouts(s: Script) -> None:
+    p = s.init(timeout=300)
+    s.add(p)
+    s.send(p, 0)
+    s.until("CompleteAbort")
+    s.describe()
+    s.end(p, True)
+    s.end(p, False)
+    s.send(p, 1)
+    s.add(p)
+    s.init(p)
+    p = s.init(timeout=300)
+    s.send(p, 0, version=12)
+    s.until("CompleteAbort")
+    s.describe()
+    s.end(p, True, version=5)
+    s.end(p, False, version=5)
+    s.send(p, 1, version=12)
+    s.init(p)
+    s.init()
+    s.read()
+
+
+SCRIPTS = [first_version, refusals, epochs, fenced_by_another, offsets, second_version, timeouts]
+
+
+def lines(script: Callable[[Script], None], address: str, topic: str) -> list[tuple[object, ...]]:
+    running = Script(address, topic)
+    try:
+        # The coordinator is found, and its topic made.
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            found = [
+                running._raw.call("FindCoordinator", 4, key_type=kind, coordinator_keys=[key])["coordinators"][0]
+                for kind, key in ((0, running._group), (1, running._id))
+            ]
+            state = running._state()
+            if not any(one["error_code"] for one in found) and error(state["error_code"]) not in NOT_YET:
+                break
+            time.sleep(0.1)
+        script(running)
+    finally:
+        running.close()
+    return running.lines
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
+def test_answers_are_those_of_kafka(kafka: KafkaServer, script: Callable[[Script], None]) -> None:
+    wanted = lines(script, kafka.bootstrap_servers, create_topic(kafka, 2))
+    topic = f"t{next(_names)}"
+    with Broker(topics={topic: 2}, auto_create_topics=False) as broker:
+        given = lines(script, broker.bootstrap_servers, topic)
+    assert len(wanted) > 10
+    for number, (theirs, ours) in enumerate(itertools.zip_longest(wanted, given)):
+        assert ours == theirs, f"line {number}, after {wanted[:number]}"
