@@ -1,0 +1,117 @@
+"""What tests of transactions ask of the embedded broker: versions, fencing, times, answers that come late or never."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from samsarrow import Consumer, Producer, TopicPartition
+from samsarrow.exceptions import KafkaError, ProducerFencedError
+from samsarrow.testing import Broker
+
+
+def producer(broker: Broker, name: str = "x", **options: object) -> Producer:
+    return Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name, **options)
+
+
+def values(broker: Broker, topic: str = "t") -> list[bytes]:
+    """What is committed in partition 0, up to its end."""
+    options = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    with Consumer(bootstrap_servers=broker.bootstrap_servers, **options) as consumer:
+        where = TopicPartition(topic, 0)
+        end = consumer.end_offsets([where])[where]
+        consumer.assign([where])
+        found: list[bytes] = []
+        while consumer.position(where) < end:
+            found += consumer.poll(5).column("value").to_pylist()
+        return found
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_protocol_follows_the_version(version: int) -> None:
+    with Broker(topics={"t": 1}, transaction_version=version) as broker, producer(broker) as p:
+        for i in range(3):
+            with p.transaction():
+                p.send("t", b"%d" % i)
+        assert values(broker) == [b"0", b"1", b"2"]
+        assert (broker.requests("AddPartitionsToTxn") > 0) == (version < 2)
+        assert broker.transaction_state("x") == "CompleteCommit"
+        assert broker.transaction_state("y") is None
+
+
+@pytest.mark.parametrize("version", [-1, 3])
+def test_there_are_three_versions(version: int) -> None:
+    with pytest.raises(ValueError, match=f"transaction_version={version}: it must be 0, 1 or 2"):
+        Broker(transaction_version=version)
+
+
+def test_a_producer_is_fenced_on_demand() -> None:
+    with Broker(topics={"t": 1}) as broker:
+        with pytest.raises(ValueError, match="'x' is not known"):
+            broker.fence("x")
+        with producer(broker) as p:
+            with p.transaction():
+                p.send("t", b"good")
+
+            def fenced() -> None:
+                with p.transaction():
+                    p.send("t", b"bad").result(10)
+                    broker.fence("x")
+
+            with pytest.raises(ProducerFencedError):
+                fenced()
+        assert values(broker) == [b"good"]
+
+
+def test_a_transaction_takes_its_time_to_be_complete() -> None:
+    with Broker(topics={"t": 1}, transaction_marker_delay=0.3) as broker, producer(broker) as p:
+        for i in range(2):
+            with p.transaction():
+                p.send("t", b"%d" % i)
+        end = time.monotonic() + 10
+        while broker.transaction_state("x") != "CompleteCommit":
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert values(broker) == [b"0", b"1"]
+
+
+def test_a_handled_request_is_answered_with_an_error() -> None:
+    with Broker(topics={"t": 1}) as broker, producer(broker) as p:
+        broker.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", handled=True)
+        broker.fail("EndTxn", error="COORDINATOR_NOT_AVAILABLE", handled=True)
+        with p.transaction():
+            p.send("t", b"once")
+        assert values(broker) == [b"once"]
+        with pytest.raises(ValueError, match="handled=True is for an error"):
+            broker.fail("Produce", drop="after", handled=True)
+
+
+def test_the_coordinator_of_a_transactional_id_moves() -> None:
+    with Broker(brokers=2, topics={"t": 1}) as broker, producer(broker) as p:
+        for i in range(4):
+            broker.move_transaction_coordinator("x", i % 2)
+            with p.transaction():
+                p.send("t", b"%d" % i)
+        assert values(broker) == [b"0", b"1", b"2", b"3"]
+        with pytest.raises(ValueError, match="there is no node 7"):
+            broker.move_transaction_coordinator("x", 7)
+
+
+def test_metadata_may_be_old() -> None:
+    with Broker(brokers=2, topics={"t": 1, "gone": 1}) as broker:
+        broker.stale_metadata(times=None, without=["gone"])
+        options = {"bootstrap_servers": broker.bootstrap_servers, "max_block_ms": 300}
+        with Producer(**options) as p:
+            with pytest.raises(KafkaError):
+                p.send("gone", b"v").result(10)
+            p.send("t", b"1").result(10)
+            # The old leader stays what metadata name; who is told so by an answer goes on all the same, or waits.
+            broker.move_leader("t", 0, 1)
+            broker.move_leader("t", 0, 0)
+            broker.heal("Metadata")
+            p.send("t", b"2").result(10)
+            p.send("gone", b"v").result(10)
+        with pytest.raises(ValueError, match="times=0"):
+            broker.stale_metadata(times=0)
+        assert values(broker) == [b"1", b"2"]
