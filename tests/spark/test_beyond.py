@@ -1,0 +1,149 @@
+"""What our source can do beyond Spark's own connector: fewer columns, text, fewer offsets, handles that are kept."""
+
+import datetime
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from samsarrow import TopicPartition
+from samsarrow.exceptions import ConfigurationError
+from samsarrow.spark.fetch import read_range
+from samsarrow.spark.handles import WORKER, Handles
+from samsarrow.spark.options import ReadOptions
+from samsarrow.spark.ranges import OffsetRange
+from support.kafka import KafkaServer
+from support.parity import T0, Topics
+from support.streams import produce
+
+Load = Callable[..., Any]
+
+
+def test_columns_are_chosen_in_any_order(load: Load, topics: Topics) -> None:
+    frame = load(subscribe="parity-times", columns="offset,value")
+    assert frame.schema.simpleString() == "struct<offset:bigint,value:binary>"
+    assert sorted(map(tuple, frame.collect())) == [(n, b"%d" % n) for n in range(6)]
+
+
+def test_a_schema_chooses_too(spark: Any, kafka: KafkaServer, topics: Topics) -> None:
+    reader = spark.read.format("samsarrow").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+    frame = reader.option("subscribe", "parity-plain").schema(
+        "headers array<struct<key:string,value:binary>>, value string, partition int"
+    )
+    rows = frame.load().where("partition = 2").collect()
+    assert [row.value for row in rows] == ["v0", "v1", "v2"]
+    assert all(row.headers is None for row in rows)
+    for wrong in ("value int", "colour string", "offset int"):
+        with pytest.raises(Exception, match="cannot be read: this source has"):
+            reader.option("subscribe", "parity-plain").schema(wrong).load().collect()
+
+
+def test_text_keeps_bytes_that_are_none(load: Load, kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+    topic = new_topic(1)
+    produce(kafka, topic, {0: ["ü", b"\xff\xfe"]})  # type: ignore[list-item]
+    text = load(subscribe=topic, layout="string")
+    cast = load(subscribe=topic).selectExpr("cast(value as string) value")
+    assert text.schema["value"].dataType.simpleString() == "string"
+    for frame in (text, cast):
+        assert sorted(row.h for row in frame.selectExpr("hex(value) h").collect()) == ["C3BC", "FFFE"]
+
+
+def test_committed_records_only(load: Load, topics: Topics) -> None:
+    assert load(subscribe="parity-transactions", **{"isolation.level": "read_committed"}).count() == 10
+    assert load(subscribe="parity-transactions").count() == 15
+
+
+@pytest.fixture
+def pushing(spark: Any) -> Iterator[None]:
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    yield
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+
+
+@pytest.mark.parametrize(
+    ("where", "tasks", "rows"),
+    [
+        ("partition = 1", 1, 15),
+        ("partition in (0, 2) and offset < 2", 2, 4),
+        ("offset >= 20", 1, 20),
+        ("offset between 14 and 15", 2, 3),
+        ("topic = 'another'", 1, 0),
+        (f"timestamp >= timestamp_millis({T0 + 20_000})", 1, 20),
+        (f"timestamp > timestamp_millis({T0 + 13_000}) and partition = 1", 1, 1),
+        ("partition = 1 or offset = 0", 3, 17),
+    ],
+)
+def test_predicates_limit_what_is_read(
+    load: Load, topics: Topics, pushing: None, where: str, tasks: int, rows: int
+) -> None:
+    frame = load(subscribe="parity-plain").where(where)
+    assert len(frame.collect()) == rows
+    assert frame.rdd.getNumPartitions() == tasks
+
+
+def test_predicates_without_the_conf(load: Load, topics: Topics) -> None:
+    frame = load(subscribe="parity-plain").where("partition = 1")
+    assert (frame.count(), load(subscribe="parity-plain").rdd.getNumPartitions()) == (15, 3)
+
+
+def options(kafka: KafkaServer, **given: str) -> ReadOptions:
+    return ReadOptions.parse({"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": "parity-plain", **given})
+
+
+def test_tasks_of_a_worker_share_a_handle(kafka: KafkaServer, topics: Topics) -> None:
+    read = options(kafka, columns="offset")
+    before = len(WORKER)
+    for start, end in ((0, 10), (10, 20), (30, 40)):
+        batches = list(read_range(read, OffsetRange("parity-plain", 0, start, end)))
+        assert pa.Table.from_batches(batches).column("offset").to_pylist() == list(range(start, end))
+    assert len(WORKER) == before + 1
+
+
+def test_a_task_that_ends_early_leaves_nothing_behind(
+    kafka: KafkaServer, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("samsarrow.spark.fetch.MIN_ROWS", 1)
+    before = len(WORKER)
+    reading = read_range(options(kafka, **{"kafka.max.poll.records": "5"}), OffsetRange("parity-plain", 0, 0, 40))
+    assert next(reading).num_rows == 5
+    reading.close()  # type: ignore[attr-defined]
+    assert len(WORKER) == before
+
+
+def test_handles_are_bounded_and_grow_old(kafka: KafkaServer, topics: Topics) -> None:
+    config = {"bootstrap.servers": kafka.bootstrap_servers, "auto.offset.reset": "none"}
+    handles = Handles(capacity=2, idle_s=3600)
+    for client in "abc":
+        with handles.lease({**config, "client.id": client}, TopicPartition("parity-plain", 0), 5) as consumer:
+            assert consumer.position(TopicPartition("parity-plain", 0)) == 5
+    assert len(handles) == 2
+    handles = Handles(idle_s=0)
+    with handles.lease(config, TopicPartition("parity-plain", 0), 0):
+        pass
+    assert len(handles) == 0
+    with pytest.raises(ConfigurationError), handles.lease({"fetch.min.bites": 1}, TopicPartition("t", 0), 0):
+        pass
+
+
+def test_handles_of_a_parent_are_not_used_after_a_fork(kafka: KafkaServer, topics: Topics) -> None:
+    handles = Handles()
+    config = {"bootstrap.servers": kafka.bootstrap_servers, "auto.offset.reset": "none"}
+    place = TopicPartition("parity-plain", 0)
+    with handles.lease(config, place, 0):
+        pass
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with handles.lease(config, place, 3) as consumer:
+                code = 0 if consumer.position(place) == 3 else 2
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_times_before_everything(load: Load, topics: Topics) -> None:
+    start = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
+    assert load(subscribe="parity-plain", startingTimestamp=str(int(start.timestamp() * 1000))).count() == 58
