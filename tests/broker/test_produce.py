@@ -276,3 +276,41 @@ def test_what_a_partitioner_raises_is_raised_by_send(servers):
         assert producer.send(topic, b"even").result(10).partition == 0
     with pytest.raises(ConfigurationError, match="given twice"):
         Producer({"bootstrap.servers": servers, "partitioner": refuse}, partitioner="murmur2")
+
+
+def test_metrics_count_what_was_sent_and_what_waits(broker, servers):
+    with Producer(bootstrap_servers=servers, linger_ms=0) as producer:
+        empty = producer.metrics()
+        assert (empty.records, empty.queued_records, empty.request_latency.count) == (0, 0, 0)
+        for number in range(10):
+            producer.send("t", b"%d" % number).result(10)
+        producer.send_batch("four", pa.table({"value": ["x" * 100] * 5000})).result(10)
+        done = producer.metrics()
+        assert done.records == done.delivery_latency.count == 5010
+        assert dict(done.topics) == {"t": 10, "four": 5000}
+        assert (done.queued_records, done.queued_bytes, done.failed_records, done.retries) == (0, 0, 0, 0)
+        assert 11 <= done.batches <= 30
+        assert done.requests == done.request_latency.count
+        assert done.bytes > 500_000
+        latency = done.request_latency
+        assert 0 < latency.p50 <= latency.p95 <= latency.p99 <= latency.max < 10
+        # A batch that is sent again, and what waits meanwhile.
+        broker.fail("Produce", error="NOT_LEADER_OR_FOLLOWER")
+        waiting = producer.send("t", b"again")
+        assert producer.metrics().queued_records == 1
+        assert producer.metrics().queued_bytes > 0
+        waiting.result(10)
+        assert producer.metrics().retries == 1
+        broker.fail("Produce", error="INVALID_TOPIC_EXCEPTION")
+        with pytest.raises(KafkaError):
+            producer.send("t", b"refused").result(10)
+        assert (producer.metrics().failed_records, producer.metrics().queued_records) == (1, 0)
+    assert done.records == 5010
+
+
+def test_an_empty_batch_is_a_result_all_the_same(servers):
+    with Producer(bootstrap_servers=servers) as producer:
+        delivery = producer.send_batch("t", pa.table({"value": pa.array([], pa.binary())}))
+        assert delivery
+        assert len(delivery) == 0
+        assert delivery.result(10) == []

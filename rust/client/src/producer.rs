@@ -22,7 +22,8 @@ use crate::produce::sink::{self, Settings, Shared};
 use crate::produce::transaction::state::{Operation, Transaction};
 use crate::produce::transaction::{self, Transactions};
 pub use crate::produce::{
-    BatchDelivery, Delivery, GroupMember, PartOutcome, PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef,
+    BatchDelivery, Delivery, GroupMember, Latency, PartOutcome, PartitionReceipt, ProducerMetrics, ProducerRecord,
+    RecordMetadata, RecordRef,
 };
 use crate::types::TopicPartition;
 
@@ -167,6 +168,12 @@ impl Producer {
             })?,
         }
         Ok(())
+    }
+
+    /// What the producer has done so far, and what waits.
+    pub fn metrics(&self) -> ProducerMetrics {
+        let counted = self.shared.lock().metrics();
+        ProducerMetrics { queued_bytes: self.shared.memory.used() as u64, ..counted }
     }
 
     /// The partitions of a topic.

@@ -53,6 +53,9 @@ fn payload<'a>(value: Option<&'a Bound<'_, PyAny>>, what: &str) -> PyResult<Opti
     Err(PyTypeError::new_err(format!("{what} must be bytes, bytearray, memoryview, str or None, not {kind}")))
 }
 
+type Percentiles = (f64, f64, f64, f64, u64);
+type Metrics = (Vec<(&'static str, u64)>, Percentiles, Percentiles, Vec<(String, u64)>);
+
 /// Names and values of headers, as Python gives them.
 type GivenHeaders<'py> = Vec<(String, Option<Bound<'py, PyAny>>)>;
 
@@ -140,6 +143,28 @@ impl Producer {
     fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<Vec<Tp>> {
         let core = self.core.get(py)?;
         Ok(run(py, core.partitions_for(topic))?.iter().map(tuple).collect())
+    }
+
+    /// Counts by name, latencies in seconds as (p50, p95, p99, largest, count), and records by topic.
+    fn metrics(&self, py: Python<'_>) -> PyResult<Metrics> {
+        let found = self.core.get(py)?.metrics();
+        let counts = vec![
+            ("queued_records", found.queued_records),
+            ("queued_bytes", found.queued_bytes),
+            ("records", found.records),
+            ("bytes", found.bytes),
+            ("batches", found.batches),
+            ("requests", found.requests),
+            ("retries", found.retries),
+            ("failed_records", found.failed_records),
+        ];
+        let latencies = [found.request_latency, found.delivery_latency].map(|latency| {
+            let [p50, p95, p99, max] = [latency.p50, latency.p95, latency.p99, latency.max].map(|t| t.as_secs_f64());
+            (p50, p95, p99, max, latency.count)
+        });
+        let topics = found.topics.iter().map(|(name, records)| (name.to_string(), *records)).collect();
+        let [request, delivery] = latencies;
+        Ok((counts, request, delivery, topics))
     }
 
     fn partition_count(&self, py: Python<'_>, topic: &str) -> PyResult<usize> {
@@ -264,6 +289,12 @@ impl BatchDelivery {
     /// Whether every row has its result.
     fn done(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.parts.get(py)?.iter().all(CoreBatch::is_done))
+    }
+
+    /// Not false for want of rows: it is a result that is awaited.
+    #[allow(clippy::unused_self, reason = "Python's protocol")]
+    fn __bool__(&self) -> bool {
+        true
     }
 
     /// Number of rows.

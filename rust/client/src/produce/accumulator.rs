@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
 
 use super::delivery::{BatchState, Delivery, Part};
+use super::metrics::{Counters, ProducerMetrics};
 use super::partitioner::{Choices, Partitioning, Sticky};
 use super::queue::{Batch, Identity, PartitionQueue, Payload, Rules, Settled};
 use super::record::RecordRef;
@@ -33,6 +34,8 @@ pub(crate) struct Limits {
 #[derive(Debug)]
 pub(crate) struct Topic {
     pub(crate) name: Arc<str>,
+    /// Records that brokers have taken.
+    sent: u64,
     pub(crate) partitions: Vec<PartitionQueue>,
     available: Vec<i32>,
     sticky: Sticky,
@@ -80,6 +83,7 @@ pub(crate) struct Accumulator {
     /// Of a producer with a `transactional.id`.
     pub(crate) transaction: Option<Transaction>,
     pub(crate) flushing: usize,
+    pub(crate) counters: Counters,
     /// Set once no record is taken any more.
     pub(crate) closed: bool,
     /// When the sender will look by itself.
@@ -101,6 +105,7 @@ impl Accumulator {
             identity: None,
             transaction: None,
             flushing: 0,
+            counters: Counters::default(),
             closed: false,
             sender_wakes_at: None,
         }
@@ -140,7 +145,8 @@ impl Accumulator {
             None => {
                 let name = Arc::clone(name);
                 self.index.insert(Arc::clone(&name), self.topics.len());
-                let topic = Topic { name, partitions: Vec::new(), available: Vec::new(), sticky: Sticky::default() };
+                let topic =
+                    Topic { name, sent: 0, partitions: Vec::new(), available: Vec::new(), sticky: Sticky::default() };
                 self.topics.push(topic);
                 self.topics.len() - 1
             }
@@ -315,6 +321,25 @@ impl Accumulator {
         node.in_flight = node.in_flight.saturating_sub(1);
         if !throttle.is_zero() {
             node.throttled_until = Some(Instant::now() + throttle);
+        }
+    }
+
+    /// A broker has taken a batch.
+    pub(crate) fn count_taken(&mut self, slot: Slot, batch: &Batch, now: Instant) {
+        self.counters.taken(batch.count, batch.size(), now.saturating_duration_since(batch.created));
+        if let Some(topic) = self.topics.get_mut(slot.topic) {
+            topic.sent += u64::from(batch.count);
+        }
+    }
+
+    /// What was done so far; the bytes that wait are not known here.
+    pub(crate) fn metrics(&self) -> ProducerMetrics {
+        let counted = self.counters.snapshot();
+        let given: u64 = self.topics.iter().flat_map(|topic| &topic.partitions).map(PartitionQueue::place).sum();
+        ProducerMetrics {
+            queued_records: given.saturating_sub(counted.records + counted.failed_records),
+            topics: self.topics.iter().map(|topic| (Arc::clone(&topic.name), topic.sent)).collect(),
+            ..counted
         }
     }
 

@@ -21,6 +21,11 @@ impl Memory {
         self.total
     }
 
+    /// Bytes taken.
+    pub(crate) fn used(&self) -> usize {
+        self.total.saturating_sub(self.free.available_permits())
+    }
+
     /// Takes `bytes` if they are free now and nobody waits for them.
     pub(crate) fn try_reserve(&self, bytes: usize) -> bool {
         match u32::try_from(bytes).map(|bytes| self.free.try_acquire_many(bytes)) {

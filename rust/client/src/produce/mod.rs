@@ -8,16 +8,19 @@ mod encoder;
 pub(crate) mod flush;
 mod identity;
 pub(crate) mod memory;
+pub(crate) mod metrics;
 pub(crate) mod partitioner;
 pub(crate) mod queue;
 #[cfg(test)]
 mod queue_tests;
 mod record;
 mod request;
+mod ship;
 pub(crate) mod sink;
 mod split;
 pub(crate) mod transaction;
 
 pub use delivery::{BatchDelivery, Delivery, PartOutcome};
+pub use metrics::{Latency, ProducerMetrics};
 pub use record::{PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef};
 pub use transaction::GroupMember;

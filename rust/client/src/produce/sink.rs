@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
 use samsarrow_wire::batch::HEADER_LEN;
-use samsarrow_wire::batch::encode::set_producer;
 use samsarrow_wire::compression::{Codec, Compressor};
 use samsarrow_wire::error_code::ErrorCode;
 use tokio::sync::{Notify, mpsc, watch};
@@ -18,7 +16,7 @@ use super::collect::{Outgoing, Shipment};
 use super::delivery::Appended;
 use super::identity;
 use super::memory::{Memory, Reserved};
-use super::queue::{Batch, Failure, FailureKind, Payload, Settled};
+use super::queue::{Failure, FailureKind, Settled};
 use super::request::{self, Answers};
 use super::split;
 use super::transaction::{self, Transactions};
@@ -74,6 +72,8 @@ pub(crate) struct Shared {
     /// Set when all tasks are to end.
     pub(crate) stop: watch::Sender<bool>,
     pub(crate) acquiring: AtomicBool,
+    /// Those that nobody uses now: their memory is worth keeping.
+    compressors: Mutex<Vec<Compressor>>,
     pub(crate) transactions: Option<Transactions>,
 }
 
@@ -93,6 +93,7 @@ impl Shared {
             wake: Notify::new(),
             stop: watch::Sender::new(false),
             acquiring: AtomicBool::new(false),
+            compressors: Mutex::default(),
             transactions,
         }
     }
@@ -100,6 +101,11 @@ impl Shared {
     /// The queues; hold the lock shortly, and never across an await.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Accumulator> {
         self.accumulator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Codecs that nobody uses now: their memory is worth keeping.
+    pub(super) fn compressors(&self) -> MutexGuard<'_, Vec<Compressor>> {
+        self.compressors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for `bytes` of `buffer.memory` until `deadline`.
@@ -148,8 +154,12 @@ impl Shared {
             self.settle_transaction(&mut settled);
         }
         let mut done = Vec::with_capacity(settled.len());
+        let mut failed = 0;
         for one in settled {
-            one.state.complete(one.first, one.count, one.outcome);
+            let (count, is_error) = (u64::from(one.count), one.outcome.is_err());
+            if one.state.complete(one.first, one.count, one.outcome) && is_error {
+                failed += count;
+            }
             if one.reserved > 0 {
                 self.memory.release(one.reserved);
             }
@@ -158,6 +168,7 @@ impl Shared {
             }
         }
         let mut accumulator = self.lock();
+        accumulator.counters.failed += failed;
         for id in done {
             accumulator.forget_state(id);
         }
@@ -251,113 +262,15 @@ fn start_worker(shared: &Arc<Shared>, node: i32) -> mpsc::UnboundedSender<Shipme
     tokio::spawn(async move {
         let mut stop = shared.stop.subscribe();
         tokio::select! {
-            () = ship(&shared, node, receiver) => {}
+            () = super::ship::ship(&shared, node, receiver) => {}
             _ = stop.wait_for(|stop| *stop) => {}
         }
     });
     sender
 }
 
-/// Sends one node's requests in the order they come.
-async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::UnboundedReceiver<Shipment>) {
-    let mut compressor = None;
-    while let Some(Shipment { mut batches, .. }) = shipments.recv().await {
-        if let Err(error) = encode_all(&mut batches, &shared.settings, &mut compressor) {
-            fail_shipment(shared, node, batches, &error, FailureKind::Refused);
-            continue;
-        }
-        if shared.settings.acks == 0 {
-            ship_unanswered(shared, node, batches).await;
-            continue;
-        }
-        let settings = &shared.settings;
-        let parcels = request::parcels(&batches);
-        let cluster = shared.produce_cluster();
-        let metadata = cluster.clone();
-        let too_late = too_late(&batches);
-        let build =
-            move |version| too_late().and_then(|()| request::build(version, parcels, settings, &metadata.metadata()));
-        match cluster.dispatch(node, settings.request_timeout, build).await {
-            Ok(answer) => {
-                let shared = Arc::clone(shared);
-                tokio::spawn(async move {
-                    let answer = answer.await;
-                    receive(&shared, node, batches, answer);
-                });
-            }
-            Err(error) => fail_on_the_way(shared, node, batches, error),
-        }
-    }
-}
-
-/// Looked at when the connection is there, which can take a while: records that failed by then must not be sent.
-fn too_late(batches: &[Outgoing]) -> impl Fn() -> Result<()> + use<> {
-    let last = batches.iter().map(|outgoing| (outgoing.batch.deadline, outgoing.batch.created)).max();
-    move || match last {
-        Some((deadline, created)) if deadline <= Instant::now() => Err(Error::timeout("Produce", deadline - created)),
-        _ => Ok(()),
-    }
-}
-
-/// `acks=0`: the broker never answers, so a batch is done once it is on its way.
-async fn ship_unanswered(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>) {
-    let settings = &shared.settings;
-    let parcels = request::parcels(&batches);
-    let cluster = shared.cluster.clone();
-    let too_late = too_late(&batches);
-    let build =
-        move |version| too_late().and_then(|()| request::build(version, parcels, settings, &cluster.metadata()));
-    match shared.cluster.send_oneway(node, settings.request_timeout, build).await {
-        Ok(()) => {
-            answer_all(shared, node, Duration::ZERO, batches, |_| Ok(Appended { base_offset: -1, log_append_time: -1 }))
-        }
-        Err(error) => fail_on_the_way(shared, node, batches, error),
-    }
-}
-
-/// Writes headers, compresses, and puts the sequences in.
-fn encode_all(batches: &mut [Outgoing], settings: &Settings, compressor: &mut Option<Compressor>) -> Result<()> {
-    for outgoing in batches {
-        let failed = |error: &dyn std::fmt::Display, batch: &Batch| {
-            let (topic, partition) = (&batch.state.topic, batch.state.partition);
-            Error::configuration(format!("cannot encode a batch for {topic}-{partition}: {error}"))
-        };
-        let batch = &mut outgoing.batch;
-        let numbered = batch.numbered;
-        let encoded = match &mut batch.payload {
-            Payload::Draft(builder) => {
-                if let Some((identity, sequence)) = numbered {
-                    let options = builder.options_mut();
-                    options.producer_id = identity.producer_id;
-                    options.producer_epoch = identity.epoch;
-                    options.base_sequence = sequence;
-                    options.transactional = settings.transactional_id.is_some();
-                }
-                if compressor.is_none() {
-                    let new = Compressor::new(settings.batch_codec(), settings.level.filter(|_| settings.magic == 2));
-                    *compressor = Some(new.map_err(|error| Error::configuration(error.to_string()))?);
-                }
-                let Some(compressor) = compressor.as_mut() else { continue };
-                builder.finish(compressor).map(Bytes::from)
-            }
-            Payload::Encoded(bytes) => {
-                let Some((identity, sequence)) = numbered else { continue };
-                // Ours alone unless an earlier request is still being written: then a copy is renumbered.
-                let bytes = std::mem::take(bytes);
-                let mut bytes = bytes.try_into_mut().unwrap_or_else(|bytes| BytesMut::from(&bytes[..]));
-                set_producer(&mut bytes, identity.producer_id, identity.epoch, sequence).map(|()| bytes.freeze())
-            }
-        };
-        match encoded {
-            Ok(bytes) => batch.payload = Payload::Encoded(bytes),
-            Err(error) => return Err(failed(&error, batch)),
-        }
-    }
-    Ok(())
-}
-
 /// Gives the batches of a request their answers.
-fn answer_all(
+pub(super) fn answer_all(
     shared: &Shared,
     node: i32,
     throttle: Duration,
@@ -375,8 +288,13 @@ fn answer_all(
         let mut accumulator = shared.lock();
         accumulator.node_answered(node, throttle);
         for (Outgoing { slot, batch }, outcome) in answered {
+            if outcome.is_ok() {
+                accumulator.count_taken(slot, &batch, now);
+            }
             if let Some((queue, rules)) = accumulator.queue_of(slot) {
-                settled.extend(queue.answered(batch, outcome, rules, now));
+                let one = queue.answered(batch, outcome, rules, now);
+                accumulator.counters.retries += u64::from(one.is_none());
+                settled.extend(one);
             }
             accumulator.retire_identity(slot);
         }
@@ -385,12 +303,12 @@ fn answer_all(
     shared.settle(settled);
 }
 
-fn fail_shipment(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: &Error, kind: FailureKind) {
+pub(super) fn fail_shipment(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: &Error, kind: FailureKind) {
     answer_all(shared, node, Duration::ZERO, batches, |_| Err(Failure { error: error.clone(), kind }));
 }
 
 /// No answer came: the connection failed, or time ran out.
-fn fail_on_the_way(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: Error) {
+pub(super) fn fail_on_the_way(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: Error) {
     // After an answer that makes no sense a resend is safe as long as the broker can tell it from the first.
     let garbled = matches!(error, Error::Protocol { .. } | Error::Corrupt { .. });
     let numbered = batches.iter().all(|outgoing| outgoing.batch.numbered.is_some());
@@ -403,7 +321,7 @@ fn fail_on_the_way(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: Er
     fail_shipment(shared, node, batches, &error, kind);
 }
 
-fn receive(shared: &Shared, node: i32, batches: Vec<Outgoing>, answer: Result<request::ProduceResponse>) {
+pub(super) fn receive(shared: &Shared, node: i32, batches: Vec<Outgoing>, answer: Result<request::ProduceResponse>) {
     let response = match answer {
         Ok(response) => response,
         Err(error) => return fail_on_the_way(shared, node, batches, error),

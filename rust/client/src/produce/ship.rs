@@ -1,0 +1,175 @@
+//! Batches to one broker: encoded, compressed on whatever core is free, sent in their order.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use samsarrow_wire::batch::encode::set_producer;
+use samsarrow_wire::compression::{Codec, Compressor};
+use tokio::sync::mpsc;
+
+use super::collect::{Outgoing, Shipment};
+use super::delivery::Appended;
+use super::queue::{Batch, FailureKind, Payload};
+use super::request;
+use super::sink::{Settings, Shared, answer_all, fail_on_the_way, fail_shipment, receive};
+use crate::error::{Error, Result};
+
+/// Bytes whose compression takes long enough to be done elsewhere.
+const WORTH_A_TASK: usize = 32 * 1024;
+
+/// Sends one node's requests in the order they come. While one is sent, the next ones are compressed on other cores.
+pub(super) async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::UnboundedReceiver<Shipment>) {
+    let (queue, mut prepared) = mpsc::unbounded_channel();
+    let prepare = async move {
+        while let Some(Shipment { batches, .. }) = shipments.recv().await {
+            if queue.send(start_encoding(shared, batches)).is_err() {
+                break;
+            }
+        }
+    };
+    let send = async {
+        while let Some(work) = prepared.recv().await {
+            let (batches, encoded) = match work {
+                Encoding::Done(batches, encoded) => (batches, encoded),
+                Encoding::Running(task) => match task.await {
+                    Ok(done) => done,
+                    Err(error) => {
+                        // The batches are gone with the task: their records fail when their time is over.
+                        tracing::error!(%error, "compressing batches failed");
+                        shared.lock().node_answered(node, Duration::ZERO);
+                        continue;
+                    }
+                },
+            };
+            match encoded {
+                Ok(()) => ship_one(shared, node, batches).await,
+                Err(error) => fail_shipment(shared, node, batches, &error, FailureKind::Refused),
+            }
+        }
+    };
+    tokio::join!(prepare, send);
+}
+
+/// Batches on their way to bytes.
+enum Encoding {
+    Done(Vec<Outgoing>, Result<()>),
+    Running(tokio::task::JoinHandle<(Vec<Outgoing>, Result<()>)>),
+}
+
+fn start_encoding(shared: &Arc<Shared>, mut batches: Vec<Outgoing>) -> Encoding {
+    let drafts = batches.iter().filter(|outgoing| matches!(outgoing.batch.payload, Payload::Draft(_)));
+    let bytes: usize = drafts.map(|outgoing| outgoing.batch.size()).sum();
+    if shared.settings.batch_codec() != Codec::None && bytes >= WORTH_A_TASK {
+        let shared = Arc::clone(shared);
+        return Encoding::Running(tokio::task::spawn_blocking(move || {
+            let encoded = encode_all(&mut batches, &shared);
+            (batches, encoded)
+        }));
+    }
+    let encoded = encode_all(&mut batches, shared);
+    Encoding::Done(batches, encoded)
+}
+
+async fn ship_one(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>) {
+    if shared.settings.acks == 0 {
+        return ship_unanswered(shared, node, batches).await;
+    }
+    let settings = &shared.settings;
+    let parcels = request::parcels(&batches);
+    let cluster = shared.produce_cluster();
+    let metadata = cluster.clone();
+    let too_late = too_late(&batches);
+    let build =
+        move |version| too_late().and_then(|()| request::build(version, parcels, settings, &metadata.metadata()));
+    let started = Instant::now();
+    match cluster.dispatch(node, settings.request_timeout, build).await {
+        Ok(answer) => {
+            let shared = Arc::clone(shared);
+            tokio::spawn(async move {
+                let answer = answer.await;
+                if answer.is_ok() {
+                    let mut accumulator = shared.lock();
+                    accumulator.counters.requests += 1;
+                    accumulator.counters.request_latency.add(started.elapsed(), 1);
+                }
+                receive(&shared, node, batches, answer);
+            });
+        }
+        Err(error) => fail_on_the_way(shared, node, batches, error),
+    }
+}
+
+/// Looked at when the connection is there, which can take a while: records that failed by then must not be sent.
+fn too_late(batches: &[Outgoing]) -> impl Fn() -> Result<()> + use<> {
+    let last = batches.iter().map(|outgoing| (outgoing.batch.deadline, outgoing.batch.created)).max();
+    move || match last {
+        Some((deadline, created)) if deadline <= Instant::now() => Err(Error::timeout("Produce", deadline - created)),
+        _ => Ok(()),
+    }
+}
+
+/// `acks=0`: the broker never answers, so a batch is done once it is on its way.
+async fn ship_unanswered(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>) {
+    let settings = &shared.settings;
+    let parcels = request::parcels(&batches);
+    let cluster = shared.cluster.clone();
+    let too_late = too_late(&batches);
+    let build =
+        move |version| too_late().and_then(|()| request::build(version, parcels, settings, &cluster.metadata()));
+    match shared.cluster.send_oneway(node, settings.request_timeout, build).await {
+        Ok(()) => {
+            shared.lock().counters.requests += 1;
+            answer_all(shared, node, Duration::ZERO, batches, |_| Ok(Appended { base_offset: -1, log_append_time: -1 }))
+        }
+        Err(error) => fail_on_the_way(shared, node, batches, error),
+    }
+}
+
+/// Writes headers, compresses, and puts the sequences in.
+fn encode_all(batches: &mut [Outgoing], shared: &Shared) -> Result<()> {
+    let mut compressor = shared.compressors().pop();
+    let encoded = encode_with(batches, &shared.settings, &mut compressor);
+    shared.compressors().extend(compressor);
+    encoded
+}
+
+fn encode_with(batches: &mut [Outgoing], settings: &Settings, compressor: &mut Option<Compressor>) -> Result<()> {
+    for outgoing in batches {
+        let failed = |error: &dyn std::fmt::Display, batch: &Batch| {
+            let (topic, partition) = (&batch.state.topic, batch.state.partition);
+            Error::configuration(format!("cannot encode a batch for {topic}-{partition}: {error}"))
+        };
+        let batch = &mut outgoing.batch;
+        let numbered = batch.numbered;
+        let encoded = match &mut batch.payload {
+            Payload::Draft(builder) => {
+                if let Some((identity, sequence)) = numbered {
+                    let options = builder.options_mut();
+                    options.producer_id = identity.producer_id;
+                    options.producer_epoch = identity.epoch;
+                    options.base_sequence = sequence;
+                    options.transactional = settings.transactional_id.is_some();
+                }
+                if compressor.is_none() {
+                    let new = Compressor::new(settings.batch_codec(), settings.level.filter(|_| settings.magic == 2));
+                    *compressor = Some(new.map_err(|error| Error::configuration(error.to_string()))?);
+                }
+                let Some(compressor) = compressor.as_mut() else { continue };
+                builder.finish(compressor).map(Bytes::from)
+            }
+            Payload::Encoded(bytes) => {
+                let Some((identity, sequence)) = numbered else { continue };
+                // Ours alone unless an earlier request is still being written: then a copy is renumbered.
+                let bytes = std::mem::take(bytes);
+                let mut bytes = bytes.try_into_mut().unwrap_or_else(|bytes| BytesMut::from(&bytes[..]));
+                set_producer(&mut bytes, identity.producer_id, identity.epoch, sequence).map(|()| bytes.freeze())
+            }
+        };
+        match encoded {
+            Ok(bytes) => batch.payload = Payload::Encoded(bytes),
+            Err(error) => return Err(failed(&error, batch)),
+        }
+    }
+    Ok(())
+}
