@@ -39,6 +39,21 @@ class Script:
     def close(self) -> None:
         self._raw.close()
 
+    def ready(self) -> bool:
+        """Whether the broker knows the topic, leads it, and has found the coordinators."""
+        told = self._raw.call("Metadata", 8, topics=[{"name": self._topic}], allow_auto_topic_creation=False)
+        partitions = [{"partition_index": part, "timestamp": -1} for part in (0, 1)]
+        led = self._raw.call(
+            "ListOffsets", 8, replica_id=-1, isolation_level=0, topics=[{"name": self._topic, "partitions": partitions}]
+        )
+        found = [
+            self._raw.call("FindCoordinator", 4, key_type=kind, coordinator_keys=[key])["coordinators"][0]
+            for kind, key in ((0, self._group), (1, self._id))
+        ]
+        codes = [one["error_code"] for topic in told["topics"] for one in (topic, *topic["partitions"])]
+        codes += [one["error_code"] for one in (*led["topics"][0]["partitions"], *found)]
+        return len(codes) == 7 and not any(codes) and error(self._state()["error_code"]) not in NOT_YET
+
     def _number(self, producer: int) -> int:
         return self._producers.setdefault(producer, len(self._producers) - 1)
 
@@ -79,6 +94,23 @@ class Script:
         results = [r for t in answer["results_by_topic_v3_and_below"] for r in t["results_by_partition"]]
         codes = sorted((r["partition_index"], error(r["partition_error_code"])) for r in results)
         self.lines.append(("add", codes))
+
+    def add_many(self, *asked: tuple[Producer, str, bool, list[int]]) -> None:
+        """As brokers ask each other: producers, their ids, whether only to verify, partitions."""
+        for version in (4, 5):
+            one = [
+                {
+                    "transactional_id": f"{self._id}{name}", "producer_id": p[0], "producer_epoch": p[1],
+                    "verify_only": verify, "topics": [{"name": self._topic, "partitions": partitions}],
+                }
+                for p, name, verify, partitions in asked
+            ]  # fmt: skip
+            answer = self._raw.call("AddPartitionsToTxn", version, transactions=one)
+            found = []
+            for result in sorted(answer["results_by_transaction"], key=lambda result: result["transactional_id"]):
+                results = [r for t in result["topic_results"] for r in t["results_by_partition"]]
+                found.append(sorted((r["partition_index"], error(r["partition_error_code"])) for r in results))
+            self.lines.append(("add many", answer["error_code"], found))
 
     def send(
         self, p: Producer, sequence: int, count: int = 1, *, part: int = 0, version: int = 11, plain: bool = False
@@ -178,7 +210,8 @@ class Script:
         answer = self._raw.call("DescribeProducers", 0, topics=topics)
         for one in sorted(answer["topics"][0]["partitions"], key=lambda one: one["partition_index"]):
             fields = ("producer_epoch", "last_sequence", "coordinator_epoch", "current_txn_start_offset")
-            told = [(self._number(p["producer_id"]), *(p[f] for f in fields)) for p in one["active_producers"]]
+            active = sorted(one["active_producers"], key=lambda p: p["producer_id"])
+            told = [(self._number(p["producer_id"]), *(p[f] for f in fields)) for p in active]
             self.lines.append(("producers", error(one["error_code"]), sorted(told)))
 
     def group(self, p: Producer, version: int = 3) -> None:
@@ -199,6 +232,15 @@ class Script:
             topics=[{"name": self._topic, "partitions": [{**one, "committed_metadata": "m"}]}],
         )  # fmt: skip
         self.lines.append(("offset", error(answer["topics"][0]["partitions"][0]["error_code"])))
+
+    def plain_offset(self, offset: int) -> None:
+        """Commits without a transaction."""
+        one = {"partition_index": 0, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": ""}
+        answer = self._raw.call(
+            "OffsetCommit", 8, group_id=self._group, generation_id_or_member_epoch=-1, member_id="",
+            group_instance_id=None, topics=[{"name": self._topic, "partitions": [one]}],
+        )  # fmt: skip
+        self.lines.append(("plain offset", error(answer["topics"][0]["partitions"][0]["error_code"])))
 
     def committed(self) -> None:
         for stable in (False, True):
@@ -270,6 +312,42 @@ def first_version(s: Script) -> None:
     for start in (0, 4, 6, 7):
         s.read(start=start)
     s.producers()
+
+
+def idempotence(s: Script) -> None:
+    """Producers without transactions, whose ids nobody gave to them."""
+    p = (900_000_001, 0)
+    s.send(p, 7, plain=True)
+    for sequence in (8, 9, 10, 11, 12):
+        s.send(p, sequence, plain=True)
+    for sequence in (12, 8, 7, 99, 6, 0):
+        s.send(p, sequence, plain=True)
+    s.send(p, 12, 2, plain=True)
+    s.send((p[0], 1), 13, plain=True)
+    s.send((p[0], 1), 0, plain=True)
+    s.send(p, 13, plain=True)
+    s.send((p[0], 1), 0, plain=True)
+    last = 2**31 - 1
+    p = (900_000_002, 0)
+    for sequence, count in ((last, 1), (0, 1), (last, 1), (2, 1), (1, 1)):
+        s.send(p, sequence, count, plain=True)
+    p = (900_000_003, 0)
+    for sequence, count in ((last - 1, 4), (2, 1), (last - 1, 4), (3, 2)):
+        s.send(p, sequence, count, plain=True)
+    # Without a transaction nobody asks where a producer begins.
+    s.send((900_000_004, 3), 17, plain=True, version=12)
+    s.producers()
+    s.read()
+
+
+def asked_by_brokers(s: Script) -> None:
+    p = s.init()
+    s.add_many((p, "", True, [0, 1]))
+    s.add_many((p, "", False, [0]))
+    s.add_many((p, "", True, [0, 1]), (p, "-other", True, [0]))
+    s.add_many(((p[0], p[1] + 1), "", True, [0]))
+    s.add_many((p, "", False, [0, 99]), ((p[0], p[1] + 1), "-other", False, [1]))
+    s.describe()
 
 
 def refusals(s: Script) -> None:
@@ -362,6 +440,18 @@ def offsets(s: Script) -> None:
     s.offset(q, 22, version=5)
     s.end(q, False, version=5)
     s.committed()
+    # What was committed later is newer, though the transaction ends after it.
+    p = s.init()
+    s.offset(p, 30, version=5)
+    s.plain_offset(31)
+    s.committed()
+    p = s.end(p, True, version=5)
+    s.committed()
+    s.offset(p, 32, version=5)
+    s.plain_offset(33)
+    s.offset(p, 34, version=5)
+    s.end(p, True, version=5)
+    s.committed()
 
 
 def second_version(s: Script) -> None:
@@ -447,22 +537,24 @@ def timeouts(s: Script) -> None:
     s.read()
 
 
-SCRIPTS = [first_version, refusals, epochs, fenced_by_another, offsets, second_version, timeouts]
+SCRIPTS = [
+    first_version,
+    idempotence,
+    asked_by_brokers,
+    refusals,
+    epochs,
+    fenced_by_another,
+    offsets,
+    second_version,
+    timeouts,
+]
 
 
 def lines(script: Callable[[Script], None], address: str, topic: str) -> list[tuple[object, ...]]:
     running = Script(address, topic)
     try:
-        # The coordinator is found, and its topic made.
         end = time.monotonic() + 30
-        while time.monotonic() < end:
-            found = [
-                running._raw.call("FindCoordinator", 4, key_type=kind, coordinator_keys=[key])["coordinators"][0]
-                for kind, key in ((0, running._group), (1, running._id))
-            ]
-            state = running._state()
-            if not any(one["error_code"] for one in found) and error(state["error_code"]) not in NOT_YET:
-                break
+        while not running.ready() and time.monotonic() < end:
             time.sleep(0.1)
         script(running)
     finally:

@@ -8,7 +8,8 @@ use common::*;
 use samsarrow_broker::{Broker, BrokerOptions};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::frame;
-use samsarrow_wire::messages::{ApiVersionsRequest, MetadataRequest};
+use samsarrow_wire::messages::add_partitions_to_txn::AddPartitionsToTxnTopic;
+use samsarrow_wire::messages::{AddPartitionsToTxnRequest, ApiVersionsRequest, EndTxnRequest, MetadataRequest};
 use tokio::io::AsyncWriteExt;
 
 async fn is_well(broker: &Broker) {
@@ -55,7 +56,13 @@ async fn a_frame_over_the_cap_is_not_read() {
 #[tokio::test]
 async fn every_prefix_and_many_mutations_of_a_request() {
     let broker = broker(1, &[("t", 1)]).await;
-    let requests: [Bytes; 3] = [
+    let end =
+        EndTxnRequest { transactional_id: "x".to_owned(), producer_id: 1000, committed: true, ..Default::default() };
+    let added = AddPartitionsToTxnTopic { name: "t".to_owned(), partitions: vec![0], ..Default::default() };
+    let add = AddPartitionsToTxnRequest { v3_and_below_topics: vec![added], ..Default::default() };
+    let requests: [Bytes; 5] = [
+        frame::encode_request(&end, 3, 1, Some("c")).unwrap(),
+        frame::encode_request(&add, 3, 1, Some("c")).unwrap(),
         frame::encode_request(&produce_request("t", 0, &batch(2), 1), 9, 1, Some("c")).unwrap(),
         frame::encode_request(&fetch_request("t", &[(0, 0)]), 12, 1, Some("c")).unwrap(),
         frame::encode_request(&MetadataRequest { topics: None, ..Default::default() }, 9, 1, Some("c")).unwrap(),

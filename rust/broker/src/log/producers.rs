@@ -205,6 +205,8 @@ impl Producers {
     /// Forgets whoever was silent for long, as `producer.id.expiration.ms`; an open transaction keeps its producer.
     pub(crate) fn expire(&mut self, now: Instant, after: Duration) {
         self.by_id.retain(|_, known| known.transaction.is_some() || now.duration_since(known.at) < after);
+        // What was tried and never done is of nobody who is waited for.
+        self.tried.clear();
     }
 
     /// Every producer, in order of ids.
