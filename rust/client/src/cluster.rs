@@ -29,6 +29,8 @@ pub enum Lane {
     Fetch,
     /// Entering a group, which waits for the other members.
     Group,
+    /// What belongs to a transaction, but for its records.
+    Transactions,
 }
 
 /// The version of one API that a caller wants, whatever the options say.

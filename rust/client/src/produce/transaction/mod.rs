@@ -18,12 +18,12 @@ use samsarrow_wire::messages::{ApiKey, EndTxnRequest, ProduceRequest, Request, T
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use self::state::{Entry, Operation, Outcome, Phase, Protocol, Transaction, epoch_is_old};
+use self::state::{Entry, Operation, Outcome, Phase, Protocol, Transaction, epoch_is_old, is_forgotten};
 use super::accumulator::Accumulator;
 use super::flush::Flushing;
 use super::queue::{Identity, Settled};
 use super::sink::Shared;
-use crate::cluster::{Cluster, Wanted};
+use crate::cluster::{Cluster, Lane, Wanted};
 use crate::config::ProducerOptions;
 use crate::error::{Error, Result};
 use crate::group::coordinator::Coordinator;
@@ -60,11 +60,13 @@ impl Transactions {
     /// For `transactional.id`, if the options have one; nothing is asked yet.
     pub(crate) fn new(options: &ProducerOptions, cluster: &Cluster) -> Option<Self> {
         let id: Arc<str> = options.transactional_id.as_deref()?.into();
+        // Coordinators write to their logs before they answer: records do not wait behind that.
+        let cluster = cluster.lane(Lane::Transactions);
         Some(Self {
             coordinator: Coordinator::of_transactions(cluster.clone(), &id),
             id,
             timeout: options.transaction_timeout,
-            cluster: cluster.clone(),
+            cluster,
             groups: Mutex::default(),
             changed: watch::Sender::new(()),
         })
@@ -291,20 +293,23 @@ async fn abort(shared: &Shared) -> Result<()> {
         shared.lock().drop_unsent(&Error::Aborted("the record was not sent: its transaction was aborted".into()));
     shared.settle(dropped);
     settle_down(shared, transactions).await;
-    let (identity, protocol, end, bump) = {
+    let (identity, protocol, started, mut bump) = {
         let mut accumulator = shared.lock();
         let identity = accumulator.identity;
         let transaction = of(&mut accumulator, "abort_transaction")?;
         if let Some(error) = transaction.error() {
             return Err(error);
         }
-        let end = transaction.started && !transaction.forgotten;
-        (identity, transaction.protocol, end, transaction.bump)
+        (identity, transaction.protocol, transaction.started, transaction.bump)
     };
     let mut renewed = None;
-    if end {
-        // An abort that cannot be done is nothing that another abort could heal.
-        renewed = transactions.end(identity, protocol, false).await.map_err(|error| fail_for_good(shared, error))?;
+    if started {
+        match transactions.end(identity, protocol, false).await {
+            Ok(next) => renewed = next,
+            Err(error) if protocol == Protocol::V1 && is_forgotten(&error) => bump = true,
+            // An abort that cannot be done is nothing that another abort could heal.
+            Err(error) => return Err(fail_for_good(shared, error)),
+        }
     }
     if bump && renewed.is_none() {
         let identity = transactions.identity(identity).await.map_err(|error| fail_for_good(shared, error))?;

@@ -91,8 +91,6 @@ pub(crate) struct Transaction {
     pub(crate) started: bool,
     /// Sequences are uncertain: the next transaction needs another epoch (KIP-360).
     pub(crate) bump: bool,
-    /// The coordinator has forgotten the producer: there is nothing that it could end.
-    pub(crate) forgotten: bool,
     /// There was a transaction before.
     pub(crate) used: bool,
     /// Partitions that the coordinator knows of.
@@ -113,7 +111,6 @@ impl Transaction {
             protocol: Protocol::V1,
             started: false,
             bump: false,
-            forgotten: false,
             used: false,
             registered: HashSet::new(),
             unregistered: Vec::new(),
@@ -246,7 +243,6 @@ impl Transaction {
     pub(crate) fn ended(&mut self) {
         self.started = false;
         self.bump = false;
-        self.forgotten = false;
         self.registered.clear();
         self.unregistered.clear();
     }
@@ -256,8 +252,7 @@ impl Transaction {
         let fatal = is_fatal(error);
         if self.protocol == Protocol::V1 {
             // Without the sequences of what failed, later ones of the same epoch have no place.
-            self.forgotten |= error.code() == Some(ErrorCode::INVALID_PRODUCER_ID_MAPPING.code());
-            self.bump |= self.started || self.forgotten;
+            self.bump |= self.started || is_forgotten(error);
         }
         match self.phase {
             Phase::Fatal(_) => false,
@@ -334,6 +329,11 @@ impl Transaction {
 /// A leader knows a newer epoch: of another producer, or of the coordinator that timed the transaction out.
 pub(crate) fn epoch_is_old(error: &Error) -> bool {
     error.code() == Some(ErrorCode::INVALID_PRODUCER_EPOCH.code())
+}
+
+/// The coordinator no longer knows the producer: there is nothing that it could end.
+pub(crate) fn is_forgotten(error: &Error) -> bool {
+    error.code() == Some(ErrorCode::INVALID_PRODUCER_ID_MAPPING.code())
 }
 
 /// Whether a producer whose records or offsets were refused has no way on (KIP-1050). What only says that these were not
@@ -461,7 +461,7 @@ mod tests {
     fn a_forgotten_producer_has_nothing_to_end_but_needs_another_epoch() {
         let mut transaction = ready(Protocol::V1);
         transaction.fail(&code(ErrorCode::INVALID_PRODUCER_ID_MAPPING));
-        assert!(transaction.bump && transaction.forgotten);
+        assert!(transaction.bump);
         let mut unsent = ready(Protocol::V1);
         unsent.fail(&Error::timeout("delivery", std::time::Duration::from_secs(1)));
         assert!(!unsent.bump, "nothing was sent");

@@ -1,0 +1,533 @@
+"""Where producers have gone wrong before: sequences, epochs and fencing, on a broker that misbehaves on demand."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from samsarrow import Consumer, ConsumerGroupMetadata, Delivery, Producer, TopicPartition
+from samsarrow.exceptions import (
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerFencedError,
+    TransactionAbortableError,
+    TransactionAbortedError,
+)
+from samsarrow.testing import Broker
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+NOBODY = ConsumerGroupMetadata("g", "", -1, None)
+Open = Callable[..., Producer]
+
+
+@pytest.fixture
+def version() -> int:
+    """Level of the feature transaction.version."""
+    return 2
+
+
+@pytest.fixture
+def broker(version: int) -> Iterator[Broker]:
+    with Broker(brokers=2, topics={"t": 2}, auto_create_topics=False, transaction_version=version) as broker:
+        yield broker
+
+
+@pytest.fixture
+def open_(broker: Broker) -> Iterator[Open]:
+    """Makes a producer that is closed at the end."""
+    made = []
+
+    def make(**options: Any) -> Producer:
+        quick = {"retry_backoff_ms": 10, "reconnect_backoff_ms": 10, "reconnect_backoff_max_ms": 50}
+        made.append(Producer(bootstrap_servers=broker.bootstrap_servers, **quick | options))
+        return made[-1]
+
+    yield make
+    broker.heal()
+    for producer in made:
+        producer.close(5)
+
+
+@pytest.fixture
+def transactional(open_: Open) -> Open:
+    return lambda **options: open_(transactional_id="x", **options)
+
+
+def both(function: Callable[..., None]) -> Any:
+    """For both versions of the protocol; a broker that knows the second can be told to use the first."""
+    return pytest.mark.parametrize("version", [1, 2], ids=["first", "second"])(function)
+
+
+def read(broker: Broker, level: str = "read_committed", topic: str = "t") -> dict[int, list[str]]:
+    """Values by partition."""
+    options = {"isolation_level": level, "auto_offset_reset": "earliest"}
+    with Consumer(bootstrap_servers=broker.bootstrap_servers, **options) as consumer:
+        consumer.assign(consumer.partitions_for(topic))
+        found: dict[int, list[str]] = {0: [], 1: []}
+        for batch in consumer.reader():
+            for partition, value in zip(batch["partition"].to_pylist(), batch["value"].to_pylist(), strict=True):
+                found[partition].append(value.decode())
+    return found
+
+
+def committed(broker: Broker) -> int | None:
+    with Consumer(bootstrap_servers=broker.bootstrap_servers, group_id="g") as consumer:
+        at = consumer.committed([T0], require_stable=True)[T0]
+    return at and at.offset
+
+
+def send(producer: Producer, values: range, partition: int = 0) -> list[Delivery]:
+    return [producer.send("t", f"{i}", partition=partition) for i in values]
+
+
+# ---- trap 11: sequences of idempotent producers ----
+
+
+def test_metadata_that_lacks_the_topic_leaves_its_sequences_alone(broker: Broker, open_: Open) -> None:
+    producer = open_(metadata_max_age_ms=20)
+    for first in range(0, 50, 10):
+        for delivery in send(producer, range(first, first + 10)):
+            assert delivery.result(10).offset >= first
+        asked = broker.requests("Metadata")
+        broker.stale_metadata(times=2, without=["t"])
+        while broker.requests("Metadata") < asked + 3:
+            time.sleep(0.01)
+    # Sequences that begin again at 0 would be taken for duplicates, and reported as delivered.
+    assert read(broker)[0] == [f"{i}" for i in range(50)]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"drop": "before"},
+        {"drop": "after"},
+        {"delay": 0.4},
+        {"garbage": True},
+        {"error": "NOT_ENOUGH_REPLICAS"},
+        {"error": "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "handled": True},
+        {"error": "REQUEST_TIMED_OUT", "handled": True},
+        {"error": "KAFKA_STORAGE_ERROR", "handled": True},
+    ],
+    ids=str,
+)
+def test_an_answer_that_does_not_come_neither_loses_nor_doubles(
+    broker: Broker, open_: Open, fault: dict[str, Any]
+) -> None:
+    producer = open_(linger_ms=0, request_timeout_ms=200)
+    sent = send(producer, range(5))
+    producer.flush()
+    for _ in range(3):
+        broker.fail("Produce", times=2, **fault)
+        for i in range(len(sent), len(sent) + 20):
+            sent.append(producer.send("t", f"{i}", partition=0))
+            if i % 5 == 0:
+                time.sleep(0.01)
+        producer.flush(10)
+    assert read(broker)[0] == [f"{i}" for i in range(65)]
+    assert [delivery.result(0).offset for delivery in sent if delivery.result(0).offset >= 0]
+
+
+def test_a_duplicate_sequence_is_a_success_whose_offset_is_not_known(broker: Broker, open_: Open) -> None:
+    producer = open_()
+    broker.fail("Produce", error="DUPLICATE_SEQUENCE_NUMBER", handled=True)
+    assert producer.send("t", "0", partition=0).result(10).offset == -1
+    assert producer.send("t", "1", partition=0).result(10).offset == 1
+    assert read(broker)[0] == ["0", "1"]
+
+
+@pytest.mark.parametrize("error", ["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"])
+def test_a_leader_that_lost_the_sequences_gets_the_next_records_under_a_new_identity(
+    broker: Broker, open_: Open, error: str
+) -> None:
+    producer = open_(linger_ms=0)
+    for delivery in send(producer, range(3)):
+        delivery.result(10)
+    before = broker.requests("InitProducerId")
+    broker.fail("Produce", error=error)
+    for delivery in send(producer, range(3, 9)):
+        delivery.result(10)
+    assert broker.requests("InitProducerId") == before + 1
+    assert read(broker)[0] == [f"{i}" for i in range(9)]
+
+
+def test_acks_0_waits_for_no_answer(broker: Broker, open_: Open) -> None:
+    producer = open_(acks=0, max_in_flight_requests_per_connection=1, linger_ms=0)
+    for _ in range(3):
+        assert {delivery.result(5).offset for delivery in send(producer, range(20))} == {-1}
+    producer.close()
+    deadline = time.monotonic() + 10
+    while len(read(broker)[0]) < 60:
+        assert time.monotonic() < deadline
+
+
+# ---- trap 12: epochs and fencing ----
+
+
+@both
+def test_which_requests_a_transaction_takes(broker: Broker, transactional: Open, version: int) -> None:
+    producer = transactional()
+    for _ in range(3):
+        with producer.transaction():
+            send(producer, range(5), 0)
+            send(producer, range(5), 1)
+            producer.send_offsets_to_transaction({T0: 5}, NOBODY)
+    counts = broker.requests()
+    apis = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn")
+    # A registration takes all partitions that are there; the second of a transaction may come a moment later.
+    registrations = counts.get("AddPartitionsToTxn", 0)
+    assert 3 <= registrations <= 6 if version == 1 else registrations == 0
+    expected = [1, registrations, 3 if version == 1 else 0, 3, 3]
+    assert [counts.get(api, 0) for api in apis] == expected
+    assert read(broker) == {p: [f"{i}" for i in range(5)] * 3 for p in (0, 1)}
+    assert committed(broker) == 5
+
+
+@both
+def test_a_zombie_does_nothing_more_and_its_commit_says_so(broker: Broker, transactional: Open) -> None:
+    old, new = transactional(), transactional()
+    old.begin_transaction()
+    send(old, range(5))[-1].result(10)
+    with new.transaction():
+        send(new, range(5, 10))
+    late = old.send("t", "late", partition=1)
+    with pytest.raises(ProducerFencedError) as raised:
+        old.commit_transaction()
+    assert raised.value.fatal
+    with pytest.raises(KafkaError):
+        late.result(0)
+    for call in (old.abort_transaction, old.begin_transaction, old.commit_transaction, lambda: send(old, range(1))):
+        with pytest.raises(ProducerFencedError):
+            call()
+    with new.transaction():
+        send(new, range(10, 12))
+    assert read(broker) == {0: [f"{i}" for i in range(5, 12)], 1: []}
+
+
+@both
+def test_a_zombie_cannot_commit_offsets(broker: Broker, transactional: Open) -> None:
+    old, new = transactional(), transactional()
+    old.begin_transaction()
+    new.init_transactions()
+    with pytest.raises(ProducerFencedError):
+        old.send_offsets_to_transaction({T0: 3}, NOBODY)
+    with pytest.raises(ProducerFencedError):
+        old.commit_transaction()
+    assert committed(broker) is None
+
+
+RETRIABLE = [
+    {"error": "NOT_COORDINATOR", "times": 2},
+    {"error": "COORDINATOR_NOT_AVAILABLE", "times": 2},
+    {"error": "COORDINATOR_LOAD_IN_PROGRESS", "times": 2},
+    {"error": "CONCURRENT_TRANSACTIONS", "times": 2},
+    {"drop": "before"},
+    {"drop": "after"},
+    {"delay": 0.4},
+]
+
+
+@both
+@pytest.mark.parametrize("fault", RETRIABLE, ids=lambda fault: "-".join(map(str, fault.values())))
+def test_what_may_pass_is_asked_again(broker: Broker, transactional: Open, version: int, fault: dict[str, Any]) -> None:
+    producer = transactional(request_timeout_ms=200)
+    broker.fail("FindCoordinator", **fault)
+    apis = ["InitProducerId", "TxnOffsetCommit", "EndTxn"]
+    apis += ["AddPartitionsToTxn", "AddOffsetsToTxn"] if version == 1 else []
+    for round_ in range(3):
+        for api in apis:
+            # An identity that is given late is a newer producer's, which fences the one that asked again.
+            if api != "InitProducerId" or "delay" not in fault:
+                broker.fail(api, **fault)
+        producer.begin_transaction()
+        send(producer, range(5 * round_, 5 * round_ + 5))
+        producer.send_offsets_to_transaction({T0: round_}, NOBODY)
+        if round_ == 1:
+            producer.abort_transaction()
+        else:
+            producer.commit_transaction()
+        broker.heal()
+    # An abort drops what was not sent, and a part of the second round may have been.
+    assert read(broker)[0] == [f"{i}" for i in (*range(5), *range(10, 15))]
+    assert committed(broker) == 2
+
+
+@both
+def test_the_coordinator_moves_between_send_and_commit(broker: Broker, transactional: Open) -> None:
+    producer = transactional()
+    for round_ in range(6):
+        producer.begin_transaction()
+        send(producer, range(5 * round_, 5 * round_ + 5))[-1].result(10)
+        broker.move_transaction_coordinator("x", round_ % 2)
+        send(producer, range(1), 1)
+        broker.move_coordinator("g", round_ % 2)
+        producer.send_offsets_to_transaction({T0: round_}, NOBODY)
+        broker.move_transaction_coordinator("x", (round_ + 1) % 2)
+        producer.commit_transaction()
+    assert read(broker) == {0: [f"{i}" for i in range(30)], 1: ["0"] * 6}
+    assert committed(broker) == 5
+
+
+@both
+@pytest.mark.parametrize("handled", [False, True], ids=["not done", "done"])
+@pytest.mark.parametrize("error", ["UNKNOWN_SERVER_ERROR", "INVALID_TXN_STATE", "SECURITY_DISABLED"])
+def test_an_error_of_a_commit_is_never_taken_for_success(
+    broker: Broker, transactional: Open, error: str, handled: bool
+) -> None:
+    producer = transactional()
+    producer.begin_transaction()
+    send(producer, range(5))
+    broker.fail("EndTxn", error=error, handled=handled)
+    with pytest.raises(KafkaError) as raised:
+        producer.commit_transaction()
+    assert raised.value.name == error
+    assert raised.value.fatal
+    for call in (producer.commit_transaction, producer.abort_transaction, producer.begin_transaction):
+        with pytest.raises(KafkaError) as raised:
+            call()
+        assert raised.value.name == error
+
+
+@both
+@pytest.mark.parametrize(
+    "api", ["InitProducerId", "EndTxn", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit"]
+)
+@pytest.mark.parametrize(
+    ("error", "raises"),
+    [
+        ("PRODUCER_FENCED", "PRODUCER_FENCED"),
+        ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"),
+        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_what_ends_the_producer(
+    broker: Broker, transactional: Open, version: int, api: str, error: str, raises: str
+) -> None:
+    if version == 2 and api.startswith("Add"):
+        pytest.skip("not asked in the second protocol")
+    producer = transactional()
+    broker.fail(api, error=error)
+
+    def all_of_it() -> None:
+        producer.begin_transaction()
+        send(producer, range(5))
+        producer.send_offsets_to_transaction({T0: 5}, NOBODY)
+        producer.commit_transaction()
+
+    for call in (all_of_it, producer.begin_transaction, producer.commit_transaction, producer.abort_transaction):
+        with pytest.raises(KafkaError) as raised:
+            call()
+        assert (raised.value.name, raised.value.fatal, raised.value.abortable) == (raises, True, False)
+    # The next of the name ends what was left open.
+    transactional().init_transactions()
+    assert read(broker)[0] == []
+    assert committed(broker) is None
+
+
+@both
+@pytest.mark.parametrize(
+    ("api", "error"),
+    [
+        ("Produce", "INVALID_RECORD"),
+        ("Produce", "TOPIC_AUTHORIZATION_FAILED"),
+        ("Produce", "TRANSACTION_ABORTABLE"),
+        ("Produce", "INVALID_TXN_STATE"),
+        ("Produce", "OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        ("Produce", "UNKNOWN_PRODUCER_ID"),
+        ("EndTxn", "TRANSACTION_ABORTABLE"),
+        ("AddPartitionsToTxn", "TOPIC_AUTHORIZATION_FAILED"),
+        ("AddPartitionsToTxn", "TRANSACTION_ABORTABLE"),
+        ("AddPartitionsToTxn", "INVALID_PRODUCER_ID_MAPPING"),
+        ("AddOffsetsToTxn", "GROUP_AUTHORIZATION_FAILED"),
+        ("TxnOffsetCommit", "ILLEGAL_GENERATION"),
+        ("TxnOffsetCommit", "UNKNOWN_MEMBER_ID"),
+        ("TxnOffsetCommit", "FENCED_INSTANCE_ID"),
+        ("TxnOffsetCommit", "OFFSET_METADATA_TOO_LARGE"),
+        ("TxnOffsetCommit", "TRANSACTION_ABORTABLE"),
+    ],
+)
+def test_what_an_abort_heals(broker: Broker, transactional: Open, version: int, api: str, error: str) -> None:
+    if version == 2 and api.startswith("Add"):
+        pytest.skip("not asked in the second protocol")
+    producer = transactional()
+    with producer.transaction():
+        send(producer, range(3))
+    broker.fail(api, error=error)
+
+    def all_of_it() -> None:
+        producer.begin_transaction()
+        send(producer, range(100, 105))
+        producer.send_offsets_to_transaction({T0: 5}, NOBODY)
+        producer.commit_transaction()
+
+    for call in (all_of_it, producer.commit_transaction, producer.begin_transaction, lambda: send(producer, range(1))):
+        with pytest.raises(KafkaError) as raised:
+            call()
+        assert (raised.value.name, raised.value.fatal, raised.value.abortable) == (error, False, True)
+    producer.abort_transaction()
+    for first in (3, 6):
+        with producer.transaction():
+            send(producer, range(first, first + 3))
+            producer.send_offsets_to_transaction({T0: first}, NOBODY)
+    assert read(broker)[0] == [f"{i}" for i in range(9)]
+    assert committed(broker) == 6
+
+
+@both
+@pytest.mark.parametrize("fault", [{"delay": 0.5}, {"drop": "before"}], ids=["written late", "never written"])
+def test_a_record_that_runs_out_of_time_makes_the_transaction_abortable(
+    broker: Broker, transactional: Open, version: int, fault: dict[str, Any]
+) -> None:
+    producer = transactional(delivery_timeout_ms=300, request_timeout_ms=200, linger_ms=0)
+    with producer.transaction():
+        send(producer, range(3))
+    broker.fail("Produce", times=None, **fault)
+    producer.begin_transaction()
+    [late] = send(producer, range(100, 101))
+    with pytest.raises(TransactionAbortableError, match=r"delivery of 1 records to t-0"):
+        producer.commit_transaction()
+    with pytest.raises(TransactionAbortableError):
+        late.result(0)
+    broker.heal()
+    producer.abort_transaction()
+    # Nobody knows whether it was written: the sequences of its epoch cannot be gone on with.
+    with producer.transaction():
+        send(producer, range(3, 6))
+    assert broker.requests("InitProducerId") == (2 if version == 1 else 1)
+    time.sleep(0.6)
+    with producer.transaction():
+        send(producer, range(6, 9))
+    assert read(broker)[0] == [f"{i}" for i in range(9)]
+
+
+@both
+def test_the_next_transaction_waits_for_the_markers_of_the_last(version: int) -> None:
+    options = {"transaction_version": version, "transaction_marker_delay": 0.15}
+    with Broker(topics={"t": 2}, **options) as broker:  # type: ignore[arg-type]
+        with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="x") as producer:
+            for i in range(4):
+                with producer.transaction():
+                    send(producer, range(3 * i, 3 * i + 3))
+                    producer.send_offsets_to_transaction({T0: i}, NOBODY)
+            producer.begin_transaction()
+            producer.abort_transaction()
+        deadline = time.monotonic() + 10
+        while len(read(broker)[0]) < 12:
+            assert time.monotonic() < deadline
+        assert read(broker)[0] == [f"{i}" for i in range(12)]
+        assert committed(broker) == 3
+
+
+def test_a_partition_waits_for_its_own_registration_only(open_: Open) -> None:
+    with Broker(topics={"t": 2}, transaction_version=1) as broker:
+        options = {"linger_ms": 0, "transactional_id": "x"}
+        with Producer(bootstrap_servers=broker.bootstrap_servers, **options) as producer, producer.transaction():
+            send(producer, range(1), 0)[0].result(10)
+            broker.fail("AddPartitionsToTxn", delay=1.0)
+            [waiting] = send(producer, range(1), 1)
+            started = time.monotonic()
+            send(producer, range(1), 0)[0].result(10)
+            assert time.monotonic() - started < 0.8
+            assert not waiting.done()
+        assert waiting.result(0).offset == 0
+
+
+def test_an_abort_drops_what_waits_for_its_registration() -> None:
+    with Broker(topics={"t": 2}, transaction_version=1) as broker:
+        with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="x") as producer:
+            producer.init_transactions()
+            broker.fail("AddPartitionsToTxn", error="CONCURRENT_TRANSACTIONS", times=None)
+            producer.begin_transaction()
+            [waiting] = send(producer, range(1))
+            time.sleep(0.1)
+            producer.abort_transaction()
+            with pytest.raises(TransactionAbortedError):
+                waiting.result(0)
+            assert broker.requests().get("EndTxn", 0) == 0
+            broker.heal()
+            with producer.transaction():
+                send(producer, range(1, 2))
+        assert read(broker)[0] == ["1"]
+
+
+@both
+def test_a_commit_that_times_out_is_called_again(broker: Broker, transactional: Open) -> None:
+    producer = transactional()
+    producer.begin_transaction()
+    send(producer, range(5))
+    broker.fail("EndTxn", delay=1.0)
+    with pytest.raises(KafkaTimeoutError, match="call commit_transaction again") as raised:
+        producer.commit_transaction(0.3)
+    assert raised.value.retriable
+    assert not raised.value.abortable
+    for call in (producer.abort_transaction, producer.begin_transaction, lambda: send(producer, range(1))):
+        with pytest.raises(IllegalStateError):
+            call()
+    producer.commit_transaction()
+    assert broker.requests("EndTxn") == 1
+    with producer.transaction():
+        send(producer, range(5, 10))
+    assert read(broker)[0] == [f"{i}" for i in range(10)]
+
+
+def test_ctrl_c_leaves_a_commit_running(broker: Broker, transactional: Open) -> None:
+    producer = transactional()
+    producer.begin_transaction()
+    send(producer, range(5))
+    broker.fail("EndTxn", delay=0.8)
+    main = threading.main_thread().ident
+    assert main is not None
+    threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        producer.commit_transaction()
+    producer.commit_transaction()
+    assert broker.requests("EndTxn") == 1
+    assert read(broker)[0] == [f"{i}" for i in range(5)]
+
+
+@pytest.mark.parametrize("api", ["FindCoordinator", "InitProducerId"])
+def test_an_init_that_times_out_is_called_again(broker: Broker, transactional: Open, api: str) -> None:
+    producer = transactional()
+    broker.fail(api, error="COORDINATOR_LOAD_IN_PROGRESS", times=None)
+    with pytest.raises(KafkaTimeoutError, match="call init_transactions again"):
+        producer.init_transactions(0.3)
+    broker.heal()
+    producer.init_transactions()
+    with producer.transaction():
+        send(producer, range(5))
+    assert read(broker)[0] == [f"{i}" for i in range(5)]
+
+
+@both
+def test_close_waits_for_a_commit_and_aborts_what_is_open(broker: Broker, transactional: Open) -> None:
+    producer = transactional()
+    producer.begin_transaction()
+    send(producer, range(5))
+    broker.fail("EndTxn", delay=0.5)
+    with pytest.raises(KafkaTimeoutError):
+        producer.commit_transaction(0.1)
+    producer.close()
+    assert read(broker)[0] == [f"{i}" for i in range(5)]
+    producer = transactional()
+    producer.begin_transaction()
+    [dropped] = send(producer, range(100, 101))
+    producer.close()
+    with pytest.raises(TransactionAbortedError):
+        dropped.result(0)
+    producer = transactional()
+    producer.begin_transaction()
+    send(producer, range(100, 101))[0].result(10)
+    broker.fail("EndTxn", drop="before", times=None)
+    started = time.monotonic()
+    producer.close(1)
+    assert time.monotonic() - started < 5
+    broker.heal()
+    # The next of the name ends what could not be.
+    with transactional().transaction() as producer:
+        send(producer, range(5, 10))
+    assert read(broker)[0] == [f"{i}" for i in range(10)]
