@@ -250,9 +250,15 @@ impl Log {
         Some((segment, self.segments.get(segment)?.entry(offset)))
     }
 
+    /// Nothing lies beyond the end of the log, not even a batch whose offsets go back, as loaded ones may.
+    fn bound(&self, until: i64) -> i64 {
+        if until >= self.next_offset { i64::MAX } else { until }
+    }
+
     /// Bytes from the batch that holds `offset` to the batch that begins at or after `until`.
     pub(crate) fn bytes_between(&self, offset: i64, until: i64) -> usize {
         let Some((first, entry)) = self.find(offset) else { return 0 };
+        let until = self.bound(until);
         let whole: usize = self.segments.iter().skip(first).map(|segment| segment.end_before(until)).sum();
         whole.saturating_sub(self.segments.get(first).map_or(0, |segment| segment.position(entry)))
     }
@@ -262,6 +268,7 @@ impl Log {
     pub(crate) fn read(&self, offset: i64, until: i64, max_bytes: usize, at_least_one: bool) -> Slices {
         let mut slices = Slices { until: offset, ..Slices::default() };
         let Some((first, entry)) = self.find(offset) else { return slices };
+        let until = self.bound(until);
         let mut entry = entry;
         for (number, segment) in self.segments.iter().enumerate().skip(first) {
             let from = segment.position(entry);
