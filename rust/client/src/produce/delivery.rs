@@ -78,12 +78,11 @@ impl BatchState {
     }
 
     /// Gives records `first..first + count` their result; a second result for the same records is ignored.
-    /// Returns whether this call was the one that decided.
-    pub(crate) fn complete(&self, first: u32, count: u32, outcome: Result<Appended>) -> bool {
+    pub(crate) fn complete(&self, first: u32, count: u32, outcome: Result<Appended>) {
         let ready = {
             let mut inner = self.lock();
             if inner.find(first).is_some() {
-                return false;
+                return;
             }
             inner.segments.push(Segment { first, count, outcome: outcome.clone() });
             let end = first + count;
@@ -98,7 +97,6 @@ impl BatchState {
         // Only now are the records done for those who flush: their callbacks have run.
         self.lock().done += count;
         self.notify.notify_waiters();
-        true
     }
 
     /// The result of one record, if it is there: its offset in `base_offset`.

@@ -153,22 +153,27 @@ impl Shared {
         if self.transactions.is_some() {
             self.settle_transaction(&mut settled);
         }
-        let mut done = Vec::with_capacity(settled.len());
+        // Whoever is told of a result finds it counted, and its memory free.
         let mut failed = 0;
-        for one in settled {
-            let (count, is_error) = (u64::from(one.count), one.outcome.is_err());
-            if one.state.complete(one.first, one.count, one.outcome) && is_error {
-                failed += count;
+        for one in &settled {
+            if one.outcome.is_err() && one.state.is_open(one.first) {
+                failed += u64::from(one.count);
             }
             if one.reserved > 0 {
                 self.memory.release(one.reserved);
             }
+        }
+        if failed > 0 {
+            self.lock().counters.failed += failed;
+        }
+        let mut done = Vec::with_capacity(settled.len());
+        for one in settled {
+            one.state.complete(one.first, one.count, one.outcome);
             if one.state.all_done() {
                 done.push(one.state.id);
             }
         }
         let mut accumulator = self.lock();
-        accumulator.counters.failed += failed;
         for id in done {
             accumulator.forget_state(id);
         }
