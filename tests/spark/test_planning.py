@@ -87,3 +87,30 @@ def test_earlier_versions_of_spark_have_no_limits() -> None:
     given = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "maxOffsetsPerTrigger": "5"}
     with pytest.raises(ConfigurationError, match=r"maxOffsetsPerTrigger needs Spark 4\.2"):
         EarlierStreamReader(ReadOptions.parse(given, streaming=True))
+
+
+def test_rows_of_earlier_versions_become_arrow() -> None:
+    import pyarrow as pa
+    from pyspark.sql import Row
+    from pyspark.sql.types import DoubleType
+
+    from samsarrow.spark.schema import spark_schema
+    from samsarrow.spark.stream_writer_earlier import to_batches
+
+    header = [Row(key="h", value=b"1")]
+    when = datetime.datetime(2024, 5, 6, 7, 8, 9)
+    names = ("key", "value", "headers", "timestamp", "size")
+    rows = [Row(*names)(*values) for values in (("k", b"v", header, when, 1.5), (None,) * 5)]
+    schema = spark_schema(("key", "value", "headers", "timestamp"), ("key",)).add("size", DoubleType())
+    (batch,) = to_batches(iter(rows), schema)
+    assert batch.schema.names == ["key", "value", "headers", "timestamp"]
+    assert batch.column("timestamp").type == pa.timestamp("us", "UTC")
+    assert batch.to_pylist() == [
+        {
+            "key": "k",
+            "value": b"v",
+            "headers": [{"key": "h", "value": b"1"}],
+            "timestamp": when.astimezone(datetime.UTC),
+        },
+        {"key": None, "value": None, "headers": None, "timestamp": None},
+    ]

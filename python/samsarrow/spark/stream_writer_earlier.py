@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from itertools import islice
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from samsarrow.spark.send import write_batches
 from samsarrow.spark.write_options import WriteOptions
 
+_HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+_HEADER_NAME = "array<struct<key:string,value:binary>>"
 # Rows that are made into one Arrow batch.
 _ROWS = 10_000
 
@@ -35,9 +39,25 @@ class RowStreamWriter(DataSourceStreamWriter):
 
 
 def to_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Rows as Arrow batches."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    arrow = to_arrow_schema(schema, timezone="UTC")
+    """Rows as Arrow batches of the columns that can be sent."""
+    types = {field.name: _arrow_type(field.dataType) for field in schema.fields}
+    fields = [pa.field(name, arrow) for name, arrow in types.items() if arrow is not None]
     while some := list(islice(rows, _ROWS)):
-        yield pa.RecordBatch.from_pylist([row.asDict(recursive=True) for row in some], arrow)
+        columns = [[_plain(row[field.name]) for row in some] for field in fields]
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _arrow_type(given: DataType) -> pa.DataType | None:
+    """None for a column of a type that nothing of a record has."""
+    types = {"string": pa.string(), "binary": pa.binary(), "int": pa.int32()}
+    types |= {"timestamp": pa.timestamp("us", "UTC"), "array": _HEADERS}
+    name = given.simpleString()
+    return types.get("array" if name == _HEADER_NAME else name)
+
+
+def _plain(value: Any) -> Any:
+    # Times come without a zone, in that of this process.
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    return [row.asDict() for row in value] if isinstance(value, list) else value
