@@ -106,6 +106,8 @@ def test_a_log_that_lost_its_end_is_noticed(cluster: KafkaCluster, reset: str) -
         assert len(read(consumer, 10)) == 10
         cluster.brokers[1].kill()
         cluster.brokers[2].start()
+        # Until the controller misses broker 1 there is nothing to elect.
+        wait(lambda: leader_of(cluster, topic) == -1, "broker 1 still leads")
         elect_unclean(cluster, topic)
         wait(lambda: leader_of(cluster, topic) == 2, "broker 2 does not lead")
         kept = [b"kept %d" % i for i in range(15)]
