@@ -1,9 +1,9 @@
 //! Request and response frames: length, header, body.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 
 use crate::messages::types::{Cx, Wire, read_tagged};
-use crate::messages::{ApiKey, ApiVersionsResponse, DecodeError, EncodeError, Message, Reader, Request};
+use crate::messages::{ApiKey, ApiVersionsResponse, DecodeError, EncodeError, Frame, Message, Out, Reader, Request};
 
 /// The header of a request, as a broker reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,26 @@ pub fn encode_request<R: Request>(
     correlation_id: i32,
     client_id: Option<&str>,
 ) -> Result<Bytes, EncodeError> {
-    let mut out = BytesMut::new();
+    write_request(request, version, correlation_id, client_id, Out::new()).map(Out::freeze)
+}
+
+/// The same, without a copy of what is large.
+pub fn request_in_pieces<R: Request>(
+    request: &R,
+    version: i16,
+    correlation_id: i32,
+    client_id: Option<&str>,
+) -> Result<Frame, EncodeError> {
+    write_request(request, version, correlation_id, client_id, Out::sharing()).map(Out::into_frame)
+}
+
+fn write_request<R: Request>(
+    request: &R,
+    version: i16,
+    correlation_id: i32,
+    client_id: Option<&str>,
+    mut out: Out,
+) -> Result<Out, EncodeError> {
     out.put_i32(0);
     out.put_i16(R::KEY.code());
     out.put_i16(version);
@@ -36,7 +55,8 @@ pub fn encode_request<R: Request>(
         out.put_u8(0);
     }
     request.encode(version, &mut out)?;
-    finish(out)
+    finish(&mut out)?;
+    Ok(out)
 }
 
 /// A whole response frame, its four bytes of length included.
@@ -45,23 +65,25 @@ pub fn encode_response<R: Request>(
     version: i16,
     correlation_id: i32,
 ) -> Result<Bytes, EncodeError> {
-    let mut out = BytesMut::new();
+    let mut out = Out::new();
     out.put_i32(0);
     out.put_i32(correlation_id);
     if response_header_is_flexible::<R>(version) {
         out.put_u8(0);
     }
     response.encode(version, &mut out)?;
-    finish(out)
+    finish(&mut out)?;
+    Ok(out.freeze())
 }
 
-fn finish(mut out: BytesMut) -> Result<Bytes, EncodeError> {
-    let length = out.len() - 4;
+/// Puts in the length, which leaves itself out.
+fn finish(out: &mut Out) -> Result<(), EncodeError> {
+    let length = out.total() - 4;
     let length = i32::try_from(length).map_err(|_| EncodeError::TooLong { what: "frame", length })?;
     if let Some(place) = out.first_chunk_mut::<4>() {
         *place = length.to_be_bytes();
     }
-    Ok(out.freeze())
+    Ok(())
 }
 
 /// A client must be able to read the answer to ApiVersions before it knows what the broker speaks: its header stays v0.

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use samsarrow_wire::frame;
-use samsarrow_wire::messages::{ApiVersionsRequest, Request};
+use samsarrow_wire::messages::{ApiVersionsRequest, Frame, Request};
 
 use crate::api_versions::ApiVersions;
 use crate::config::CommonOptions;
@@ -53,7 +53,7 @@ impl Reply {
 
 /// A frame on its way to the socket, and who wants to know when it is written.
 struct Outgoing {
-    frame: Bytes,
+    frame: Frame,
     written: Option<oneshot::Sender<()>>,
 }
 
@@ -241,8 +241,8 @@ impl Connection {
         Ok(())
     }
 
-    fn encode<R: Request>(&self, request: &R, version: i16, correlation_id: i32) -> Result<Bytes> {
-        frame::encode_request(request, version, correlation_id, Some(&self.client_id))
+    fn encode<R: Request>(&self, request: &R, version: i16, correlation_id: i32) -> Result<Frame> {
+        frame::request_in_pieces(request, version, correlation_id, Some(&self.client_id))
             .map_err(|e| Error::configuration(format!("{} v{version} cannot be sent: {e}", R::KEY.name())))
     }
 
@@ -357,8 +357,8 @@ async fn connect(address: &str, options: &CommonOptions) -> Result<TcpStream> {
 }
 
 async fn write_all(mut writer: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Outgoing>, shared: Arc<Shared>) {
-    while let Some(Outgoing { frame, written }) = queue.recv().await {
-        if let Err(e) = writer.write_all(&frame).await {
+    while let Some(Outgoing { mut frame, written }) = queue.recv().await {
+        if let Err(e) = writer.write_all_buf(&mut frame).await {
             shared.poison(Error::io(&shared.address, "the connection broke while sending", &e));
             return;
         }

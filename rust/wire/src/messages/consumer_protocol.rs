@@ -4,10 +4,10 @@
 //! 1 has the partitions that a member owns, for cooperative rebalances (KIP-429); 2 the generation of which it owns
 //! them (KIP-792); 3 its rack (KIP-881).
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 
 use super::types::{Cx, Wire};
-use super::{DecodeError, DecodeErrorKind, EncodeError, Message, Reader};
+use super::{DecodeError, DecodeErrorKind, EncodeError, Message, Out, Reader};
 
 message_of_api!(ConsumerProtocolSubscription, ConsumerProtocolSubscription, 0, 3, 99);
 message_of_api!(ConsumerProtocolAssignment, ConsumerProtocolAssignment, 0, 3, 99);
@@ -83,7 +83,7 @@ impl ConsumerProtocolAssignment {
 impl StickyUserData {
     /// Partitions and generation.
     pub fn to_bytes(&self) -> Result<Bytes, EncodeError> {
-        let mut out = BytesMut::new();
+        let mut out = Out::new();
         self.encode(1, &mut out)?;
         Ok(out.freeze())
     }
@@ -96,7 +96,7 @@ impl StickyUserData {
 }
 
 fn with_version(message: &impl Message) -> Result<Bytes, EncodeError> {
-    let mut out = BytesMut::new();
+    let mut out = Out::new();
     out.put_i16(NEWEST);
     message.encode(NEWEST, &mut out)?;
     Ok(out.freeze())

@@ -443,7 +443,7 @@ enum Step {
 mod tests {
     use super::*;
     use crate::messages::fetch::{FetchRequest, FetchResponse, FetchableTopicResponse};
-    use crate::messages::{Message, Request};
+    use crate::messages::{Message, Out, Request};
     use bytes::{BufMut, Bytes};
 
     fn partition(version: i16, index: i32, records: Option<&'static [u8]>, aborted: usize) -> PartitionData {
@@ -537,12 +537,12 @@ mod tests {
     }
 
     fn body(version: i16, answer: &FetchResponse) -> BytesMut {
-        let mut body = BytesMut::new();
+        let mut body = Out::new();
         if version >= FetchRequest::FLEXIBLE {
             body.put_u8(0);
         }
         answer.encode(version, &mut body).unwrap();
-        body
+        body.freeze().into()
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Every message at every version as a row of one table: for tests that take them all.
 use std::fmt::Debug;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::arbitrary::{Arbitrary, Random};
 use super::types::Cx;
-use super::{ApiKey, DecodeError, EncodeError, Message, Reader, Request};
+use super::{ApiKey, DecodeError, EncodeError, Message, Out, Reader, Request};
 use crate::frame;
 
 /// A message of an API at a version.
@@ -50,7 +50,7 @@ impl Format {
 
 fn sample<M: Message + Arbitrary, const FLEXIBLE: i16>(version: i16, seed: u64) -> Result<Bytes, EncodeError> {
     let cx = Cx { version, flexible: version >= FLEXIBLE };
-    let mut out = BytesMut::new();
+    let mut out = Out::new();
     M::arbitrary(cx, false, &mut Random::new(seed)).encode(version, &mut out)?;
     Ok(out.freeze())
 }
@@ -64,7 +64,7 @@ fn whole<M: Message>(version: i16, body: Bytes) -> Result<M, DecodeError> {
 
 fn decode<M: Message + PartialEq + Debug>(version: i16, body: Bytes) -> Result<Again, DecodeError> {
     let message: M = whole(version, body)?;
-    let mut out = BytesMut::new();
+    let mut out = Out::new();
     if let Err(error) = message.encode(version, &mut out) {
         return Ok(Again::Different(format!("{message:?} cannot be encoded: {error}")));
     }

@@ -36,7 +36,11 @@ macro_rules! request {
 macro_rules! message_of_api {
     ($api:ident, $message:ident, $min:literal, $max:literal, $flexible:literal) => {
         impl $crate::messages::Message for $message {
-            fn encode(&self, version: i16, out: &mut bytes::BytesMut) -> Result<(), $crate::messages::EncodeError> {
+            fn encode(
+                &self,
+                version: i16,
+                out: &mut $crate::messages::Out,
+            ) -> Result<(), $crate::messages::EncodeError> {
                 if !($min..=$max).contains(&version) {
                     let api = stringify!($api);
                     return Err($crate::messages::EncodeError::Version { api, version, min: $min, max: $max });
@@ -108,7 +112,7 @@ macro_rules! messages {
             fn write(
                 &self,
                 cx: $crate::messages::types::Cx,
-                out: &mut bytes::BytesMut,
+                out: &mut $crate::messages::Out,
             ) -> Result<(), $crate::messages::EncodeError> {
                 use $crate::messages::EncodeError;
                 let mut tagged: Vec<(u32, bytes::Bytes)> = Vec::new();
@@ -128,7 +132,7 @@ macro_rules! messages {
                             None => self.$field.write(cx, out)?,
                             Some(tag) => {
                                 if self.$field != $crate::messages::macros::value_or_default!($type $(, $default)?) {
-                                    let mut bytes = bytes::BytesMut::new();
+                                    let mut bytes = $crate::messages::Out::new();
                                     self.$field.write(cx, &mut bytes)?;
                                     tagged.push((tag, bytes.freeze()));
                                 }
@@ -179,7 +183,7 @@ macro_rules! messages {
             fn write(
                 &self,
                 cx: $crate::messages::types::Cx,
-                out: &mut bytes::BytesMut,
+                out: &mut $crate::messages::Out,
             ) -> Result<(), $crate::messages::EncodeError> {
                 $crate::messages::types::write_optional(self.as_ref(), cx, out)
             }

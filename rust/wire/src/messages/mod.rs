@@ -8,6 +8,7 @@ pub(crate) mod arbitrary;
 pub mod formats;
 #[cfg(any(test, feature = "json"))]
 mod json;
+mod out;
 pub(crate) mod types;
 
 pub mod add_offsets_to_txn;
@@ -45,10 +46,9 @@ pub mod write_txn_markers;
 #[cfg(test)]
 mod tests;
 
-use bytes::BytesMut;
-
 #[cfg(any(test, feature = "json"))]
 pub use json::{JsonError, JsonMessage};
+pub use out::{Frame, Out};
 pub use types::{DecodeError, DecodeErrorKind, EncodeError, Reader, Uuid};
 
 pub use add_offsets_to_txn::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
@@ -86,7 +86,7 @@ pub use write_txn_markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 /// A request or a response.
 pub trait Message: Sized + Default {
     /// Appends the message to `out` as `version` has it.
-    fn encode(&self, version: i16, out: &mut BytesMut) -> Result<(), EncodeError>;
+    fn encode(&self, version: i16, out: &mut Out) -> Result<(), EncodeError>;
     /// Reads a message of `version`; bytes after it are left in `input`.
     fn decode(version: i16, input: &mut Reader) -> Result<Self, DecodeError>;
 }

@@ -1,6 +1,8 @@
 //! How each of Kafka's types lies on the wire, and the bounds that keep a hostile peer from hurting us.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes};
+
+use super::out::Out;
 
 /// A message cannot be written at the version asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -220,14 +222,14 @@ impl Cx {
 
 /// A type on the wire.
 pub(crate) trait Wire: Sized {
-    fn write(&self, cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError>;
+    fn write(&self, cx: Cx, out: &mut Out) -> Result<(), EncodeError>;
     fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError>;
     fn is_null(&self) -> bool {
         false
     }
 }
 
-pub(crate) fn put_unsigned_varint(mut value: u32, out: &mut BytesMut) {
+pub(crate) fn put_unsigned_varint(mut value: u32, out: &mut Out) {
     while value >= 0x80 {
         out.put_u8((value & 0x7f) as u8 | 0x80);
         value >>= 7;
@@ -241,7 +243,7 @@ fn put_length(
     what: &'static str,
     compact: bool,
     short: bool,
-    out: &mut BytesMut,
+    out: &mut Out,
 ) -> Result<(), EncodeError> {
     let too_long = |length| EncodeError::TooLong { what, length };
     let signed = match length {
@@ -259,7 +261,7 @@ fn put_length(
 macro_rules! numbers {
     ($($type:ty, $get:ident, $put:ident, $size:literal;)*) => {$(
         impl Wire for $type {
-            fn write(&self, _: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+            fn write(&self, _: Cx, out: &mut Out) -> Result<(), EncodeError> {
                 out.$put(*self);
                 Ok(())
             }
@@ -280,7 +282,7 @@ numbers! {
 }
 
 impl Wire for bool {
-    fn write(&self, _: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+    fn write(&self, _: Cx, out: &mut Out) -> Result<(), EncodeError> {
         out.put_u8(u8::from(*self));
         Ok(())
     }
@@ -290,7 +292,7 @@ impl Wire for bool {
 }
 
 impl Wire for Uuid {
-    fn write(&self, _: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+    fn write(&self, _: Cx, out: &mut Out) -> Result<(), EncodeError> {
         out.put_slice(&self.0);
         Ok(())
     }
@@ -303,7 +305,7 @@ impl Wire for Uuid {
 }
 
 impl Wire for Option<String> {
-    fn write(&self, cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+    fn write(&self, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
         put_length(self.as_ref().map(String::len), "text", cx.flexible, true, out)?;
         out.put_slice(self.as_deref().unwrap_or_default().as_bytes());
         Ok(())
@@ -322,9 +324,11 @@ impl Wire for Option<String> {
 }
 
 impl Wire for Option<Bytes> {
-    fn write(&self, cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+    fn write(&self, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
         put_length(self.as_ref().map(Bytes::len), "byte field", cx.flexible, false, out)?;
-        out.put_slice(self.as_deref().unwrap_or_default());
+        if let Some(bytes) = self {
+            out.put_field(bytes);
+        }
         Ok(())
     }
     fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError> {
@@ -354,13 +358,13 @@ fn read_array<T: Wire>(cx: Cx, input: &mut Reader) -> Result<Option<Vec<T>>, Dec
     Ok(Some(elements))
 }
 
-fn write_array<T: Wire>(elements: Option<&Vec<T>>, cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+fn write_array<T: Wire>(elements: Option<&Vec<T>>, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
     put_length(elements.map(Vec::len), "array", cx.flexible, false, out)?;
     elements.into_iter().flatten().try_for_each(|e| e.write(cx, out))
 }
 
 impl<T: Wire> Wire for Option<Vec<T>> {
-    fn write(&self, cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+    fn write(&self, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
         write_array(self.as_ref(), cx, out)
     }
     fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError> {
@@ -372,7 +376,7 @@ impl<T: Wire> Wire for Option<Vec<T>> {
 }
 
 /// A struct that may be null: a byte before it says whether it is there.
-pub(crate) fn write_optional<T: Wire>(value: Option<&T>, cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+pub(crate) fn write_optional<T: Wire>(value: Option<&T>, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
     out.put_i8(if value.is_some() { 1 } else { -1 });
     value.map_or(Ok(()), |value| value.write(cx, out))
 }
@@ -386,7 +390,7 @@ pub(crate) fn read_optional<T: Wire>(cx: Cx, input: &mut Reader) -> Result<Optio
 macro_rules! never_null {
     ($([$($generic:tt)*] $type:ty, |$value:ident, $cx:ident, $out:ident| $write:expr;)*) => {$(
         impl<$($generic)*> Wire for $type {
-            fn write(&self, $cx: Cx, $out: &mut BytesMut) -> Result<(), EncodeError> {
+            fn write(&self, $cx: Cx, $out: &mut Out) -> Result<(), EncodeError> {
                 let $value = self;
                 $write
             }
@@ -397,15 +401,15 @@ macro_rules! never_null {
     )*};
 }
 
-fn write_text(text: &str, cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+fn write_text(text: &str, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
     put_length(Some(text.len()), "text", cx.flexible, true, out)?;
     out.put_slice(text.as_bytes());
     Ok(())
 }
 
-fn write_bytes(bytes: &[u8], cx: Cx, out: &mut BytesMut) -> Result<(), EncodeError> {
+fn write_bytes(bytes: &Bytes, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
     put_length(Some(bytes.len()), "byte field", cx.flexible, false, out)?;
-    out.put_slice(bytes);
+    out.put_field(bytes);
     Ok(())
 }
 
@@ -416,7 +420,7 @@ never_null! {
 }
 
 /// The tagged fields that end a flexible struct, in the order of their tags (KIP-482).
-pub(crate) fn write_tagged(mut tagged: Vec<(u32, Bytes)>, unknown: &[(u32, Bytes)], out: &mut BytesMut) {
+pub(crate) fn write_tagged(mut tagged: Vec<(u32, Bytes)>, unknown: &[(u32, Bytes)], out: &mut Out) {
     tagged.extend_from_slice(unknown);
     tagged.sort_by_key(|(tag, _)| *tag);
     put_unsigned_varint(tagged.len() as u32, out);

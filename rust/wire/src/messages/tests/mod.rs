@@ -20,7 +20,7 @@ use super::*;
 /// What a message under test can do.
 trait Tested: Message + JsonMessage + Arbitrary + Debug + PartialEq {
     fn bytes(&self, version: i16) -> Bytes {
-        let mut out = BytesMut::new();
+        let mut out = Out::new();
         self.encode(version, &mut out).unwrap();
         out.freeze()
     }

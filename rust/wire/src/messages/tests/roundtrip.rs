@@ -34,7 +34,7 @@ fn defaults_can_be_sent() {
     impl Check for Defaults {
         fn message<M: Tested>(&mut self, api: ApiKey, kind: Kind, _: i16, versions: RangeInclusive<i16>) {
             for version in versions {
-                match M::default().encode(version, &mut BytesMut::new()) {
+                match M::default().encode(version, &mut Out::new()) {
                     Ok(()) => {
                         let bytes = M::default().bytes(version);
                         assert_eq!(M::of_bytes(version, &bytes).unwrap(), M::default(), "{api:?} {kind:?} v{version}");
@@ -60,7 +60,7 @@ fn commit(timestamp: i64) -> OffsetCommitRequest {
 
 #[test]
 fn a_field_that_a_version_lacks_must_hold_its_default() {
-    let encode = |request: OffsetCommitRequest, version| request.encode(version, &mut BytesMut::new());
+    let encode = |request: OffsetCommitRequest, version| request.encode(version, &mut Out::new());
     assert_eq!(encode(commit(5), 1), Ok(()));
     for version in [0, 2, 10] {
         let field = "OffsetCommitRequestPartition.commit_timestamp";
@@ -74,7 +74,7 @@ fn a_field_that_a_version_lacks_must_hold_its_default() {
 #[test]
 fn null_is_an_error_where_a_version_has_none() {
     let request = MetadataRequest { topics: None, ..Default::default() };
-    let error = request.encode(0, &mut BytesMut::new()).unwrap_err();
+    let error = request.encode(0, &mut Out::new()).unwrap_err();
     assert_eq!(error.to_string(), "MetadataRequest.topics cannot be null in version 0");
     let error = MetadataRequest::of_bytes(0, &Bytes::from_static(&[255; 4])).unwrap_err();
     assert_eq!(error.to_string(), "Metadata version 0, MetadataRequest.topics at byte 4: null is not allowed here");
@@ -84,7 +84,7 @@ fn null_is_an_error_where_a_version_has_none() {
 #[test]
 fn versions_that_do_not_exist_are_refused() {
     for version in [-1, 11, i16::MAX] {
-        let error = commit(-1).encode(version, &mut BytesMut::new()).unwrap_err();
+        let error = commit(-1).encode(version, &mut Out::new()).unwrap_err();
         assert_eq!(error.to_string(), format!("OffsetCommit has versions 0 to 10, not {version}"));
         let error = OffsetCommitRequest::of_bytes(version, &Bytes::new()).unwrap_err();
         assert_eq!(error.kind, DecodeErrorKind::Version { version, min: 0, max: 10 });

@@ -1,0 +1,153 @@
+//! What a message is written to.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::ops::{Deref, DerefMut};
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Bytes fields from this size on are sent from where they lie: below, a copy costs less than another slice.
+const WORTH_SHARING: usize = 16 * 1024;
+
+/// The bytes of a message in the making.
+#[derive(Debug, Default)]
+pub struct Out {
+    own: BytesMut,
+    /// Fields that are not copied, each with the place in `own` that it comes before.
+    shared: Vec<(usize, Bytes)>,
+    sharing: bool,
+}
+
+impl Out {
+    /// For a message in one piece.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// For a message whose large fields stay where they are.
+    pub(crate) fn sharing() -> Self {
+        Self { sharing: true, ..Self::default() }
+    }
+
+    /// How many bytes the message has.
+    pub(crate) fn total(&self) -> usize {
+        self.own.len() + self.shared.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
+    }
+
+    pub(crate) fn put_field(&mut self, bytes: &Bytes) {
+        if self.sharing && bytes.len() >= WORTH_SHARING {
+            self.shared.push((self.own.len(), bytes.clone()));
+        } else {
+            self.own.extend_from_slice(bytes);
+        }
+    }
+
+    /// The message in one piece.
+    pub fn freeze(self) -> Bytes {
+        if self.shared.is_empty() {
+            return self.own.freeze();
+        }
+        let mut frame = self.into_frame();
+        frame.copy_to_bytes(frame.remaining())
+    }
+
+    pub(crate) fn into_frame(self) -> Frame {
+        let mut own = self.own.freeze();
+        let mut pieces = VecDeque::with_capacity(2 * self.shared.len() + 1);
+        let mut cut = 0;
+        for (place, shared) in self.shared {
+            let before = own.split_to((place - cut).min(own.len()));
+            cut = place;
+            pieces.extend([before, shared]);
+        }
+        pieces.push_back(own);
+        pieces.retain(|piece| !piece.is_empty());
+        Frame { pieces }
+    }
+}
+
+impl Deref for Out {
+    type Target = BytesMut;
+
+    fn deref(&self) -> &BytesMut {
+        &self.own
+    }
+}
+
+impl DerefMut for Out {
+    fn deref_mut(&mut self) -> &mut BytesMut {
+        &mut self.own
+    }
+}
+
+/// A frame in pieces, to be written one after the other.
+#[derive(Debug, Clone, Default)]
+pub struct Frame {
+    /// None of them empty.
+    pieces: VecDeque<Bytes>,
+}
+
+impl Buf for Frame {
+    fn remaining(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.pieces.front().map_or(&[], |piece| &piece[..])
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        slices.iter_mut().zip(&self.pieces).map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        while let Some(first) = self.pieces.front_mut() {
+            if count < first.len() {
+                first.advance(count);
+                return;
+            }
+            count -= first.len();
+            self.pieces.pop_front();
+        }
+        debug_assert_eq!(count, 0, "advanced past the end of a frame");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BufMut;
+
+    use super::*;
+
+    #[test]
+    fn large_fields_are_shared_and_come_out_in_their_place() {
+        let large = Bytes::from(vec![7; WORTH_SHARING]);
+        let small = Bytes::from_static(b"small");
+        let fill = |mut out: Out| {
+            out.put_u8(1);
+            out.put_field(&large);
+            out.put_field(&small);
+            out.put_field(&large);
+            assert_eq!(out.total(), 2 * WORTH_SHARING + 6);
+            out
+        };
+        let plain = fill(Out::new()).freeze();
+        assert_eq!(fill(Out::sharing()).freeze(), plain);
+        let mut frame = fill(Out::sharing()).into_frame();
+        assert!(frame.pieces.iter().any(|piece| piece.as_ptr() == large.as_ptr()));
+        // In whatever steps a socket takes it.
+        let mut written = Vec::new();
+        for step in (1..).map(|n| n * 1000) {
+            let mut slices = [IoSlice::new(&[]); 3];
+            let count = frame.chunks_vectored(&mut slices);
+            let some: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.iter().copied()).take(step).collect();
+            if some.is_empty() {
+                break;
+            }
+            frame.advance(some.len());
+            written.extend(some);
+        }
+        assert_eq!(written, plain);
+        assert!(!frame.has_remaining());
+    }
+}
