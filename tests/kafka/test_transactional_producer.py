@@ -119,8 +119,8 @@ def test_the_epoch_rises_with_each_transaction_of_the_second_protocol_only(side:
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_many_batches_of_many_partitions(side: Side, codec: str) -> None:
     topic = side.topic(3)
-    rows = pa.table({"value": [f"{i:06}" for i in range(60_000)], "p": [i % 3 for i in range(60_000)]})
-    with side.producer(topic, compression_type=codec, batch_size=20_000) as producer:
+    rows = pa.table({"value": [f"{i:06}" for i in range(15_000)], "p": [i % 3 for i in range(15_000)]})
+    with side.producer(topic, compression_type=codec, batch_size=5000) as producer:
         for commit in (True, False, True):
             producer.begin_transaction()
             producer.send_batch(topic, rows, partition="p")
@@ -132,7 +132,7 @@ def test_many_batches_of_many_partitions(side: Side, codec: str) -> None:
                 producer.flush()
                 producer.abort_transaction()
     for partition in range(3):
-        expected = [f"{i:06}" for i in range(partition, 60_000, 3)] + [f"{i:06}" for i in range(partition, 3000, 3)]
+        expected = [f"{i:06}" for i in range(partition, 15_000, 3)] + [f"{i:06}" for i in range(partition, 3000, 3)]
         assert side.values(topic, partition) == expected * 2
 
 
