@@ -23,6 +23,7 @@ __all__ = [
     "error_table",
     "offsets_of",
     "options_markdown",
+    "write_values",
 ]
 
 _Tp = tuple[str, int]
@@ -86,10 +87,11 @@ class Producer:
         topic: str,
         data: Any,
         key: str | None,
-        value: str | None,
+        value: str | list[str] | None,
         headers: str | None,
         partition: str | None,
         timestamp: str | None,
+        value_format: str | None,
     ) -> BatchDelivery: ...
     def flush(self, timeout: float | None) -> None: ...
     def partitions_for(self, topic: str) -> list[_Tp]: ...
@@ -250,5 +252,6 @@ def encode_batches(
     base_offset: int,
     batch_size: int,
 ) -> bytes: ...
+def write_values(data: Any, value: str | list[str] | None, value_format: str) -> pa.RecordBatch: ...
 def error_table() -> list[tuple[int, str, bool, bool, str]]: ...
 def options_markdown() -> str: ...

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
@@ -39,8 +40,9 @@ def as_bytes(payload: Any) -> bytes | None:
 class Partitioned:
     """Arrow data with one more column: what a partitioner says of each row.
 
-    Its batches are read one after the other as they are sent. What the partitioner raises is kept in `failure`, as an
-    Arrow stream can hand on no more than a text.
+    Values that are to be written in a format are written here, as the partitioner is called with them. Batches are read
+    one after the other as they are sent. What the partitioner raises is kept in `failure`, as an Arrow stream can hand
+    on no more than a text.
     """
 
     def __init__(
@@ -50,8 +52,9 @@ class Partitioned:
         partitions: int,
         data: Any,
         key: str | None,
-        value: str | None,
+        value: str | list[str] | None,
         partition: str | None,
+        value_format: str | None,
     ) -> None:
         self.failure: BaseException | None = None
         self._choose, self._topic, self._partitions = choose, topic, partitions
@@ -62,14 +65,23 @@ class Partitioned:
             source = pa.RecordBatchReader.from_batches(batch.schema, [batch])
         else:
             raise TypeError(f"data must be Arrow data (with __arrow_c_stream__ or __arrow_c_array__), not {type(data)}")
-        self._columns = {"key": key or "key", "value": value or "value", "partition": partition}
-        self.name = "partition"
-        while self.name in source.schema.names:
-            self.name += "_"
-        schema = source.schema.append(pa.field(self.name, pa.int64()))
-        self.reader = pa.RecordBatchReader.from_batches(schema, self._batches(source, schema))
+        batches: Iterator[pa.RecordBatch] = iter(source)
+        schema = source.schema
+        self.value = value
+        if value_format is not None:
+            self.value = unused("value", schema)
+            schema = schema.append(pa.field(self.value, pa.large_binary()))
+            batches = written(batches, schema, value, value_format)
+        self._columns = {
+            "key": key or "key",
+            "value": self.value if isinstance(self.value, str) else "value",
+            "partition": partition,
+        }
+        self.name = unused("partition", schema)
+        schema = schema.append(pa.field(self.name, pa.int64()))
+        self.reader = pa.RecordBatchReader.from_batches(schema, self._batches(batches, schema))
 
-    def _batches(self, source: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _batches(self, source: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         try:
             for batch in source:
                 chosen = pa.array(self._rows(batch), pa.int64())
@@ -87,3 +99,23 @@ class Partitioned:
             if partition is None:
                 partition = self._choose(self._topic, as_bytes(key), as_bytes(value), self._partitions)
             yield index(partition)
+
+
+def unused(name: str, schema: pa.Schema) -> str:
+    """A name like `name` that no column has."""
+    while name in schema.names:
+        name += "_"
+    return name
+
+
+def written(
+    source: Iterator[pa.RecordBatch], schema: pa.Schema, value: str | list[str] | None, value_format: str
+) -> Iterator[pa.RecordBatch]:
+    """The same rows with one more column, the values as they are written."""
+    for batch in source:
+        start = 0
+        while start < batch.num_rows:
+            [values] = _core.write_values(batch.slice(start), value, value_format).columns
+            rows = batch.slice(start, len(values))
+            yield pa.RecordBatch.from_arrays([*rows.columns, values], schema=schema)
+            start += len(values)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from operator import index
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -109,10 +109,11 @@ class Producer:
         data: Any,
         *,
         key: str | None = None,
-        value: str | None = None,
+        value: str | Sequence[str] | None = None,
         headers: str | None = None,
         partition: str | None = None,
         timestamp: str | None = None,
+        value_format: Literal["json", "ipc"] | None = None,
     ) -> _core.BatchDelivery:
         """Sends all rows of Arrow data, straight from its columns.
 
@@ -123,27 +124,37 @@ class Producer:
             data: a record batch, a table, a reader or anything else with `__arrow_c_array__` or `__arrow_c_stream__`.
             key: name of the column of keys: binary or string of any kind, or a dictionary of those. By default the
                 column `key`, if there is one.
-            value: name of the column of values, of the same types; by default the column `value`.
+            value: name of the column of values, of the same types; by default the column `value`. With `value_format`
+                of any type, or the names of several columns, which then make up a struct.
             headers: name of a column `list<struct<key: string, value: binary>>`; by default the column `headers`.
             partition: name of a column of integers; null leaves the choice to the key.
             timestamp: name of a column of timestamps, or of integers in milliseconds; null is now.
+            value_format: how values are written that are not bytes already; a null value is a tombstone in any format.
+                `json`: each value as one JSON text, a struct as an object with all its members, null or not. Bytes are
+                hexadecimal text, decimals numbers with all their digits, dates and times ISO 8601 (in UTC, where there
+                is a time zone), NaN and infinities null; keys of maps become text.
+                `ipc`: each value as an Arrow IPC stream of its own, that `pyarrow.ipc.open_stream` reads: a struct as
+                a row of columns, any other value as the only column of a row. Dictionary and run-end encoded values
+                are unpacked. The schema takes some hundred bytes of each.
 
         Returns:
             The pending result: `.result(timeout)` gives `PartitionReceipt`s, sorted by partition, or raises.
 
         Raises:
             TypeError: `data` is no Arrow data.
-            ConfigurationError: a column is missing or of a type that cannot be sent.
+            ConfigurationError: a column is missing or of a type that cannot be sent; nothing is sent. Or a value cannot
+                be written in the format, as a date after the year 262142; the text names its row.
             MessageTooLargeError: a row is larger than `max.request.size`; the text names it. Nothing of its batch is
-                sent.
+                sent; with `value_format`, where values are written as they are sent, the text tells what was.
         """
         core = self._open
+        names = value if value is None or isinstance(value, str) else list(value)
         if self._partitioner is None:
-            return core.send_batch(topic, data, key, value, headers, partition, timestamp)
+            return core.send_batch(topic, data, key, names, headers, partition, timestamp, value_format)
         count = core.partition_count(topic)
-        rows = Partitioned(self._partitioner, topic, count, data, key, value, partition)
+        rows = Partitioned(self._partitioner, topic, count, data, key, names, partition, value_format)
         try:
-            return core.send_batch(topic, rows.reader, key, value, headers, rows.name, timestamp)
+            return core.send_batch(topic, rows.reader, key, rows.value, headers, rows.name, timestamp, None)
         except Exception:
             if rows.failure is not None:
                 raise rows.failure from None

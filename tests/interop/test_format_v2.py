@@ -1,8 +1,11 @@
 """Format v2: whatever one client writes, every other reads the same, for every codec."""
 
+import json
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from samsarrow import KafkaError, Producer
@@ -76,6 +79,25 @@ def test_kafka_calls_our_batches_valid(kafka: KafkaServer, new_topic: Callable[.
         assert "isvalid: true" in batch
         assert f"compresscodec: {codec}" in batch
     assert sum(int(b.partition("count: ")[2].split()[0]) for b in batches) == 2 * len(BINARY)
+
+
+def test_theirs_reads_rows_of_any_type(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+    rows = [{"id": i, "tags": ["a", None][: i % 3], "at": None} for i in range(500)]
+    table = pa.table({"key": [f"k{i}" for i in range(500)], "row": pa.array([None, *rows[1:]])})
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, compression_type="zstd") as producer:
+        for value_format, parse in (("json", json.loads), ("ipc", from_ipc)):
+            topic = new_topic()
+            producer.send_batch(topic, table, value="row", value_format=value_format).result(30)
+            received = confluent.consume(kafka.bootstrap_servers, topic, 500)
+            assert [r.key for r in received] == [b"k%d" % i for i in range(500)]
+            # A tombstone, no text "null".
+            assert received[0].value is None
+            assert [parse(r.value) for r in received[1:]] == rows[1:]
+
+
+def from_ipc(value: bytes) -> Any:
+    [row] = pa.ipc.open_stream(value).read_all().to_pylist()
+    return row
 
 
 @pytest.mark.parametrize("options", [{"message_format_version": "0.10.2"}, {"api_version_produce": 2}], ids=str)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -90,7 +91,7 @@ def send_all(
     """
     written = Written()
     deliveries = []
-    named = {name: name for name in options.columns if name not in ("topic", "key", "value", "headers")}
+    named: dict[str, Any] = {name: name for name in options.columns if name not in ("topic", "key", "value", "headers")}
     for batch in batches:
         if batch.num_rows == 0:
             continue

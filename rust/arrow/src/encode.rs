@@ -4,7 +4,7 @@ use arrow_array::types::{
     ArrowTimestampType, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Int32Array, Int64Array, RecordBatch};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Int32Array, Int64Array, LargeBinaryArray, RecordBatch};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 use samsarrow_wire::batch::{self, Append, BatchBuilder, BatchOptions, LegacyBuilder, LegacyOptions};
 use samsarrow_wire::compression::{Codec, Compressor};
@@ -53,6 +53,18 @@ pub enum EncodeError {
         /// What would do.
         expected: &'static str,
     },
+    /// A column has a type that a format has no way to write.
+    #[error("column {name:?} is {data_type}, which cannot be written as {format}: {why}")]
+    Unwritable {
+        /// Its name.
+        name: String,
+        /// Its type.
+        data_type: Box<DataType>,
+        /// The format.
+        format: &'static str,
+        /// What is in the way.
+        why: String,
+    },
     /// One row has a value that Kafka cannot take.
     #[error("row {row}: {what}")]
     Row {
@@ -97,15 +109,29 @@ pub struct RowReader {
 impl RowReader {
     /// Finds the columns and checks their types and values.
     pub fn new(data: &RecordBatch, columns: &Columns) -> Result<RowReader, EncodeError> {
-        let key = find(data, "key", columns.key.as_deref(), true)?;
         let value = find(data, "value", columns.value.as_deref().or(Some("value")), false)?;
+        let value = value.map_or(Ok(BytesColumn::Null), |(name, array)| BytesColumn::new("value", name, array))?;
+        Self::with(data, columns, value)
+    }
+
+    /// The same with values of their own, as many as `data` has rows, or none, in place of a column of them.
+    pub fn with_values(
+        data: &RecordBatch,
+        columns: &Columns,
+        values: Option<LargeBinaryArray>,
+    ) -> Result<RowReader, EncodeError> {
+        Self::with(data, columns, values.map_or(BytesColumn::Null, BytesColumn::LargeBinary))
+    }
+
+    fn with(data: &RecordBatch, columns: &Columns, value: BytesColumn) -> Result<RowReader, EncodeError> {
+        let key = find(data, "key", columns.key.as_deref(), true)?;
         let headers = find(data, "headers", columns.headers.as_deref(), true)?;
         let partition = find(data, "partition", columns.partition.as_deref(), false)?;
         let timestamp = find(data, "timestamp", columns.timestamp.as_deref(), false)?;
         Ok(RowReader {
             rows: data.num_rows(),
             key: key.map_or(Ok(BytesColumn::Null), |(name, array)| BytesColumn::new("key", name, array))?,
-            value: value.map_or(Ok(BytesColumn::Null), |(name, array)| BytesColumn::new("value", name, array))?,
+            value,
             headers: headers.map(|(name, array)| HeadersReader::new(name, array)).transpose()?,
             partition: partition.map(|(name, array)| partitions(name, array)).transpose()?,
             timestamp: timestamp.map(|(name, array)| timestamps(name, array)).transpose()?,
@@ -368,14 +394,13 @@ fn find<'a>(
     let Some(name) = name else {
         return Ok(if implied { data.column_by_name(role).map(|array| (role, array)) } else { None });
     };
-    match data.column_by_name(name) {
-        Some(array) => Ok(Some((name, array))),
-        None => Err(EncodeError::NoSuchColumn {
-            role,
-            name: name.to_owned(),
-            available: data.schema().fields().iter().map(|f| format!("{:?}", f.name())).collect::<Vec<_>>().join(", "),
-        }),
-    }
+    let array = data.column_by_name(name).ok_or_else(|| no_such_column(data, role, name))?;
+    Ok(Some((name, array)))
+}
+
+pub(crate) fn no_such_column(data: &RecordBatch, role: &'static str, name: &str) -> EncodeError {
+    let available = data.schema().fields().iter().map(|f| format!("{:?}", f.name())).collect::<Vec<_>>().join(", ");
+    EncodeError::NoSuchColumn { role, name: name.to_owned(), available }
 }
 
 pub(crate) fn wrong_type(role: &'static str, name: &str, array: &dyn Array, expected: &'static str) -> EncodeError {

@@ -7,6 +7,7 @@ pub mod layout;
 mod rows;
 pub mod schema;
 pub mod segment;
+pub mod values;
 mod walker;
 
 pub use decode::{Appended, DecodeCause, DecodeError, DecodeOptions, Decoder, Window, decode_batches};
@@ -16,3 +17,4 @@ pub use rows::HeaderRow;
 pub use samsarrow_wire::batch::{AbortedTransaction, AbortedTransactions};
 pub use schema::{SchemaOptions, batch_schema};
 pub use segment::{SegmentOptions, SegmentReader};
+pub use values::{ValueColumns, ValueFormat, ValueWriter};

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arrow_array::RecordBatch;
 pub use samsarrow_arrow::encode::Columns;
+pub use samsarrow_arrow::values::{ValueColumns, ValueFormat};
 use tokio::runtime::Handle;
 
 use crate::cluster::Cluster;
@@ -152,6 +153,26 @@ impl Producer {
         let deadline = Instant::now() + self.shared.settings.max_block;
         self.know(&topic, None, deadline).await?;
         columns::send(&self.shared, topic, data, columns).await
+    }
+
+    /// As [`send_batch`](Self::send_batch), with values written in a format; `columns.value` is not looked at.
+    ///
+    /// # Errors
+    /// The same. What is wrong with a column keeps everything from being sent; what is wrong with a row, or its size,
+    /// keeps the rows from a chunk on: the message tells how many were queued before.
+    pub async fn send_batch_written(
+        &self,
+        topic: &str,
+        data: RecordBatch,
+        columns: Columns,
+        value: &ValueColumns,
+        format: ValueFormat,
+    ) -> Result<BatchDelivery> {
+        let topic: Arc<str> = Arc::from(topic);
+        self.shared.lock().admits()?;
+        let deadline = Instant::now() + self.shared.settings.max_block;
+        self.know(&topic, None, deadline).await?;
+        columns::send_written(&self.shared, topic, data, columns, value, format).await
     }
 
     /// Sends what lingers now and waits until everything sent before is delivered or failed.

@@ -1,17 +1,23 @@
 //! Record batches as bytes, without a broker.
 
-use arrow_array::RecordBatch;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, LargeBinaryArray, RecordBatch};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use samsarrow_arrow::decode::{DecodeOptions, decode_batches as decode};
 use samsarrow_arrow::encode::{Columns, EncodeOptions, encode_batches as encode};
 use samsarrow_arrow::layout::Layout;
+use samsarrow_arrow::values::{ValueColumns, ValueFormat, ValueWriter};
 use samsarrow_client::error::Error;
 use samsarrow_wire::compression::Codec;
 
 use crate::arrow_ffi;
 use crate::error::to_py;
+
+/// Bytes of values that [`write_values`] makes at most, but for the last one.
+const MAX_WRITTEN: usize = 1024 * 1024;
 
 /// See `samsarrow.decode_batches`.
 #[pyfunction]
@@ -79,4 +85,64 @@ pub(crate) fn encode_batches<'py>(
         Ok(out)
     });
     encoded.map(|bytes| PyBytes::new(py, &bytes)).map_err(|error: Error| to_py(py, &error))
+}
+
+/// One column by its name, or several.
+#[derive(FromPyObject)]
+pub(crate) enum Names {
+    /// The name of one.
+    One(String),
+    /// The names of several.
+    Several(Vec<String>),
+}
+
+impl Names {
+    /// The name, if it is one.
+    pub(crate) fn one(self) -> Option<String> {
+        match self {
+            Names::One(name) => Some(name),
+            Names::Several(_) => None,
+        }
+    }
+}
+
+/// The format of this name.
+pub(crate) fn format_of(py: Python<'_>, name: &str) -> PyResult<ValueFormat> {
+    ValueFormat::from_name(name).ok_or_else(|| {
+        to_py(py, &Error::configuration(format!("value_format must be json or ipc, or left out, not {name:?}")))
+    })
+}
+
+/// The columns of a value, by default the one called so.
+pub(crate) fn value_columns(py: Python<'_>, names: Option<Names>) -> PyResult<ValueColumns> {
+    match names {
+        None => Ok(ValueColumns::One("value".to_owned())),
+        Some(Names::One(name)) => Ok(ValueColumns::One(name)),
+        Some(Names::Several(names)) if names.is_empty() => {
+            Err(to_py(py, &Error::configuration("value names no columns: there is nothing to send")))
+        }
+        Some(Names::Several(names)) => Ok(ValueColumns::Struct(names)),
+    }
+}
+
+/// The values of the first rows of a batch, as many as are written in one go, as a batch of one column.
+#[pyfunction]
+#[pyo3(signature = (data, value, value_format))]
+pub(crate) fn write_values<'py>(
+    py: Python<'py>,
+    data: &Bound<'py, PyAny>,
+    value: Option<Names>,
+    value_format: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (format, value) = (format_of(py, value_format)?, value_columns(py, value)?);
+    let mut input = arrow_ffi::from_python(data)?;
+    let written = py.detach(|| {
+        let Some(batch) = input.next().transpose().map_err(|error| error.to_string())? else { return Ok(None) };
+        let mut writer = ValueWriter::new(&batch, &value, format).map_err(|error| error.to_string())?;
+        writer.next(MAX_WRITTEN).map_err(|error| error.to_string())
+    });
+    let written = written.map_err(|text: String| to_py(py, &Error::configuration(text)))?;
+    let values: ArrayRef = Arc::new(written.map_or_else(|| LargeBinaryArray::from_iter_values([b""; 0]), |(_, v)| v));
+    let batch = RecordBatch::try_from_iter([("value", values)]);
+    arrow_ffi::to_pyarrow(py, &batch.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?)
 }

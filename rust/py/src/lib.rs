@@ -22,7 +22,7 @@ mod _core {
     #[pymodule_export]
     use super::admin::Admin;
     #[pymodule_export]
-    use super::codec::{decode_batches, encode_batches};
+    use super::codec::{decode_batches, encode_batches, write_values};
     #[pymodule_export]
     use super::config::{error_table, options_markdown};
     #[pymodule_export]

@@ -18,6 +18,7 @@ use samsarrow_client::producer::{
 };
 
 use crate::arrow_ffi;
+use crate::codec::{Names, format_of, value_columns};
 use crate::config;
 use crate::consumer::{Committed, Tp, given, tuple};
 use crate::error::{to_py, to_py_value};
@@ -104,7 +105,7 @@ impl Producer {
         Ok(Delivery { core: Owned::new("delivery", delivery) })
     }
 
-    #[pyo3(signature = (topic, data, key, value, headers, partition, timestamp))]
+    #[pyo3(signature = (topic, data, key, value, headers, partition, timestamp, value_format))]
     #[allow(clippy::too_many_arguments, reason = "the arguments of the Python method")]
     fn send_batch(
         &self,
@@ -112,13 +113,25 @@ impl Producer {
         topic: &str,
         data: &Bound<'_, PyAny>,
         key: Option<String>,
-        value: Option<String>,
+        value: Option<Names>,
         headers: Option<String>,
         partition: Option<String>,
         timestamp: Option<String>,
+        value_format: Option<&str>,
     ) -> PyResult<BatchDelivery> {
         let core = self.core.get(py)?;
-        let columns = Columns { key, value, headers, partition, timestamp };
+        let mut columns = Columns { key, value: None, headers, partition, timestamp };
+        let written = match (value_format, value) {
+            (Some(format), value) => Some((format_of(py, format)?, value_columns(py, value)?)),
+            (None, Some(Names::Several(_))) => {
+                let text = "several columns make up a value only as value_format=\"json\" or \"ipc\"";
+                return Err(to_py(py, &Error::configuration(text)));
+            }
+            (None, value) => {
+                columns.value = value.and_then(Names::one);
+                None
+            }
+        };
         let input = arrow_ffi::from_python(data)?;
         let sent = run(py, async {
             let mut sent = Vec::new();
@@ -126,7 +139,11 @@ impl Producer {
             for batch in input {
                 let batch =
                     batch.map_err(|error| Error::configuration(format!("Arrow data cannot be read: {error}")))?;
-                sent.push(core.send_batch(topic, batch, columns.clone()).await?);
+                let columns = columns.clone();
+                sent.push(match &written {
+                    None => core.send_batch(topic, batch, columns).await?,
+                    Some((format, value)) => core.send_batch_written(topic, batch, columns, value, *format).await?,
+                });
             }
             Ok(sent)
         })?;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
-use samsarrow_arrow::encode::{Columns, RowReader};
+use samsarrow_arrow::encode::{Columns, EncodeError, RowReader};
+use samsarrow_arrow::values::{ValueColumns, ValueFormat, ValueWriter};
 use samsarrow_wire::compression::Codec;
 use samsarrow_wire::error_code::ErrorCode;
 
@@ -35,31 +36,85 @@ pub(crate) async fn send(
     data: RecordBatch,
     columns: Columns,
 ) -> Result<BatchDelivery> {
-    let rows = RowReader::new(&data, &columns)
-        .map_err(|error| Error::configuration(format!("send_batch to topic {topic}: {error}")))?;
+    let rows = RowReader::new(&data, &columns).map_err(|error| refused(&topic, &error))?;
+    let total = data.num_rows();
     // The reader holds the columns that it needs.
     drop(data);
-    let plan = Plan::new(shared, &topic, rows)?;
-    plan.check()?;
     let mut parts = Parts::default();
+    send_rows(shared, &topic, rows, (0, total), &mut parts).await?;
+    Ok(BatchDelivery::new(topic, parts.0))
+}
+
+/// The same with values that are written as they are sent: never more of them than a chunk are there.
+pub(crate) async fn send_written(
+    shared: &Arc<Shared>,
+    topic: Arc<str>,
+    data: RecordBatch,
+    columns: Columns,
+    value: &ValueColumns,
+    format: ValueFormat,
+) -> Result<BatchDelivery> {
+    let mut writer = ValueWriter::new(&data, value, format).map_err(|error| refused(&topic, &error))?;
+    // So that nothing of it is sent if one of the other columns is wrong.
+    RowReader::with_values(&data, &columns, None).map_err(|error| refused(&topic, &error))?;
+    let total = data.num_rows();
+    let mut parts = Parts::default();
+    let mut next = 0;
+    loop {
+        let written =
+            writer.next(chunk_size(shared)).map_err(|error| stopped(&topic, next, total, refused(&topic, &error)));
+        let Some((range, values)) = written? else { break };
+        next = range.end;
+        let part = data.slice(range.start, range.len());
+        let rows = RowReader::with_values(&part, &columns, Some(values)).map_err(|error| refused(&topic, &error))?;
+        drop(part);
+        send_rows(shared, &topic, rows, (range.start, total), &mut parts).await?;
+    }
+    Ok(BatchDelivery::new(topic, parts.0))
+}
+
+/// Sends the rows of `rows`, which are those from `first` on of `total`.
+async fn send_rows(
+    shared: &Arc<Shared>,
+    topic: &Arc<str>,
+    rows: RowReader,
+    (first, total): (usize, usize),
+    parts: &mut Parts,
+) -> Result<()> {
+    let plan = Plan::new(shared, topic, rows, first)?;
+    plan.check().map_err(|error| stopped(topic, first, total, error))?;
     let mut next = 0;
     while next < plan.rows.rows() {
         let (range, bytes) = plan.chunk(next);
         next = range.end;
         let deadline = Instant::now() + shared.settings.max_block;
         let sent = match shared.reserve(bytes, deadline).await {
-            Ok(reserved) => plan.send_chunk(range.clone(), reserved, &mut parts).await,
+            Ok(reserved) => plan.send_chunk(range.clone(), reserved, parts).await,
             Err(error) => Err(error),
         };
         if let Err(error) = sent {
-            let total = plan.rows.rows();
-            return Err(error.context(format!(
-                "send_batch to topic {topic} stopped at row {} of {total}: the rows before it were queued",
-                range.start
-            )));
+            return Err(error.context(stopped_at(topic, first + range.start, total)));
         }
     }
-    Ok(BatchDelivery::new(topic, parts.0))
+    Ok(())
+}
+
+fn refused(topic: &str, error: &EncodeError) -> Error {
+    Error::configuration(format!("send_batch to topic {topic}: {error}"))
+}
+
+/// What a failure leaves behind; before the first row there is nothing to tell.
+fn stopped(topic: &str, row: usize, total: usize, error: Error) -> Error {
+    if row == 0 { error } else { error.context(stopped_at(topic, row, total)) }
+}
+
+fn stopped_at(topic: &str, row: usize, total: usize) -> String {
+    format!("send_batch to topic {topic} stopped at row {row} of {total}: the rows before it were queued")
+}
+
+/// The most bytes that are assigned and encoded in one go.
+fn chunk_size(shared: &Shared) -> usize {
+    MAX_CHUNK.min(shared.memory.total() / 4).max(1)
 }
 
 /// What is the same for all rows of a call.
@@ -69,6 +124,8 @@ struct Plan<'a> {
     index: usize,
     partitions: i32,
     rows: Arc<RowReader>,
+    /// The number that the first row has for the user.
+    first: usize,
     /// The bytes that each row takes at most.
     sizes: Arc<Vec<u32>>,
     timestamp: i64,
@@ -78,7 +135,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(shared: &'a Arc<Shared>, topic: &Arc<str>, rows: RowReader) -> Result<Self> {
+    fn new(shared: &'a Arc<Shared>, topic: &Arc<str>, rows: RowReader, first: usize) -> Result<Self> {
         let mut accumulator = shared.lock();
         let index = accumulator.find(topic).ok_or_else(|| topic_gone(topic))?;
         let batch_size = accumulator.limits.batch_size;
@@ -92,10 +149,11 @@ impl<'a> Plan<'a> {
             index,
             partitions,
             rows: Arc::new(rows),
+            first,
             sizes: Arc::new(sizes),
             timestamp: now_ms(),
             target: batch_size.max(TARGET_BATCH).min(shared.settings.max_request_size),
-            chunk: MAX_CHUNK.min(shared.memory.total() / 4).max(1),
+            chunk: chunk_size(shared),
             partitioning,
         })
     }
@@ -114,7 +172,7 @@ impl<'a> Plan<'a> {
             self.shared.check_size(self.size(row), || {
                 let key = self.rows.key(row).map_or(0, <[u8]>::len);
                 let value = self.rows.value(row).map_or(0, <[u8]>::len);
-                format!("row {row} for topic {} (key {key} bytes, value {value} bytes)", self.topic)
+                format!("row {} for topic {} (key {key} bytes, value {value} bytes)", self.first + row, self.topic)
             })?;
         }
         if !self.rows.has_headers() && !self.rows.has_partition() {
@@ -122,12 +180,13 @@ impl<'a> Plan<'a> {
         }
         for row in 0..self.rows.rows() {
             let has_headers = self.rows.headers(row).next().is_some();
-            self.shared.settings.check_headers(has_headers, || format!("row {row} for topic {}", self.topic))?;
+            let what = || format!("row {} for topic {}", self.first + row, self.topic);
+            self.shared.settings.check_headers(has_headers, what)?;
             if let Some(partition) = self.rows.partition(row)
                 && partition >= self.partitions
             {
                 let error = no_such_partition(&self.topic, partition, self.partitions as usize);
-                return Err(error.context(format!("send_batch, row {row}")));
+                return Err(error.context(format!("send_batch, row {}", self.first + row)));
             }
         }
         Ok(())

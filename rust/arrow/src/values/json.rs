@@ -1,0 +1,237 @@
+//! Values as JSON texts.
+
+use std::fmt::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowDictionaryKeyType, ArrowTimestampType, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
+};
+use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, UnionArray, downcast_dictionary_array};
+use arrow_buffer::{ArrowNativeType, OffsetBuffer};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncoder, make_encoder};
+use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
+
+use super::Values;
+use crate::encode::EncodeError;
+
+pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &mut Values) -> Result<(), EncodeError> {
+    let failure = Failure::default();
+    let ours = Ours { failure: failure.clone() };
+    // A null member is null: a reader need not know the schema to see that it is there.
+    let options = EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::new(ours));
+    let mut encoder = make_encoder(field, rows.as_ref(), &options)?;
+    let nulls = rows.logical_nulls();
+    for row in 0..rows.len() {
+        if out.is_full(max_bytes) {
+            break;
+        }
+        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            out.null();
+            continue;
+        }
+        encoder.encode(row, &mut out.bytes);
+        if let Some(what) = failure.take() {
+            return Err(EncodeError::Row { row, what });
+        }
+        out.close();
+    }
+    Ok(())
+}
+
+/// What went wrong within a row: encoders cannot tell it themselves.
+#[derive(Debug, Clone, Default)]
+struct Failure(Arc<Mutex<Option<String>>>);
+
+impl Failure {
+    fn set(&self, what: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+    }
+
+    fn take(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Encoders for what Arrow's would not write, or would write wrong.
+#[derive(Debug)]
+struct Ours {
+    failure: Failure,
+}
+
+impl EncoderFactory for Ours {
+    fn make_default_encoder<'a>(
+        &self,
+        field: &'a FieldRef,
+        array: &'a dyn Array,
+        options: &'a EncoderOptions,
+    ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        let nulls = array.nulls().cloned();
+        let encoder: Box<dyn Encoder + 'a> = match array.data_type() {
+            DataType::Dictionary(..) => downcast_dictionary_array! {
+                array => Box::new(Dictionary { array, values: make_encoder(field, array.values(), options)? }),
+                _ => return Ok(None)
+            },
+            DataType::Union(fields, _) => {
+                let array = array.as_union();
+                let mut children: Vec<Option<NullableEncoder<'a>>> = Vec::new();
+                for (id, field) in fields.iter() {
+                    let place = usize::try_from(id).unwrap_or_default();
+                    children.resize_with(children.len().max(place + 1), || None);
+                    if let Some(child) = children.get_mut(place) {
+                        *child = Some(make_encoder(field, array.child(id), options)?);
+                    }
+                }
+                Box::new(Union { array, children })
+            }
+            DataType::Map(..) => {
+                let map = array.as_map();
+                match map.keys().data_type() {
+                    DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => return Ok(None),
+                    kind if kind.is_nested() && !matches!(kind, DataType::Dictionary(..)) => {
+                        return Err(ArrowError::JsonError(format!("the keys of a map cannot be {kind}")));
+                    }
+                    _ => Box::new(Map {
+                        offsets: map.offsets(),
+                        keys: make_encoder(field, map.keys(), options)?,
+                        values: make_encoder(field, map.values(), options)?,
+                        failure: self.failure.clone(),
+                        key: Vec::new(),
+                    }),
+                }
+            }
+            DataType::Timestamp(unit, Some(_)) => match unit {
+                TimeUnit::Second => self.instants::<TimestampSecondType>(array),
+                TimeUnit::Millisecond => self.instants::<TimestampMillisecondType>(array),
+                TimeUnit::Microsecond => self.instants::<TimestampMicrosecondType>(array),
+                TimeUnit::Nanosecond => self.instants::<TimestampNanosecondType>(array),
+            },
+            kind if kind.is_temporal() => {
+                let formatter = ArrayFormatter::try_new(array, &FormatOptions::new().with_display_error(false))?;
+                Box::new(Formatted { formatter, failure: self.failure.clone(), text: String::new() })
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(NullableEncoder::new(encoder, nulls)))
+    }
+}
+
+impl Ours {
+    fn instants<'a, T: ArrowTimestampType>(&self, array: &'a dyn Array) -> Box<dyn Encoder + 'a> {
+        Box::new(Instant { array: array.as_primitive::<T>(), failure: self.failure.clone(), text: String::new() })
+    }
+}
+
+fn encode_or_null(encoder: &mut NullableEncoder<'_>, row: usize, out: &mut Vec<u8>) {
+    if encoder.is_null(row) {
+        out.extend_from_slice(b"null");
+    } else {
+        encoder.encode(row, out);
+    }
+}
+
+/// A key may point to a null, which Arrow's encoder takes for a value.
+struct Dictionary<'a, K: ArrowDictionaryKeyType> {
+    array: &'a DictionaryArray<K>,
+    values: NullableEncoder<'a>,
+}
+
+impl<K: ArrowDictionaryKeyType> Encoder for Dictionary<'_, K> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        encode_or_null(&mut self.values, self.array.keys().value(row).as_usize(), out);
+    }
+}
+
+/// A value of a union is what it is, without the name of its kind.
+struct Union<'a> {
+    array: &'a UnionArray,
+    /// By type id.
+    children: Vec<Option<NullableEncoder<'a>>>,
+}
+
+impl Encoder for Union<'_> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        let id = usize::try_from(self.array.type_id(row)).unwrap_or(usize::MAX);
+        match self.children.get_mut(id) {
+            Some(Some(child)) => encode_or_null(child, self.array.value_offset(row), out),
+            _ => out.extend_from_slice(b"null"),
+        }
+    }
+}
+
+/// A map whose keys are no strings: they become some.
+struct Map<'a> {
+    offsets: &'a OffsetBuffer<i32>,
+    keys: NullableEncoder<'a>,
+    values: NullableEncoder<'a>,
+    failure: Failure,
+    key: Vec<u8>,
+}
+
+impl Encoder for Map<'_> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        let at = |row: usize| self.offsets.get(row).map_or(0, |offset| offset.as_usize());
+        let (start, end) = (at(row), at(row + 1));
+        out.push(b'{');
+        for entry in start..end {
+            if entry > start {
+                out.push(b',');
+            }
+            self.key.clear();
+            encode_or_null(&mut self.keys, entry, &mut self.key);
+            if self.key == b"null" {
+                self.failure.set("a key of a map is null, which json cannot hold".to_owned());
+            }
+            if self.key.first() == Some(&b'"') {
+                out.extend_from_slice(&self.key);
+            } else {
+                out.push(b'"');
+                out.extend_from_slice(&self.key);
+                out.push(b'"');
+            }
+            out.push(b':');
+            encode_or_null(&mut self.values, entry, out);
+        }
+        out.push(b'}');
+    }
+}
+
+/// A timestamp with a time zone is an instant, written in UTC: that takes no table of time zones.
+struct Instant<'a, T: ArrowTimestampType> {
+    array: &'a PrimitiveArray<T>,
+    failure: Failure,
+    text: String,
+}
+
+impl<T: ArrowTimestampType> Encoder for Instant<'_, T> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        self.text.clear();
+        match self.array.value_as_datetime(row) {
+            // Its debug format is ISO 8601.
+            Some(when) => drop(write!(self.text, "\"{when:?}Z\"")),
+            None => self.failure.set(format!("{} is no time that can be written as text", self.array.value(row))),
+        }
+        out.extend_from_slice(self.text.as_bytes());
+    }
+}
+
+/// Other dates, times, durations and intervals. Arrow's encoder would write the error where the value should be.
+struct Formatted<'a> {
+    formatter: ArrayFormatter<'a>,
+    failure: Failure,
+    text: String,
+}
+
+impl Encoder for Formatted<'_> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        self.text.clear();
+        self.text.push('"');
+        if let Err(error) = self.formatter.value(row).write(&mut self.text) {
+            self.failure.set(error.to_string());
+        }
+        self.text.push('"');
+        out.extend_from_slice(self.text.as_bytes());
+    }
+}

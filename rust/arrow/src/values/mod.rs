@@ -1,0 +1,182 @@
+//! Columns of any type as the bytes of values, written by Arrow's own writers, a bounded number of bytes at a time.
+
+mod compact;
+mod ipc;
+mod json;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, LargeBinaryArray, RecordBatch, StructArray};
+use arrow_buffer::{BooleanBufferBuilder, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, Field, FieldRef};
+
+use crate::encode::{EncodeError, no_such_column};
+
+/// How values are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueFormat {
+    /// One JSON text for each value.
+    Json,
+    /// One Arrow IPC stream for each value: schema, a record batch of one row, end.
+    Ipc,
+}
+
+impl ValueFormat {
+    /// The format of this name.
+    pub fn from_name(name: &str) -> Option<ValueFormat> {
+        match name {
+            "json" => Some(ValueFormat::Json),
+            "ipc" => Some(ValueFormat::Ipc),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            ValueFormat::Json => "json",
+            ValueFormat::Ipc => "ipc",
+        }
+    }
+}
+
+/// Which columns make up the values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ValueColumns {
+    /// One column is the value.
+    One(String),
+    /// The value is a struct of these columns.
+    Struct(Vec<String>),
+}
+
+/// Rows looked at before it is known how large they are.
+const FIRST_ROWS: usize = 64;
+/// The most rows that are looked at in one go.
+const MOST_ROWS: usize = 64 * 1024;
+
+/// Writes the values of a batch, part by part.
+#[derive(Debug)]
+pub struct ValueWriter {
+    field: FieldRef,
+    column: ArrayRef,
+    format: ValueFormat,
+    next: usize,
+    bytes: usize,
+}
+
+impl ValueWriter {
+    /// Finds the columns and checks that their types can be written.
+    pub fn new(data: &RecordBatch, columns: &ValueColumns, format: ValueFormat) -> Result<ValueWriter, EncodeError> {
+        let (field, column) = match columns {
+            ValueColumns::One(name) => one(data, name)?,
+            ValueColumns::Struct(names) => {
+                let parts = names.iter().map(|name| one(data, name)).collect::<Result<Vec<_>, _>>()?;
+                let (fields, arrays): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+                let rows = StructArray::try_new_with_length(fields.into(), arrays, None, data.num_rows())?;
+                let field = Field::new("value", rows.data_type().clone(), false);
+                (Arc::new(field), Arc::new(rows) as ArrayRef)
+            }
+        };
+        let writer = ValueWriter { field, column, format, next: 0, bytes: 0 };
+        writer.check()?;
+        Ok(writer)
+    }
+
+    /// What cannot be written shows at no rows at all.
+    fn check(&self) -> Result<(), EncodeError> {
+        let none = self.column.slice(0, 0);
+        let mut out = Values::default();
+        self.write(&none, 0, &mut out).map_err(|error| EncodeError::Unwritable {
+            name: self.field.name().clone(),
+            data_type: Box::new(self.column.data_type().clone()),
+            format: self.format.name(),
+            why: match error {
+                EncodeError::Arrow(error) => plain(&error),
+                error => error.to_string(),
+            },
+        })
+    }
+
+    /// The rows that follow and their values: at least one row, at most about `max_bytes`. `None` at the end.
+    pub fn next(&mut self, max_bytes: usize) -> Result<Option<(Range<usize>, LargeBinaryArray)>, EncodeError> {
+        let left = self.column.len() - self.next;
+        if left == 0 {
+            return Ok(None);
+        }
+        // Looking at rows costs a little even where they turn out to be more than fit.
+        let rows = match self.bytes.checked_div(self.next) {
+            None => FIRST_ROWS,
+            Some(each) => max_bytes / each.max(1) + 1,
+        };
+        let rows = self.column.slice(self.next, rows.min(MOST_ROWS).min(left));
+        let mut out = Values::default();
+        self.write(&rows, max_bytes, &mut out).map_err(|error| match error {
+            EncodeError::Row { row, what } => EncodeError::Row { row: row + self.next, what },
+            error => error,
+        })?;
+        let start = self.next;
+        self.next += out.ends.len();
+        self.bytes += out.bytes.len();
+        Ok(Some((start..self.next, out.finish()?)))
+    }
+
+    fn write(&self, rows: &ArrayRef, max_bytes: usize, out: &mut Values) -> Result<(), EncodeError> {
+        match self.format {
+            ValueFormat::Json => json::write(&self.field, rows, max_bytes, out),
+            ValueFormat::Ipc => ipc::write(&self.field, rows, max_bytes, out),
+        }
+    }
+}
+
+fn one(data: &RecordBatch, name: &str) -> Result<(FieldRef, ArrayRef), EncodeError> {
+    let column = data.schema_ref().fields().find(name).zip(data.column_by_name(name));
+    let ((_, field), column) = column.ok_or_else(|| no_such_column(data, "value", name))?;
+    Ok((Arc::clone(field), Arc::clone(column)))
+}
+
+/// Arrow's text without the kind of error that it begins with.
+fn plain(error: &ArrowError) -> String {
+    match error {
+        ArrowError::JsonError(text) | ArrowError::InvalidArgumentError(text) | ArrowError::SchemaError(text) => {
+            text.clone()
+        }
+        error => error.to_string(),
+    }
+}
+
+/// Values that are written so far.
+#[derive(Default)]
+struct Values {
+    bytes: Vec<u8>,
+    ends: Vec<i64>,
+    nulls: Vec<usize>,
+}
+
+impl Values {
+    /// Ends a value, which was appended to `bytes`.
+    fn close(&mut self) {
+        self.ends.push(self.bytes.len() as i64);
+    }
+
+    /// A value that is null: for Kafka nothing, not even a text.
+    fn null(&mut self) {
+        self.nulls.push(self.ends.len());
+        self.close();
+    }
+
+    fn is_full(&self, max_bytes: usize) -> bool {
+        self.bytes.len() >= max_bytes && !self.ends.is_empty()
+    }
+
+    fn finish(self) -> Result<LargeBinaryArray, ArrowError> {
+        let nulls = (!self.nulls.is_empty()).then(|| {
+            let mut valid = BooleanBufferBuilder::new(self.ends.len());
+            valid.append_n(self.ends.len(), true);
+            self.nulls.iter().for_each(|&row| valid.set_bit(row, false));
+            NullBuffer::new(valid.finish())
+        });
+        let mut offsets = self.ends;
+        offsets.insert(0, 0);
+        LargeBinaryArray::try_new(OffsetBuffer::new(ScalarBuffer::from(offsets)), self.bytes.into(), nulls)
+    }
+}
