@@ -13,10 +13,10 @@ pyspark_sql = pytest.importorskip("pyspark.sql", reason="PySpark is not installe
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["pyspark_sql.SparkSession"]:
-    from support.spark import local_session
+    from support.spark import QUICK, local_session
 
     try:
-        session = local_session(tmp_path_factory.mktemp("spark"))
+        session = local_session(tmp_path_factory.mktemp("spark"), **QUICK)
     except KafkaUnavailableError as reason:
         if os.environ.get("CI"):
             raise

@@ -10,6 +10,13 @@ from typing import Any
 
 from support.kafka import CACHE, SUPPORT, KafkaUnavailableError
 
+# For sessions that live for seconds or minutes: the quick compiler only, whose code is good enough, and a collector
+# without threads of its own. No measurement may run with it.
+QUICK = {
+    "spark_driver_extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
+    "spark_ui_showConsoleProgress": "false",
+}
+
 
 def connector_jars() -> list[str]:
     """The jars of Spark's own Kafka connector, through Maven once, remembered under `.cache/`."""
