@@ -13,13 +13,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from samsarrow import Admin, Consumer, Producer, TopicPartition
 from support.kafka import SUPPORT, KafkaServer
+from support.streams import wait_until
+from support.stuck import dump_stacks
 
 KILLS = int(os.environ.get("SAMSARROW_SPARK_KILLS", "2"))
 SEED = int(os.environ.get("SAMSARROW_SPARK_SEED", "1"))
@@ -46,17 +48,38 @@ class Feeder(threading.Thread):
         return self.sent
 
 
+class Timeline:
+    """What happened when, to be read after a failure."""
+
+    def __init__(self, errors: Path) -> None:
+        self.errors = errors
+
+    def note(self, text: str) -> None:
+        with self.errors.open("a") as out:
+            out.write(f"{time.time():.2f} TEST {text}\n")
+
+    def tail(self, lines: int = 600) -> str:
+        return "\n".join(self.errors.read_text(errors="replace").splitlines()[-lines:])
+
+
 @contextmanager
-def copying(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def copying(timeline: Timeline, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The program that copies, which is killed at the end; after a failure with the stacks of all its threads."""
     command = [sys.executable, str(SUPPORT / "spark_copy.py"), *arguments]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
-    )
+    environment = os.environ | {"PYTHONFAULTHANDLER": "1"}
+    with timeline.errors.open("ab") as errors:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True, env=environment
+        )
     try:
         yield process
+    except BaseException:
+        timeline.note(f"failed; {dump_stacks(process.pid)}")
+        raise
     finally:
         # The driver and its JVM; workers end by themselves when their daemon's pipe breaks, a little later.
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
@@ -73,6 +96,11 @@ def committed(kafka: KafkaServer, topic: str) -> dict[TopicPartition, int]:
     return {tp: at.offset for tp, at in found.items() if at is not None}
 
 
+def end_of(consumer: Consumer, topic: str) -> int:
+    """How far a consumer of committed records can read: transactions that are open end it."""
+    return sum(consumer.end_offsets(consumer.partitions_for(topic)).values())
+
+
 def check_group(kafka: KafkaServer, topic: str, isolation: str) -> None:
     """What the group has committed is in the sink: record `n` is in partition `n % 2`, at offset `n // 2`."""
     finished = committed(kafka, topic)
@@ -82,29 +110,67 @@ def check_group(kafka: KafkaServer, topic: str, isolation: str) -> None:
         assert not missing, f"offset {offset} of partition {partition} is committed, {len(missing)} are not in the sink"
 
 
-@pytest.mark.timeout(60 + 60 * KILLS)
+def run_and_kill(kafka: KafkaServer, timeline: Timeline, arguments: tuple[str, ...], seconds: float) -> float:
+    """Kills the program after so many seconds in which both sinks grow; for how long they did not before."""
+    start = time.monotonic()
+    with (
+        Consumer(bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed") as consumer,
+        copying(timeline, *arguments, "run") as process,
+    ):
+        before = {topic: end_of(consumer, topic) for topic in arguments[-2:]}
+
+        def grown(topic: str) -> bool:
+            assert process.poll() is None, "the program ended by itself"
+            return end_of(consumer, topic) > before[topic]
+
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], 120)
+        assert ready, "Spark did not start"
+        assert process.stdout.readline() == "running\n"
+        # Micro-batches follow each other once both sinks have something new; before, Spark only warms up.
+        for topic in before:
+            wait_until(lambda topic=topic: grown(topic), 90)  # type: ignore[misc]
+            timeline.note(f"{topic} grows")
+        stood = time.monotonic() - start
+        time.sleep(seconds)
+    return stood
+
+
+@pytest.mark.timeout(120 + 60 * KILLS)
 def test_killed_drivers_lose_nothing(kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
+    timeline = Timeline(tmp_path / "errors")
+    try:
+        kill_again_and_again(kafka, new_topic, tmp_path, timeline)
+    except BaseException:
+        sys.stdout.write(timeline.tail())
+        raise
+
+
+def kill_again_and_again(kafka: KafkaServer, new_topic: Callable[..., str], folder: Path, timeline: Timeline) -> None:
     draw = random.Random(SEED)
     come, at_least_once, exactly_once = new_topic(2), new_topic(2), new_topic(2)
-    arguments = (kafka.bootstrap_servers, str(tmp_path), come, at_least_once, exactly_once)
+    arguments = (kafka.bootstrap_servers, str(folder), come, at_least_once, exactly_once)
     feeder = Feeder(kafka, come)
     feeder.start()
-    for _ in range(KILLS):
-        with copying(*arguments, "run") as process:
-            assert process.stdout is not None
-            ready, _, _ = select.select([process.stdout], [], [], 120)
-            assert ready, "Spark did not start"
-            assert process.stdout.readline() == "running\n"
-            time.sleep(draw.uniform(1.0, 8.0))
-        check_group(kafka, at_least_once, "read_uncommitted")
-        check_group(kafka, exactly_once, "read_committed")
-    sent = feeder.end()
-    with copying(*arguments, "drain") as process:
+    standstill = 0.0
+    try:
+        for number in range(KILLS):
+            timeline.note(f"start {number}")
+            standstill = max(standstill, run_and_kill(kafka, timeline, arguments, draw.uniform(0.0, 3.0)))
+            timeline.note("killed")
+            check_group(kafka, at_least_once, "read_uncommitted")
+            check_group(kafka, exactly_once, "read_committed")
+    finally:
+        sent = feeder.end()
+    with copying(timeline, *arguments, "drain") as process:
         assert process.wait(180) == 0
     once = Counter(values(kafka, exactly_once, "read_committed"))
     several = Counter(values(kafka, at_least_once))
     again = several.total() - len(several)
-    sys.stdout.write(f"{KILLS} kills, {sent} sent: at least once with {again} twice, exactly once {once.total()}\n")
+    sys.stdout.write(
+        f"{KILLS} kills, {sent} sent: at least once with {again} twice, exactly once {once.total()}; "
+        f"{standstill:.0f} s at most until both sinks grew again\n"
+    )
     assert set(several) == set(range(sent))
     assert once == Counter(range(sent))
     ends = {TopicPartition(come, p): (sent + 1 - p) // 2 for p in (0, 1)}

@@ -1,6 +1,8 @@
 """A process that copies a topic twice with Spark, at least once and exactly once, until it is killed or has drained.
 
 python spark_copy.py BOOTSTRAP FOLDER COME AT_LEAST_ONCE EXACTLY_ONCE run|drain
+
+Its standard error has the time of everything that it does, and each of its micro-batches.
 """
 
 import sys
@@ -8,10 +10,18 @@ import time
 from pathlib import Path
 
 
-def main(servers: str, folder: str, come: str, at_least_once: str, exactly_once: str, mode: str) -> None:
-    from support.spark import local_session
+def note(text: str) -> None:
+    sys.stderr.write(f"{time.time():.2f} {text}\n")
+    sys.stderr.flush()
 
-    spark = local_session(Path(folder) / "scratch", connector=False)
+
+def main(servers: str, folder: str, come: str, at_least_once: str, exactly_once: str, mode: str) -> None:
+    from samsarrow.spark import wait_for_sources
+    from support.spark import QUICK, local_session
+
+    note("starting Spark")
+    spark = local_session(Path(folder) / "scratch", connector=False, spark_driver_memory="700m", **QUICK)
+    note("Spark is there")
     trigger = {"availableNow": True} if mode == "drain" else {"processingTime": "50 milliseconds"}
     queries = []
     for topic, exactly in ((at_least_once, "false"), (exactly_once, "true")):
@@ -21,22 +31,33 @@ def main(servers: str, folder: str, come: str, at_least_once: str, exactly_once:
             "commitOffsets": "true",
             "subscribe": come,
             "startingOffsets": "earliest",
-            "maxOffsetsPerTrigger": "200",
         }
+        if mode == "run":
+            options["maxOffsetsPerTrigger"] = "200"
         frame = spark.readStream.format("samsarrow").options(**options).load().select("key", "value")
         writer = frame.writeStream.format("samsarrow").option("kafka.bootstrap.servers", servers)
         writer = writer.option("topic", topic).option("exactlyOnce", exactly)
-        writer = writer.option("checkpointLocation", str(Path(folder) / topic)).trigger(**trigger)
+        writer = writer.option("checkpointLocation", str(Path(folder) / topic)).queryName(topic).trigger(**trigger)
         queries.append(writer.start())
+        wait_for_sources(queries[-1])
+        note(f"query {topic} runs")
     sys.stdout.write("running\n")
     sys.stdout.flush()
+    told: dict[str, int] = {}
     while any(query.isActive for query in queries):
         for query in queries:
             if query.exception() is not None:
+                note(f"query {query.name} failed")
                 raise query.exception()
+            progress = query.lastProgress
+            if progress is not None and told.get(query.name) != progress["batchId"]:
+                told[query.name] = progress["batchId"]
+                rows, took = progress["numInputRows"], progress["durationMs"]
+                note(f"query {query.name}, micro-batch {progress['batchId']}: {rows} rows, {dict(took)}")
         time.sleep(0.1)
     for query in queries:
         query.awaitTermination()
+    note("drained")
 
 
 if __name__ == "__main__":

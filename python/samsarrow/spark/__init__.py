@@ -6,8 +6,15 @@ whether it is one that has samsarrow.
 """
 
 from samsarrow.spark.datasource import KafkaDataSource
-from samsarrow.spark.environment import check_session
+from samsarrow.spark.environment import check_session, wait_for_sources
 from samsarrow.spark.errors import DataLossError
 from samsarrow.spark.listener import ProgressListener, SourceProgress
 
-__all__ = ["DataLossError", "KafkaDataSource", "ProgressListener", "SourceProgress", "check_session"]
+__all__ = [
+    "DataLossError",
+    "KafkaDataSource",
+    "ProgressListener",
+    "SourceProgress",
+    "check_session",
+    "wait_for_sources",
+]

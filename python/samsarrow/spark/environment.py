@@ -1,15 +1,17 @@
-"""Whether Spark's workers run a Python that has samsarrow."""
+"""Whether Spark's workers run a Python that has samsarrow, and whether a query's sources are there."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
-from samsarrow.exceptions import ConfigurationError
+from samsarrow.exceptions import ConfigurationError, KafkaTimeoutError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 def check_session(spark: SparkSession) -> None:
@@ -36,3 +38,25 @@ def check_session(spark: SparkSession) -> None:
             f"Spark's workers run {python!r}, where samsarrow cannot be imported ({''.join(cause)}): set "
             f"PYSPARK_PYTHON to the Python that has it (this one is {sys.executable}) before the Spark session starts"
         )
+
+
+def wait_for_sources(query: StreamingQuery, timeout: float = 120.0) -> None:
+    """Waits until Spark has made the sources of a query that was just started, or the query has ended.
+
+    Between the starts of several queries in one session it keeps them apart: Spark (seen in 4.3.0) lets the first
+    ones write at the same time into a map that is not made for it, and that all uses of a Python source share. Once in
+    a while that breaks the map, and all queries on the source fail with "Task not serializable", "Illegal size ... of
+    collection", until the driver is started again.
+
+    Args:
+        query: that `start()` returned.
+        timeout: seconds.
+
+    Raises:
+        KafkaTimeoutError: its sources are not there yet.
+    """
+    deadline = time.monotonic() + timeout
+    while query.isActive and query.status["message"].startswith("Initializing"):
+        if time.monotonic() > deadline:
+            raise KafkaTimeoutError(f"the sources of query {query.id} are not there after {timeout:g} s")
+        time.sleep(0.02)
