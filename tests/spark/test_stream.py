@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from samsarrow import Admin, NewTopic
+from samsarrow.exceptions import KafkaTimeoutError
 from support.kafka import KafkaServer
 from support.streams import Stream, produce, wait_until
 
@@ -163,6 +164,25 @@ def test_a_deleted_topic_is_lost_data(
     assert query.values() == ["c"]
 
 
+def test_sources_are_waited_for(stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName) -> None:
+    from samsarrow.spark import wait_for_sources
+
+    topic = new_topic(1)
+    running = stream(subscribe=topic).start(processingTime="1 minute")
+    try:
+        wait_for_sources(running)
+        assert not running.status["message"].startswith("Initializing")
+    finally:
+        running.stop()
+    wait_for_sources(running, 0)
+
+    class Never:
+        id, isActive, status = "q", True, {"message": "Initializing sources"}  # noqa: N815
+
+    with pytest.raises(KafkaTimeoutError, match="query q are not there"):
+        wait_for_sources(Never(), 0.05)  # type: ignore[arg-type]
+
+
 def test_a_listener_tells_what_the_query_is_behind(
     spark: Any, stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
@@ -185,6 +205,33 @@ def test_a_listener_tells_what_the_query_is_behind(
     assert first.avg_offsets_behind_latest == 2.0
     assert last.max_offsets_behind_latest == 0
     assert last.records_per_second > 0
+    assert (last.bytes, last.bytes_per_second, last.written) == (None, None, None)
+
+
+def test_a_listener_tells_bytes_and_what_the_sink_was_given(
+    spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path
+) -> None:
+    from samsarrow.spark import ProgressListener, SourceProgress, count_bytes
+
+    come, gone = new_topic(1), new_topic(1)
+    produce(kafka, come, {0: numbers(5, 15)})
+    told: list[SourceProgress] = []
+    listener = ProgressListener(told.append)
+    spark.streams.addListener(listener)
+    servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
+    options = servers | {"subscribe": come, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "5"}
+    try:
+        frame = count_bytes(spark.readStream.format("samsarrow").options(**options).load())
+        writer = (
+            frame.where("offset > 0").select("value").writeStream.format("samsarrow").options(**servers, topic=gone)
+        )
+        query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        assert query.awaitTermination(60)
+        wait_until(lambda: len(told) == 2)
+    finally:
+        spark.streams.removeListener(listener)
+    assert [(progress.records, progress.bytes, progress.written) for progress in told] == [(5, 5, 4), (5, 10, 5)]
+    assert all(progress.bytes_per_second for progress in told)
 
 
 def test_progress_tells_the_latest_offsets(

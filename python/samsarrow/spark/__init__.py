@@ -8,7 +8,7 @@ whether it is one that has samsarrow.
 from samsarrow.spark.datasource import KafkaDataSource
 from samsarrow.spark.environment import check_session, wait_for_sources
 from samsarrow.spark.errors import DataLossError
-from samsarrow.spark.listener import ProgressListener, SourceProgress
+from samsarrow.spark.listener import ProgressListener, SourceProgress, count_bytes
 
 __all__ = [
     "DataLossError",
@@ -16,5 +16,6 @@ __all__ = [
     "ProgressListener",
     "SourceProgress",
     "check_session",
+    "count_bytes",
     "wait_for_sources",
 ]

@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -17,6 +17,9 @@ from pyspark.sql.streaming.listener import (
 )
 
 from samsarrow.types import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +34,10 @@ class SourceProgress:
         records: that were read in it.
         records_per_second: at which they were processed.
         behind: offsets from where the query is to the end, by partition.
+        seconds: that the micro-batch took, planning and checkpoint included.
+        arriving_per_second: records that came since the micro-batch before, a second.
+        bytes: of keys and values that were read in it; None unless `count_bytes` counts them.
+        written: rows that the sink was given; None where Spark does not know, as in foreachBatch.
     """
 
     query: str
@@ -38,6 +45,15 @@ class SourceProgress:
     records: int
     records_per_second: float
     behind: Mapping[TopicPartition, int]
+    seconds: float = 0.0
+    arriving_per_second: float = 0.0
+    bytes: int | None = None
+    written: int | None = None
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """At which they were processed; None unless `count_bytes` counts them."""
+        return None if self.bytes is None or not self.seconds else self.bytes / self.seconds
 
     @property
     def min_offsets_behind_latest(self) -> int:
@@ -53,6 +69,27 @@ class SourceProgress:
     def avg_offsets_behind_latest(self) -> float:
         """Over all partitions."""
         return sum(self.behind.values()) / len(self.behind) if self.behind else 0.0
+
+
+def count_bytes(frame: DataFrame, source: int = 0) -> DataFrame:
+    """The same rows; `ProgressListener` tells the bytes of their keys and values.
+
+    Spark does not tell how many bytes a Python source has read, so they are observed on the way, right after the
+    source: `count_bytes(spark.readStream.format("samsarrow")....load())`.
+
+    Args:
+        frame: a streaming read with the columns `key` and `value`, or one of them.
+        source: which of the query's sources it is, where it has several: its place in `sources` of the progress.
+    """
+    from pyspark.sql import functions as f
+
+    lengths = [f.coalesce(f.octet_length(name), f.lit(0)) for name in ("key", "value") if name in frame.columns]
+    size = sum(lengths[1:], lengths[0]) if lengths else f.lit(0)
+    return frame.observe(_observation(source), f.coalesce(f.sum(size), f.lit(0)).alias("bytes"))
+
+
+def _observation(source: int) -> str:
+    return f"samsarrow.source.{source}"
 
 
 class ProgressListener(StreamingQueryListener):
@@ -76,12 +113,13 @@ class ProgressListener(StreamingQueryListener):
         """A micro-batch is done."""
         for progress in source_progress(event.progress):
             _log.info(
-                "query %s, micro-batch %d: %d records, %.0f a second; %d offsets behind at least, %d at most, %.1f on "
-                "average of %d partitions",
+                "query %s, micro-batch %d: %d records, %.0f a second%s; %d offsets behind at least, %d at most, %.1f "
+                "on average of %d partitions",
                 progress.query,
                 progress.batch,
                 progress.records,
                 progress.records_per_second,
+                "" if (rate := progress.bytes_per_second) is None else f", {rate:.0f} bytes a second",
                 progress.min_offsets_behind_latest,
                 progress.max_offsets_behind_latest,
                 progress.avg_offsets_behind_latest,
@@ -109,14 +147,29 @@ def source_progress(progress: Any) -> list[SourceProgress]:
         progress: a `StreamingQueryProgress`.
     """
     found = []
-    for source in progress.sources:
+    seconds = progress.durationMs.get("triggerExecution", 0) / 1000
+    # -1 where the sink is none of the kind that Spark counts.
+    written = progress.sink.numOutputRows if progress.sink.numOutputRows >= 0 else None
+    for number, source in enumerate(progress.sources):
         end, latest = _offsets(source.endOffset), _offsets(source.latestOffset)
         if end is None or latest is None:
             continue
         behind = {tp: max(0, at - end.get(tp, at)) for tp, at in latest.items()}
         query = progress.name or str(progress.id)
-        rate = source.processedRowsPerSecond or 0.0
-        found.append(SourceProgress(query, progress.batchId, source.numInputRows, rate, behind))
+        observed = progress.observedMetrics.get(_observation(number))
+        found.append(
+            SourceProgress(
+                query,
+                progress.batchId,
+                source.numInputRows,
+                source.processedRowsPerSecond or 0.0,
+                behind,
+                seconds,
+                source.inputRowsPerSecond or 0.0,
+                None if observed is None else observed["bytes"],
+                written,
+            )
+        )
     return found
 
 
