@@ -59,6 +59,27 @@ CASES: dict[str, dict[str, str]] = {
     "times beat offsets": PLAIN
     | {"startingOffsetsByTimestamp": offsets("plain", T0 + 2000, T0 + 2000, T0 + 2000), "startingOffsets": "earliest"},
     "ending one time beats": PLAIN | {"endingTimestamp": str(T0 + 3000), "endingOffsets": offsets("plain", 1, 1, 1)},
+    "one time beats offsets": PLAIN
+    | {"startingTimestamp": str(T0 + 2000), "startingOffsets": offsets("plain", 30, 14, 2)},
+    "ending times beat offsets": PLAIN
+    | {
+        "endingOffsetsByTimestamp": offsets("plain", T0 + 3000, T0 + 2000, T0 + 1000),
+        "endingOffsets": offsets("plain", 9, 9, 2),
+    },
+    "ending one time beats times": PLAIN
+    | {
+        "endingTimestamp": str(T0 + 2000),
+        "endingOffsetsByTimestamp": offsets("plain", T0 + 9000, T0 + 9000, T0 + 9000),
+    },
+    "no record at the time of one partition": PLAIN
+    | {"startingOffsetsByTimestamp": offsets("plain", T0 + 5000, T0 + 2000, T0 + 90_000)},
+    "no record at the time of one partition, latest": PLAIN
+    | {
+        "startingOffsetsByTimestamp": offsets("plain", T0 + 5000, T0 + 2000, T0 + 90_000),
+        "startingOffsetsByTimestampStrategy": "latest",
+    },
+    "starts by time, ends by offset": PLAIN
+    | {"startingTimestamp": str(T0 + 1000), "endingOffsets": offsets("plain", 9, -1, 2)},
     "ending time after everything": PLAIN | {"endingTimestamp": str(T0 + 999_000)},
     "times that do not rise": {"subscribe": "parity-times", "startingTimestamp": str(T0 + 4000)},
     "min partitions": PLAIN | {"minPartitions": "9"},
@@ -82,6 +103,10 @@ CASES: dict[str, dict[str, str]] = {
     },
     "group": PLAIN | {"kafka.group.id": "parity-group"},
     "group prefix": PLAIN | {"groupIdPrefix": "parity"},
+    "group and prefix": PLAIN | {"kafka.group.id": "parity-group", "groupIdPrefix": "parity"},
+    "poll timeout": PLAIN | {"kafkaConsumer.pollTimeoutMs": "20000"},
+    "options of the consumer": PLAIN | {"kafka.max.poll.records": "7", "kafka.fetch.max.bytes": "1000"},
+    "data loss that cannot be": PLAIN | {"failOnDataLoss": "FALSE"},
     "retries": PLAIN | {"fetchOffset.numRetries": "1", "fetchOffset.retryIntervalMs": "5"},
     "stream limits are ignored": PLAIN | {"maxOffsetsPerTrigger": "3", "maxTriggerDelay": "1m"},
     # What cannot be.
@@ -101,6 +126,10 @@ CASES: dict[str, dict[str, str]] = {
     "min partitions 0": PLAIN | {"minPartitions": "0"},
     "max records -1": PLAIN | {"maxRecordsPerPartition": "-1"},
     "min partitions many": PLAIN | {"minPartitions": "many"},
+    "poll timeout that is none": PLAIN | {"kafkaConsumer.pollTimeoutMs": "soon"},
+    "retries that are none": PLAIN | {"fetchOffset.numRetries": "often"},
+    "data loss maybe": PLAIN | {"failOnDataLoss": "maybe"},
+    "times are no JSON": PLAIN | {"startingOffsetsByTimestamp": "noon"},
     "headers maybe": PLAIN | {"includeHeaders": "maybe"},
     "time that is none": PLAIN | {"startingTimestamp": "noon"},
     "unknown strategy": PLAIN | {"startingTimestamp": str(T0), "startingOffsetsByTimestampStrategy": "guess"},

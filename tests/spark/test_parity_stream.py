@@ -34,6 +34,12 @@ CASES: dict[str, dict[str, str]] = {
     "no record at one time, latest": PLAIN
     | {"startingTimestamp": str(T0 + 20_000), "startingOffsetsByTimestampStrategy": "latest"},
     "no record at one time": PLAIN | {"startingTimestamp": str(T0 + 20_000)},
+    "one time beats times and offsets": PLAIN
+    | {"startingTimestamp": str(T0 + 2000), "startingOffsetsByTimestamp": offsets("plain", T0, T0, T0)},
+    "times beat offsets": PLAIN | {"startingOffsetsByTimestamp": offsets("plain", T0 + 2000, T0 + 2000, T0 + 2000)},
+    "least": PLAIN | {"minOffsetsPerTrigger": "1000", "maxTriggerDelay": "1m"},
+    "least and most": PLAIN | {"minOffsetsPerTrigger": "10", "maxOffsetsPerTrigger": "40"},
+    "group and retries": PLAIN | {"groupIdPrefix": "parity", "fetchOffset.numRetries": "1"},
     "assign": {"assign": '{"parity-plain":[2,0],"parity-empty":[1]}'} | EARLIEST,
     "pattern": {"subscribePattern": "parity-(plain|times)"} | EARLIEST,
     "shares of a limit": PLAIN | {"maxOffsetsPerTrigger": "20"},
@@ -54,6 +60,9 @@ CASES: dict[str, dict[str, str]] = {
     "unknown topic": {"subscribe": "no-such-topic"} | EARLIEST,
     "offsets of some partitions": PLAIN | {"startingOffsets": offsets("plain", 1)},
     "least above most": PLAIN | {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
+    "limit that is none": PLAIN | {"maxOffsetsPerTrigger": "many"},
+    "delay that is none": PLAIN | {"minOffsetsPerTrigger": "9", "maxTriggerDelay": "soon"},
+    "refused": PLAIN | {"kafka.enable.auto.commit": "true"},
     "limit of 0": PLAIN | {"maxOffsetsPerTrigger": "0"},
 }
 

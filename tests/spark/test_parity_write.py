@@ -49,6 +49,12 @@ CASES: dict[str, tuple[str, list[tuple[Any, ...]], dict[str, str]]] = {
     "columns in another order": ("partition int, value string, key string", [(1, "a", "k")], TO),
     "nothing": ("value string", [], TO),
     "compressed": ("value string", [("a" * 1000,)] * 9, {"topic": "{topic}", "kafka.compression.type": "zstd"}),
+    "options of the producer": (
+        "key string, value string",
+        [("k", "a")],
+        {"topic": "{topic}", "kafka.linger.ms": "5", "kafka.acks": "1", "kafka.enable.idempotence": "false"},
+    ),
+    "names in other cases": ("key string, value string", [("k", "a")], {"TOPIC": "{topic}", "KAFKA.linger.ms": "1"}),
     # What cannot be.
     "no topic": ("value string", [("a",)], {}),
     "null topic": ("topic string, value string", [("{topic}", "a"), (None, "b")], {}),

@@ -28,7 +28,8 @@ _KINDS = {
     "option": (
         "IllegalArgumentException|NumberFormatException|NoSuchElementException: No value|"
         "resolved start offset .* is greater|attribute unsupported type|Required attribute|topic option required|"
-        "contains a null topic|bootstrap.servers is not set|ConfigurationError"
+        "contains a null topic|bootstrap.servers is not set|ConfigurationError|"
+        "terminated with exception: (For input string|Time must be specified)"
     ),
 }
 
