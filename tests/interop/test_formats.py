@@ -54,11 +54,23 @@ def new_topic(server: ZooKeeperKafkaServer, magic: int, **configs: str) -> str:
     return create_topic(server, len(CODECS[magic]), message_format_version=VERSIONS[magic], **configs)
 
 
-def check_stored(server: ZooKeeperKafkaServer, topic: str, magic: int) -> None:
-    """That each partition really holds its format and its codec."""
+def check_stored(server: ZooKeeperKafkaServer, topic: str, magic: int, *, lone: bool = False) -> None:
+    """That each partition really holds its format and its codec.
+
+    With `lone`, a few records may be there by themselves and as they are: librdkafka compresses only what gets smaller
+    by it, which a record alone does not, and under load one is sent before the next is there.
+    """
     for partition, codec in enumerate(CODECS[magic]):
         batches = list(stored(p for p in server.segments(topic) if p.parent.name == f"{topic}-{partition}"))
-        assert {(b.magic, b.codec) for b in batches} == {(magic, codec)}
+        other = [b for b in batches if (b.magic, b.codec) != (magic, codec)]
+        if lone:
+            # An entry, of whatever format, has the records from the entry before it on.
+            ends = [-1, *(b.last_offset for b in batches)]
+            single = {b for b, before in zip(batches, ends, strict=False) if b.last_offset == before + 1}
+            other = [b for b in other if not (b.magic == magic and b.codec == "none" and b in single)]
+            assert sum(b.codec != codec for b in batches) <= len(PLAIN) // 4
+        assert other == []
+        assert batches
         # Wrappers and batches hold several records: else this were no test of them.
         assert len(batches) < len(PLAIN) or (magic, codec) in ((0, "none"), (1, "none"))
 
@@ -110,7 +122,7 @@ def test_ours_reads_theirs(old_kafka: ZooKeeperKafkaServer, old_java: JavaPeer, 
     sent: list[Sent] = []
     for partition, codec in enumerate(CODECS[magic]):
         sent = THEIRS[magic, writer](old_kafka, old_java, topic, magic, codec, partition)
-    check_stored(old_kafka, topic, magic)
+    check_stored(old_kafka, topic, magic, lone=writer.startswith("confluent"))
     for partition, codec in enumerate(CODECS[magic]):
         for reader in OURS:
             for layout in ("binary", "view"):
