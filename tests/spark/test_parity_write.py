@@ -142,7 +142,12 @@ def test_rows_go_to_many_topics(write: Callable[..., None], kafka: KafkaServer, 
     ("schema", "rows", "options", "text"),
     [
         ("value string", [("a",)], {"topic": "no-such-topic"}, "topic no-such-topic does not exist"),
-        ("topic string, value string", [("no-such-topic", "a")], {}, "topic no-such-topic does not exist"),
+        (
+            "topic string, value string",
+            [("no-such-topic", "a")],
+            {"kafka.max.block.ms": "300"},
+            "topic no-such-topic does not exist",
+        ),
         ("topic string, value string", [(None, "a")], {}, "1 of 1 rows have a null topic"),
         ("value int", [(1,)], {"topic": "t"}, "column value must be binary or string to be written, not int"),
         (
@@ -209,7 +214,8 @@ def test_a_stream_to_no_topic_fails(spark: Any, kafka: KafkaServer, new_topic: N
         producer.send(come, "v")
     servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
     frame = spark.readStream.format("samsarrow").options(**servers, subscribe=come, startingOffsets="earliest").load()
-    writer = frame.select("value").writeStream.format("samsarrow").options(**servers, topic="no-such-topic")
+    soon = {**servers, "kafka.max.block.ms": "300"}
+    writer = frame.select("value").writeStream.format("samsarrow").options(**soon, topic="no-such-topic")
     query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException, match="no-such-topic does not exist"):
         query.awaitTermination(60)

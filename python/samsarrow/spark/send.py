@@ -145,7 +145,8 @@ def find_topic(options: WriteOptions, producer: Producer, topics: set[str], topi
         there = topic in admin.list_topics([topic])
     if not there:
         # Brokers may make a topic when a producer asks for it.
-        with Producer({**options.kafka, "max.block.ms": str(int(CREATION_S * 1000))}) as asking:
+        patience = min(int(CREATION_S * 1000), int(options.kafka.get("max.block.ms", "60000")))
+        with Producer({**options.kafka, "max.block.ms": str(patience)}) as asking:
             try:
                 asking.partitions_for(topic)
             except KafkaError as error:
