@@ -58,7 +58,7 @@ class Timeline:
         with self.errors.open("a") as out:
             out.write(f"{time.time():.2f} TEST {text}\n")
 
-    def tail(self, lines: int = 600) -> str:
+    def tail(self, lines: int = 3000) -> str:
         return "\n".join(self.errors.read_text(errors="replace").splitlines()[-lines:])
 
 
