@@ -14,8 +14,9 @@ HERE = Path(__file__).resolve().parent
 RECORDS = int(os.environ.get("SAMSARROW_BENCH_RECORDS", "3000000"))
 Result = dict[str, Any]
 results: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
-# What the benches of groups found, a line each.
+# What the benches of groups and of waiting found, a line each.
 groups: list[str] = []
+waits: list[str] = []
 
 
 def run_client(
@@ -26,14 +27,13 @@ def run_client(
     count: int = RECORDS,
     kind: str = "100B",
     codec: str = "none",
-) -> Result:
+) -> Any:
     """One client doing one thing once, in a fresh process."""
     command = [sys.executable, "-m", "clients", name, verb, kafka.bootstrap_servers, topic, str(count), kind, codec]
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    result: Result = json.loads(done.stdout)
-    return result
+    return json.loads(done.stdout)
 
 
 def record(verb: str, client: str, result: Result) -> None:
@@ -69,4 +69,6 @@ def table() -> list[str]:
             ratios = [f"{rate * p['seconds'] / p['rows']:.2f}" if p else "-" for p in peers.values()]
             line = f"{name:<12}{rate:>14,.0f}{cpu:>16.3f}{r['rss_mib']:>15,.0f}"
             lines.append(line + "".join(f"{ratio:>14}" for ratio in ratios))
-    return [*lines, *(["", "groups", *groups] if groups else [])]
+    for title, found in (("a record at a time, waited for", waits), ("groups", groups)):
+        lines += ["", title, *found] if found else []
+    return lines

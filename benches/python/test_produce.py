@@ -1,13 +1,14 @@
 """An Arrow table into a topic: records per second and cost, and that the topic then has exactly those values."""
 
 import itertools
+import statistics
 from typing import Any
 
 import pytest
 
 from clients import data
 from clients.checksum import checksum
-from harness import RECORDS, create_topic, record, run_client
+from harness import RECORDS, create_topic, record, run_client, waits
 from support.kafka import KafkaServer
 
 ROUNDS = {"ours": 5, "confluent": 3, "aio": 1}
@@ -69,3 +70,21 @@ def test_the_broker_itself(benchmark: Any, warm_kafka: KafkaServer) -> None:
         record("produce 100B", "raw", run_client("raw", "produce", warm_kafka, topics[-1]))
 
     benchmark.pedantic(once, setup=fresh, rounds=3)
+
+
+def test_a_record_at_a_time(benchmark: Any, warm_kafka: KafkaServer) -> None:
+    """What a program waits that needs each record's result before it goes on; clients take turns."""
+    clients = ("ours", "confluent")
+    found: dict[str, list[float]] = {client: [] for client in clients}
+    topic = create_topic(warm_kafka, "waited")
+    count = 3000
+
+    def once() -> None:
+        for client in clients:
+            found[client] += run_client(client, "waited", warm_kafka, topic, count)
+
+    benchmark.pedantic(once, rounds=4, warmup_rounds=1)
+    for client, micros in found.items():
+        assert len(micros) == 5 * (count - 200)
+        cuts = statistics.quantiles(micros[count - 200 :], n=100)
+        waits.append(f"{client:<12}" + "".join(f"{f'p{p} {cuts[p - 1]:,.0f} us':>18}" for p in (50, 95, 99)))

@@ -23,12 +23,17 @@ def main() -> None:
     name, verb, bootstrap, topic, count, kind, codec = sys.argv[1:8]
     client = importlib.import_module(f"clients.{name}")
     writes = verb in {"produce", "spread", "send"}
-    work = functools.partial(getattr(client, verb), codec=codec) if writes else client.consume
+    work: Any = functools.partial(getattr(client, verb), codec=codec) if writes else getattr(client, "consume", None)
     if verb == "check":
         rows, crc = checksum(work(bootstrap, topic, int(count)))
         print(json.dumps({"rows": rows, "crc": crc}))
         return
-    prepared: Any = data.table(int(count), kind) if writes else None
+    prepared: Any = data.table(int(count), kind) if writes or verb == "waited" else None
+    if verb == "waited":
+        # The first ones connect and warm the broker up.
+        found = client.waited(bootstrap, topic, prepared.column("value").to_pylist())[200:]
+        print(json.dumps([second * 1e6 for second in found]))
+        return
     if verb == "send":
         # One Python object a record, as a program has them that sends them one by one.
         prepared = prepared.column("value").to_pylist()

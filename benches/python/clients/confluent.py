@@ -1,5 +1,6 @@
 """confluent-kafka, the usual way: `consume` in thousands, one Python object a record, then arrays."""
 
+import time
 from collections.abc import Iterator
 
 import confluent_kafka as ck
@@ -60,3 +61,19 @@ def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> int:
             except BufferError:
                 producer.poll(0.01)
     return len(values) - producer.flush(120)
+
+
+def waited(bootstrap: str, topic: str, values: list[bytes]) -> list[float]:
+    """Seconds that each record took from the call to its report, one after the other."""
+    seconds = []
+    producer = ck.Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 0})
+    for value in values:
+        told: list[object] = []
+        started = time.perf_counter()
+        producer.produce(topic, value, on_delivery=lambda error, _, told=told: told.append(error))
+        while not told:
+            producer.poll(30)
+        seconds.append(time.perf_counter() - started)
+        if told != [None]:
+            raise RuntimeError(f"a record failed: {told[0]}")
+    return seconds

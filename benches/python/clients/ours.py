@@ -1,5 +1,6 @@
 """samsarrow: fetched bytes straight into Arrow."""
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -45,3 +46,14 @@ def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> int:
             last = send(topic, value)
         producer.flush(120)
         return last.result(0).offset + 1
+
+
+def waited(bootstrap: str, topic: str, values: list[bytes]) -> list[float]:
+    """Seconds that each record took from the call to its result, one after the other."""
+    seconds = []
+    with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
+        for value in values:
+            started = time.perf_counter()
+            producer.send(topic, value).result(30)
+            seconds.append(time.perf_counter() - started)
+    return seconds
