@@ -379,11 +379,13 @@ def test_what_an_abort_heals(broker: Broker, transactional: Open, version: int, 
 
 
 @both
-@pytest.mark.parametrize("fault", [{"delay": 0.5}, {"drop": "before"}], ids=["written late", "never written"])
+@pytest.mark.parametrize("fault", [{"delay": 0.9}, {"drop": "before"}], ids=["written late", "never written"])
 def test_a_record_that_runs_out_of_time_makes_the_transaction_abortable(
     broker: Broker, transactional: Open, version: int, fault: dict[str, Any]
 ) -> None:
-    producer = transactional(delivery_timeout_ms=300, request_timeout_ms=200, linger_ms=0)
+    # After so many lost connections the next one must not come too late for what is sent then.
+    patient = {"reconnect_backoff_ms": 20, "reconnect_backoff_max_ms": 50}
+    producer = transactional(delivery_timeout_ms=600, request_timeout_ms=400, linger_ms=0, **patient)
     with producer.transaction():
         send(producer, range(3))
     broker.fail("Produce", times=None, **fault)
@@ -399,7 +401,7 @@ def test_a_record_that_runs_out_of_time_makes_the_transaction_abortable(
     with producer.transaction():
         send(producer, range(3, 6))
     assert broker.requests("InitProducerId") == (2 if version == 1 else 1)
-    time.sleep(0.6)
+    time.sleep(1.0)
     with producer.transaction():
         send(producer, range(6, 9))
     assert read(broker)[0] == [f"{i}" for i in range(9)]

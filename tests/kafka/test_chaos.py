@@ -22,7 +22,7 @@ import pytest
 from samsarrow import Admin, KafkaError, NewTopic, Producer, TopicPartition
 from support.cluster import KafkaCluster
 
-SECONDS = float(os.environ.get("SAMSARROW_CHAOS_SECONDS", "40"))
+SECONDS = float(os.environ.get("SAMSARROW_CHAOS_SECONDS", "25"))
 PARTITIONS = 6
 MEMBERS = 3
 SESSION = 6.0

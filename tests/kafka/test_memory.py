@@ -56,5 +56,6 @@ def test_reading_takes_what_may_be_queued_and_little_more(kafka: KafkaServer, to
     rows, mib, idle, peak = json.loads(done.stdout)
     assert rows == COUNT
     assert mib > 95
-    assert peak - idle < queued / MIB + 48, f"{idle:.0f} MiB before, {peak:.0f} MiB at most"
+    # Beside what is queued: the batch at hand, the answer that is read, buffers kept for the next.
+    assert peak - idle < 2 * queued / MIB + 48, f"{idle:.0f} MiB before, {peak:.0f} MiB at most"
     assert peak < 150 + queued / MIB

@@ -60,7 +60,7 @@ def test_no_row_is_lost_or_twice(kafka: KafkaServer, new_topic: Callable[..., st
                 consumer.seek(tp, following[tp])
 
         assign(all_of_them)
-        for _ in range(300):
+        for _ in range(200):
             tp = choose.choice(sorted(consumer.assignment()))
             match choose.choice(["seek", "seek", "pause", "resume", "assign", "", "", "", ""]):
                 case "seek":

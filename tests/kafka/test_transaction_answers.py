@@ -209,9 +209,12 @@ class Script:
         topics = [{"name": self._topic, "partition_indexes": [0, 99]}]
         answer = self._raw.call("DescribeProducers", 0, topics=topics)
         for one in sorted(answer["topics"][0]["partitions"], key=lambda one: one["partition_index"]):
-            fields = ("producer_epoch", "last_sequence", "coordinator_epoch", "current_txn_start_offset")
+            fields = ("producer_epoch", "last_sequence", "current_txn_start_offset")
             active = sorted(one["active_producers"], key=lambda p: p["producer_id"])
-            told = [(self._number(p["producer_id"]), *(p[f] for f in fields)) for p in active]
+            # Of the coordinator's epoch, whether there is one: it rises whenever Kafka is started again.
+            told = [
+                (self._number(p["producer_id"]), *(p[f] for f in fields), p["coordinator_epoch"] >= 0) for p in active
+            ]
             self.lines.append(("producers", error(one["error_code"]), sorted(told)))
 
     def group(self, p: Producer, version: int = 3) -> None:
@@ -253,9 +256,14 @@ class Script:
 
     def mark(self, p: Producer, committed: bool, version: int, transaction_version: int = 0) -> None:
         more = {"transaction_version": transaction_version} if version >= 2 else {}
+        # In the name of the coordinator that there is: an older one is refused.
+        answer = self._raw.call("DescribeProducers", 0, topics=[{"name": self._topic, "partition_indexes": [0]}])
+        known = answer["topics"][0]["partitions"][0]["active_producers"]
+        coordinator_epoch = max([0, *(producer["coordinator_epoch"] for producer in known)])
         answer = self._raw.call("WriteTxnMarkers", version, markers=[{
-            "producer_id": p[0], "producer_epoch": p[1], "transaction_result": committed, "coordinator_epoch": 0,
-            "topics": [{"name": self._topic, "partition_indexes": [0, 99]}], **more,
+            "producer_id": p[0], "producer_epoch": p[1], "transaction_result": committed,
+            "coordinator_epoch": coordinator_epoch, **more,
+            "topics": [{"name": self._topic, "partition_indexes": [0, 99]}],
         }])  # fmt: skip
         results = [r for m in answer["markers"] for t in m["topics"] for r in t["partitions"]]
         self.lines.append(("mark", sorted((r["partition_index"], error(r["error_code"])) for r in results)))
