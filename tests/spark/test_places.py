@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from samsarrow import Admin, Consumer, Producer
+from support.flights import BY_HOUR, send_flights
 from support.kafka import SUPPORT, KafkaServer, free_ports
 
 pytestmark = pytest.mark.skipif(
@@ -61,14 +62,20 @@ def wait_for(log: Path, words: str) -> None:
         time.sleep(0.2)
 
 
-def run(master: str, kafka: KafkaServer, come: str, gone: str, folder: Path) -> dict[str, int]:
+def run(master: str, kafka: KafkaServer, new_topic: Callable[..., str], folder: Path) -> dict[str, int]:
+    come, gone, flights = new_topic(4), new_topic(2), new_topic(2)
+    send_flights(kafka.bootstrap_servers, flights)
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         for n in range(RECORDS):
             producer.send(come, str(n), str(n))
     command = [sys.executable, str(SUPPORT / "spark_places.py"), master, kafka.bootstrap_servers, come, gone]
-    done = subprocess.run([*command, str(folder)], capture_output=True, text=True, timeout=170, check=False)
+    done = subprocess.run(
+        [*command, flights, str(folder)], env=os.environ | {"TZ": "UTC"},
+        capture_output=True, text=True, timeout=270, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-5000:]
-    told: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told.pop("flights") == BY_HOUR
     config = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
     with Consumer(config, bootstrap_servers=kafka.bootstrap_servers) as consumer:
         consumer.assign(consumer.partitions_for(gone))
@@ -81,17 +88,17 @@ def run(master: str, kafka: KafkaServer, come: str, gone: str, folder: Path) -> 
     return told
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 def test_a_cluster_of_two_workers(
     cluster: str, kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    told = run(cluster, kafka, new_topic(4), new_topic(2), tmp_path / "driver")
+    told = run(cluster, kafka, new_topic, tmp_path / "driver")
     assert (told["rows"], told["executors"]) == (RECORDS, 2)
     assert told["batches"] >= 4
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 @pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="Spark Connect needs pip install pyspark[connect]")
 def test_a_connect_server(kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
-    told = run("connect", kafka, new_topic(4), new_topic(2), tmp_path / "driver")
+    told = run("connect", kafka, new_topic, tmp_path / "driver")
     assert told["rows"] == RECORDS

@@ -1,10 +1,12 @@
 """A program that reads and writes Kafka where Spark is more than one process: a standalone cluster, a Connect server.
 
-    python spark_places.py MASTER BOOTSTRAP COME GONE FOLDER
+    python spark_places.py MASTER BOOTSTRAP COME GONE FLIGHTS FOLDER
 
-MASTER is `spark://host:port` or `connect`. Prints what it saw as JSON.
+MASTER is `spark://host:port` or `connect`. Copies COME into GONE, runs examples/spark/flights_by_window.py on FLIGHTS,
+and prints what it saw as JSON.
 """
 
+import importlib.util
 import json
 import os
 import sys
@@ -38,7 +40,20 @@ def session(master: str, folder: Path) -> Any:
     return local_session(folder, master=master, connector=False, **small)
 
 
-def main(master: str, servers: str, come: str, gone: str, folder: str) -> None:
+def by_hour(spark: Any, servers: str, topic: str, folder: str) -> list[list[Any]]:
+    """What the example wrote."""
+    path = Path(__file__).resolve().parent.parent.parent / "examples" / "spark" / "flights_by_window.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    example.run(spark, servers, topic, folder)
+    rows = spark.read.parquet(folder).orderBy("start", "carrier").collect()
+    return [[row.start.hour, row.carrier, row.flights] for row in rows]
+
+
+def main(master: str, servers: str, come: str, gone: str, flights: str, folder: str) -> None:
     spark = session(master, Path(folder))
     bootstrap = {"kafka.bootstrap.servers": servers}
     batch = spark.read.format("samsarrow").options(**bootstrap, subscribe=come).load()
@@ -54,6 +69,7 @@ def main(master: str, servers: str, come: str, gone: str, folder: str) -> None:
         "executors": len({row["daemon"] for row in seen}),
         "ended": ended,
         "batches": len(query.recentProgress),
+        "flights": by_hour(spark, servers, flights, f"{folder}/flights"),
     }
     sys.stdout.write(json.dumps(told) + "\n")
     sys.stdout.flush()

@@ -1,0 +1,20 @@
+"""Flights for the pipelines of examples/spark, and what comes out of the one that counts them."""
+
+import datetime
+import json
+
+from samsarrow import Producer
+
+NOON = datetime.datetime(2024, 5, 6, 12, tzinfo=datetime.UTC)
+CARRIERS = ("AA", "UA", "B6")
+# The last of five hours stays open: a later flight could still come.
+BY_HOUR = [[hour, carrier, 20] for hour in (12, 13, 14, 15) for carrier in sorted(CARRIERS)]
+
+
+def send_flights(servers: str, topic: str) -> None:
+    """300 flights, one a minute from noon on, as JSON; their times are the records' too."""
+    with Producer(bootstrap_servers=servers) as producer:
+        for n in range(300):
+            when = NOON + datetime.timedelta(minutes=n)
+            flight = {"carrier": CARRIERS[n % 3], "departed": when.isoformat(), "delay": n % 10}
+            producer.send(topic, json.dumps(flight), partition=n % 2, timestamp=when)
