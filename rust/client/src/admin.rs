@@ -17,11 +17,11 @@ use samsarrow_wire::messages::metadata::MetadataRequestTopic;
 use samsarrow_wire::messages::{
     CreateTopicsRequest, DeleteTopicsRequest, MetadataRequest, MetadataResponse, Request, Uuid,
 };
-use tokio::time::{Instant, sleep};
 
 use crate::cluster::Cluster;
 use crate::config::Options;
 use crate::error::{Error, Result};
+use crate::retry::Retry;
 
 /// From this version on, topics to delete are a list of structs (KIP-516).
 const DELETE_STRUCTS: i16 = 6;
@@ -139,12 +139,9 @@ impl Admin {
         R: Request,
         R::Response: Send + 'static,
     {
-        let deadline = Instant::now() + timeout;
-        let mut backoff = self.cluster.backoff();
-        let mut earlier = None;
+        let mut retry = Retry::new(self.cluster.options(), timeout);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let limit = left.min(self.cluster.options().request_timeout);
+            let limit = retry.left().min(self.cluster.options().request_timeout);
             // The broker should give up before we do, or its answer would be lost.
             let timeout_ms = i32::try_from((limit * 9 / 10).as_millis()).unwrap_or(i32::MAX);
             let attempt = async {
@@ -161,15 +158,9 @@ impl Admin {
                     }
                     Error::server(moved, R::KEY.name())
                 }
-                Err(error) if error.retriable() => error.after(earlier.take()),
-                Err(error) => return Err(error),
+                Err(error) => error,
             };
-            let wait = backoff.next_delay();
-            if Instant::now() + wait >= deadline {
-                return Err(Error::timeout_because(R::KEY.name(), timeout, Some(failure)));
-            }
-            earlier = Some(failure);
-            sleep(wait).await;
+            retry.again(failure, || R::KEY.name().to_owned()).await?;
         }
     }
 
@@ -178,14 +169,12 @@ impl Admin {
     /// # Errors
     /// When no broker can be asked within `timeout`, or one of the topics may not be looked at.
     pub async fn list_topics(&self, names: Option<&[String]>, timeout: Duration) -> Result<Vec<TopicListing>> {
-        let deadline = Instant::now() + timeout;
-        let mut backoff = self.cluster.backoff();
         if names.is_some_and(<[String]>::is_empty) {
             return Ok(Vec::new());
         }
+        let mut retry = Retry::new(self.cluster.options(), timeout);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let limit = left.min(self.cluster.options().request_timeout);
+            let limit = retry.left().min(self.cluster.options().request_timeout);
             let build = |version| {
                 let named = |name: &String| MetadataRequestTopic { name: Some(name.clone()), ..Default::default() };
                 // No list asks for all topics; version 0 said so with an empty one.
@@ -196,14 +185,7 @@ impl Admin {
             let listed = self.cluster.send_any_with(limit, build).await.and_then(|(_, response)| listings(response));
             match listed {
                 Ok(topics) => return Ok(topics),
-                Err(error) if error.retriable() => {
-                    let wait = backoff.next_delay();
-                    if Instant::now() + wait >= deadline {
-                        return Err(Error::timeout_because("list of topics", timeout, Some(error)));
-                    }
-                    sleep(wait).await;
-                }
-                Err(error) => return Err(error),
+                Err(error) => retry.again(error, || "list of topics".to_owned()).await?,
             }
         }
     }

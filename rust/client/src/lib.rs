@@ -14,4 +14,5 @@ pub mod metadata;
 pub mod offsets;
 pub mod produce;
 pub mod producer;
+mod retry;
 pub mod types;

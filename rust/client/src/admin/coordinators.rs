@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::Admin;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
+use crate::retry::Retry;
 
 /// Key type of a group; transactions are another.
 const GROUP: i8 = 0;
@@ -48,12 +49,9 @@ impl Admin {
     /// # Errors
     /// What brokers say of the group; a timeout with its cause.
     pub async fn find_coordinator(&self, group: &str, timeout: Duration) -> Result<Node> {
-        let deadline = Instant::now() + timeout;
-        let mut backoff = self.cluster.backoff();
-        let mut failure: Option<Error> = None;
+        let mut retry = Retry::new(self.cluster.options(), timeout);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let limit = left.min(self.cluster.options().request_timeout);
+            let limit = retry.left().min(self.cluster.options().request_timeout);
             let asked = [group.to_owned()];
             let error = match find(&self.cluster, &asked, limit).await {
                 Ok(mut found) => match found.remove(group) {
@@ -65,13 +63,7 @@ impl Admin {
                 Err(error) if error.retriable() => error,
                 Err(error) => return Err(error),
             };
-            let error = error.after(failure.take());
-            let wait = backoff.next_delay();
-            if Instant::now() + wait >= deadline {
-                return Err(Error::timeout_because(format!("the coordinator of group {group}"), timeout, Some(error)));
-            }
-            failure = Some(error);
-            sleep(wait).await;
+            retry.wait(error, || format!("the coordinator of group {group}")).await?;
         }
     }
 

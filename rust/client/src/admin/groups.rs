@@ -12,13 +12,14 @@ use samsarrow_wire::messages::{
     ConsumerGroupDescribeRequest, DeleteGroupsRequest, DeleteGroupsResponse, DescribeGroupsRequest, ListGroupsRequest,
     OffsetDeleteRequest, OffsetDeleteResponse,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::coordinators::{Said, left_out, passing};
 use super::{Admin, PerGroup, PerPartition};
 use crate::error::{Error, Result};
 use crate::group::coordinator::{Coordinator, Verdict};
 use crate::offsets::by_topic;
+use crate::retry::Retry;
 use crate::types::TopicPartition;
 
 /// A group that exists.
@@ -72,19 +73,12 @@ impl Admin {
     /// # Errors
     /// When a broker cannot be asked within `timeout`: without it the list would lack its groups.
     pub async fn list_groups(&self, timeout: Duration) -> Result<Vec<GroupListing>> {
-        let deadline = Instant::now() + timeout;
-        let mut backoff = self.cluster.backoff();
+        let mut retry = Retry::new(self.cluster.options(), timeout);
         let mut asked: HashSet<i32> = HashSet::new();
         let mut groups: BTreeMap<String, GroupListing> = BTreeMap::new();
-        let mut failure: Option<Error> = None;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let limit = left.min(self.cluster.options().request_timeout);
-            let mut now = match self.cluster.refresh(limit).await {
-                Ok(()) => None,
-                Err(error) if error.retriable() => Some(error),
-                Err(error) => return Err(error),
-            };
+            let limit = retry.left().min(self.cluster.options().request_timeout);
+            let mut failure = self.cluster.refresh(limit).await.err();
             let brokers: Vec<i32> = self.cluster.metadata().brokers.keys().copied().collect();
             for node in brokers.iter().filter(|node| !asked.contains(node)).collect::<Vec<_>>() {
                 match self.list_groups_of(*node, limit).await {
@@ -92,19 +86,16 @@ impl Admin {
                         asked.insert(*node);
                         groups.extend(found.into_iter().map(|group| (group.group.clone(), group)));
                     }
-                    Err(error) if error.retriable() => now = Some(error),
+                    Err(error) if error.retriable() => failure = Some(error),
                     Err(error) => return Err(error),
                 }
             }
-            if now.is_none() && !brokers.is_empty() {
-                return Ok(groups.into_values().collect());
-            }
-            failure = now.map(|error| error.after(failure.take())).or(failure);
-            let wait = backoff.next_delay();
-            if Instant::now() + wait >= deadline {
-                return Err(Error::timeout_because("list of groups", timeout, failure));
-            }
-            sleep(wait).await;
+            let failure = match failure {
+                Some(failure) => failure,
+                None if !brokers.is_empty() => return Ok(groups.into_values().collect()),
+                None => Error::server(ErrorCode::BROKER_NOT_AVAILABLE, "Metadata"),
+            };
+            retry.again(failure, || "list of groups".to_owned()).await?;
         }
     }
 
