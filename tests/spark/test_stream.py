@@ -167,7 +167,10 @@ def test_a_topic_made_again_while_a_query_runs_is_read_from_its_start(
         running.stop()
 
 
-@pytest.mark.parametrize("start", [{"startingOffsets": "latest"}, {"startingTimestamp": "0"}])
+@pytest.mark.parametrize(
+    "start",
+    [{"startingOffsets": "latest"}, {"startingTimestamp": "0", "startingOffsetsByTimestampStrategy": "latest"}],
+)
 def test_a_first_batch_that_is_repeated_starts_where_it_started(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName, start: dict[str, str]
 ) -> None:

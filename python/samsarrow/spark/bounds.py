@@ -34,12 +34,6 @@ class Bound:
     times: PerPartition | None = None
     group: bool = False
 
-    @property
-    def moves(self) -> bool:
-        """Whether resolving it again can give other offsets although no record was deleted."""
-        timed = self.time is not None or self.times is not None
-        return self.group or timed or self.everywhere == LATEST or LATEST in (self.offsets or {}).values()
-
 
 def starting(given: Given, streaming: bool) -> Bound:
     """Where to start; a stream at the latest offset unless told, a batch at the earliest."""

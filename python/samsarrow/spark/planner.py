@@ -50,7 +50,7 @@ class StreamPlanner:
         Spark keeps the ends of micro-batches, not where the first one started: if that one is repeated after a restart,
         the start is asked for again. So where it can be another by then, the first micro-batch ends where it starts.
         """
-        opening = not self._opened and self._initial is not None and self._options.starting.moves
+        opening = not self._opened and self._initial is not None and self._options.start_moves
         self._opened = True
         return opening
 
@@ -164,7 +164,7 @@ class StreamPlanner:
 
     def _started_later(self, start: PerPartition, end: PerPartition) -> bool:
         """Whether this is a query's first micro-batch, repeated, and its start has moved on since it was planned."""
-        return self._options.starting.moves and start == self._initial and (start, end) == self._first_batch
+        return self._options.start_moves and start == self._initial and (start, end) == self._first_batch
 
     def _first(self, partitions: list[TopicPartition]) -> PerPartition:
         """First offsets of those partitions that are still there."""
