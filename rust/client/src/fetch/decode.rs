@@ -7,7 +7,7 @@ use samsarrow_arrow::decode::{DecodeOptions, Decoder, Window};
 use samsarrow_wire::batch::AbortedTransactions;
 
 use super::cores::Outlet;
-use super::queue::{Chunk, Item, Segment};
+use super::queue::{Chunk, Failed, Item, Segment};
 use crate::config::ConsumerOptions;
 use crate::error::Error;
 use crate::types::TopicPartition;
@@ -116,7 +116,7 @@ fn fail(outlet: &Outlet, tp: &TopicPartition, version: u64, error: Error) {
         Some(cursor) => cursor.failed = true,
         None => return,
     }
-    outlet.put(Item::PartitionError(tp.clone(), version, error));
+    outlet.put(Item::Failed(Failed { partitions: vec![(tp.clone(), version)], error }));
 }
 
 #[cfg(test)]

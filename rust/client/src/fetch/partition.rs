@@ -10,7 +10,6 @@ use samsarrow_wire::messages::fetch::{EpochEndOffset, LeaderIdAndEpoch, Partitio
 
 use super::cursor::Start;
 use super::decode::Part;
-use super::queue::Item;
 use super::request::Asked;
 use super::source::Source;
 use super::state::{RETRY, State};
@@ -114,7 +113,7 @@ impl<'a> Reading<'a> {
         if let Some(error) = self.stuck(version, source.options.max_partition_fetch_bytes as usize) {
             return match error {
                 Stuck::Cut(error) => state.partition_stuck(&asked.tp, asked.version, error, patience),
-                Stuck::For(error) => raise(&mut state, asked, error),
+                Stuck::For(error) => state.raise(&asked.tp, asked.version, error),
             };
         }
         let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
@@ -146,7 +145,7 @@ impl<'a> Reading<'a> {
                  that is there",
                 asked.tp, asked.offset
             ));
-            return raise(state, asked, error);
+            return state.raise(&asked.tp, asked.version, error);
         }
         tracing::warn!(tp = %asked.tp, offset = asked.offset, first, last, "the offset is not in the log: it is reset");
         cursor.fetch_offset = None;
@@ -163,7 +162,7 @@ impl<'a> Reading<'a> {
                  auto.offset.reset is none; what was read from there on is no longer in the log: seek to {end} to go on",
                 asked.tp, asked.offset, asked.last_epoch
             ));
-            return raise(state, asked, error);
+            return state.raise(&asked.tp, asked.version, error);
         }
         tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch, end, "the log was truncated: reading goes on where it parted");
         state.place(&asked.tp, asked.version, end, diverging.epoch);
@@ -201,13 +200,6 @@ enum Stuck {
     Cut(Error),
     /// Asking again would bring the same.
     For(Error),
-}
-
-/// The partition stops until the error was raised.
-fn raise(state: &mut State, asked: &Asked, error: Error) {
-    let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
-    cursor.failed = true;
-    state.queue.push_back(Item::PartitionError(asked.tp.clone(), asked.version, error));
 }
 
 /// Where some batches end.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, Int64Array, RecordBatch};
+use samsarrow_wire::error_code::ErrorCode;
 
 use crate::error::Error;
 use crate::types::TopicPartition;
@@ -35,10 +36,31 @@ pub(super) enum Item {
     Chunk(Chunk),
     /// What is being decoded on another core comes here.
     Kept(u64),
-    /// Concerns one partition as it was at a version of its cursor.
-    PartitionError(TopicPartition, u64, Error),
+    /// Concerns partitions as they were at versions of their cursors.
+    Failed(Failed),
     /// Concerns the consumer.
     Error(Error),
+}
+
+/// What keeps partitions from being read: one error for one cause, however many they are.
+#[derive(Debug)]
+pub(super) struct Failed {
+    /// With the versions of their cursors.
+    pub(super) partitions: Vec<(TopicPartition, u64)>,
+    pub(super) error: Error,
+}
+
+impl Failed {
+    /// Whether `error` has the same cause as this one. What names an offset of its own partition never has.
+    pub(super) fn has_cause_of(&self, error: &Error) -> bool {
+        let shared = match error {
+            Error::Server { code, .. } => *code != ErrorCode::MESSAGE_TOO_LARGE,
+            Error::Timeout { .. } | Error::Connection { .. } | Error::Protocol { .. } => true,
+            Error::UnsupportedVersion(_) => true,
+            _ => false,
+        };
+        shared && self.error.name() == error.name()
+    }
 }
 
 /// The first rows of a chunk that are still wanted, at most `limit`, and what is left of it.

@@ -9,9 +9,9 @@ use arrow_schema::Schema;
 use tokio::sync::{Notify, watch};
 
 use super::cursor::{Cursor, Start};
-use super::queue::{Chunk, Item, Segment, take};
+use super::queue::{Chunk, Failed, Item, Segment, take};
 use crate::error::{Error, Result};
-use crate::types::TopicPartition;
+use crate::types::{TopicPartition, some_of};
 
 /// Partitions, positions and the queue, behind one short lock that is never held across an await.
 #[derive(Debug, Default)]
@@ -83,11 +83,8 @@ impl State {
                     return None;
                 }
                 Item::Error(error) => return Some(Err(error)),
-                Item::PartitionError(tp, version, error) => {
-                    let again = self.next_version();
-                    if let Some(cursor) = self.at_version(&tp, version) {
-                        // Fetched again from where the user is, unless they seek past it.
-                        cursor.rewind(again);
+                Item::Failed(failed) => {
+                    if let Some(error) = self.take_failed(failed) {
                         return Some(Err(error));
                     }
                 }
@@ -114,6 +111,44 @@ impl State {
                     }
                 }
             }
+        }
+    }
+
+    /// The partition stops until the error was raised.
+    pub(super) fn raise(&mut self, tp: &TopicPartition, version: u64, error: Error) {
+        let Some(cursor) = self.at_version(tp, version) else { return };
+        cursor.failed = true;
+        cursor.failing = None;
+        let one = (tp.clone(), version);
+        match self.queue.back_mut() {
+            Some(Item::Failed(failed)) if failed.has_cause_of(&error) => failed.partitions.push(one),
+            _ => self.queue.push_back(Item::Failed(Failed { partitions: vec![one], error })),
+        }
+    }
+
+    /// The error, if it still concerns anybody: those partitions are fetched again from where the user is, unless they
+    /// seek past it.
+    fn take_failed(&mut self, Failed { partitions, error }: Failed) -> Option<Error> {
+        let mut of = Vec::new();
+        for (tp, version) in partitions {
+            let again = self.next_version();
+            if let Some(cursor) = self.at_version(&tp, version) {
+                cursor.rewind(again);
+                of.push(tp);
+            }
+        }
+        match of.len() {
+            0 => None,
+            1 => Some(error),
+            _ => Some(error.context(format!("reading {}", some_of(of)))),
+        }
+    }
+
+    /// The task that read from `node` has failed: what it had and did not put into the queue is fetched again.
+    pub(super) fn recover(&mut self, node: i32) {
+        for cursor in self.cursors.values_mut().filter(|c| c.undecoded.0 > 0 && c.undecoded.1 == node) {
+            self.versions += 1;
+            cursor.rewind(self.versions);
         }
     }
 
@@ -153,12 +188,13 @@ impl State {
         cursor.failing = Some((since, error.clone()));
         cursor.retry_at = Some(now + RETRY);
         if raise || now.duration_since(since) > patience {
-            cursor.failing = None;
-            cursor.failed = true;
-            self.queue.push_back(Item::PartitionError(tp.clone(), version, error));
+            self.raise(tp, version, error);
         }
     }
 }
+
+/// An offset, and the leader epoch of the record before it.
+pub(super) type Place = (i64, Option<i32>);
 
 /// How long a partition whose fetch failed is left alone.
 pub(super) const RETRY: Duration = Duration::from_millis(100);
@@ -369,17 +405,11 @@ impl Shared {
             }
             let at = state.queue.iter().position(|item| match item {
                 Item::Error(_) => true,
-                Item::PartitionError(of, ..) => of == tp,
+                Item::Failed(failed) => failed.partitions.iter().any(|(of, _)| of == tp),
                 Item::Chunk(_) | Item::Kept(_) => false,
             })?;
             match state.queue.remove(at)? {
-                Item::PartitionError(tp, version, error) => {
-                    let again = state.next_version();
-                    if let Some(cursor) = state.at_version(&tp, version) {
-                        cursor.rewind(again);
-                    }
-                    Some(Err(error))
-                }
+                Item::Failed(failed) => state.take_failed(failed).map(Err),
                 Item::Error(error) => Some(Err(error)),
                 Item::Chunk(_) | Item::Kept(_) => None,
             }
@@ -412,22 +442,19 @@ impl Shared {
         open.map(|(tp, c)| (tp.clone(), c.version, c.start)).collect()
     }
 
-    /// Reading of a partition goes on at `offset`: at once, or behind what is queued already.
-    pub(super) fn place(&self, tp: &TopicPartition, version: u64, offset: i64, epoch: Option<i32>) {
-        self.lock().place(tp, version, offset, epoch.unwrap_or(-1));
-        self.ring_ready();
-        self.ring_work();
-    }
-
-    /// The start of a partition cannot be found.
-    pub(super) fn unplaceable(&self, tp: &TopicPartition, version: u64, error: Error) {
+    /// Where reading of partitions goes on, or why that cannot be known.
+    pub(super) fn placed_at(&self, found: impl IntoIterator<Item = (TopicPartition, u64, Result<Place>)>) {
         {
             let mut state = self.lock();
-            let Some(cursor) = state.at_version(tp, version) else { return };
-            cursor.failed = true;
-            state.queue.push_back(Item::PartitionError(tp.clone(), version, error));
+            for (tp, version, found) in found {
+                match found {
+                    Ok((offset, epoch)) => state.place(&tp, version, offset, epoch.unwrap_or(-1)),
+                    Err(error) => state.raise(&tp, version, error),
+                }
+            }
         }
         self.ring_ready();
+        self.ring_work();
     }
 }
 
