@@ -5,6 +5,7 @@
 
 mod consume_common;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -119,6 +120,22 @@ async fn a_truncated_log_is_an_error_where_nothing_may_be_reset() {
     }
     consumer.seek(&tp(0), 60).unwrap();
     assert_eq!(by_partition(&read(&consumer, 10).await), complete(1, 60, 70));
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_epoch_that_ends_after_the_position_loses_nothing_before_it() {
+    let broker = broker(1, 1).await;
+    let again = |times: usize| (0..times).for_each(|_| broker.move_leader("t", 0, 0).unwrap());
+    produce(&broker, 1, 0, 60).await;
+    again(5);
+    produce(&broker, 1, 60, 40).await;
+    let consumer = consumer(&broker, &[("max.poll.records", "10")]);
+    consumer.assign(&[tp(0)]).unwrap();
+    // No record was written in epoch 2: the last one before it ends at 60.
+    consumer.seek_after(&tp(0), 30, Some(2)).unwrap();
+    assert_eq!(by_partition(&read(&consumer, 70).await), BTreeMap::from([(0, (30..100).collect())]));
+    consumer.close(SOON).await;
     broker.shutdown().await;
 }
 

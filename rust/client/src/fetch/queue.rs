@@ -17,8 +17,23 @@ pub(super) struct Segment {
     pub(super) rows: usize,
     /// The position once these rows are given out; it may lie beyond the last of them.
     pub(super) next_offset: i64,
-    /// The leader epoch of the last of them, or a later one; -1 if unknown.
-    pub(super) epoch: i32,
+    pub(super) epochs: Epochs,
+}
+
+/// Leader epochs by the first offset that has them; -1 is unknown.
+#[derive(Debug, Clone)]
+pub(super) struct Epochs(Arc<[(i64, i32)]>);
+
+impl Epochs {
+    /// Of some batches in their order, which follow a record of epoch `before`.
+    pub(super) fn new(before: i32, batches: &[(i64, i32)]) -> Self {
+        Self(std::iter::once((i64::MIN, before)).chain(batches.iter().copied()).collect())
+    }
+
+    /// The epoch of the record before `offset` (KIP-320).
+    pub(super) fn before(&self, offset: i64) -> i32 {
+        self.0.iter().rev().find(|(first, _)| *first < offset).map_or(-1, |(_, epoch)| *epoch)
+    }
 }
 
 /// One Arrow batch and whose rows it holds, in order.
@@ -130,7 +145,7 @@ mod tests {
                 version: 0,
                 rows: offsets.len(),
                 next_offset: *next_offset,
-                epoch: -1,
+                epochs: Epochs::new(-1, &[]),
             })
             .collect();
         Chunk { batch, segments, bytes: 100 }
@@ -183,5 +198,11 @@ mod tests {
         assert_eq!(steps[0].1, [(0, 3)]);
         assert_eq!(steps[1].1, [(0, 9), (1, 30), (2, 8)]);
         assert_eq!(steps[2].1, [(2, 9), (0, 11)]);
+    }
+
+    #[test]
+    fn a_position_has_the_epoch_of_the_record_before_it() {
+        let epochs = Epochs::new(2, &[(10, 3), (20, 7)]);
+        assert_eq!([5, 10, 11, 20, 21, 99].map(|offset| epochs.before(offset)), [2, 2, 3, 3, 7, 7]);
     }
 }

@@ -9,7 +9,7 @@ use arrow_schema::Schema;
 use tokio::sync::{Notify, watch};
 
 use super::cursor::{Cursor, Start};
-use super::queue::{Chunk, Failed, Item, Segment, take};
+use super::queue::{Chunk, Epochs, Failed, Item, Segment, take};
 use crate::error::{Error, Result};
 use crate::types::{TopicPartition, some_of};
 
@@ -99,7 +99,7 @@ impl State {
                             let (position, epoch) = (cursor.position, cursor.position_epoch);
                             self.given.push(Given { tp: segment.tp, version: segment.version, position, epoch });
                             cursor.position = Some(segment.next_offset);
-                            cursor.position_epoch = segment.epoch;
+                            cursor.position_epoch = segment.epochs.before(segment.next_offset);
                         }
                     }
                     if let Some(rest) = taken.rest {
@@ -162,7 +162,8 @@ impl State {
             cursor.position = Some(offset);
             cursor.position_epoch = epoch;
         } else {
-            let segment = Segment { tp: tp.clone(), version, rows: 0, next_offset: offset, epoch };
+            let epochs = Epochs::new(epoch, &[]);
+            let segment = Segment { tp: tp.clone(), version, rows: 0, next_offset: offset, epochs };
             let batch = RecordBatch::new_empty(Arc::new(Schema::empty()));
             self.queue.push_back(Item::Chunk(Chunk { batch, segments: vec![segment], bytes: 0 }));
         }
@@ -338,9 +339,9 @@ impl Shared {
         state.cursors.iter().filter(|(_, cursor)| cursor.paused).map(|(tp, _)| tp.clone()).collect()
     }
 
-    /// Seeks; without an offset the committed one is looked up again.
-    pub(crate) fn seek(&self, tp: &TopicPartition, offset: Option<i64>) -> Result<()> {
-        self.change(tp, |cursor, version| cursor.seek(offset, version))
+    /// Seeks; without an offset the committed one is looked up again. The epoch is that of the record before.
+    pub(crate) fn seek(&self, tp: &TopicPartition, offset: Option<i64>, epoch: Option<i32>) -> Result<()> {
+        self.change(tp, |cursor, version| cursor.seek(offset, epoch.unwrap_or(-1), version))
     }
 
     pub(crate) fn set_paused(&self, tp: &TopicPartition, paused: bool) -> Result<()> {

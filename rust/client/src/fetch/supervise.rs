@@ -171,7 +171,7 @@ mod tests {
         let shared = Arc::new(Shared::new());
         let tp = TopicPartition::new("t", 0);
         shared.assign(std::slice::from_ref(&tp));
-        shared.seek(&tp, Some(5)).unwrap();
+        shared.seek(&tp, Some(5), None).unwrap();
         // Fetched up to 9, and not decoded.
         let taken = |shared: &Shared| {
             let mut state = shared.lock();
