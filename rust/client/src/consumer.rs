@@ -419,11 +419,17 @@ impl Consumer {
 
     /// Goes on at `offset`; what was prefetched is dropped.
     pub fn seek(&self, tp: &TopicPartition, offset: i64) -> Result<()> {
+        self.seek_after(tp, offset, None)
+    }
+
+    /// The same for an offset that follows a record of a leader epoch, as commits and rows tell it: if that record was lost
+    /// in a truncation since, reading goes on where the log parted (KIP-320).
+    pub fn seek_after(&self, tp: &TopicPartition, offset: i64, leader_epoch: Option<i32>) -> Result<()> {
         self.check_open()?;
         if offset < 0 {
             return Err(Error::configuration(format!("cannot seek {tp} to offset {offset}: offsets start at 0")));
         }
-        self.fetcher.shared.seek(tp, Some(offset))
+        self.fetcher.shared.seek(tp, Some(offset), leader_epoch)
     }
 
     /// Goes on elsewhere in these partitions, or in all assigned ones if none is given.
@@ -432,8 +438,11 @@ impl Consumer {
         let deadline = Instant::now() + timeout;
         let found: Vec<(TopicPartition, Option<i64>)> = match target {
             SeekTarget::Committed => {
-                let found = self.committed(&partitions, None, timeout).await?;
-                found.into_iter().map(|(tp, found)| (tp, found.map(|found| found.offset))).collect()
+                for (tp, found) in self.committed(&partitions, None, timeout).await? {
+                    let epoch = found.as_ref().and_then(|found| found.leader_epoch);
+                    self.fetcher.shared.seek(&tp, found.map(|found| found.offset), epoch)?;
+                }
+                return Ok(());
             }
             SeekTarget::Beginning => some(self.beginning_offsets(&partitions, timeout).await?),
             SeekTarget::End => some(self.end_offsets(&partitions, timeout).await?),
@@ -446,7 +455,7 @@ impl Consumer {
                 found.into_iter().zip(ends).map(|(found, (_, end))| at(found, end)).collect()
             }
         };
-        found.iter().try_for_each(|(tp, offset)| self.fetcher.shared.seek(tp, *offset))
+        found.iter().try_for_each(|(tp, offset)| self.fetcher.shared.seek(tp, *offset, None))
     }
 
     /// Gives no more rows of these partitions until `resume`; positions stay.

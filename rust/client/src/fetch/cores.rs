@@ -123,14 +123,14 @@ impl Drop for Outlet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fetch::queue::{Chunk, Segment};
+    use crate::fetch::queue::{Chunk, Epochs, Segment};
     use crate::types::TopicPartition;
     use arrow_array::RecordBatch;
 
     fn chunk(tp: &TopicPartition, version: u64, next_offset: i64) -> Item {
         let values: Arc<dyn arrow_array::Array> = Arc::new(arrow_array::Int64Array::from(vec![next_offset - 1]));
         let batch = RecordBatch::try_from_iter([("offset", values)]).unwrap();
-        let segments = vec![Segment { tp: tp.clone(), version, rows: 1, next_offset, epoch: -1 }];
+        let segments = vec![Segment { tp: tp.clone(), version, rows: 1, next_offset, epochs: Epochs::new(-1, &[]) }];
         Item::Chunk(Chunk { batch, segments, bytes: 10 })
     }
 
@@ -139,7 +139,7 @@ mod tests {
         let shared = Arc::new(Shared::new());
         let tp = TopicPartition::new("t", 0);
         shared.assign(std::slice::from_ref(&tp));
-        shared.seek(&tp, Some(0)).unwrap();
+        shared.seek(&tp, Some(0), None).unwrap();
         let version = shared.lock().cursors[&tp].version;
         let (end, slow, fast) = (Outlet::end(&shared), Outlet::kept(&shared, 5), Outlet::kept(&shared, 5));
         end.put(chunk(&tp, version, 4));

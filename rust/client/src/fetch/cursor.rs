@@ -62,12 +62,12 @@ impl Cursor {
     }
 
     /// Goes on from `offset`, voiding what was prefetched.
-    pub(super) fn seek(&mut self, offset: Option<i64>, version: u64) {
+    pub(super) fn seek(&mut self, offset: Option<i64>, epoch: i32, version: u64) {
         self.version = version;
         self.position = offset;
         self.fetch_offset = offset;
-        self.position_epoch = -1;
-        self.last_epoch = -1;
+        self.position_epoch = epoch;
+        self.last_epoch = epoch;
         self.start = Start::Committed;
         self.undecoded = (0, -1);
         self.failed = false;
@@ -108,7 +108,7 @@ mod tests {
     fn no_broker_overtakes_what_another_sent_and_nobody_decoded() {
         let now = Instant::now();
         let mut cursor = Cursor::new(1);
-        cursor.seek(Some(5), 2);
+        cursor.seek(Some(5), -1, 2);
         cursor.undecoded = (1, 3);
         assert_eq!((cursor.wants(3, now), cursor.wants(4, now)), (Some(5), None));
         cursor.undecoded.0 = 0;
@@ -118,7 +118,7 @@ mod tests {
         cursor.rewind(3);
         assert_eq!(cursor.wants(4, now), Some(5));
         cursor.undecoded = (1, 3);
-        cursor.seek(Some(9), 4);
+        cursor.seek(Some(9), -1, 4);
         assert_eq!(cursor.wants(4, now), Some(9));
     }
 }

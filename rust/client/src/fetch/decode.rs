@@ -7,7 +7,7 @@ use samsarrow_arrow::decode::{DecodeOptions, Decoder, Window};
 use samsarrow_wire::batch::AbortedTransactions;
 
 use super::cores::Outlet;
-use super::queue::{Chunk, Item, Segment};
+use super::queue::{Chunk, Epochs, Failed, Item, Segment};
 use crate::config::ConsumerOptions;
 use crate::error::Error;
 use crate::types::TopicPartition;
@@ -20,8 +20,7 @@ pub(super) struct Part {
     pub(super) version: u64,
     /// Records before it are not wanted.
     pub(super) from: i64,
-    /// The leader epoch of the last batch.
-    pub(super) epoch: i32,
+    pub(super) epochs: Epochs,
     pub(super) records: Bytes,
     /// Any of it is compressed.
     pub(super) compressed: bool,
@@ -56,7 +55,7 @@ pub(crate) fn decode_options(options: &ConsumerOptions) -> DecodeOptions {
 pub(super) fn decode(decoder: &mut Decoder, parts: Vec<Part>, max_rows: usize, outlet: &Outlet) {
     let mut segments = Vec::new();
     for part in parts {
-        let Part { tp, version, mut from, epoch, records: mut data, aborted, .. } = part;
+        let Part { tp, version, mut from, epochs, records: mut data, aborted, .. } = part;
         let mut aborted = aborted.as_deref().map(|aborted| aborted.lock().unwrap_or_else(PoisonError::into_inner));
         loop {
             let room = max_rows.saturating_sub(decoder.rows());
@@ -73,7 +72,13 @@ pub(super) fn decode(decoder: &mut Decoder, parts: Vec<Part>, max_rows: usize, o
             };
             // An error that appended nothing tells no offset either.
             let next_offset = appended.next_offset.max(from);
-            segments.push(Segment { tp: tp.clone(), version, rows: appended.rows, next_offset, epoch });
+            segments.push(Segment {
+                tp: tp.clone(),
+                version,
+                rows: appended.rows,
+                next_offset,
+                epochs: epochs.clone(),
+            });
             from = next_offset;
             let stuck = appended.full && fresh && appended.rows == 0 && appended.consumed == 0;
             let failure = failure.or_else(|| {
@@ -116,7 +121,7 @@ fn fail(outlet: &Outlet, tp: &TopicPartition, version: u64, error: Error) {
         Some(cursor) => cursor.failed = true,
         None => return,
     }
-    outlet.put(Item::PartitionError(tp.clone(), version, error));
+    outlet.put(Item::Failed(Failed { partitions: vec![(tp.clone(), version)], error }));
 }
 
 #[cfg(test)]
@@ -142,7 +147,7 @@ mod tests {
         let outlet = Outlet::end(&shared);
         let tp = TopicPartition::new("t", 0);
         shared.assign(std::slice::from_ref(&tp));
-        shared.seek(&tp, Some(0)).unwrap();
+        shared.seek(&tp, Some(0), None).unwrap();
         let mut decoder = Decoder::new(DecodeOptions { max_bytes: CHUNK_BYTES, ..Default::default() });
         let mut bad = batch(3);
         *bad.last_mut().unwrap() ^= 1;
@@ -152,7 +157,7 @@ mod tests {
             tp: TopicPartition::new("t", 0),
             version,
             from,
-            epoch: -1,
+            epochs: Epochs::new(-1, &[]),
             compressed: false,
             records: records.into(),
             aborted: None,
@@ -166,7 +171,7 @@ mod tests {
         // Once; then it is fetched again from there, unless the user seeks past it.
         assert!(shared.poll(100, now, || None, |rows| rows).await.is_none());
         assert_eq!(shared.positions(), [(tp.clone(), 3, None)]);
-        shared.seek(&tp, Some(6)).unwrap();
+        shared.seek(&tp, Some(6), None).unwrap();
         let version = shared.lock().cursors[&tp].version;
         decode(&mut decoder, vec![part(6, batch(6), version)], 100, &outlet);
         assert_eq!(shared.poll(100, now, || None, |rows| rows).await.unwrap().unwrap().num_rows(), 3);

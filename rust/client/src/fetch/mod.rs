@@ -4,6 +4,7 @@ mod answer;
 mod cores;
 mod cursor;
 mod decode;
+mod leaders;
 mod partition;
 mod positions;
 mod queue;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, Int64Array, RecordBatch};
+use samsarrow_wire::error_code::ErrorCode;
 
 use crate::error::Error;
 use crate::types::TopicPartition;
@@ -16,8 +17,23 @@ pub(super) struct Segment {
     pub(super) rows: usize,
     /// The position once these rows are given out; it may lie beyond the last of them.
     pub(super) next_offset: i64,
-    /// The leader epoch of the last of them, or a later one; -1 if unknown.
-    pub(super) epoch: i32,
+    pub(super) epochs: Epochs,
+}
+
+/// Leader epochs by the first offset that has them; -1 is unknown.
+#[derive(Debug, Clone)]
+pub(super) struct Epochs(Arc<[(i64, i32)]>);
+
+impl Epochs {
+    /// Of some batches in their order, which follow a record of epoch `before`.
+    pub(super) fn new(before: i32, batches: &[(i64, i32)]) -> Self {
+        Self(std::iter::once((i64::MIN, before)).chain(batches.iter().copied()).collect())
+    }
+
+    /// The epoch of the record before `offset` (KIP-320).
+    pub(super) fn before(&self, offset: i64) -> i32 {
+        self.0.iter().rev().find(|(first, _)| *first < offset).map_or(-1, |(_, epoch)| *epoch)
+    }
 }
 
 /// One Arrow batch and whose rows it holds, in order.
@@ -35,10 +51,31 @@ pub(super) enum Item {
     Chunk(Chunk),
     /// What is being decoded on another core comes here.
     Kept(u64),
-    /// Concerns one partition as it was at a version of its cursor.
-    PartitionError(TopicPartition, u64, Error),
+    /// Concerns partitions as they were at versions of their cursors.
+    Failed(Failed),
     /// Concerns the consumer.
     Error(Error),
+}
+
+/// What keeps partitions from being read: one error for one cause, however many they are.
+#[derive(Debug)]
+pub(super) struct Failed {
+    /// With the versions of their cursors.
+    pub(super) partitions: Vec<(TopicPartition, u64)>,
+    pub(super) error: Error,
+}
+
+impl Failed {
+    /// Whether `error` has the same cause as this one. What names an offset of its own partition never has.
+    pub(super) fn has_cause_of(&self, error: &Error) -> bool {
+        let shared = match error {
+            Error::Server { code, .. } => *code != ErrorCode::MESSAGE_TOO_LARGE,
+            Error::Timeout { .. } | Error::Connection { .. } | Error::Protocol { .. } => true,
+            Error::UnsupportedVersion(_) => true,
+            _ => false,
+        };
+        shared && self.error.name() == error.name()
+    }
 }
 
 /// The first rows of a chunk that are still wanted, at most `limit`, and what is left of it.
@@ -108,7 +145,7 @@ mod tests {
                 version: 0,
                 rows: offsets.len(),
                 next_offset: *next_offset,
-                epoch: -1,
+                epochs: Epochs::new(-1, &[]),
             })
             .collect();
         Chunk { batch, segments, bytes: 100 }
@@ -161,5 +198,11 @@ mod tests {
         assert_eq!(steps[0].1, [(0, 3)]);
         assert_eq!(steps[1].1, [(0, 9), (1, 30), (2, 8)]);
         assert_eq!(steps[2].1, [(2, 9), (0, 11)]);
+    }
+
+    #[test]
+    fn a_position_has_the_epoch_of_the_record_before_it() {
+        let epochs = Epochs::new(2, &[(10, 3), (20, 7)]);
+        assert_eq!([5, 10, 11, 20, 21, 99].map(|offset| epochs.before(offset)), [2, 2, 3, 3, 7, 7]);
     }
 }

@@ -9,9 +9,9 @@ use arrow_schema::Schema;
 use tokio::sync::{Notify, watch};
 
 use super::cursor::{Cursor, Start};
-use super::queue::{Chunk, Item, Segment, take};
+use super::queue::{Chunk, Epochs, Failed, Item, Segment, take};
 use crate::error::{Error, Result};
-use crate::types::TopicPartition;
+use crate::types::{TopicPartition, some_of};
 
 /// Partitions, positions and the queue, behind one short lock that is never held across an await.
 #[derive(Debug, Default)]
@@ -83,11 +83,8 @@ impl State {
                     return None;
                 }
                 Item::Error(error) => return Some(Err(error)),
-                Item::PartitionError(tp, version, error) => {
-                    let again = self.next_version();
-                    if let Some(cursor) = self.at_version(&tp, version) {
-                        // Fetched again from where the user is, unless they seek past it.
-                        cursor.rewind(again);
+                Item::Failed(failed) => {
+                    if let Some(error) = self.take_failed(failed) {
                         return Some(Err(error));
                     }
                 }
@@ -102,7 +99,7 @@ impl State {
                             let (position, epoch) = (cursor.position, cursor.position_epoch);
                             self.given.push(Given { tp: segment.tp, version: segment.version, position, epoch });
                             cursor.position = Some(segment.next_offset);
-                            cursor.position_epoch = segment.epoch;
+                            cursor.position_epoch = segment.epochs.before(segment.next_offset);
                         }
                     }
                     if let Some(rest) = taken.rest {
@@ -117,6 +114,44 @@ impl State {
         }
     }
 
+    /// The partition stops until the error was raised.
+    pub(super) fn raise(&mut self, tp: &TopicPartition, version: u64, error: Error) {
+        let Some(cursor) = self.at_version(tp, version) else { return };
+        cursor.failed = true;
+        cursor.failing = None;
+        let one = (tp.clone(), version);
+        match self.queue.back_mut() {
+            Some(Item::Failed(failed)) if failed.has_cause_of(&error) => failed.partitions.push(one),
+            _ => self.queue.push_back(Item::Failed(Failed { partitions: vec![one], error })),
+        }
+    }
+
+    /// The error, if it still concerns anybody: those partitions are fetched again from where the user is, unless they
+    /// seek past it.
+    fn take_failed(&mut self, Failed { partitions, error }: Failed) -> Option<Error> {
+        let mut of = Vec::new();
+        for (tp, version) in partitions {
+            let again = self.next_version();
+            if let Some(cursor) = self.at_version(&tp, version) {
+                cursor.rewind(again);
+                of.push(tp);
+            }
+        }
+        match of.len() {
+            0 => None,
+            1 => Some(error),
+            _ => Some(error.context(format!("reading {}", some_of(of)))),
+        }
+    }
+
+    /// The task that read from `node` has failed: what it had and did not put into the queue is fetched again.
+    pub(super) fn recover(&mut self, node: i32) {
+        for cursor in self.cursors.values_mut().filter(|c| c.undecoded.0 > 0 && c.undecoded.1 == node) {
+            self.versions += 1;
+            cursor.rewind(self.versions);
+        }
+    }
+
     /// Reading of a partition goes on at `offset`: at once, or behind what is queued already.
     pub(super) fn place(&mut self, tp: &TopicPartition, version: u64, offset: i64, epoch: i32) {
         let Some(cursor) = self.at_version(tp, version) else { return };
@@ -127,7 +162,8 @@ impl State {
             cursor.position = Some(offset);
             cursor.position_epoch = epoch;
         } else {
-            let segment = Segment { tp: tp.clone(), version, rows: 0, next_offset: offset, epoch };
+            let epochs = Epochs::new(epoch, &[]);
+            let segment = Segment { tp: tp.clone(), version, rows: 0, next_offset: offset, epochs };
             let batch = RecordBatch::new_empty(Arc::new(Schema::empty()));
             self.queue.push_back(Item::Chunk(Chunk { batch, segments: vec![segment], bytes: 0 }));
         }
@@ -153,12 +189,13 @@ impl State {
         cursor.failing = Some((since, error.clone()));
         cursor.retry_at = Some(now + RETRY);
         if raise || now.duration_since(since) > patience {
-            cursor.failing = None;
-            cursor.failed = true;
-            self.queue.push_back(Item::PartitionError(tp.clone(), version, error));
+            self.raise(tp, version, error);
         }
     }
 }
+
+/// An offset, and the leader epoch of the record before it.
+pub(super) type Place = (i64, Option<i32>);
 
 /// How long a partition whose fetch failed is left alone.
 pub(super) const RETRY: Duration = Duration::from_millis(100);
@@ -302,9 +339,9 @@ impl Shared {
         state.cursors.iter().filter(|(_, cursor)| cursor.paused).map(|(tp, _)| tp.clone()).collect()
     }
 
-    /// Seeks; without an offset the committed one is looked up again.
-    pub(crate) fn seek(&self, tp: &TopicPartition, offset: Option<i64>) -> Result<()> {
-        self.change(tp, |cursor, version| cursor.seek(offset, version))
+    /// Seeks; without an offset the committed one is looked up again. The epoch is that of the record before.
+    pub(crate) fn seek(&self, tp: &TopicPartition, offset: Option<i64>, epoch: Option<i32>) -> Result<()> {
+        self.change(tp, |cursor, version| cursor.seek(offset, epoch.unwrap_or(-1), version))
     }
 
     pub(crate) fn set_paused(&self, tp: &TopicPartition, paused: bool) -> Result<()> {
@@ -369,17 +406,11 @@ impl Shared {
             }
             let at = state.queue.iter().position(|item| match item {
                 Item::Error(_) => true,
-                Item::PartitionError(of, ..) => of == tp,
+                Item::Failed(failed) => failed.partitions.iter().any(|(of, _)| of == tp),
                 Item::Chunk(_) | Item::Kept(_) => false,
             })?;
             match state.queue.remove(at)? {
-                Item::PartitionError(tp, version, error) => {
-                    let again = state.next_version();
-                    if let Some(cursor) = state.at_version(&tp, version) {
-                        cursor.rewind(again);
-                    }
-                    Some(Err(error))
-                }
+                Item::Failed(failed) => state.take_failed(failed).map(Err),
                 Item::Error(error) => Some(Err(error)),
                 Item::Chunk(_) | Item::Kept(_) => None,
             }
@@ -412,22 +443,19 @@ impl Shared {
         open.map(|(tp, c)| (tp.clone(), c.version, c.start)).collect()
     }
 
-    /// Reading of a partition goes on at `offset`: at once, or behind what is queued already.
-    pub(super) fn place(&self, tp: &TopicPartition, version: u64, offset: i64, epoch: Option<i32>) {
-        self.lock().place(tp, version, offset, epoch.unwrap_or(-1));
-        self.ring_ready();
-        self.ring_work();
-    }
-
-    /// The start of a partition cannot be found.
-    pub(super) fn unplaceable(&self, tp: &TopicPartition, version: u64, error: Error) {
+    /// Where reading of partitions goes on, or why that cannot be known.
+    pub(super) fn placed_at(&self, found: impl IntoIterator<Item = (TopicPartition, u64, Result<Place>)>) {
         {
             let mut state = self.lock();
-            let Some(cursor) = state.at_version(tp, version) else { return };
-            cursor.failed = true;
-            state.queue.push_back(Item::PartitionError(tp.clone(), version, error));
+            for (tp, version, found) in found {
+                match found {
+                    Ok((offset, epoch)) => state.place(&tp, version, offset, epoch.unwrap_or(-1)),
+                    Err(error) => state.raise(&tp, version, error),
+                }
+            }
         }
         self.ring_ready();
+        self.ring_work();
     }
 }
 
