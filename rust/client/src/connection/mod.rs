@@ -243,8 +243,12 @@ impl Connection {
                 connection.poison(Error::timeout(what.clone(), limit));
                 return Err(Error::timeout(what, limit));
             };
-            match frame::decode_response::<R>(version, frame?) {
-                Ok((_, response)) => Ok(response),
+            match frame::decode_answer::<R>(version, frame?) {
+                Ok((response, 0)) => Ok(response),
+                Ok((response, spare)) => {
+                    tracing::debug!(api = R::KEY.name(), version, spare, "ignored bytes after an answer");
+                    Ok(response)
+                }
                 Err(e) => {
                     let reason = format!("the answer to {} v{version} is not what it should be: {e}", R::KEY.name());
                     Err(Error::protocol(connection.address(), reason))
