@@ -193,13 +193,7 @@ impl Source {
 
     fn all_failed(&self, round: &Round, error: &Error) {
         let patience = self.cluster.options().default_api_timeout;
-        {
-            let mut state = self.shared.lock();
-            for one in &round.asked {
-                let error = error.clone().context(format!("Fetch of {} at offset {}", one.tp, one.offset));
-                state.partition_failed(&one.tp, one.version, error, patience);
-            }
-        }
+        self.shared.lock().round_failed(&round.asked, error, patience);
         if error.refresh_metadata() {
             self.cluster.request_refresh();
         }

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
+use samsarrow_wire::error_code::ErrorCode;
 use tokio::sync::{Notify, watch};
 
 use super::cursor::{Cursor, Start};
 use super::queue::{Chunk, Epochs, Failed, Item, Segment, take};
+use super::request::Asked;
 use crate::error::{Error, Result};
 use crate::types::{TopicPartition, some_of};
 
@@ -157,7 +159,6 @@ impl State {
         let Some(cursor) = self.at_version(tp, version) else { return };
         cursor.fetch_offset = Some(offset);
         cursor.last_epoch = epoch;
-        cursor.retry_at = None;
         if cursor.position.is_none() {
             cursor.position = Some(offset);
             cursor.position_epoch = epoch;
@@ -171,13 +172,26 @@ impl State {
 
     /// Records that an answer for a partition was an error that may heal; raises it when it did not for `patience`.
     pub(super) fn partition_failed(&mut self, tp: &TopicPartition, version: u64, error: Error, patience: Duration) {
-        let raise = !error.retriable();
-        self.failed(tp, version, error, patience, raise);
+        // Java's client takes this one for a passing trouble of the broker too.
+        let passes = error.retriable() || error.code() == Some(ErrorCode::UNKNOWN_SERVER_ERROR.code());
+        self.failed(tp, version, error, patience, !passes);
     }
 
     /// The same, whatever the error says of itself: raised only when it lasts.
     pub(super) fn partition_stuck(&mut self, tp: &TopicPartition, version: u64, error: Error, patience: Duration) {
         self.failed(tp, version, error, patience, false);
+    }
+
+    /// The same for partitions that failed together: raised for all when it lasted for one.
+    pub(super) fn round_failed(&mut self, asked: &[Asked], error: &Error, patience: Duration) {
+        let now = Instant::now();
+        let last = |cursor: &Cursor| cursor.failing.as_ref().is_some_and(|(since, _)| now - *since > patience);
+        let lasts = asked.iter().any(|one| self.at_version(&one.tp, one.version).is_some_and(|cursor| last(cursor)));
+        let patience = if lasts { Duration::ZERO } else { patience };
+        for one in asked {
+            let error = error.clone().context(format!("Fetch of {} at offset {}", one.tp, one.offset));
+            self.partition_failed(&one.tp, one.version, error, patience);
+        }
     }
 
     fn failed(&mut self, tp: &TopicPartition, version: u64, error: Error, patience: Duration, raise: bool) {
@@ -188,7 +202,7 @@ impl State {
         let since = cursor.failing.as_ref().map_or(now, |(since, _)| *since);
         cursor.failing = Some((since, error.clone()));
         cursor.retry_at = Some(now + RETRY);
-        if raise || now.duration_since(since) > patience {
+        if raise || patience.is_zero() || now - since > patience {
             self.raise(tp, version, error);
         }
     }

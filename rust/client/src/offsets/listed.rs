@@ -108,6 +108,11 @@ pub(crate) async fn list_as_found(
     }
 }
 
+/// Whether a later round may heal it. Java's client also asks again after an error that a broker cannot name.
+fn passes(error: &Error) -> bool {
+    error.retriable() || error.code() == Some(ErrorCode::UNKNOWN_SERVER_ERROR.code())
+}
+
 /// One round of questions to all leaders.
 struct Round<'a, F> {
     open: &'a mut BTreeMap<TopicPartition, ListTarget>,
@@ -221,7 +226,7 @@ impl<F: FnMut(Vec<Listed>)> Round<'_, F> {
                 }
             };
             match outcome {
-                Err(error) if error.retriable() => self.failure = Some(error),
+                Err(error) if passes(&error) => self.failure = Some(error),
                 outcome => listed.push((tp, outcome)),
             }
         }
