@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use samsarrow_wire::error_code::ErrorCode;
 
-use super::state::Shared;
+use super::shared::Shared;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::metadata::Metadata;

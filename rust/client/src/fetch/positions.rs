@@ -8,7 +8,8 @@ use samsarrow_wire::error_code::ErrorCode;
 use tokio::task::JoinSet;
 
 use super::cursor::Start;
-use super::state::{Place, Shared};
+use super::shared::Shared;
+use super::state::Place;
 use crate::cluster::Cluster;
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::{Error, Result};
