@@ -260,3 +260,38 @@ async fn a_start_that_cannot_be_found_holds_up_no_other() {
     }
     broker.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_broker_says_again_and_again_is_asked_for_ever_more_slowly() {
+    let broker = broker(1, 1).await;
+    produce(&broker, 1, 0, 50).await;
+    broker.fail(ApiKey::Fetch, None, &Fault::Error(ErrorCode::OFFSET_OUT_OF_RANGE), None);
+    let consumer = consumer(&broker, &[]);
+    consumer.assign(&[tp(0)]).unwrap();
+    assert_eq!(consumer.poll(Duration::from_secs(2)).await.unwrap().num_rows(), 0);
+    for api in [ApiKey::Fetch, ApiKey::ListOffsets] {
+        let asked = broker.requests().get(&api).copied().unwrap_or(0);
+        assert!((2..20).contains(&asked), "{asked} of {api:?}");
+    }
+    broker.clear_faults();
+    assert_eq!(by_partition(&read(&consumer, 50).await), complete(1, 0, 50));
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_cause_is_one_error_however_many_partitions_it_stops() {
+    let broker = broker(1, 20).await;
+    produce(&broker, 20, 0, 1).await;
+    for code in [ErrorCode::UNKNOWN_SERVER_ERROR, ErrorCode::TOPIC_AUTHORIZATION_FAILED] {
+        let consumer = consumer(&broker, &[("default.api.timeout.ms", "400"), ("request.timeout.ms", "300")]);
+        broker.fail(ApiKey::Fetch, None, &Fault::Error(code), None);
+        consumer.assign(&all(20)).unwrap();
+        let error = consumer.poll(SOON).await.unwrap_err();
+        assert_eq!(error.code(), Some(code.code()), "{error}");
+        assert!(error.to_string().contains("and 10 more"), "{error}");
+        broker.clear_faults();
+        assert_eq!(by_partition(&read(&consumer, 20).await), complete(20, 0, 1));
+        consumer.close(SOON).await;
+    }
+    broker.shutdown().await;
+}

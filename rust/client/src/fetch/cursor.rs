@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::backoff::Backoff;
 use crate::error::Error;
 use crate::metadata::{Leader, Metadata};
 use crate::types::TopicPartition;
@@ -40,6 +41,8 @@ pub(super) struct Cursor {
     pub(super) retry_at: Option<Instant>,
     /// Since when there were only errors, and the last of them.
     pub(super) failing: Option<(Instant, Error)>,
+    /// Pauses between corrections of the fetch offset with no record in between.
+    corrections: Option<Backoff>,
 }
 
 impl Cursor {
@@ -58,6 +61,7 @@ impl Cursor {
             failed: false,
             retry_at: None,
             failing: None,
+            corrections: None,
         }
     }
 
@@ -73,6 +77,21 @@ impl Cursor {
         self.failed = false;
         self.retry_at = None;
         self.failing = None;
+        self.corrections = None;
+    }
+
+    /// Records came.
+    pub(super) fn progress(&mut self) {
+        self.failing = None;
+        self.corrections = None;
+    }
+
+    /// The broker says to read elsewhere. The first time that happens at once, then ever more slowly.
+    pub(super) fn corrected(&mut self, backoff: Backoff, now: Instant) {
+        match &mut self.corrections {
+            None => self.corrections = Some(backoff),
+            Some(backoff) => self.retry_at = Some(now + backoff.next_delay()),
+        }
     }
 
     /// Voids what was prefetched; the position stays.

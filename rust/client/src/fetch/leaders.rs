@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use samsarrow_wire::error_code::ErrorCode;
 
-use super::state::Shared;
+use super::shared::Shared;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::metadata::Metadata;
@@ -34,14 +34,8 @@ pub(super) async fn find_leaders(shared: Arc<Shared>, cluster: Cluster) {
             }
             continue;
         }
-        let names: BTreeSet<String> = leaderless.keys().map(|tp| tp.topic.to_string()).collect();
-        let limit = cluster.options().request_timeout;
-        // Without a topic this asks by itself.
-        let known = names.iter().all(|name| metadata.topic(name).is_some());
-        let learned = match known {
-            true => cluster.refresh(limit).await,
-            false => cluster.learn(&names, limit).await.map(drop),
-        };
+        // Of all that is assigned, what does not exist included.
+        let learned = cluster.refresh(cluster.options().request_timeout).await;
         judge(&shared, &cluster, leaderless, learned.err(), &mut since, &mut warned);
         // Not cut short by changes: what was asked above causes them.
         tokio::time::sleep(backoff.next_delay()).await;

@@ -72,7 +72,7 @@ impl<'a> Reading<'a> {
             return None;
         };
         self.excused |= end.broken;
-        cursor.failing = None;
+        cursor.progress();
         cursor.fetch_offset = Some(end.next);
         cursor.undecoded = (cursor.undecoded.0 + 1, self.node);
         let epochs = Epochs::new(cursor.last_epoch, &end.epochs);
@@ -135,6 +135,7 @@ impl<'a> Reading<'a> {
     fn out_of_range(&self, source: &Source, state: &mut State) {
         let asked = self.asked;
         let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
+        cursor.corrected(source.cluster.backoff(), Instant::now());
         if asked.of_replica {
             // A replica may be behind the leader, or may have deleted more (KIP-392).
             cursor.replica = None;
@@ -168,6 +169,9 @@ impl<'a> Reading<'a> {
             return state.raise(&asked.tp, asked.version, error);
         }
         tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch, end, "the log was truncated: reading goes on where it parted");
+        if let Some(cursor) = state.at_version(&asked.tp, asked.version) {
+            cursor.corrected(source.cluster.backoff(), Instant::now());
+        }
         state.place(&asked.tp, asked.version, end, diverging.epoch);
     }
 

@@ -1,6 +1,6 @@
 //! Where reading starts: the group's committed offset, or what `auto.offset.reset` says.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,8 @@ use samsarrow_wire::error_code::ErrorCode;
 use tokio::task::JoinSet;
 
 use super::cursor::Start;
-use super::state::{Place, Shared};
+use super::shared::Shared;
+use super::state::Place;
 use crate::cluster::Cluster;
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::{Error, Result};
@@ -75,36 +76,36 @@ impl Positioner {
         let mut retry = Retry::new(self.cluster.options(), self.timeout);
         let mut warned = false;
         loop {
-            let names: BTreeSet<String> = open.iter().map(|(tp, ..)| tp.topic.to_string()).collect();
-            let learned = self.cluster.learn(&names, retry.left().min(self.cluster.options().request_timeout)).await;
-            let metadata = self.cluster.metadata();
-            let (known, missing): (Vec<_>, Vec<_>) =
-                open.into_iter().partition(|(tp, ..)| metadata.topic(&tp.topic).is_some());
+            let mut names: Vec<&str> = open.iter().map(|(tp, ..)| &*tp.topic).collect();
+            names.dedup();
+            let topics =
+                self.cluster.topics_each(&names, retry.left().min(self.cluster.options().request_timeout)).await;
+            let of = |tp: &TopicPartition| topics.get(&*tp.topic).and_then(|topic| topic.as_ref().err());
+            let (known, missing): (Vec<_>, Vec<_>) = open.into_iter().partition(|(tp, ..)| of(tp).is_none());
             self.place(&known).await;
             let (mut denied, mut failure) = (Vec::new(), None);
             open = Vec::new();
             for one in missing {
-                let code = metadata.topic_error(&one.0.topic).unwrap_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
-                let said = Error::server(code, format!("topic {}", one.0.topic));
-                let error = learned.as_ref().err().cloned().unwrap_or(said);
-                match error.retriable() {
-                    true => {
-                        failure = Some(error);
+                match of(&one.0).cloned() {
+                    Some(error) if !error.retriable() => denied.push((one.0, one.1, Err(error))),
+                    error => {
+                        failure = error.or(failure);
                         open.push(one);
                     }
-                    false => denied.push((one.0, one.1, Err(error))),
                 }
             }
             self.shared.placed_at(denied);
             let Some(failure) = failure else { return };
-            if learned.is_ok() && !warned {
+            let said = matches!(failure, Error::Server { .. });
+            if said && !warned {
                 warned = true;
-                tracing::warn!(error = %failure, partitions = some_of(open.iter().map(|(tp, ..)| tp)), "reading waits for a topic that is not there");
+                let partitions = some_of(open.iter().map(|(tp, ..)| tp));
+                tracing::warn!(error = %failure, partitions, "reading waits for a topic that is not there");
             }
             let what = || format!("metadata of {}", some_of(open.iter().map(|(tp, ..)| tp)));
             if let Err(late) = retry.wait(failure.clone(), what).await {
-                // That a topic is not there says more than that time is up.
-                let error = if learned.is_ok() { failure } else { late };
+                // What a broker said tells more than that time is up.
+                let error = if said { failure } else { late };
                 return self
                     .shared
                     .placed_at(open.into_iter().map(|(tp, version, _)| (tp, version, Err(error.clone()))));

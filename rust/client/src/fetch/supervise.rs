@@ -11,8 +11,8 @@ use super::cores::Cores;
 use super::leaders::find_leaders;
 use super::positions::Positioner;
 use super::queue::Item;
+use super::shared::Shared;
 use super::source::Source;
-use super::state::Shared;
 use crate::backoff::Backoff;
 use crate::cluster::{Cluster, Lane, TopicUser};
 use crate::config::Options;
@@ -33,7 +33,7 @@ pub(crate) struct Fetcher {
 impl Fetcher {
     /// Nothing runs before the first call of `start`.
     pub(crate) fn new(cluster: &Cluster, coordinator: Option<Coordinator>, options: &Options) -> Self {
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(Shared::new(options.consumer.queued_max_bytes));
         let user: Arc<dyn TopicUser> = Arc::clone(&shared) as _;
         cluster.keep(Arc::downgrade(&user));
         let positioner = Positioner {
@@ -48,7 +48,7 @@ impl Fetcher {
             shared: Arc::clone(&shared),
             cluster: cluster.lane(Lane::Fetch),
             options: options.consumer.clone(),
-            cores: Cores::new(),
+            cores: Arc::new(Cores::new(&shared, &options.consumer)),
         };
         Self { shared, tasks: Mutex::default(), parts: Mutex::new(Some((Arc::new(positioner), Arc::new(source)))) }
     }
@@ -67,6 +67,7 @@ impl Fetcher {
         let (shared, cluster) = (Arc::clone(&self.shared), source.cluster.clone());
         let find = move || find_leaders(Arc::clone(&shared), cluster.clone());
         tasks.spawn(kept("the search for leaders").keep(find, |_| {}));
+        tasks.spawn(Arc::clone(&source.cores).run());
         tasks.spawn(supervise(source));
         *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = Some(tasks);
     }
@@ -174,15 +175,11 @@ fn text(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::TopicPartition;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[tokio::test]
     async fn a_task_that_fails_is_started_again_and_told_of_if_it_fails_again() {
-        let shared = Arc::new(Shared::new());
-        let tp = TopicPartition::new("t", 0);
-        shared.assign(std::slice::from_ref(&tp));
-        shared.seek(&tp, Some(5), None).unwrap();
+        let (shared, tp, _) = Shared::at_start(64 << 20);
         // Fetched up to 9, and not decoded.
         let taken = |shared: &Shared| {
             let mut state = shared.lock();
@@ -206,7 +203,7 @@ mod tests {
         };
         kept.keep(start, |shared| shared.lock().recover(3)).await;
         assert_eq!(starts.load(Ordering::SeqCst), 3);
-        assert_eq!(shared.lock().cursors[&tp].fetch_offset, Some(5));
+        assert_eq!(shared.lock().cursors[&tp].fetch_offset, Some(0));
         let now = tokio::time::Instant::now();
         let error = shared.poll(9, now, || None, |rows| rows).await.unwrap().unwrap_err();
         assert!(

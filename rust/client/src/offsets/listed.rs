@@ -1,6 +1,6 @@
 //! Offsets that the leaders of partitions know: the first, the last, the first at or after a time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,15 +97,20 @@ pub(crate) async fn list_as_found(
         let failure = failure.unwrap_or_else(|| Error::timeout("ListOffsets", timeout));
         let what = || format!("ListOffsets of {}", some_of(open.keys()));
         if let Err(error) = retry.wait(failure, what).await {
-            let mut late = Vec::new();
-            for tp in open.into_keys() {
-                // A topic that never appeared is not there: that says more than that time is up.
-                let topic = cluster.topics(&[&tp.topic], Duration::ZERO).await;
-                late.push((tp, Err(topic.err().unwrap_or_else(|| error.clone()))));
-            }
-            return tell(late);
+            // That a topic is not there says more than that time is up.
+            let metadata = cluster.metadata();
+            let why = |tp: &TopicPartition| match metadata.topic_error(&tp.topic) {
+                Some(code) if metadata.topic(&tp.topic).is_none() => Error::server(code, format!("topic {}", tp.topic)),
+                _ => error.clone(),
+            };
+            return tell(open.into_keys().map(|tp| (tp.clone(), Err(why(&tp)))).collect());
         }
     }
+}
+
+/// Whether a later round may heal it. Java's client also asks again after an error that a broker cannot name.
+fn passes(error: &Error) -> bool {
+    error.retriable() || error.code() == Some(ErrorCode::UNKNOWN_SERVER_ERROR.code())
 }
 
 /// One round of questions to all leaders.
@@ -120,36 +125,28 @@ impl<F: FnMut(Vec<Listed>)> Round<'_, F> {
     /// Partitions that do not exist fail here. Metadata that lacks one of a known topic may be old, so it is asked for
     /// once more.
     async fn look_up(&mut self, cluster: &Cluster, is_new: &mut bool, left: Duration) {
-        let names: BTreeSet<String> = self.open.keys().map(|tp| tp.topic.to_string()).collect();
+        let mut names: Vec<&str> = self.open.keys().map(|tp| &*tp.topic).collect();
+        names.dedup();
         let limit = left.min(cluster.options().request_timeout);
-        let mut learned = cluster.learn(&names, limit).await.map(drop);
+        let topics = cluster.topics_each(&names, limit).await;
         let absent = |metadata: &Metadata, tp: &TopicPartition| {
             metadata.topic(&tp.topic).is_some() && metadata.partition(&tp.topic, tp.partition).is_none()
         };
-        if learned.is_ok() && !*is_new && self.open.keys().any(|tp| absent(&cluster.metadata(), tp)) {
-            learned = cluster.refresh(limit).await;
-            *is_new = learned.is_ok();
+        if !*is_new && self.open.keys().any(|tp| absent(&cluster.metadata(), tp)) {
+            *is_new = cluster.refresh(limit).await.is_ok();
         }
         let metadata = cluster.metadata();
         let mut failed = Vec::new();
         for tp in self.open.keys() {
-            match metadata.topic(&tp.topic) {
-                Some(topic) if *is_new && absent(&metadata, tp) => {
+            match (metadata.topic(&tp.topic), topics.get(&*tp.topic)) {
+                (Some(topic), _) if *is_new && absent(&metadata, tp) => {
                     let count = topic.partitions.len();
                     let context = format!("{tp} (topic {} has {count} partitions, from 0 on)", tp.topic);
                     failed.push((tp.clone(), Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context)));
                 }
-                Some(_) => {}
-                None => {
-                    let code = metadata.topic_error(&tp.topic).unwrap_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
-                    let error = Error::server(code, format!("topic {}", tp.topic));
-                    match &learned {
-                        Ok(()) if !code.retriable() => failed.push((tp.clone(), error)),
-                        Ok(()) => self.failure = Some(error),
-                        Err(error) if error.retriable() => self.failure = Some(error.clone()),
-                        Err(error) => failed.push((tp.clone(), error.clone())),
-                    }
-                }
+                (None, Some(Err(error))) if !error.retriable() => failed.push((tp.clone(), error.clone())),
+                (None, Some(Err(error))) => self.failure = Some(error.clone()),
+                _ => {}
             }
         }
         self.settle(failed.into_iter().map(|(tp, error)| (tp, Err(error))).collect());
@@ -221,7 +218,7 @@ impl<F: FnMut(Vec<Listed>)> Round<'_, F> {
                 }
             };
             match outcome {
-                Err(error) if error.retriable() => self.failure = Some(error),
+                Err(error) if passes(&error) => self.failure = Some(error),
                 outcome => listed.push((tp, outcome)),
             }
         }
