@@ -8,6 +8,9 @@ use crate::backoff::Backoff;
 use crate::config::CommonOptions;
 use crate::error::{Error, Result};
 
+/// As long as a clock can be counted on: years.
+const ENDLESS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
 /// Attempts at one thing. Every loop that asks a broker again goes through [`Retry::again`] or [`Retry::wait`], so none
 /// can ask in a hot loop.
 #[derive(Debug)]
@@ -23,6 +26,11 @@ impl Retry {
     pub(crate) fn new(options: &CommonOptions, timeout: Duration) -> Self {
         let backoff = Backoff::new(options.retry_backoff, options.retry_backoff_max);
         Self { timeout, deadline: Instant::now() + timeout, backoff, failure: None }
+    }
+
+    /// Attempts that go on until whoever wanted them stops waiting.
+    pub(crate) fn endless(options: &CommonOptions) -> Self {
+        Self::new(options, ENDLESS)
     }
 
     /// What is left of the time.
