@@ -78,6 +78,8 @@ options! {
         "The longest such wait.";
     "metadata.max.age.ms" ["topic.metadata.refresh.interval.ms"] ALL Kind::Millis(1, MAX), "300000",
         "Metadata is asked for again after this time, even if nothing seems to have changed.";
+    "metadata.max.idle.ms" ALL Kind::Millis(1, MAX), "300000",
+        "Metadata of a topic that was not used for this time is dropped, and no longer asked for.";
     "receive.buffer.bytes" ["socket.receive.buffer.bytes"] ALL Kind::Int(-1, MAX), "-1",
         "The socket's receive buffer; -1 leaves it to the operating system.";
     "send.buffer.bytes" ["socket.send.buffer.bytes"] ALL Kind::Int(-1, MAX), "-1",

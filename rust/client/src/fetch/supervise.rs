@@ -11,7 +11,7 @@ use super::positions::Positioner;
 use super::queue::Item;
 use super::source::Source;
 use super::state::Shared;
-use crate::cluster::{Cluster, Lane};
+use crate::cluster::{Cluster, Lane, TopicUser};
 use crate::config::Options;
 use crate::error::Error;
 use crate::group::coordinator::Coordinator;
@@ -29,6 +29,8 @@ impl Fetcher {
     /// Nothing runs before the first call of `start`.
     pub(crate) fn new(cluster: &Cluster, coordinator: Option<Coordinator>, options: &Options) -> Self {
         let shared = Arc::new(Shared::new());
+        let user: Arc<dyn TopicUser> = Arc::clone(&shared) as _;
+        cluster.keep(Arc::downgrade(&user));
         let positioner = Positioner {
             shared: Arc::clone(&shared),
             cluster: cluster.clone(),
@@ -62,6 +64,15 @@ impl Fetcher {
         self.shared.close();
         // Dropping the set aborts what is in it.
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+/// What is assigned is asked for at every refresh.
+impl TopicUser for Shared {
+    fn topics_in_use(&self) -> Vec<Arc<str>> {
+        let state = self.lock();
+        let topics: HashSet<&Arc<str>> = state.cursors.keys().map(|tp| &tp.topic).collect();
+        topics.into_iter().cloned().collect()
     }
 }
 

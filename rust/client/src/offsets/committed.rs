@@ -54,7 +54,8 @@ pub async fn commit(
     commit_with(cluster, coordinator, who, offsets, PATIENCE, timeout).await
 }
 
-/// The same; what the coordinator does not know is asked about again for as long as `patience`.
+/// The same; what the coordinator does not know is asked about again for as long as `patience`, and not looked up before
+/// without any.
 pub(crate) async fn commit_with(
     cluster: &Cluster,
     coordinator: &Coordinator,
@@ -67,7 +68,9 @@ pub(crate) async fn commit_with(
         return Ok(Vec::new());
     }
     let (began, group) = (Instant::now(), coordinator.group());
-    look_up(cluster, offsets.iter().map(|(tp, _)| tp), timeout).await?;
+    if !patience.is_zero() {
+        look_up(cluster, offsets.iter().map(|(tp, _)| tp), timeout).await?;
+    }
     let metadata = cluster.metadata();
     let hopeless = |tp: &TopicPartition| super::absent(&metadata, tp).or_else(|| refused(&metadata, &tp.topic));
     let done = offsets.iter().filter_map(|(tp, _)| Some((tp.clone(), Err(hopeless(tp)?)))).collect();
@@ -309,20 +312,18 @@ async fn look_up(
     let mut absent = false;
     for tp in partitions {
         match metadata.topic(&tp.topic) {
-            None => drop(unknown.insert(tp.topic.to_string())),
+            None => drop(unknown.insert(&*tp.topic)),
             Some(topic) => absent |= topic.partition(tp.partition).is_none(),
         }
     }
     let limit = cluster.options().request_timeout.min(timeout / 2);
-    let looked = match unknown.is_empty() {
-        true if absent => cluster.refresh(limit).await,
-        true => Ok(()),
-        false => cluster.learn(&unknown, limit).await.map(|_| ()),
-    };
-    match looked {
-        Err(error) if !error.retriable() => Err(error),
-        _ => Ok(()),
+    let unknown: Vec<&str> = unknown.into_iter().collect();
+    if !unknown.is_empty() {
+        cluster.topics_each(&unknown, limit).await;
+    } else if absent && let Err(error) = cluster.refresh(limit).await {
+        return if error.retriable() { Ok(()) } else { Err(error) };
     }
+    Ok(())
 }
 
 /// What a broker says of a topic for good.
