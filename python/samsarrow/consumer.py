@@ -159,8 +159,25 @@ class Consumer:
         """
         return self._open.poll(to_seconds(timeout) or 0.0, self)
 
+    def enforce_rebalance(self, reason: str = "the program asked for it") -> None:
+        """Has the group share its partitions anew, beginning with the next `poll`: when an assignor would decide otherwise.
+
+        Does nothing, with a warning, with `group.protocol=consumer`, where the coordinator decides.
+
+        Args:
+            reason: for the log of the broker (KIP-800).
+
+        Raises:
+            IllegalStateError: nothing is subscribed to.
+        """
+        self._open.enforce_rebalance(reason)
+
     def wakeup(self) -> None:
-        """Makes the `poll` that waits, or the next one, raise `WakeupError`. For other threads and signal handlers."""
+        """Makes the call that waits, or the next one that may wait, raise `WakeupError`.
+
+        For other threads and signal handlers. `close` and `unsubscribe` do not heed it; a `commit` that is ended so may
+        go through all the same.
+        """
         self._open.wakeup()
 
     def _rebalance(self, kind: str, partitions: list[tuple[str, int]]) -> None:
@@ -416,18 +433,24 @@ class Consumer:
         self._close(True, timeout)
 
     def _close(self, everything: bool, timeout: Seconds | None) -> None:
-        core, seconds = self._core, to_seconds(timeout)
+        core = self._core
         if core is None:
             return
+        # Whoever interrupts the last commit does not want to wait for the rest.
+        left = 0.0
         try:
-            self._give_up(core, everything, seconds)
+            left = core.commit_finished(everything, to_seconds(timeout))
+            self._tell_end(core)
         finally:
             self._core = None
             self._finalizer.detach()
-            core.close(seconds)
+            core.close(left)
 
     def _give_up(self, core: _core.Consumer, everything: bool, seconds: float | None) -> None:
         core.commit_finished(everything, seconds)
+        self._tell_end(core)
+
+    def _tell_end(self, core: _core.Consumer) -> None:
         core.complete(self)
         if event := core.to_give_up():
             self._rebalance(*event)

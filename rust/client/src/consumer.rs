@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
@@ -20,6 +21,9 @@ use crate::group::wanted::Wanted;
 use crate::group::{Completed, Identity, Offsets, Rebalance};
 use crate::offsets::{self, ListTarget, Outcomes};
 use crate::types::{OffsetAndMetadata, OffsetAndTimestamp, TopicPartition};
+
+/// What a coordinator that is slow with commits may have for LeaveGroup all the same.
+const LEAVING: Duration = Duration::from_secs(1);
 
 /// Where to seek.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub struct Consumer {
     fetcher: Fetcher,
     schema: SchemaRef,
     woken: AtomicBool,
+    /// Rings for calls that wait, but for `poll`.
+    wakes: Notify,
 }
 
 /// What `next` brings.
@@ -84,7 +90,8 @@ impl Consumer {
         let group = coordinator.map(join).transpose()?;
         let schema = decode_options(&options.consumer).schema();
         let woken = AtomicBool::new(false);
-        Ok(Consumer { options: options.consumer.clone(), cluster, group, fetcher, schema, woken })
+        let wakes = Notify::new();
+        Ok(Consumer { options: options.consumer.clone(), cluster, group, fetcher, schema, woken, wakes })
     }
 
     /// The schema of every batch.
@@ -191,7 +198,9 @@ impl Consumer {
             Some(Ok(Polled::Rebalance(event))) => {
                 // A call that is given up meanwhile (Ctrl-C) leaves the event to the next poll.
                 let unseen = Unseen(self.group.as_ref());
-                self.begin(&event).await;
+                if !self.unless_woken(self.begin(&event, deadline)).await? {
+                    return Ok(Polled::Rows(RecordBatch::new_empty(self.schema.clone())));
+                }
                 std::mem::forget(unseen);
                 Ok(Polled::Rebalance(event))
             }
@@ -212,15 +221,13 @@ impl Consumer {
         }
     }
 
-    /// What has to be so before a listener is called.
-    async fn begin(&self, event: &Rebalance) {
-        let Some(group) = &self.group else { return };
+    /// What has to be so before a listener is called; false when there was no time for it.
+    async fn begin(&self, event: &Rebalance, deadline: Instant) -> Result<bool> {
+        let Some(group) = &self.group else { return Ok(true) };
         match event {
-            Rebalance::Revoked(partitions) => {
+            Rebalance::Revoked(gone) => {
                 if group.commits_by_itself() {
-                    let finished = self.finished(group, true);
-                    let gone = finished.into_iter().filter(|(tp, _)| partitions.contains(tp)).collect();
-                    group.commit_finished(gone, group.rebalance_limit()).await;
+                    return Ok(group.commit_gone(gone, || self.finished(group, true), deadline).await);
                 }
             }
             Rebalance::Assigned(new) => {
@@ -230,6 +237,7 @@ impl Consumer {
             }
             Rebalance::Lost(_) => {}
         }
+        Ok(true)
     }
 
     /// The listener was told.
@@ -242,10 +250,42 @@ impl Consumer {
         }
     }
 
-    /// Makes the `poll` that waits now, or the next one, return [`Error::Wakeup`].
+    /// Has the group share its partitions anew, at the next poll; `reason` is for the broker's log.
+    ///
+    /// # Errors
+    /// [`Error::State`] without a subscription.
+    pub fn enforce_rebalance(&self, reason: &str) -> Result<()> {
+        let group = self.group()?;
+        if self.subscription().is_none() {
+            return Err(Error::State("enforce_rebalance needs a subscription: call subscribe first".into()));
+        }
+        group.enforce_rebalance(reason);
+        Ok(())
+    }
+
+    /// Makes the call that waits now, or the next one that may wait, return [`Error::Wakeup`]; `close` and `unsubscribe`
+    /// do not heed it.
     pub fn wakeup(&self) {
         self.woken.store(true, Ordering::Release);
         self.fetcher.shared.ring_ready();
+        self.wakes.notify_waiters();
+    }
+
+    /// Does `work`, unless `wakeup` comes first.
+    async fn unless_woken<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let bell = self.wakes.notified();
+        tokio::pin!(work, bell);
+        // Listening starts before looking: a ring in between is not missed.
+        bell.as_mut().enable();
+        if !self.woken.load(Ordering::Acquire) {
+            tokio::select! {
+                biased;
+                done = work => return done,
+                () = bell => {}
+            }
+        }
+        self.woken.store(false, Ordering::Release);
+        Err(Error::Wakeup)
     }
 
     /// What may be committed without being named: positions, or what was stored; `all` with what the last poll gave.
@@ -290,7 +330,7 @@ impl Consumer {
     pub async fn commit_each(&self, offsets: Option<Offsets>, timeout: Duration) -> Result<Outcomes> {
         let group = self.group()?;
         let offsets = self.or_finished(group, offsets)?;
-        group.commit(offsets, timeout).await
+        self.unless_woken(group.commit(offsets, timeout)).await
     }
 
     /// Commits in the background, in the order of the calls; returns the number that [`Completed`] will have. Must be
@@ -327,7 +367,8 @@ impl Consumer {
         timeout: Duration,
     ) -> Result<Vec<(TopicPartition, Option<OffsetAndMetadata>)>> {
         let stable = stable.unwrap_or(self.options.isolation_level == IsolationLevel::ReadCommitted);
-        offsets::fetch_committed(&self.cluster, &self.group()?.coordinator, partitions, stable, timeout).await
+        let coordinator = &self.group()?.coordinator;
+        self.unless_woken(offsets::fetch_committed(&self.cluster, coordinator, partitions, stable, timeout)).await
     }
 
     fn group(&self) -> Result<&ConsumerGroup> {
@@ -340,8 +381,11 @@ impl Consumer {
     /// The next offset that `poll` will give of an assigned partition.
     pub async fn position(&self, tp: &TopicPartition, timeout: Duration) -> Result<i64> {
         self.check_open()?;
-        let found = self.fetcher.shared.position(tp, Instant::now() + timeout).await;
-        found.unwrap_or_else(|| Err(Error::timeout(format!("the position of {tp}"), timeout)))
+        let position = async {
+            let found = self.fetcher.shared.position(tp, Instant::now() + timeout).await;
+            found.unwrap_or_else(|| Err(Error::timeout(format!("the position of {tp}"), timeout)))
+        };
+        self.unless_woken(position).await
     }
 
     /// The first offset of each partition that is still there.
@@ -394,7 +438,7 @@ impl Consumer {
         timeout: Duration,
     ) -> Result<Vec<(TopicPartition, Option<OffsetAndTimestamp>)>> {
         self.check_open()?;
-        offsets::list_offsets(&self.cluster, wanted, self.options.isolation_level, timeout).await
+        self.unless_woken(offsets::list_offsets(&self.cluster, wanted, self.options.isolation_level, timeout)).await
     }
 
     /// How many offsets lie between the position and the end, of every assigned partition.
@@ -412,7 +456,7 @@ impl Consumer {
     /// The partitions of a topic, in order.
     pub async fn partitions_for(&self, topic: &str, timeout: Duration) -> Result<Vec<TopicPartition>> {
         self.check_open()?;
-        let metadata = self.cluster.topics(&[topic], timeout).await?;
+        let metadata = self.unless_woken(self.cluster.topics(&[topic], timeout)).await?;
         let partitions = metadata.topic(topic).map(|topic| topic.partitions.as_slice()).unwrap_or_default();
         Ok(partitions.iter().map(|p| TopicPartition::new(topic, p.partition)).collect())
     }
@@ -485,14 +529,18 @@ impl Consumer {
         self.group.as_ref().and_then(|group| group.membership.to_give_up())
     }
 
-    /// With `enable.auto.commit`, commits what is finished: with `all` what the last poll gave too.
-    pub async fn commit_finished(&self, all: bool, timeout: Duration) {
-        let Some(group) = self.group.as_ref().filter(|_| self.check_open().is_ok()) else { return };
+    /// With `enable.auto.commit`, commits what is finished: with `all` what the last poll gave too. Gives what is left of
+    /// the time, some of which is kept for what comes after.
+    pub async fn commit_finished(&self, all: bool, timeout: Duration) -> Duration {
+        let Some(group) = self.group.as_ref().filter(|_| self.check_open().is_ok()) else { return timeout };
+        let began = Instant::now();
+        let limit = timeout - (timeout / 5).min(LEAVING);
         if group.commits_by_itself() {
-            group.commit_finished(self.finished(group, all), timeout).await;
+            group.commit_finished(self.finished(group, all), limit).await;
         } else {
-            group.settle(timeout).await;
+            group.settle(limit).await;
         }
+        timeout.saturating_sub(began.elapsed())
     }
 
     /// Leaves the group, then ends the tasks and connections. Calls that wait, and later ones, get [`Error::Closed`].

@@ -8,6 +8,8 @@ use crate::backoff::Backoff;
 use crate::config::CommonOptions;
 use crate::error::{Error, Result};
 
+/// As long as a clock can be counted on: years.
+const ENDLESS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Time that is not worth another attempt.
 const SHORTEST: Duration = Duration::from_millis(10);
 
@@ -26,6 +28,11 @@ impl Retry {
     pub(crate) fn new(options: &CommonOptions, timeout: Duration) -> Self {
         let backoff = Backoff::new(options.retry_backoff, options.retry_backoff_max);
         Self { timeout, deadline: Instant::now() + timeout, backoff, failure: None }
+    }
+
+    /// Attempts that go on until whoever wanted them stops waiting.
+    pub(crate) fn endless(options: &CommonOptions) -> Self {
+        Self::new(options, ENDLESS)
     }
 
     /// What is left of the time.

@@ -158,7 +158,10 @@ async fn what_cannot_be_healed_raises_at_once() {
     assert_eq!(error.name(), "TopicAuthorizationFailedError");
 
     // A partition that the topic does not have.
-    let error = commit(&cluster, &coordinator, &Identity::default(), &[(tp(7), at(1, ""))], SOON).await.unwrap_err();
+    let offsets = [(tp(0), at(2, "")), (tp(7), at(1, ""))];
+    let outcomes = commit(&cluster, &coordinator, &Identity::default(), &offsets, SOON).await.unwrap();
+    assert_eq!(outcomes[0], (tp(0), Ok(())));
+    let error = outcomes[1].1.as_ref().unwrap_err();
     assert_eq!(error.name(), "UnknownTopicOrPartitionError");
     assert!(error.to_string().contains("t-7") && error.to_string().contains("2 partitions"), "{error}");
     assert!(start.elapsed() < SOON / 2, "{:?}", start.elapsed());
@@ -192,6 +195,43 @@ async fn a_topic_made_anew_is_committed_to_by_its_new_id() {
     commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(7, ""))], SOON).await.unwrap();
     assert_eq!(broker.committed_offset("g", "t", 0), Some(7));
     broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_deleted_topic_delays_no_other_and_is_asked_about_with_measure() {
+    // By ids until one is unknown, and by names.
+    for more in [
+        &[("allow.auto.create.topics", "false")][..],
+        &[("allow.auto.create.topics", "false"), ("api.version.offset_commit", "9")],
+    ] {
+        let topics = [("t", 1), ("y", 1)].map(|(name, count)| (name.to_owned(), count)).to_vec();
+        let broker = Broker::start(BrokerOptions { topics, auto_create_topics: false, ..Default::default() });
+        let broker = broker.await.unwrap();
+        let (cluster, coordinator) = group(&broker, more);
+        let gone = TopicPartition::new("y", 0);
+        let offsets = |offset| [(gone.clone(), at(offset, "")), (tp(0), at(offset, ""))];
+        let who = Identity::default();
+        commit(&cluster, &coordinator, &who, &offsets(1), SOON).await.unwrap();
+        let admin = Admin::new(&options(ClientKind::Admin, &broker, &[])).unwrap();
+        admin.delete_topics(&["y".to_owned()], SOON).await.unwrap().remove(0).1.unwrap();
+        // Known to this client as it was, and then to another that has never seen it.
+        for (offset, (cluster, coordinator)) in [(2, (cluster, coordinator)), (3, group(&broker, more))] {
+            let before = broker.requests();
+            let outcomes = commit(&cluster, &coordinator, &who, &offsets(offset), 6 * SOON).await.unwrap();
+            let error = outcomes[0].1.as_ref().unwrap_err();
+            assert_eq!(error.name(), "UnknownTopicOrPartitionError");
+            assert!(error.to_string().contains("y-0"), "{error}");
+            assert_eq!(outcomes[1], (tp(0), Ok(())));
+            assert_eq!(broker.committed_offset("g", "t", 0), Some(offset));
+            let asked = |api| broker.requests().get(&api).unwrap_or(&0) - before.get(&api).unwrap_or(&0);
+            // Two seconds, with waits of 50 ms.
+            assert!(asked(ApiKey::Metadata) < 100 && asked(ApiKey::OffsetCommit) < 100, "{:?}", broker.requests());
+            let both = [gone.clone(), tp(0)];
+            let found = fetch_committed(&cluster, &coordinator, &both, false, SOON).await.unwrap();
+            assert_eq!((&found[0].1, &found[1].1), (&None, &Some(at(offset, ""))));
+        }
+        broker.shutdown().await;
+    }
 }
 
 async fn fill(broker: &Broker, partitions: i32) {

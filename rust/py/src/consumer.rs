@@ -120,6 +120,10 @@ impl Consumer {
         tell_completed(py, self.core.get(py)?, listener)
     }
 
+    fn enforce_rebalance(&self, py: Python<'_>, reason: &str) -> PyResult<()> {
+        self.core.get(py)?.enforce_rebalance(reason).map_err(|error| to_py(py, &error))
+    }
+
     fn wakeup(&self, py: Python<'_>) -> PyResult<()> {
         self.core.get(py)?.wakeup();
         Ok(())
@@ -169,15 +173,13 @@ impl Consumer {
         Ok(self.core.get(py)?.to_give_up().as_ref().map(named))
     }
 
-    /// With automatic commits, commits what is finished; waits for asynchronous commits in any case.
+    /// With automatic commits, commits what is finished; waits for asynchronous commits in any case. Gives the seconds
+    /// that are left.
     #[pyo3(signature = (everything, timeout))]
-    fn commit_finished(&self, py: Python<'_>, everything: bool, timeout: Option<f64>) -> PyResult<()> {
+    fn commit_finished(&self, py: Python<'_>, everything: bool, timeout: Option<f64>) -> PyResult<f64> {
         let core = self.core.get(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        run(py, async {
-            core.commit_finished(everything, timeout).await;
-            Ok(())
-        })
+        run(py, async { Ok(core.commit_finished(everything, timeout).await.as_secs_f64()) })
     }
 
     #[pyo3(signature = (partitions, stable, timeout))]

@@ -135,7 +135,7 @@ error_codes! {
     MEMBER_ID_REQUIRED = 79, Fail, "join again with the member id that the broker gave";
     PREFERRED_LEADER_NOT_AVAILABLE = 80, Refresh, "preferred leader not available";
     GROUP_MAX_SIZE_REACHED = 81, Fail, "the group is full";
-    FENCED_INSTANCE_ID = 82, Fail, "another member took over this group.instance.id";
+    FENCED_INSTANCE_ID = 82, Fatal, "another member took over this group.instance.id";
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, Refresh, "eligible leaders not available";
     ELECTION_NOT_NEEDED = 84, Refresh, "election not needed";
     NO_REASSIGNMENT_IN_PROGRESS = 85, Fail, "no reassignment in progress";

@@ -1,6 +1,7 @@
 //! The classic protocol: join, let a member assign, sync, stay.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -18,6 +19,7 @@ use super::wanted::Wanted;
 use crate::cluster::Lane;
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
+use crate::retry::Retry;
 use crate::types::{TopicPartition, some_of};
 
 /// How often topics that do not exist are looked for.
@@ -36,27 +38,53 @@ struct Joined {
 /// What a leader knew of the group's topics when it assigned them.
 struct Led {
     names: BTreeSet<String>,
-    topics: Topics,
+    seen: Seen,
+}
+
+/// What a change of moves partitions: how many there are, and on which racks.
+type Seen = BTreeMap<String, Vec<BTreeSet<String>>>;
+
+/// How an attempt at a generation went.
+enum Round {
+    /// It was entered, and is over.
+    Entered,
+    /// The group went on without this member.
+    Missed(Error),
 }
 
 /// Lives through generations until the membership ends.
 pub(super) async fn live(member: &Member) -> End {
-    let classic = Classic(member);
+    let classic = Classic { member, racks: Mutex::default() };
+    let mut retry: Option<Retry> = None;
     loop {
-        if let Err(end) = classic.generation().await {
-            return end;
+        match classic.generation().await {
+            Ok(Round::Entered) => retry = None,
+            // Once at once: that is how a rebalance goes that another one overtakes.
+            Ok(Round::Missed(error)) => match &mut retry {
+                None => retry = Some(Retry::endless(member.cluster.options())),
+                Some(retry) => {
+                    if let Err(error) = retry.wait(error, || "SyncGroup".into()).await {
+                        return End::Fatal(error);
+                    }
+                }
+            },
+            Err(end) => return end,
         }
     }
 }
 
 /// A member that follows the classic protocol.
-struct Classic<'a>(&'a Member);
+struct Classic<'a> {
+    member: &'a Member,
+    /// Of all brokers that were ever seen.
+    racks: Mutex<BTreeMap<i32, String>>,
+}
 
 impl std::ops::Deref for Classic<'_> {
     type Target = Member;
 
     fn deref(&self) -> &Member {
-        self.0
+        self.member
     }
 }
 
@@ -77,21 +105,27 @@ impl Classic<'_> {
     }
 
     /// One generation, from giving up what has to be given up to the next rebalance.
-    async fn generation(&self) -> std::result::Result<(), End> {
+    async fn generation(&self) -> std::result::Result<Round, End> {
         let (wanted, version) = self.membership.wish().await;
-        let names = self.names(&wanted).await?;
-        self.prepare(&names).await?;
-        self.membership.joining();
-        let Some((joined, assigned)) = self.join(names, version).await? else {
-            let why = "the group rebalanced meanwhile, or its coordinator moved";
-            tracing::info!(group = self.coordinator.group(), why, "joining again");
-            return Ok(());
+        let names = tokio::select! {
+            biased;
+            () = self.membership.overdue() => return Err(End::Overdue),
+            names = self.learn(|| self.names(&wanted)) => names?,
         };
+        self.prepare(&names).await?;
+        let (joined, assigned) = match self.join(names, version).await? {
+            Ok(joined) => joined,
+            Err(error) => {
+                tracing::info!(group = self.coordinator.group(), why = %error, "joining again");
+                return Ok(Round::Missed(error));
+            }
+        };
+        self.well();
         let again = self.apply(assigned).await?;
         if again {
             let why = "what was given up goes to others";
             tracing::info!(group = self.coordinator.group(), why, "joining again");
-            return Ok(());
+            return Ok(Round::Entered);
         }
         let wait = async {
             tokio::select! {
@@ -110,7 +144,7 @@ impl Classic<'_> {
             Beat::Rebalance => "the coordinator's answer to a heartbeat",
         };
         tracing::info!(group = self.coordinator.group(), why, "joining again");
-        Ok(())
+        Ok(Round::Entered)
     }
 
     async fn topics_change(&self, wanted: &Wanted, joined: &Joined) {
@@ -119,7 +153,7 @@ impl Classic<'_> {
             let metadata = changes.borrow_and_update().clone();
             let names = wanted.names(&metadata, self.options.exclude_internal_topics);
             let led = joined.led.as_ref();
-            if names != joined.names || led.is_some_and(|led| led.topics != topics_of(&metadata, &led.names)) {
+            if names != joined.names || led.is_some_and(|led| led.seen != self.seen(&metadata, &led.names)) {
                 return;
             }
             // Topics that do not exist yet are looked for until they do.
@@ -141,15 +175,25 @@ impl Classic<'_> {
             let gone: Vec<_> = owned.iter().filter(|tp| !cooperative || !names.contains(&*tp.topic)).cloned().collect();
             (!gone.is_empty()).then_some(Rebalance::Revoked(gone))
         };
-        self.hand(gone).await
+        self.hand(gone).await?;
+        self.membership.joining();
+        // The coordinator refuses what comes after JoinGroup in the name of the generation before.
+        self.alive(self.settle()).await?;
+        self.membership.gave_up();
+        Ok(())
     }
 
     /// Hands an event over; heartbeats go on, and the program has to poll in time.
     async fn hand(&self, make: impl Fn(&Owned) -> Option<Rebalance>) -> std::result::Result<(), End> {
+        self.alive(self.member.hand(make)).await
+    }
+
+    /// Waits for `work`; heartbeats go on, and the program has to poll in time.
+    async fn alive(&self, work: impl Future<Output = ()>) -> std::result::Result<(), End> {
         let work = async {
             tokio::select! {
                 biased;
-                () = self.0.hand(make) => Ok(()),
+                () = work => Ok(()),
                 () = self.membership.overdue() => Err(End::Overdue),
             }
         };
@@ -180,13 +224,14 @@ impl Classic<'_> {
         Ok(again)
     }
 
-    /// Joins and syncs. `None`: the group rebalanced meanwhile, or it has to be done again for another reason.
+    /// Joins and syncs; an error that is not the end says why it has to be done again.
     async fn join(
         &self,
         names: BTreeSet<String>,
         version: u64,
-    ) -> std::result::Result<Option<(Joined, Vec<TopicPartition>)>, End> {
-        let mut backoff = self.cluster.backoff();
+    ) -> std::result::Result<Result<(Joined, Vec<TopicPartition>)>, End> {
+        let mut retry = Retry::endless(self.cluster.options());
+        let mut named = false;
         let answer = loop {
             let asked = tokio::select! {
                 biased;
@@ -195,18 +240,29 @@ impl Classic<'_> {
             };
             let answer = match asked {
                 Ok((_, answer)) => answer,
-                Err(error) if error.retriable() => {
-                    tracing::debug!(group = self.coordinator.group(), %error, "JoinGroup failed");
-                    sleep(backoff.next_delay()).await;
+                Err(error) => {
+                    if error.retriable() {
+                        self.trouble("JoinGroup", &error);
+                    }
+                    retry.again(error, || "JoinGroup".into()).await.map_err(End::Fatal)?;
                     continue;
                 }
-                Err(error) => return Err(End::Fatal(error)),
             };
             let code = ErrorCode::from_i16(answer.error_code);
             match code {
                 ErrorCode::NONE => break answer,
-                ErrorCode::MEMBER_ID_REQUIRED => self.membership.set_member_id(&answer.member_id),
-                _ => self.refused(code, "JoinGroup", &mut backoff).await?,
+                // That is how members get their id: asked again at once, the first time.
+                ErrorCode::MEMBER_ID_REQUIRED if !std::mem::replace(&mut named, true) => {
+                    self.membership.set_member_id(&answer.member_id);
+                }
+                _ => {
+                    if code == ErrorCode::MEMBER_ID_REQUIRED {
+                        self.membership.set_member_id(&answer.member_id);
+                    }
+                    let error = self.refused(code, "JoinGroup")?;
+                    tracing::debug!(group = self.coordinator.group(), %error, "trying again");
+                    retry.wait(error, || "JoinGroup".into()).await.map_err(End::Fatal)?;
+                }
             }
         };
         let (generation, leads) = (answer.generation_id, answer.leader == answer.member_id);
@@ -221,8 +277,8 @@ impl Classic<'_> {
         );
         let led = if leads { Some(self.lead(&answer).await?) } else { None };
         let (led, assignments) = led.unzip();
-        let Some(partitions) = self.sync(answer, assignments.unwrap_or_default()).await? else { return Ok(None) };
-        Ok(Some((Joined { version, names, led }, partitions)))
+        let partitions = self.sync(answer, assignments.unwrap_or_default()).await?;
+        Ok(partitions.map(|partitions| (Joined { version, names, led }, partitions)))
     }
 
     async fn ask_to_join(&self, names: &BTreeSet<String>) -> Result<(i16, JoinGroupResponse)> {
@@ -251,6 +307,7 @@ impl Classic<'_> {
             group_instance_id: identity.instance_id,
             protocol_type: PROTOCOL_TYPE.to_owned(),
             protocols: protocols.collect(),
+            reason: self.membership.take_reason(),
             ..Default::default()
         };
         // The coordinator answers when all members are there, at the latest after the longest of their poll intervals.
@@ -258,33 +315,23 @@ impl Classic<'_> {
         self.coordinator.lane(Lane::Group).ask(limit, |_| Ok(request)).await
     }
 
-    /// What to do about a refusal to join or sync: wait and try again, or give up.
-    async fn refused(
-        &self,
-        code: ErrorCode,
-        api: &str,
-        backoff: &mut crate::backoff::Backoff,
-    ) -> std::result::Result<(), End> {
+    /// What to do about a refusal to join or sync: try again after the error that is returned, or give up.
+    fn refused(&self, code: ErrorCode, api: &str) -> std::result::Result<Error, End> {
         let error = Error::server(code, format!("{api} in group {}", self.coordinator.group()));
         match code {
-            ErrorCode::UNKNOWN_MEMBER_ID if self.membership.identity().member_id.is_empty() => {
-                return Err(End::Fatal(error));
-            }
+            // A coordinator that has just begun: this is nobody's id.
+            ErrorCode::UNKNOWN_MEMBER_ID if self.membership.identity().member_id.is_empty() => {}
             ErrorCode::UNKNOWN_MEMBER_ID => return Err(End::Fenced { keep_id: false, error }),
             ErrorCode::ILLEGAL_GENERATION => return Err(End::Fenced { keep_id: true, error }),
             ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE => {
                 self.coordinator.forget();
                 self.cluster.request_refresh();
             }
-            // The coordinator waits for this member already.
-            ErrorCode::REBALANCE_IN_PROGRESS if api == "SyncGroup" => return Ok(()),
-            ErrorCode::REBALANCE_IN_PROGRESS => {}
+            ErrorCode::REBALANCE_IN_PROGRESS | ErrorCode::MEMBER_ID_REQUIRED => {}
             code if code.retriable() => {}
             _ => return Err(End::Fatal(error)),
         }
-        tracing::debug!(group = self.coordinator.group(), %error, "trying again");
-        sleep(backoff.next_delay()).await;
-        Ok(())
+        Ok(error)
     }
 
     /// As leader: assigns partitions to all members.
@@ -294,16 +341,18 @@ impl Classic<'_> {
     ) -> std::result::Result<(Led, Vec<SyncGroupRequestAssignment>), End> {
         let mut members = Members::new();
         for member in &answer.members {
-            let mut subscription = Subscription::decode(member.metadata.clone())?;
+            let mut subscription = Subscription::decode(member.metadata.clone()).map_err(End::Fatal)?;
             subscription.instance_id.clone_from(&member.group_instance_id);
             members.insert(member.member_id.clone(), subscription);
         }
         let names: BTreeSet<String> = members.values().flat_map(|member| member.topics.iter().cloned()).collect();
-        let metadata = self.cluster.learn(&names, self.cluster.options().default_api_timeout).await?;
+        let limit = self.cluster.options().default_api_timeout;
+        let metadata = self.learn(|| self.cluster.learn(&names, limit)).await?;
         let topics = topics_of(&metadata, &names);
+        let seen = self.seen(&metadata, &names);
         // A static leader that came back: the others keep what they have (KIP-814).
         if answer.skip_assignment {
-            return Ok((Led { names, topics }, Vec::new()));
+            return Ok((Led { names, seen }, Vec::new()));
         }
         let protocol = answer.protocol_name.as_deref().unwrap_or_default();
         let assignor = self.assignors.iter().find(|assignor| assignor.name() == protocol).ok_or_else(|| {
@@ -318,20 +367,20 @@ impl Classic<'_> {
                 "subscribed topics do not exist"
             );
         }
-        let assigned = assignor.assign(&topics, &members)?;
+        let assigned = assignor.assign(&topics, &members).map_err(End::Fatal)?;
         let assignments = assigned.into_iter().map(|(member_id, partitions)| SyncGroupRequestAssignment {
             member_id,
             assignment: assignor::encode_assignment(&partitions, None),
             ..Default::default()
         });
-        Ok((Led { names, topics }, assignments.collect()))
+        Ok((Led { names, seen }, assignments.collect()))
     }
 
     async fn sync(
         &self,
         answer: JoinGroupResponse,
         assignments: Vec<SyncGroupRequestAssignment>,
-    ) -> std::result::Result<Option<Vec<TopicPartition>>, End> {
+    ) -> std::result::Result<Result<Vec<TopicPartition>>, End> {
         let generation = answer.generation_id;
         let request = SyncGroupRequest {
             group_id: self.coordinator.group().to_owned(),
@@ -352,18 +401,33 @@ impl Classic<'_> {
         };
         let answered = match asked {
             Ok((_, answered)) => answered,
-            Err(error) if error.retriable() => return Ok(None),
+            Err(error) if error.retriable() => return Ok(Err(error)),
             Err(error) => return Err(End::Fatal(error)),
         };
         let code = ErrorCode::from_i16(answered.error_code);
         if !code.is_none() {
-            self.refused(code, "SyncGroup", &mut self.cluster.backoff()).await?;
-            return Ok(None);
+            return self.refused(code, "SyncGroup").map(Err);
         }
-        let (partitions, _) = assignor::decode_assignment(answered.assignment)?;
+        let (partitions, _) = assignor::decode_assignment(answered.assignment).map_err(End::Fatal)?;
         self.membership.joined(&answer.member_id, generation);
-        Ok(Some(partitions))
+        Ok(Ok(partitions))
     }
+
+    fn seen(&self, metadata: &Metadata, names: &BTreeSet<String>) -> Seen {
+        seen(&mut self.racks.lock().unwrap_or_else(PoisonError::into_inner), &self.rack, metadata, names)
+    }
+}
+
+/// Racks count where this member has one (KIP-881). A broker that is gone keeps the rack that it had, in `known`: its
+/// restart moves no partitions.
+fn seen(known: &mut BTreeMap<i32, String>, rack: &str, metadata: &Metadata, names: &BTreeSet<String>) -> Seen {
+    known.extend(metadata.racks.iter().map(|(node, rack)| (*node, rack.clone())));
+    let racks = |nodes: &[i32]| match rack.is_empty() {
+        true => BTreeSet::new(),
+        false => nodes.iter().filter_map(|node| known.get(node).cloned()).collect(),
+    };
+    let there = names.iter().filter_map(|name| Some((name, metadata.topic(name)?)));
+    there.map(|(name, topic)| (name.clone(), topic.partitions.iter().map(|p| racks(&p.replicas)).collect())).collect()
 }
 
 /// Tells the coordinator that the member is gone. A static member stays for `session.timeout.ms` (KIP-345).
@@ -401,4 +465,56 @@ fn topics_of<'a>(metadata: &Metadata, names: impl IntoIterator<Item = &'a String
     let racks = |nodes: &[i32]| nodes.iter().filter_map(|node| metadata.racks.get(node).cloned()).collect();
     let known = names.into_iter().filter_map(|name| Some((name, metadata.topic(name)?)));
     known.map(|(name, topic)| (name.clone(), topic.partitions.iter().map(|p| racks(&p.replicas)).collect())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use samsarrow_wire::messages::MetadataResponse;
+    use samsarrow_wire::messages::metadata::{
+        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    };
+
+    use super::*;
+    use crate::metadata::Asked;
+
+    /// A topic whose partitions have these replicas, in a cluster of these brokers and their racks.
+    fn metadata(brokers: &[(i32, &str)], replicas: &[&[i32]]) -> Metadata {
+        let broker = |(node_id, rack): &(i32, &str)| MetadataResponseBroker {
+            node_id: *node_id,
+            rack: Some((*rack).into()),
+            ..Default::default()
+        };
+        let partition = |(number, nodes): (i32, &&[i32])| MetadataResponsePartition {
+            partition_index: number,
+            replica_nodes: nodes.to_vec(),
+            ..Default::default()
+        };
+        let topic = MetadataResponseTopic {
+            name: Some("t".into()),
+            partitions: (0..).zip(replicas).map(partition).collect(),
+            ..Default::default()
+        };
+        let brokers = brokers.iter().map(broker).collect();
+        Metadata::default().updated(MetadataResponse { brokers, topics: vec![topic], ..Default::default() }, Asked::All)
+    }
+
+    #[test]
+    fn a_restart_of_a_broker_is_no_change_and_another_rack_is_one_where_racks_count() {
+        let names = BTreeSet::from(["t".to_owned()]);
+        let whole = metadata(&[(1, "a"), (2, "b")], &[&[1, 2]]);
+        let without = metadata(&[(1, "a")], &[&[1, 2]]);
+        let swapped = metadata(&[(1, "a"), (2, "b")], &[&[2, 1]]);
+        let moved = metadata(&[(1, "a"), (2, "c")], &[&[1, 2]]);
+        let grown = metadata(&[(1, "a"), (2, "b")], &[&[1, 2], &[1, 2]]);
+        for (rack, racks_count) in [("a", true), ("", false)] {
+            let mut known = BTreeMap::new();
+            let mut look = |metadata| seen(&mut known, rack, metadata, &names);
+            let first = look(&whole);
+            for same in [&without, &whole, &swapped] {
+                assert_eq!(look(same), first, "rack {rack:?}");
+            }
+            assert_ne!(look(&grown), first, "rack {rack:?}");
+            assert_eq!(look(&moved) != first, racks_count, "rack {rack:?}");
+        }
+    }
 }

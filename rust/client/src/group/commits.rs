@@ -1,13 +1,14 @@
-//! Commits of one consumer, one after the other: a late answer can never undo a newer commit.
+//! Commits of one consumer, one after the other: a late answer can never undo a newer commit. Those that wait meanwhile
+//! go out as one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::coordinator::Coordinator;
 use super::membership::{Complaint, Identity, Membership};
@@ -22,13 +23,66 @@ pub type Offsets = Vec<(TopicPartition, OffsetAndMetadata)>;
 /// How often a member looks whether its epoch has moved on.
 const EPOCH_POLL: Duration = Duration::from_millis(50);
 
+/// When offsets that did not change are committed again: a group that has no members keeps what it committed for
+/// `offsets.retention.minutes` only (KIP-211), one at the least.
+const RENEWAL: Duration = Duration::from_secs(30);
+
 /// A commit on its way, and who wants to know.
 struct Job {
     who: Identity,
     offsets: Offsets,
     deadline: Instant,
     limit: Duration,
+    patience: Duration,
     answer: Box<dyn FnOnce(Result<Outcomes>) + Send>,
+}
+
+/// Commits that waited together: the newest offset of each partition goes out for all of them.
+struct Batch {
+    who: Identity,
+    offsets: Offsets,
+    deadline: Instant,
+    limit: Duration,
+    patience: Duration,
+}
+
+impl Batch {
+    /// What waits in the name of one member, from the front.
+    fn take(waiting: &mut VecDeque<Job>) -> Option<(Batch, Vec<Job>)> {
+        let first = waiting.front()?;
+        let mut batch = Batch {
+            who: first.who.clone(),
+            offsets: Offsets::new(),
+            deadline: first.deadline,
+            limit: first.limit,
+            patience: first.patience,
+        };
+        let mut jobs = Vec::new();
+        let mut newest = BTreeMap::new();
+        while waiting.front().is_some_and(|job| job.who == batch.who || job.offsets.is_empty()) {
+            let Some(job) = waiting.pop_front() else { break };
+            newest.extend(job.offsets.iter().cloned());
+            if job.deadline > batch.deadline {
+                (batch.deadline, batch.limit) = (job.deadline, job.limit);
+            }
+            batch.patience = batch.patience.max(job.patience);
+            jobs.push(job);
+        }
+        batch.offsets = newest.into_iter().collect();
+        Some((batch, jobs))
+    }
+}
+
+/// Tells everyone what became of their partitions, in the order of the calls.
+fn answer(jobs: Vec<Job>, outcome: Result<Outcomes>) {
+    let outcome = outcome.map(|outcomes| outcomes.into_iter().collect::<BTreeMap<_, _>>());
+    for job in jobs {
+        let own = |found: &BTreeMap<TopicPartition, Result<()>>| {
+            let of = |tp| found.get(tp).cloned().unwrap_or(Ok(()));
+            job.offsets.iter().map(|(tp, _)| (tp.clone(), of(tp))).collect()
+        };
+        (job.answer)(outcome.as_ref().map(own).map_err(Error::clone));
+    }
 }
 
 /// Hands commits to a task that makes them in the order of the calls.
@@ -39,8 +93,11 @@ pub(crate) struct Commits {
     /// An automatic commit is under way.
     pub(crate) automatic: Arc<AtomicBool>,
     /// What was committed last, so that the same is not committed again by itself.
-    last: Arc<Mutex<BTreeMap<TopicPartition, i64>>>,
+    last: Arc<Mutex<Last>>,
 }
+
+/// Offsets that were committed, and when.
+type Last = BTreeMap<TopicPartition, (i64, Instant)>;
 
 /// What a commit needs.
 #[derive(Debug, Clone)]
@@ -56,7 +113,7 @@ impl Commits {
         Self { jobs, waiting: Mutex::new(Some((waiting, committer))), automatic: Arc::default(), last: Arc::default() }
     }
 
-    fn last(&self) -> MutexGuard<'_, BTreeMap<TopicPartition, i64>> {
+    fn last(&self) -> MutexGuard<'_, Last> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,37 +123,48 @@ impl Commits {
         who: Identity,
         offsets: Offsets,
         limit: Duration,
+        patience: Duration,
     ) -> oneshot::Receiver<Result<Outcomes>> {
         let (answer, receiver) = oneshot::channel();
-        self.submit_then(who, offsets, limit, |outcome| {
+        self.submit_then(who, offsets, limit, patience, |outcome| {
             // Whoever asked may have given up.
             let _ = answer.send(outcome);
         });
         receiver
     }
 
-    /// Takes its place behind earlier commits at once. `then` is called with the answer before the next commit is made, so
-    /// that answers are told in the order of the commits. Must be called within a runtime.
+    /// Takes its place behind earlier commits at once. `then` is called with the answer, in the order of the commits. What
+    /// the coordinator does not know is asked about again for as long as `patience`. Must be called within a runtime.
     pub(crate) fn submit_then(
         &self,
         who: Identity,
         offsets: Offsets,
         limit: Duration,
+        patience: Duration,
         then: impl FnOnce(Result<Outcomes>) + Send + 'static,
     ) {
         if let Some((waiting, committer)) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() {
             tokio::spawn(work(waiting, committer, Arc::clone(&self.last)));
         }
-        let job = Job { who, offsets, deadline: Instant::now() + limit, limit, answer: Box::new(then) };
+        let job = Job { who, offsets, deadline: Instant::now() + limit, limit, patience, answer: Box::new(then) };
         if let Err(mpsc::error::SendError(job)) = self.jobs.send(job) {
             (job.answer)(Err(Error::closed("the consumer")));
         }
     }
 
-    /// The offsets that differ from what was committed last.
+    /// Waits until everything that was submitted before is done.
+    pub(crate) async fn settle(&self, limit: Duration) {
+        let nothing = self.submit(Identity::default(), Offsets::new(), limit, Duration::ZERO);
+        let _ = timeout(limit, nothing).await;
+    }
+
+    /// The offsets that differ from what was committed last, or were committed too long ago.
     pub(crate) fn news(&self, offsets: Offsets) -> Offsets {
         let last = self.last();
-        offsets.into_iter().filter(|(tp, o)| last.get(tp) != Some(&o.offset)).collect()
+        let known = |tp: &TopicPartition, new: i64| {
+            last.get(tp).is_some_and(|(offset, at)| *offset == new && at.elapsed() < RENEWAL)
+        };
+        offsets.into_iter().filter(|(tp, new)| !known(tp, new.offset)).collect()
     }
 
     /// What others may commit from now on is not ours to remember.
@@ -113,45 +181,59 @@ impl Commits {
     }
 }
 
-async fn work(
-    mut waiting: mpsc::UnboundedReceiver<Job>,
-    committer: Committer,
-    last: Arc<Mutex<BTreeMap<TopicPartition, i64>>>,
-) {
+async fn work(mut waiting: mpsc::UnboundedReceiver<Job>, committer: Committer, last: Arc<Mutex<Last>>) {
+    let mut queue = VecDeque::new();
     while let Some(job) = waiting.recv().await {
-        let outcome = committer.commit(job.who, &job.offsets, job.deadline, job.limit).await;
-        if let Ok(outcomes) = &outcome {
-            let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-            for ((tp, outcome), (_, offset)) in outcomes.iter().zip(&job.offsets) {
-                if outcome.is_ok() {
-                    last.insert(tp.clone(), offset.offset);
+        queue.push_back(job);
+        loop {
+            while let Ok(job) = waiting.try_recv() {
+                queue.push_back(job);
+            }
+            let Some((batch, jobs)) = Batch::take(&mut queue) else { break };
+            let outcome = committer.commit(&batch).await;
+            if let Ok(outcomes) = &outcome {
+                let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+                for ((tp, outcome), (_, offset)) in outcomes.iter().zip(&batch.offsets) {
+                    if outcome.is_ok() {
+                        last.insert(tp.clone(), (offset.offset, Instant::now()));
+                    }
                 }
             }
+            answer(jobs, outcome);
         }
-        (job.answer)(outcome);
     }
 }
 
 impl Committer {
-    async fn commit(
-        &self,
-        mut who: Identity,
-        offsets: &Offsets,
-        deadline: Instant,
-        limit: Duration,
-    ) -> Result<Outcomes> {
+    /// The outcomes have the order of the offsets.
+    async fn commit(&self, batch: &Batch) -> Result<Outcomes> {
+        let mut who = batch.who.clone();
+        // What the member has no more when its epoch went on.
+        let mut gone = BTreeMap::new();
+        let mut offsets = batch.offsets.clone();
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let outcome = offsets::commit(&self.cluster, &self.coordinator, &who, offsets, left).await;
-            let Err(Error::Server { code, .. }) = &outcome else { return outcome };
+            let left = batch.deadline.saturating_duration_since(Instant::now());
+            let (cluster, coordinator) = (&self.cluster, &self.coordinator);
+            let outcome = offsets::commit_with(cluster, coordinator, &who, &offsets, batch.patience, left).await;
+            let Err(error @ Error::Server { code, .. }) = &outcome else {
+                let mut done: BTreeMap<_, _> = outcome?.into_iter().collect();
+                done.append(&mut gone);
+                return Ok(batch.offsets.iter().filter_map(|(tp, _)| done.remove_entry(tp)).collect());
+            };
             match *code {
                 // The epoch went on without a word about these partitions: it is the same member (KIP-848).
-                ErrorCode::STALE_MEMBER_EPOCH if self.still_owned(offsets) => {
-                    let Some(newer) = self.newer(&who, deadline).await else {
+                ErrorCode::STALE_MEMBER_EPOCH => {
+                    let owned = self.membership.committable();
+                    let (kept, lost): (Offsets, Offsets) = offsets.into_iter().partition(|(tp, _)| owned.contains(tp));
+                    gone.extend(lost.into_iter().map(|(tp, _)| (tp, Err(error.clone()))));
+                    if kept.is_empty() {
+                        return outcome;
+                    }
+                    let Some(newer) = self.newer(&who, batch.deadline).await else {
                         let what = format!("OffsetCommit for group {}", self.coordinator.group());
-                        return Err(Error::timeout_because(what, limit, outcome.err()));
+                        return Err(Error::timeout_because(what, batch.limit, outcome.err()));
                     };
-                    who = newer;
+                    (who, offsets) = (newer, kept);
                 }
                 ErrorCode::REBALANCE_IN_PROGRESS => {
                     self.membership.complain(&who, Complaint::Rejoin);
@@ -169,11 +251,6 @@ impl Committer {
                 _ => return outcome,
             }
         }
-    }
-
-    fn still_owned(&self, offsets: &Offsets) -> bool {
-        let owned = self.membership.owned();
-        offsets.iter().all(|(tp, _)| owned.contains(tp))
     }
 
     async fn newer(&self, who: &Identity, deadline: Instant) -> Option<Identity> {

@@ -1,24 +1,25 @@
 //! A consumer's group: its membership, its commits, and what is committed by itself.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::Ordering;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::assignor::{Assignor, by_name};
 use super::commits::{Commits, Committer, Offsets};
 use super::coordinator::Coordinator;
-use super::member::{Bell, Member};
+use super::member::{Bell, Member, rebalance_limit};
 use super::membership::{Identity, Membership};
 use super::wanted::Wanted;
 use crate::cluster::Cluster;
 use crate::config::{ConsumerOptions, GroupOptions, GroupProtocol};
 use crate::error::{Error, Result};
-use crate::offsets::Outcomes;
+use crate::offsets::{Outcomes, PATIENCE};
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
 /// An asynchronous commit that is done.
@@ -30,12 +31,21 @@ pub struct Completed {
     pub outcome: Result<Outcomes>,
 }
 
+/// A commit that a rebalance waits for, over several polls if need be.
+struct LastCommit {
+    of: Vec<TopicPartition>,
+    until: Instant,
+    outcome: oneshot::Receiver<Result<Outcomes>>,
+}
+
 /// The group of one consumer.
 pub(crate) struct ConsumerGroup {
     options: GroupOptions,
     pub(crate) coordinator: Coordinator,
     pub(crate) membership: Arc<Membership>,
-    commits: Commits,
+    commits: Arc<Commits>,
+    /// The automatic commit before partitions are given up.
+    last_commit: tokio::sync::Mutex<Option<LastCommit>>,
     bell: Arc<dyn Bell>,
     /// Made into a task by the first subscription.
     member: Mutex<Option<Member>>,
@@ -86,6 +96,7 @@ impl ConsumerGroup {
             coordinator: coordinator.clone(),
             membership: Arc::clone(&membership),
         };
+        let commits = Arc::new(Commits::new(committer));
         let member = Member {
             cluster: cluster.clone(),
             coordinator: coordinator.clone(),
@@ -93,13 +104,16 @@ impl ConsumerGroup {
             rack: options.client_rack.clone(),
             assignors,
             membership: Arc::clone(&membership),
+            commits: Arc::clone(&commits),
             bell: Arc::clone(&bell),
+            troubled: AtomicBool::new(false),
         };
         Ok(ConsumerGroup {
             options: group.clone(),
             coordinator,
             membership,
-            commits: Commits::new(committer),
+            commits,
+            last_commit: tokio::sync::Mutex::default(),
             bell,
             member: Mutex::new(Some(member)),
             task: Mutex::default(),
@@ -139,7 +153,12 @@ impl ConsumerGroup {
 
     /// Offsets of partitions that others have from now on must not come back with them (redpanda-data/connect#4477).
     pub(crate) fn forget(&self, partitions: &[TopicPartition]) {
-        lock(&self.stored).retain(|tp, _| !partitions.contains(tp));
+        {
+            let mut stored = lock(&self.stored);
+            for tp in partitions {
+                stored.remove(tp);
+            }
+        }
         self.commits.forget(partitions);
     }
 
@@ -149,6 +168,10 @@ impl ConsumerGroup {
 
     /// Commits, behind earlier commits, and waits.
     pub(crate) async fn commit(&self, offsets: Offsets, limit: Duration) -> Result<Outcomes> {
+        self.commit_patiently(offsets, limit, PATIENCE).await
+    }
+
+    async fn commit_patiently(&self, offsets: Offsets, limit: Duration, patience: Duration) -> Result<Outcomes> {
         let deadline = Instant::now() + limit;
         let who = match self.committer() {
             Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS.code()) => {
@@ -163,7 +186,7 @@ impl ConsumerGroup {
             }
             who => who?,
         };
-        let answer = self.commits.submit(who, offsets, deadline.saturating_duration_since(Instant::now()));
+        let answer = self.commits.submit(who, offsets, deadline.saturating_duration_since(Instant::now()), patience);
         match tokio::time::timeout_at(deadline, answer).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Error::closed("the consumer")),
@@ -172,8 +195,7 @@ impl ConsumerGroup {
     }
 
     fn owns(&self, offsets: &Offsets) -> bool {
-        let owned = self.membership.owned();
-        offsets.iter().all(|(tp, _)| owned.contains(tp))
+        self.membership.owns_all(offsets.iter().map(|(tp, _)| tp))
     }
 
     /// Commits in the background; `take_completed` tells what came of it, in the order of the calls.
@@ -184,7 +206,7 @@ impl ConsumerGroup {
         let mut tickets = lock(&self.tickets);
         *tickets += 1;
         let id = *tickets;
-        self.commits.submit_then(who, offsets, limit, move |outcome| {
+        self.commits.submit_then(who, offsets, limit, PATIENCE, move |outcome| {
             lock(&completed).push_back(Completed { id, outcome });
             bell.ring();
         });
@@ -193,8 +215,7 @@ impl ConsumerGroup {
 
     /// Waits until everything that was submitted before is done.
     pub(crate) async fn settle(&self, limit: Duration) {
-        let nothing = self.commits.submit(Identity::default(), Offsets::new(), limit);
-        let _ = timeout(limit, nothing).await;
+        self.commits.settle(limit).await;
     }
 
     pub(crate) fn has_completed(&self) -> bool {
@@ -226,7 +247,7 @@ impl ConsumerGroup {
             return;
         }
         let limit = interval.max(Duration::from_secs(1));
-        let answer = self.commits.submit(who, offsets, limit);
+        let answer = self.commits.submit(who, offsets, limit, Duration::ZERO);
         let group = self.coordinator.group().to_owned();
         tokio::spawn(async move {
             report(&group, answer.await.unwrap_or_else(|_| Ok(Vec::new())));
@@ -234,20 +255,54 @@ impl ConsumerGroup {
         });
     }
 
-    /// With `enable.auto.commit`, commits now: at a rebalance, and at the end. What fails is logged, and read again.
+    /// With `enable.auto.commit`, commits what is finished of `gone` before it is given up, behind earlier commits; what
+    /// fails is logged, and read again. False when there was no time for it: the same call goes on with the same commit.
+    pub(crate) async fn commit_gone(
+        &self,
+        gone: &[TopicPartition],
+        finished: impl FnOnce() -> Offsets,
+        deadline: Instant,
+    ) -> bool {
+        let mut last = self.last_commit.lock().await;
+        if last.as_ref().is_none_or(|last| last.of != gone) {
+            let Ok(who) = self.committer() else { return true };
+            let partitions: HashSet<&TopicPartition> = gone.iter().collect();
+            let finished = finished().into_iter().filter(|(tp, _)| partitions.contains(tp)).collect();
+            let (offsets, limit) = (self.commits.news(finished), rebalance_limit(&self.options));
+            let outcome = self.commits.submit(who, offsets, limit, Duration::ZERO);
+            *last = Some(LastCommit { of: gone.to_vec(), until: Instant::now() + limit, outcome });
+        }
+        let Some(commit) = last.as_mut() else { return true };
+        match timeout_at(commit.until.min(deadline), &mut commit.outcome).await {
+            Ok(outcome) => report(self.coordinator.group(), outcome.unwrap_or_else(|_| Ok(Vec::new()))),
+            Err(_) if Instant::now() < commit.until => return false,
+            Err(_) => {
+                let late = Error::timeout("the commit before partitions are given up", rebalance_limit(&self.options));
+                report(self.coordinator.group(), Err(late));
+            }
+        }
+        *last = None;
+        true
+    }
+
+    /// With `enable.auto.commit`, commits now, at the end. What fails is logged, and read again.
     pub(crate) async fn commit_finished(&self, finished: Offsets, limit: Duration) {
         let offsets = self.commits.news(finished);
         if offsets.is_empty() {
             return self.settle(limit).await;
         }
-        report(self.coordinator.group(), self.commit(offsets, limit).await);
+        report(self.coordinator.group(), self.commit_patiently(offsets, limit, Duration::ZERO).await);
     }
 
-    /// The longest that a rebalance waits for a commit.
-    pub(crate) fn rebalance_limit(&self) -> Duration {
+    /// Has the group share its partitions anew, at the next poll.
+    pub(crate) fn enforce_rebalance(&self, reason: &str) {
         match self.options.protocol {
-            GroupProtocol::Classic => self.options.max_poll_interval.min(self.options.session_timeout),
-            GroupProtocol::Consumer => self.options.max_poll_interval,
+            GroupProtocol::Classic => self.membership.enforce(reason),
+            // The coordinator alone decides (KIP-848).
+            GroupProtocol::Consumer => tracing::warn!(
+                group = self.coordinator.group(),
+                "enforce_rebalance does nothing with group.protocol=consumer: the coordinator decides when to rebalance"
+            ),
         }
     }
 

@@ -41,7 +41,8 @@ pub(super) async fn live(member: &Member) -> End {
     if identity.member_id.is_empty() {
         member.membership.set_member_id(&new_id());
     }
-    let life = Life { member, epoch: JOIN, interval: FIRST_INTERVAL, told: None, version: 0, target: None };
+    let life =
+        Life { member, epoch: JOIN, interval: FIRST_INTERVAL, told: None, version: 0, target: None, before: None };
     match life.run().await {
         Ok(never) => match never {},
         Err(end) => end,
@@ -61,6 +62,8 @@ struct Life<'a> {
     version: u64,
     /// What the coordinator wants it to own.
     target: Option<Owned>,
+    /// What it owned before it gives something up: that is told until the last commits are through.
+    before: Option<Owned>,
 }
 
 impl<'a> Life<'a> {
@@ -81,7 +84,11 @@ impl<'a> Life<'a> {
             };
             tokio::select! {
                 biased;
-                () = handed => handing = None,
+                () = handed => {
+                    handing = None;
+                    self.before = None;
+                    membership.gave_up();
+                }
                 complaint = membership.complaint() => {
                     if complaint != Complaint::Rejoin {
                         let error = Error::server(ErrorCode::UNKNOWN_MEMBER_ID, "what the coordinator answered to a commit");
@@ -110,6 +117,7 @@ impl<'a> Life<'a> {
             tracing::info!(group, why, epoch = self.epoch, owned = owned.len(), revoked = gone.len(), new, "rebalance");
         }
         let event = if !gone.is_empty() {
+            self.before = Some(owned);
             Rebalance::Revoked(gone)
         } else if owned != target {
             Rebalance::Assigned(target.difference(&owned).cloned().collect())
@@ -117,7 +125,12 @@ impl<'a> Life<'a> {
             return None;
         };
         let member = self.member;
-        Some(Box::pin(async move { member.hand(|_| Some(event.clone())).await }))
+        Some(Box::pin(async move {
+            member.hand(|_| Some(event.clone())).await;
+            if matches!(event, Rebalance::Revoked(_)) {
+                member.settle().await;
+            }
+        }))
     }
 
     /// One heartbeat, tried until there is an answer.
@@ -127,7 +140,7 @@ impl<'a> Life<'a> {
         let mut backoff = member.cluster.backoff();
         loop {
             let (wanted, version) = member.membership.wish().await;
-            let owned: Owned = member.membership.owned().into_iter().collect();
+            let owned = self.before.clone().unwrap_or_else(|| member.membership.owned().into_iter().collect());
             let error = match self.ask(&wanted, version, &owned).await {
                 Ok(answer) => {
                     let code = ErrorCode::from_i16(answer.error_code);
@@ -166,7 +179,11 @@ impl<'a> Life<'a> {
                 }
                 Err(error) => return Err(End::Fatal(error)),
             };
-            tracing::debug!(group, %error, "no heartbeat got through");
+            if self.epoch == JOIN {
+                member.trouble("ConsumerGroupHeartbeat", &error);
+            } else {
+                tracing::debug!(group, %error, "no heartbeat got through");
+            }
             tokio::time::sleep(backoff.next_delay().min(AGAIN)).await;
         }
     }
@@ -206,6 +223,7 @@ impl<'a> Life<'a> {
         if self.epoch != answer.member_epoch {
             tracing::info!(group = member.coordinator.group(), member_id = id, epoch = answer.member_epoch, "epoch");
             self.epoch = answer.member_epoch;
+            member.well();
             member.membership.joined(&id, answer.member_epoch);
         }
         if answer.heartbeat_interval_ms > 0 {
@@ -224,8 +242,14 @@ impl<'a> Life<'a> {
             |ids: &[TopicPartitions]| ids.iter().any(|topic| cluster.metadata().topic_name(&topic.topic_id).is_none());
         if unknown(&assignment.topic_partitions) {
             let (wanted, _) = self.member.membership.wish().await;
-            self.member.names(&wanted).await?;
-            cluster.refresh(cluster.options().request_timeout).await?;
+            let looked = match self.member.names(&wanted).await {
+                Ok(_) => cluster.refresh(cluster.options().request_timeout).await,
+                Err(error) => Err(error),
+            };
+            match looked {
+                Err(error) if error.retriable() => tracing::debug!(%error, "no metadata of what is assigned"),
+                looked => looked.map_err(End::Fatal)?,
+            }
         }
         let metadata = cluster.metadata();
         let mut named = Owned::new();

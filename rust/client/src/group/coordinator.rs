@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{FindCoordinatorRequest, Request};
-use tokio::time::{Instant, sleep};
 
 use crate::backoff::Backoff;
 use crate::cluster::{Cluster, Lane};
 use crate::error::{Error, Result};
+use crate::retry::Retry;
 
 /// How long to wait first for what another request is about to finish; doubles.
 const SOON: Duration = Duration::from_millis(20);
@@ -115,6 +115,21 @@ impl Coordinator {
     pub async fn call<R, T>(
         &self,
         timeout: Duration,
+        build: impl FnMut(i16) -> Result<R>,
+        judge: impl FnMut(i16, R::Response) -> Result<Verdict<T>>,
+    ) -> Result<T>
+    where
+        R: Request,
+        R::Response: Send + 'static,
+    {
+        self.call_as(timeout, Cluster::clone, build, judge).await
+    }
+
+    /// The same, asked as `change` wants it at each attempt.
+    pub(crate) async fn call_as<R, T>(
+        &self,
+        timeout: Duration,
+        change: impl Fn(&Cluster) -> Cluster,
         mut build: impl FnMut(i16) -> Result<R>,
         mut judge: impl FnMut(i16, R::Response) -> Result<Verdict<T>>,
     ) -> Result<T>
@@ -122,16 +137,15 @@ impl Coordinator {
         R: Request,
         R::Response: Send + 'static,
     {
-        let deadline = Instant::now() + timeout;
-        let mut backoff = self.cluster.backoff();
-        let mut soon = Backoff::new(SOON, self.cluster.options().retry_backoff_max);
-        let mut failure = None;
+        let options = self.cluster.options();
+        let mut retry = Retry::new(options, timeout);
+        let mut soon = Backoff::new(SOON, options.retry_backoff_max);
+        let what = || format!("{} for {} {}", R::KEY.name(), self.kind.name(), self.key);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let limit = left.min(self.cluster.options().request_timeout);
+            let limit = retry.left().min(options.request_timeout);
             let attempt = async {
                 let node = self.node(limit).await?;
-                self.cluster.send_with(node, limit, &mut build).await
+                change(&self.cluster).send_with(node, limit, &mut build).await
             };
             let verdict = match attempt.await {
                 Ok((version, response)) => judge(version, response)?,
@@ -139,26 +153,23 @@ impl Coordinator {
                 Err(error) if error.retriable() => Verdict::Moved(error),
                 Err(error) => return Err(error),
             };
-            let (error, wait) = match verdict {
+            let (error, delay) = match verdict {
                 Verdict::Done(value) => return Ok(value),
-                Verdict::Retry(error) => (error, backoff.next_delay()),
-                Verdict::Soon(error) => (error, soon.next_delay()),
+                Verdict::Retry(error) => (error, None),
+                Verdict::Soon(error) => (error, Some(soon.next_delay())),
                 Verdict::Moved(error) => {
                     self.forget();
-                    (error, backoff.next_delay())
+                    (error, None)
                 }
             };
-            let error = error.after(failure.take());
             if error.refresh_metadata() {
                 // A topic that was made anew has another id, a broker that came back another address.
                 self.cluster.request_refresh();
             }
-            if Instant::now() + wait >= deadline {
-                let what = format!("{} for {} {}", R::KEY.name(), self.kind.name(), self.key);
-                return Err(Error::timeout_because(what, timeout, Some(error)));
+            match delay {
+                Some(delay) => retry.wait_for(delay, error, what).await?,
+                None => retry.wait(error, what).await?,
             }
-            failure = Some(error);
-            sleep(wait).await;
         }
     }
 

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::assignor::Assignor;
+use super::commits::Commits;
 use super::coordinator::Coordinator;
 use super::membership::{Membership, Owned, Rebalance};
 use super::wanted::Wanted;
@@ -12,6 +14,7 @@ use super::{classic, consumer_protocol};
 use crate::cluster::Cluster;
 use crate::config::{GroupOptions, GroupProtocol};
 use crate::error::{Error, Result};
+use crate::retry::Retry;
 
 /// How a membership ended.
 #[derive(Debug)]
@@ -29,12 +32,6 @@ pub(crate) enum End {
     Fatal(Error),
 }
 
-impl From<Error> for End {
-    fn from(error: Error) -> Self {
-        End::Fatal(error)
-    }
-}
-
 /// Tells the polling thread that something waits for it.
 pub(crate) trait Bell: Send + Sync {
     /// It looks again.
@@ -49,7 +46,10 @@ pub(crate) struct Member {
     pub(crate) rack: String,
     pub(crate) assignors: Vec<Arc<dyn Assignor>>,
     pub(crate) membership: Arc<Membership>,
+    pub(crate) commits: Arc<Commits>,
     pub(crate) bell: Arc<dyn Bell>,
+    /// What keeps the membership from being was told once.
+    pub(crate) troubled: AtomicBool,
 }
 
 impl std::fmt::Debug for Member {
@@ -61,6 +61,8 @@ impl std::fmt::Debug for Member {
 impl Member {
     /// Keeps the membership that the subscription asks for, until the consumer closes.
     pub(crate) async fn run(self) {
+        let mut joins = 0;
+        let mut retry = Retry::endless(self.cluster.options());
         while self.membership.awaited().await.is_some() {
             let end = tokio::select! {
                 biased;
@@ -89,6 +91,19 @@ impl Member {
                     tracing::warn!(group, %error, "the membership is void: joining again");
                     self.membership.outside(keep_id);
                     self.lose().await;
+                    // At once after a generation that was entered; a coordinator that goes on refusing is not asked in a
+                    // hot loop.
+                    if self.membership.joins() == joins {
+                        let again = retry.wait(error, || format!("joining group {group}"));
+                        tokio::select! {
+                            biased;
+                            () = self.membership.unwanted() => {}
+                            _ = again => {}
+                        }
+                    } else {
+                        joins = self.membership.joins();
+                        retry = Retry::endless(self.cluster.options());
+                    }
                 }
                 Some(End::Fatal(error)) => {
                     tracing::error!(group, %error, "no membership");
@@ -125,6 +140,47 @@ impl Member {
         self.membership.hand(make, &|| self.bell.ring()).await;
     }
 
+    /// What was submitted before is committed, or failed, before partitions go to others.
+    pub(super) async fn settle(&self) {
+        self.commits.settle(rebalance_limit(&self.options)).await;
+    }
+
+    /// Tells why there is no membership yet, once in a warning; polls are empty meanwhile.
+    pub(super) fn trouble(&self, what: &str, error: &Error) {
+        let group = self.coordinator.group();
+        if self.troubled.swap(true, Ordering::AcqRel) {
+            tracing::debug!(group, %error, what, "failed");
+        } else {
+            tracing::warn!(group, %error, what, "failed: trying again until the group can be joined");
+        }
+    }
+
+    /// What was told last is over.
+    pub(super) fn well(&self) {
+        if self.troubled.swap(false, Ordering::AcqRel) {
+            tracing::info!(group = self.coordinator.group(), "the group can be joined again");
+        }
+    }
+
+    /// Asks for metadata until it comes: what keeps it from coming passes, or ends the membership.
+    pub(super) async fn learn<T, F: Future<Output = Result<T>>>(
+        &self,
+        ask: impl Fn() -> F,
+    ) -> std::result::Result<T, End> {
+        let mut retry = Retry::endless(self.cluster.options());
+        loop {
+            match ask().await {
+                Ok(learned) => return Ok(learned),
+                Err(error) => {
+                    if error.retriable() {
+                        self.trouble("Metadata", &error);
+                    }
+                    retry.again(error, || "Metadata".into()).await.map_err(End::Fatal)?;
+                }
+            }
+        }
+    }
+
     /// The names of the topics that are wanted now.
     pub(super) async fn names(&self, wanted: &Wanted) -> Result<BTreeSet<String>> {
         let limit = self.cluster.options().default_api_timeout;
@@ -136,6 +192,14 @@ impl Member {
             Wanted::Pattern(_) => self.cluster.learn_all(true, limit).await?,
         };
         Ok(wanted.names(&metadata, self.options.exclude_internal_topics))
+    }
+}
+
+/// The longest that a rebalance waits for commits.
+pub(super) fn rebalance_limit(options: &GroupOptions) -> Duration {
+    match options.protocol {
+        GroupProtocol::Classic => options.max_poll_interval.min(options.session_timeout),
+        GroupProtocol::Consumer => options.max_poll_interval,
     }
 }
 

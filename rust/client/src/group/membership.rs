@@ -88,9 +88,15 @@ struct State {
     phase: Phase,
     identity: Identity,
     owned: Owned,
+    /// What the program gave up, and commits of it may be under way.
+    leaving: Owned,
     handed: Option<Handed>,
     tickets: u64,
     complaint: Option<Complaint>,
+    /// Why the program wants the group to rebalance, until the coordinator hears of it.
+    reason: Option<String>,
+    /// How often a generation was entered.
+    joins: u64,
     polling: usize,
     polled_at: Instant,
 }
@@ -127,9 +133,12 @@ impl Membership {
             phase: Phase::Outside,
             identity: Identity { instance_id, ..Identity::default() },
             owned: Owned::new(),
+            leaving: Owned::new(),
             handed: None,
             tickets: 0,
             complaint: None,
+            reason: None,
+            joins: 0,
             polling: 0,
             polled_at: Instant::now(),
         };
@@ -187,6 +196,18 @@ impl Membership {
 
     pub(crate) fn owned(&self) -> Vec<TopicPartition> {
         self.lock().owned.iter().cloned().collect()
+    }
+
+    /// Whether the member has all of them.
+    pub(crate) fn owns_all<'a>(&self, mut partitions: impl Iterator<Item = &'a TopicPartition>) -> bool {
+        let state = self.lock();
+        partitions.all(|tp| state.owned.contains(tp))
+    }
+
+    /// What can be committed: what it has, and what it gave up while nobody else has it.
+    pub(crate) fn committable(&self) -> Owned {
+        let state = self.lock();
+        state.owned.union(&state.leaving).cloned().collect()
     }
 
     /// What the program has to be told at the end: its partitions are given up, or others' already.
@@ -248,7 +269,10 @@ impl Membership {
             let mut state = self.lock();
             let Some(handed) = state.handed.take_if(|handed| handed.taken) else { return };
             if let Rebalance::Revoked(gone) | Rebalance::Lost(gone) = handed.event {
-                state.owned.retain(|tp| !gone.contains(tp));
+                for tp in &gone {
+                    state.owned.remove(tp);
+                }
+                state.leaving = gone.into_iter().collect();
             }
         }
         self.ring();
@@ -271,6 +295,8 @@ impl Membership {
                     "OffsetCommit for group {group}: a new generation forms; poll, then commit what is still assigned"
                 ),
             )),
+            // Who was thrown out by another member of its name stays out.
+            Phase::Outside if let Some((error, true)) = &state.failure => Err(error.clone()),
             Phase::Outside => Err(Error::server(
                 ErrorCode::UNKNOWN_MEMBER_ID,
                 format!(
@@ -304,7 +330,30 @@ impl Membership {
         self.ring();
     }
 
+    /// Joins again, if it is a member.
+    pub(crate) fn enforce(&self, reason: &str) {
+        {
+            let mut state = self.lock();
+            if state.phase != Phase::Stable {
+                return;
+            }
+            state.reason = Some(reason.to_owned());
+            state.complaint = state.complaint.max(Some(Complaint::Rejoin));
+        }
+        self.ring();
+    }
+
     // ---- what the task says ----
+
+    /// Why the program wants a rebalance, once.
+    pub(crate) fn take_reason(&self) -> Option<String> {
+        self.lock().reason.take()
+    }
+
+    /// How often a generation was entered.
+    pub(crate) fn joins(&self) -> u64 {
+        self.lock().joins
+    }
 
     /// Waits for a subscription and a program that polls; `None` when it is time to end.
     pub(crate) async fn awaited(&self) -> Option<()> {
@@ -356,10 +405,16 @@ impl Membership {
         self.lock().phase = Phase::Joining;
     }
 
+    /// What was given up may be others' from now on.
+    pub(crate) fn gave_up(&self) {
+        self.lock().leaving.clear();
+    }
+
     pub(crate) fn joined(&self, member_id: &str, generation: i32) {
         {
             let mut state = self.lock();
             state.phase = Phase::Stable;
+            state.joins += 1;
             state.complaint = None;
             state.identity.member_id = member_id.to_owned();
             state.identity.generation = generation;
@@ -372,6 +427,7 @@ impl Membership {
         {
             let mut state = self.lock();
             state.phase = Phase::Outside;
+            state.leaving.clear();
             state.complaint = None;
             state.identity.generation = -1;
             if !keep_id {
@@ -413,5 +469,37 @@ impl Membership {
                 None => sleep(self.max_poll_interval).await,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn as_many_partitions_as_a_cluster_has_come_and_go_in_no_time() {
+        let membership = Arc::new(Membership::new(None, Duration::from_secs(300)));
+        let many: Vec<_> = (0..50_000).map(|partition| TopicPartition::new("t", partition)).collect();
+        let start = Instant::now();
+        for event in [Rebalance::Assigned(many.clone()), Rebalance::Revoked(many.clone())] {
+            let (task, handed) = (Arc::clone(&membership), event.clone());
+            let task = tokio::spawn(async move { task.hand(|_| Some(handed.clone()), &|| {}).await });
+            let taken = loop {
+                match membership.take() {
+                    Some(taken) => break taken,
+                    None => tokio::task::yield_now().await,
+                }
+            };
+            assert_eq!(taken, event);
+            assert_eq!(membership.owned().len(), many.len());
+            assert!(membership.owns_all(many.iter()));
+            membership.acknowledge();
+            task.await.unwrap();
+        }
+        assert_eq!((membership.owned().len(), membership.committable().len()), (0, many.len()));
+        membership.gave_up();
+        assert!(membership.committable().is_empty());
+        // Quadratic, it takes minutes.
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     }
 }

@@ -1,7 +1,7 @@
 //! Offsets of a group, committed and fetched through its coordinator in whatever version is in use: 0 stores them in
 //! ZooKeeper, 1 and up in Kafka, 10 names topics by id (KIP-848).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use samsarrow_wire::messages::offset_commit::{OffsetCommitRequestPartition, Offs
 use samsarrow_wire::messages::offset_fetch::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
 };
-use samsarrow_wire::messages::{OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse, Uuid};
+use samsarrow_wire::messages::{ApiKey, OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse, Uuid};
 use tokio::time::Instant;
 
 use super::by_topic;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Wanted};
 use crate::error::{Error, Result};
 use crate::group::coordinator::{Coordinator, Verdict};
 use crate::group::membership::Identity;
@@ -31,15 +31,19 @@ const FETCH_STABLE: i16 = 7;
 /// From this version on, a request fetches the offsets of several groups (KIP-709).
 const FETCH_GROUPS: i16 = 8;
 
+/// How long a topic may be unknown that was just made: the news takes a moment to reach every broker.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
 /// What became of each partition of a commit.
 pub type Outcomes = Vec<(TopicPartition, Result<()>)>;
 
 /// Commits offsets in the name of `who`; the answer has the order of `offsets`. What failed for now is tried again
-/// until `timeout`, what went through is not.
+/// until `timeout`, what went through is not. Topics and partitions that nobody knows are errors of their own: the
+/// others never wait for them.
 ///
 /// # Errors
 /// What the coordinator says of the group or the member, so that nothing was committed in this attempt; a timeout with
-/// its cause.
+/// its cause where nothing was committed at all.
 pub async fn commit(
     cluster: &Cluster,
     coordinator: &Coordinator,
@@ -47,28 +51,45 @@ pub async fn commit(
     offsets: &[(TopicPartition, OffsetAndMetadata)],
     timeout: Duration,
 ) -> Result<Outcomes> {
+    commit_with(cluster, coordinator, who, offsets, PATIENCE, timeout).await
+}
+
+/// The same; what the coordinator does not know is asked about again for as long as `patience`, and not looked up before
+/// without any.
+pub(crate) async fn commit_with(
+    cluster: &Cluster,
+    coordinator: &Coordinator,
+    who: &Identity,
+    offsets: &[(TopicPartition, OffsetAndMetadata)],
+    patience: Duration,
+    timeout: Duration,
+) -> Result<Outcomes> {
     if offsets.is_empty() {
         return Ok(Vec::new());
     }
-    let deadline = Instant::now() + timeout;
-    learn_ids(cluster, offsets.iter().map(|(tp, _)| tp), timeout).await?;
-    let left = deadline.saturating_duration_since(Instant::now());
-    super::check_partitions(cluster, offsets.iter().map(|(tp, _)| tp), left).await?;
-    let left = deadline.saturating_duration_since(Instant::now());
-    let group = coordinator.group();
-    let done: Mutex<BTreeMap<TopicPartition, Result<()>>> = Mutex::default();
+    let (began, group) = (Instant::now(), coordinator.group());
+    if !patience.is_zero() {
+        look_up(cluster, offsets.iter().map(|(tp, _)| tp), timeout).await?;
+    }
+    let metadata = cluster.metadata();
+    let hopeless = |tp: &TopicPartition| super::absent(&metadata, tp).or_else(|| refused(&metadata, &tp.topic));
+    let done = offsets.iter().filter_map(|(tp, _)| Some((tp.clone(), Err(hopeless(tp)?)))).collect();
+    let done: Mutex<BTreeMap<TopicPartition, Result<()>>> = Mutex::new(done);
     let lock = || done.lock().unwrap_or_else(PoisonError::into_inner);
-    let build = |version| {
-        let done = lock();
-        let open = offsets.iter().filter(|(tp, _)| !done.contains_key(tp));
-        commit_request(&cluster.metadata(), group, who, version, open)
+    let open = |done: &BTreeMap<TopicPartition, Result<()>>| -> Vec<_> {
+        offsets.iter().filter(|(tp, _)| !done.contains_key(tp)).collect()
     };
+    let names = Names::default();
+    let change = |cluster: &Cluster| {
+        let known = all_have_ids(&cluster.metadata(), open(&lock()).into_iter().map(|(tp, _)| tp));
+        by_name_unless(known, cluster, ApiKey::OffsetCommit, COMMIT_BY_ID)
+    };
+    let build = |version| commit_request(&cluster.metadata(), &names, group, who, version, open(&lock()));
     let judge = |_, response: samsarrow_wire::messages::OffsetCommitResponse| {
-        let metadata = cluster.metadata();
         let mut done = lock();
         let mut again = None;
         for topic in response.topics {
-            let name = name_of(&metadata, topic.name, &topic.topic_id)?;
+            let name = names.of(topic.name, &topic.topic_id)?;
             for partition in topic.partitions {
                 let tp = TopicPartition::new(&*name, partition.partition_index);
                 let Err(code) = ErrorCode::from_i16(partition.error_code).ok() else {
@@ -76,8 +97,13 @@ pub async fn commit(
                     continue;
                 };
                 let context = format!("OffsetCommit of {tp} for group {group}");
+                let unknown = matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID);
                 match Verdict::of(code, &context) {
-                    Ok(verdict) => again = Some(verdict),
+                    Ok(_) if unknown && began.elapsed() >= patience => {
+                        done.insert(tp, Err(Error::server(code, context)));
+                    }
+                    Ok(verdict) if matches!(again, None | Some(Verdict::Retry(_))) => again = Some(verdict),
+                    Ok(_) => {}
                     Err(error) if of_the_whole(code) => return Err(error),
                     Err(error) => drop(done.insert(tp, Err(error))),
                 }
@@ -87,16 +113,33 @@ pub async fn commit(
             return Ok(again);
         }
         // Silence is no consent: a partition that is left out may not be committed.
-        let silent: Vec<_> = offsets.iter().map(|(tp, _)| tp).filter(|tp| !done.contains_key(tp)).collect();
+        let silent: Vec<_> = open(&done).into_iter().map(|(tp, _)| tp).collect();
         if !silent.is_empty() {
             let reason = format!("the answer to OffsetCommit for group {group} leaves out {}", some_of(silent));
             return Err(Error::protocol("the coordinator", reason));
         }
         Ok(Verdict::Done(()))
     };
-    coordinator.call(left, build, judge).await?;
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(offsets.iter().map(|(tp, _)| (tp.clone(), done.remove(tp).unwrap_or(Ok(())))).collect())
+    if open(&lock()).is_empty() {
+        return Ok(in_order(offsets, done, &Error::closed("the consumer")));
+    }
+    match coordinator.call_as(timeout.saturating_sub(began.elapsed()), change, build, judge).await {
+        Ok(()) => Ok(in_order(offsets, done, &Error::closed("the consumer"))),
+        // What went through before is no less committed.
+        Err(error @ Error::Timeout { .. }) if lock().values().any(Result::is_ok) => Ok(in_order(offsets, done, &error)),
+        Err(error) => Err(error),
+    }
+}
+
+/// The outcomes in the order of `offsets`; `missing` is what became of those that have none.
+fn in_order(
+    offsets: &[(TopicPartition, OffsetAndMetadata)],
+    done: Mutex<BTreeMap<TopicPartition, Result<()>>>,
+    missing: &Error,
+) -> Outcomes {
+    let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let outcome = |tp| done.get(tp).cloned().unwrap_or_else(|| Err(missing.clone()));
+    offsets.iter().map(|(tp, _)| (tp.clone(), outcome(tp))).collect()
 }
 
 /// Errors that speak of the member or the group, though each partition carries them.
@@ -116,13 +159,14 @@ fn of_the_whole(code: ErrorCode) -> bool {
 
 fn commit_request<'a>(
     metadata: &Metadata,
+    names: &Names,
     group: &str,
     who: &Identity,
     version: i16,
-    offsets: impl Iterator<Item = &'a (TopicPartition, OffsetAndMetadata)>,
+    offsets: impl IntoIterator<Item = &'a (TopicPartition, OffsetAndMetadata)>,
 ) -> Result<OffsetCommitRequest> {
     let mut topics = Vec::new();
-    for (topic, partitions) in by_topic(offsets.cloned()) {
+    for (topic, partitions) in by_topic(offsets.into_iter().cloned()) {
         let partitions = partitions.into_iter().map(|(partition_index, offset)| OffsetCommitRequestPartition {
             partition_index,
             committed_offset: offset.offset,
@@ -131,7 +175,7 @@ fn commit_request<'a>(
             ..Default::default()
         });
         topics.push(OffsetCommitRequestTopic {
-            topic_id: if version >= COMMIT_BY_ID { id_of(metadata, &topic)? } else { Uuid::ZERO },
+            topic_id: if version >= COMMIT_BY_ID { names.id_of(metadata, &topic)? } else { Uuid::ZERO },
             name: topic.to_string(),
             partitions: partitions.collect(),
             ..Default::default()
@@ -163,23 +207,32 @@ pub async fn fetch_committed(
     if partitions.is_empty() {
         return Ok(Vec::new());
     }
-    let deadline = Instant::now() + timeout;
-    learn_ids(cluster, partitions, timeout).await?;
-    let left = deadline.saturating_duration_since(Instant::now());
+    let began = Instant::now();
+    look_up(cluster, partitions, timeout).await?;
+    let metadata = cluster.metadata();
+    if let Some(error) = partitions.iter().find_map(|tp| refused(&metadata, &tp.topic)) {
+        return Err(error);
+    }
+    let names = Names::default();
+    let change = |cluster: &Cluster| {
+        let known = all_have_ids(&cluster.metadata(), partitions);
+        by_name_unless(known, cluster, ApiKey::OffsetFetch, FETCH_BY_ID)
+    };
     let build = |version| {
-        let mut request = fetch_request(&cluster.metadata(), coordinator.group(), version, partitions)?;
+        let mut request = fetch_request(&cluster.metadata(), &names, coordinator.group(), version, partitions)?;
         // Brokers before 2.5 know nothing of it.
         request.require_stable = stable && version >= FETCH_STABLE;
         Ok(request)
     };
-    let judge = |_, response| read_fetched(&cluster.metadata(), coordinator.group(), response);
-    let mut found = coordinator.call(left, build, judge).await?;
+    let judge = |_, response| read_fetched(&names, coordinator.group(), response);
+    let mut found = coordinator.call_as(timeout.saturating_sub(began.elapsed()), change, build, judge).await?;
     // A coordinator may leave out partitions that it has nothing for.
     Ok(partitions.iter().map(|tp| (tp.clone(), found.remove(tp))).collect())
 }
 
 fn fetch_request(
     metadata: &Metadata,
+    names: &Names,
     group: &str,
     version: i16,
     partitions: &[TopicPartition],
@@ -197,7 +250,7 @@ fn fetch_request(
     }
     let mut wanted = Vec::new();
     for (name, partition_indexes) in topics {
-        let topic_id = if version >= FETCH_BY_ID { id_of(metadata, &name)? } else { Uuid::ZERO };
+        let topic_id = if version >= FETCH_BY_ID { names.id_of(metadata, &name)? } else { Uuid::ZERO };
         let name = name.to_string();
         wanted.push(OffsetFetchRequestTopics { name, topic_id, partition_indexes, ..Default::default() });
     }
@@ -208,7 +261,7 @@ fn fetch_request(
 type Committed = HashMap<TopicPartition, OffsetAndMetadata>;
 
 /// Both forms of the response, by topic and by group, come to the same.
-fn read_fetched(metadata: &Metadata, group: &str, response: OffsetFetchResponse) -> Result<Verdict<Committed>> {
+fn read_fetched(names: &Names, group: &str, response: OffsetFetchResponse) -> Result<Verdict<Committed>> {
     let mut found = HashMap::new();
     let mut verdict = None;
     let mut failed = |code: i16, what: &str| -> Result<bool> {
@@ -227,7 +280,7 @@ fn read_fetched(metadata: &Metadata, group: &str, response: OffsetFetchResponse)
     for answer in response.groups {
         failed(answer.error_code, "")?;
         for topic in answer.topics {
-            let name = name_of(metadata, topic.name, &topic.topic_id)?;
+            let name = names.of(topic.name, &topic.topic_id)?;
             for p in topic.partitions {
                 let tp = TopicPartition::new(&*name, p.partition_index);
                 partitions.push((tp, p.error_code, p.committed_offset, p.metadata, p.committed_leader_epoch));
@@ -247,29 +300,70 @@ fn read_fetched(metadata: &Metadata, group: &str, response: OffsetFetchResponse)
     Ok(verdict.unwrap_or(Verdict::Done(found)))
 }
 
-/// Requests by topic id need the ids: a zero id would name no topic at all.
-async fn learn_ids(
+/// Asks for metadata once where a topic or partition is not known: it may be old. What the coordinator is to be asked
+/// about known topics does not depend on it, so that it may fail.
+async fn look_up(
     cluster: &Cluster,
     partitions: impl IntoIterator<Item = &TopicPartition>,
     timeout: Duration,
 ) -> Result<()> {
-    let mut topics: Vec<&str> = partitions.into_iter().map(|tp| &*tp.topic).collect();
-    topics.sort_unstable();
-    topics.dedup();
-    cluster.topics(&topics, timeout).await.map(|_| ())
+    let metadata = cluster.metadata();
+    let mut unknown = BTreeSet::new();
+    let mut absent = false;
+    for tp in partitions {
+        match metadata.topic(&tp.topic) {
+            None => drop(unknown.insert(&*tp.topic)),
+            Some(topic) => absent |= topic.partition(tp.partition).is_none(),
+        }
+    }
+    let limit = cluster.options().request_timeout.min(timeout / 2);
+    let unknown: Vec<&str> = unknown.into_iter().collect();
+    if !unknown.is_empty() {
+        cluster.topics_each(&unknown, limit).await;
+    } else if absent && let Err(error) = cluster.refresh(limit).await {
+        return if error.retriable() { Ok(()) } else { Err(error) };
+    }
+    Ok(())
 }
 
-fn id_of(metadata: &Metadata, topic: &str) -> Result<Uuid> {
-    match metadata.topic(topic).map(|topic| topic.topic_id) {
-        Some(id) if !id.is_zero() => Ok(id),
-        _ => Err(Error::server(ErrorCode::UNKNOWN_TOPIC_ID, format!("topic {topic}"))),
-    }
+/// What a broker says of a topic for good.
+fn refused(metadata: &Metadata, topic: &str) -> Option<Error> {
+    let code = metadata.topic_error(topic).filter(|code| !code.retriable() && metadata.topic(topic).is_none())?;
+    Some(Error::server(code, format!("topic {topic}")))
 }
 
-fn name_of(metadata: &Metadata, name: String, id: &Uuid) -> Result<String> {
-    if !name.is_empty() {
-        return Ok(name);
+fn all_have_ids<'a>(metadata: &Metadata, partitions: impl IntoIterator<Item = &'a TopicPartition>) -> bool {
+    let mut topics = partitions.into_iter().map(|tp| &tp.topic);
+    topics.all(|topic| metadata.topic(topic).is_some_and(|topic| !topic.topic_id.is_zero()))
+}
+
+/// One topic whose id nobody knows must not keep the others waiting: then all go by their names, as they did before.
+fn by_name_unless(known: bool, cluster: &Cluster, api: ApiKey, by_id: i16) -> Cluster {
+    if known { cluster.clone() } else { cluster.wanting(api, Wanted::AtMost(by_id - 1)) }
+}
+
+/// The names of the ids that were asked about: metadata may have forgotten them when the answer comes.
+#[derive(Debug, Default)]
+struct Names(Mutex<HashMap<Uuid, String>>);
+
+impl Names {
+    fn id_of(&self, metadata: &Metadata, topic: &str) -> Result<Uuid> {
+        match metadata.topic(topic).map(|topic| topic.topic_id) {
+            Some(id) if !id.is_zero() => {
+                self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id, topic.to_owned());
+                Ok(id)
+            }
+            _ => Err(Error::server(ErrorCode::UNKNOWN_TOPIC_ID, format!("topic {topic}"))),
+        }
     }
-    let known = metadata.topic_name(id).map(str::to_owned);
-    known.ok_or_else(|| Error::server(ErrorCode::UNKNOWN_TOPIC_ID, format!("topic id {id:?}")))
+
+    fn of(&self, name: String, id: &Uuid) -> Result<String> {
+        if !name.is_empty() {
+            return Ok(name);
+        }
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        known.ok_or_else(|| {
+            Error::protocol("the coordinator", format!("an answer about topic id {id:?}, never asked for"))
+        })
+    }
 }
