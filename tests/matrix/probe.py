@@ -109,13 +109,14 @@ class _Child:
             problem = f"the process did not end within {limit:g} s"
         self._errors.seek(0)
         said = self._errors.read().decode(errors="replace")
-        self._errors.close()
         if problem is None and "panicked at" in said:
             problem = "a panic"
         return f"{problem}: {said[-1500:]}" if problem else None
 
-    def kill(self) -> None:
+    def close(self) -> None:
         self._process.kill()
+        self._process.wait()
+        self._errors.close()
 
 
 def probe(bootstrap_servers: str, version: str, features: Sequence[Feature] = FEATURES) -> list[Outcome]:
@@ -131,16 +132,15 @@ def probe(bootstrap_servers: str, version: str, features: Sequence[Feature] = FE
                 outcome = child.outcome(feature, version)
                 if outcome is None:
                     seconds = time.monotonic() - started
-                    hung = seconds >= feature.limit
-                    text = f"nothing after {feature.limit:g} s" if hung else child.end() or "the process ended early"
-                    outcomes.append(Outcome(feature.name, DEFECT, text, seconds))
+                    hung = f"nothing after {feature.limit:g} s; " if seconds >= feature.limit else ""
+                    outcomes.append(Outcome(feature.name, DEFECT, f"{hung}{child.end()}", seconds))
                     break
                 outcomes.append(outcome)
             else:
                 problem = child.end()
                 outcomes.append(Outcome("exit", DEFECT if problem else WORKS, problem or ""))
         finally:
-            child.kill()
+            child.close()
     return outcomes
 
 
@@ -163,14 +163,14 @@ def _main(bootstrap_servers: str, version: str, *wanted: str) -> None:
     """Runs steps in this process; one line of JSON for each."""
     from samsarrow import KafkaError
 
-    from .steps import names
+    from .steps import steps
     from .subject import Probe
 
     one = Probe(bootstrap_servers, version)
     # Only this may write there.
     with os.fdopen(os.dup(1), "w") as out:
         os.dup2(2, 1)
-        for step in names(wanted).values():
+        for step in steps(wanted):
             started = time.monotonic()
             error, refusal = None, False
             try:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from samsarrow import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
+from samsarrow import Admin, Consumer, ConsumerRecord, KafkaError, NewTopic, Producer, TopicPartition
 from support.kafka_releases import number
 from support.peers import dotted
 from support.raw import Raw
@@ -134,3 +134,16 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {PATIENCE:g} s: {what}")
         time.sleep(0.05)
+
+
+def place(consumer: Consumer, tp: TopicPartition) -> tuple[int, str] | None:
+    """What the consumer's group has committed, without the leader epoch."""
+    found = consumer.committed([tp])[tp]
+    return None if found is None else (found.offset, found.metadata)
+
+
+def plain(found: object) -> dict[TopicPartition, int | None]:
+    """What the admin client found of a group, offsets alone; raises what it gives instead."""
+    if not isinstance(found, dict):
+        raise found if isinstance(found, KafkaError) else AssertionError(found)
+    return {tp: o and o.offset for tp, o in found.items()}

@@ -47,7 +47,7 @@ def surroundings() -> Iterator[Row]:
     """All rows, as they are found."""
     for version in PYTHONS:
         yield _smoke("Python", version, f"site-{version}", version, "pyarrow")
-    for label, requirement in (("oldest", f"pyarrow=={oldest_pyarrow()}.*"), ("newest", "pyarrow")):
+    for label, requirement in (("oldest", f"pyarrow=={oldest_pyarrow()}.0.*"), ("newest", "pyarrow")):
         yield _smoke("pyarrow", label, f"pyarrow-{label}", "3.11", requirement)
     for version in SPARKS:
         yield _spark(version)
