@@ -25,8 +25,8 @@ def check(cpuinfo: str = "/proc/cpuinfo") -> None:
     missing = NEEDED.difference(flags.split())
     if found and ended and missing:
         raise ImportError(
-            f"samsarrow needs a CPU with x86-64-v2 (all since 2009), and this one lacks {', '.join(sorted(missing))}: "
-            "run it on another machine, or give the virtual machine a newer CPU model (such as `host`)"
+            "samsarrow needs a CPU with x86-64-v2 (SSE4.2 and older extensions), and this one lacks "
+            f"{', '.join(sorted(missing))}: use another machine, or give the virtual machine a newer CPU model, such as `host`"
         )
 
 

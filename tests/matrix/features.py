@@ -65,6 +65,7 @@ FEATURES = (
     Feature("group_consumer", "groups, KIP-848 (`group.protocol=consumer`)", "4.0", limit=40),
     Feature("consumer_pattern", "subscription by pattern, KIP-848", "4.0"),
     Feature("list_groups", "groups listed, described", "0.9"),
+    Feature("list_consumer_groups", "groups of KIP-848 listed, described", "4.0"),
     Feature("delete_groups", "groups deleted", "1.1"),
     Feature("delete_offsets", "a group's offsets deleted", "2.4"),
     Feature("idempotence", "idempotent producer", "0.11"),

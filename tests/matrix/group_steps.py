@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from samsarrow import ConsumerGroupMetadata, TopicPartition
+from samsarrow import ConsumerGroupMetadata, GroupDescription, TopicPartition
 from samsarrow.exceptions import FencedInstanceIdError, GroupIdNotFoundError, KafkaError, ProducerFencedError
 
 from .subject import PATIENCE, Probe, equal, place, plain, raises, rows, values, wait_for
@@ -100,22 +100,34 @@ def static_member(p: Probe) -> None:
 # Groups from outside
 
 
-def list_groups(p: Probe) -> None:
+def _described(p: Probe, kind: str, **options: Any) -> None:
     tp, group = p.filled(3), p.name()
-    with p.admin() as admin, p.consumer(group_id=group, client_id="der-eine") as consumer:
+    with p.admin() as admin, p.consumer(group_id=group, client_id="der-eine", **options) as consumer:
         consumer.subscribe([tp.topic])
         rows(consumer, 3)
         listed = admin.list_groups()[group]
         equal(listed.protocol_type, "consumer")
         equal(listed.state, "Stable" if p.at_least("2.6") else None)
+        equal(listed.type, kind if p.at_least("3.8") else None)
         told = admin.describe_groups([group])[group]
         if isinstance(told, KafkaError):
             raise told
-        equal((told.state, told.type, told.protocol_type), ("Stable", "classic", "consumer"))
+        equal((told.state, told.type, told.protocol_type), ("Stable", kind, "consumer"))
         [member] = told.members
         equal((member.client_id, set(member.assignment)), ("der-eine", {tp, TopicPartition(tp.topic, 1)}))
-        if p.at_least("4.0"):
-            equal(isinstance(admin.describe_groups(["no such group"])["no such group"], GroupIdNotFoundError), True)
+
+
+def list_groups(p: Probe) -> None:
+    _described(p, "classic")
+    with p.admin() as admin:
+        # Older Kafkas give a dead group that never was.
+        unknown = admin.describe_groups(["unknown"])["unknown"]
+        dead = unknown.state == "Dead" if isinstance(unknown, GroupDescription) else False
+        equal(dead or isinstance(unknown, GroupIdNotFoundError), True)
+
+
+def list_consumer_groups(p: Probe) -> None:
+    _described(p, "consumer", group_protocol="consumer")
 
 
 def delete_groups(p: Probe) -> None:

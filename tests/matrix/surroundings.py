@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import samsarrow
+from samsarrow import _baseline
 
 from .probe import DEFECT, REFUSED, WORKS
 from .pythons import NotHereError, Python, python, site, virtual_environment
@@ -53,6 +56,7 @@ def surroundings() -> Iterator[Row]:
         yield _spark(version)
     yield _earlier_spark()
     yield _glibc()
+    yield _older_cpu()
 
 
 def oldest_pyarrow() -> str:
@@ -135,3 +139,18 @@ def _glibc() -> Row:
     built = f"; {wheels[-1].name} is built" if wheels else ""
     text = f"this build asks for glibc {here}; `make wheel` links for glibc 2.17 and checks it{built}"
     return Row("The machine", "glibc", WORKS, text)
+
+
+def _older_cpu() -> Row:
+    """What is said where the CPU lacks what the module is compiled for; by a fake, as there is no such CPU here."""
+    what = "a CPU before x86-64-v2"
+    if os.uname().machine != "x86_64":
+        return Row("The machine", what, NOT_RUN, f"this is {os.uname().machine}")
+    with tempfile.NamedTemporaryFile("w") as cpuinfo:
+        cpuinfo.write("processor\t: 0\nflags\t\t: fpu sse sse2 pni cx16\nbugs\t\t:\n")
+        cpuinfo.flush()
+        try:
+            _baseline.check(cpuinfo.name)
+        except ImportError as error:
+            return Row("The machine", what, REFUSED, f"ImportError: {error}")
+    return Row("The machine", what, DEFECT, "nothing is said; the core would end by an illegal instruction")
