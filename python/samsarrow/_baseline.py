@@ -26,7 +26,7 @@ def check(cpuinfo: str = "/proc/cpuinfo") -> None:
     if found and ended and missing:
         raise ImportError(
             "samsarrow needs a CPU with x86-64-v2 (SSE4.2 and older extensions), and this one lacks "
-            f"{', '.join(sorted(missing))}: use another machine, or give the virtual machine a newer CPU model, such as `host`"
+            f"{', '.join(sorted(missing))}: use another machine, or a newer CPU model for this virtual one (`host`)"
         )
 
 
