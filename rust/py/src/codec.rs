@@ -33,8 +33,10 @@ pub(crate) fn decode_batches<'py>(
     let layout = layout_of(py, layout)?;
     let options = DecodeOptions { layout, include_headers, include_control, check_crcs, ..Default::default() };
     let data = Bytes::copy_from_slice(data);
-    let batch: RecordBatch =
-        py.detach(|| decode(data, options)).map_err(|error| to_py(py, &Error::corrupt(error.to_string())))?;
+    let batch: RecordBatch = py.detach(|| decode(data, options)).map_err(|error| {
+        let (text, corrupt) = (error.to_string(), error.cause.is_corrupt());
+        to_py(py, &if corrupt { Error::corrupt(text) } else { Error::configuration(text) })
+    })?;
     arrow_ffi::to_pyarrow(py, &batch)
 }
 
