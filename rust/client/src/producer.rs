@@ -8,7 +8,7 @@ pub use samsarrow_arrow::encode::Columns;
 pub use samsarrow_arrow::values::{ValueColumns, ValueFormat};
 use tokio::runtime::Handle;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, TopicUser};
 use crate::config::Options;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
@@ -102,6 +102,8 @@ impl Producer {
         let mut accumulator = Accumulator::new(rules, limits);
         accumulator.transaction = transactions.as_ref().map(|own| Transaction::new(Arc::clone(&own.id)));
         let shared = Arc::new(Shared::new(cluster, settings, memory, accumulator, transactions));
+        let user: Arc<dyn TopicUser> = Arc::clone(&shared) as _;
+        shared.cluster.keep(Arc::downgrade(&user));
         runtime.spawn(sink::run(Arc::clone(&shared)));
         Ok(Producer { shared })
     }

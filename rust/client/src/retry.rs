@@ -8,6 +8,9 @@ use crate::backoff::Backoff;
 use crate::config::CommonOptions;
 use crate::error::{Error, Result};
 
+/// Time that is not worth another attempt.
+const SHORTEST: Duration = Duration::from_millis(10);
+
 /// Attempts at one thing. Every loop that asks a broker again goes through [`Retry::again`] or [`Retry::wait`], so none
 /// can ask in a hot loop.
 #[derive(Debug)]
@@ -44,6 +47,16 @@ impl Retry {
     /// A timeout that names `what` and the cause when time is up.
     pub(crate) async fn wait(&mut self, error: Error, what: impl FnOnce() -> String) -> Result<()> {
         let delay = self.backoff.next_delay();
+        self.wait_for(delay, error, what).await
+    }
+
+    /// The same for what others may bring about at any time: waits are cut so that all of the time is used.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub(crate) async fn wait_to_the_end(&mut self, error: Error, what: impl FnOnce() -> String) -> Result<()> {
+        let (delay, left) = (self.backoff.next_delay(), self.left());
+        let delay = if left < SHORTEST { delay } else { delay.min(left.mul_f64(0.75)) };
         self.wait_for(delay, error, what).await
     }
 

@@ -111,6 +111,8 @@ pub struct CommonOptions {
     pub retry_backoff_max: Duration,
     /// After which metadata is asked for again.
     pub metadata_max_age: Duration,
+    /// After which a topic that nobody uses is forgotten.
+    pub metadata_max_idle: Duration,
     /// Of the socket.
     pub receive_buffer: Option<u32>,
     /// Of the socket.

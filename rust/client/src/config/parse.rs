@@ -227,6 +227,7 @@ impl Values {
             retry_backoff: self.millis("retry.backoff.ms"),
             retry_backoff_max: self.millis("retry.backoff.max.ms"),
             metadata_max_age: self.millis("metadata.max.age.ms"),
+            metadata_max_idle: self.millis("metadata.max.idle.ms"),
             receive_buffer: Some(self.number::<u32>("receive.buffer.bytes")).filter(|size| *size > 0),
             send_buffer: Some(self.number::<u32>("send.buffer.bytes")).filter(|size| *size > 0),
             max_response_bytes: self.number("receive.message.max.bytes"),

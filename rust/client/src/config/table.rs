@@ -78,6 +78,8 @@ options! {
         "The longest such wait.";
     "metadata.max.age.ms" ["topic.metadata.refresh.interval.ms"] ALL Kind::Millis(1, MAX), "300000",
         "Metadata is asked for again after this time, even if nothing seems to have changed.";
+    "metadata.max.idle.ms" ALL Kind::Millis(1, MAX), "300000",
+        "Metadata of a topic that was not used for this time is dropped, and no longer asked for.";
     "receive.buffer.bytes" ["socket.receive.buffer.bytes"] ALL Kind::Int(-1, MAX), "-1",
         "The socket's receive buffer; -1 leaves it to the operating system.";
     "send.buffer.bytes" ["socket.send.buffer.bytes"] ALL Kind::Int(-1, MAX), "-1",
@@ -122,7 +124,7 @@ options! {
     "max.partition.fetch.bytes" ["fetch.message.max.bytes"] C Kind::Int(1, MAX), "16777216",
         "The most of one partition in a fetch answer; a single larger batch still arrives (KIP-74). (The Java default is 1 MiB; answers are decoded as they arrive, so a large one takes no more memory at a time.)";
     "queued.max.bytes" C Kind::Int(1, i64::MAX), "67108864",
-        "The most fetched bytes that wait for `poll`, over all partitions.";
+        "The most fetched bytes that wait for `poll`, over all partitions: of records as they are once decompressed.";
     "max.poll.records" C Kind::Int(1, MAX), "65536",
         "The most rows in one batch from `poll`. (The Java default is 500; a batch here is columns, not objects.)";
     "check.crcs" C Kind::Bool, "true",

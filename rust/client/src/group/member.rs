@@ -72,6 +72,7 @@ impl Member {
                 None => {
                     self.leave("the consumer unsubscribed or closed").await;
                     self.membership.outside(false);
+                    self.cluster.unsubscribe();
                 }
                 Some(End::Overdue) => {
                     tracing::warn!(

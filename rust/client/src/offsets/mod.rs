@@ -4,7 +4,8 @@ mod committed;
 mod listed;
 
 pub use committed::{Outcomes, commit, fetch_committed};
-pub use listed::{ListTarget, list_offsets};
+pub(crate) use listed::list_as_found;
+pub use listed::{ListTarget, Listed, list_offsets, list_offsets_each};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -36,6 +36,10 @@ pub(crate) struct Topic {
     pub(crate) name: Arc<str>,
     /// Records that brokers have taken.
     sent: u64,
+    /// Whether the newest metadata tells of it; it need not when nothing was written for long.
+    pub(super) known: bool,
+    /// Whether something was written to it since the cluster asked last.
+    written: bool,
     pub(crate) partitions: Vec<PartitionQueue>,
     available: Vec<i32>,
     sticky: Sticky,
@@ -145,14 +149,32 @@ impl Accumulator {
             None => {
                 let name = Arc::clone(name);
                 self.index.insert(Arc::clone(&name), self.topics.len());
-                let topic =
-                    Topic { name, sent: 0, partitions: Vec::new(), available: Vec::new(), sticky: Sticky::default() };
+                let topic = Topic {
+                    name,
+                    sent: 0,
+                    known: true,
+                    written: true,
+                    partitions: Vec::new(),
+                    available: Vec::new(),
+                    sticky: Sticky::default(),
+                };
                 self.topics.push(topic);
                 self.topics.len() - 1
             }
         };
         apply(self.topics.get_mut(at)?, metadata);
         Some(at)
+    }
+
+    /// The topics that were written to since this was last asked, and those that something waits for.
+    pub(crate) fn topics_in_use(&mut self) -> Vec<Arc<str>> {
+        for slot in &self.active {
+            if let Some(topic) = self.topics.get_mut(slot.topic) {
+                topic.written = true;
+            }
+        }
+        let written = |topic: &mut Topic| std::mem::take(&mut topic.written).then(|| Arc::clone(&topic.name));
+        self.topics.iter_mut().filter_map(written).collect()
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -307,6 +329,9 @@ impl Accumulator {
     }
 
     fn list(&mut self, slot: Slot) {
+        if let Some(topic) = self.topics.get_mut(slot.topic) {
+            topic.written = true;
+        }
         if let Ok((_, queue)) = self.queue(slot)
             && !queue.listed
         {
@@ -397,7 +422,9 @@ impl Accumulator {
 }
 
 fn apply(topic: &mut Topic, metadata: &Metadata) {
-    let Some(known) = metadata.topic(&topic.name) else { return };
+    let known = metadata.topic(&topic.name);
+    topic.known = known.is_some();
+    let Some(known) = known else { return };
     for partition in &known.partitions {
         let Ok(at) = usize::try_from(partition.partition) else { continue };
         // Answers list every partition from 0 on; a number far beyond their count is not to be believed.

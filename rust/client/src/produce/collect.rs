@@ -1,5 +1,6 @@
 //! Picking what is to be sent now.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use super::accumulator::{Accumulator, Slot};
@@ -26,6 +27,8 @@ pub(crate) struct Collected {
     pub(crate) settled: Vec<Settled>,
     /// When to look again at the latest.
     pub(crate) wake_at: Option<Instant>,
+    /// Topics whose metadata is wanted: batches wait for a leader, or go to the last one that was known.
+    pub(crate) unknown: BTreeSet<usize>,
     /// A batch waits for a leader.
     pub(crate) leader_missing: bool,
     /// A batch waits for a producer identity.
@@ -89,6 +92,9 @@ impl Accumulator {
                 }
                 Readiness::Lingering(at) => earlier(&mut collected.wake_at, at),
                 Readiness::Ready => {}
+            }
+            if leader.is_none() || self.topics.get(slot.topic).is_some_and(|topic| !topic.known) {
+                collected.unknown.insert(slot.topic);
             }
             let Some(leader) = leader else {
                 collected.leader_missing |= readiness == Readiness::Ready;

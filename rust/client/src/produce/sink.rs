@@ -20,7 +20,7 @@ use super::queue::{Failure, FailureKind, Settled};
 use super::request::{self, Answers};
 use super::split;
 use super::transaction::{self, Transactions};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, TopicUser};
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
@@ -205,6 +205,12 @@ impl Shared {
     }
 }
 
+impl TopicUser for Shared {
+    fn topics_in_use(&self) -> Vec<Arc<str>> {
+        self.lock().topics_in_use()
+    }
+}
+
 /// Runs until the producer stops.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut stop = shared.stop.subscribe();
@@ -231,8 +237,15 @@ async fn send_batches(shared: &Arc<Shared>) {
                 fail_shipment(shared, shipment.node, shipment.batches, &error, FailureKind::Retriable);
             }
         }
+        if !collected.unknown.is_empty() {
+            let names: Vec<Arc<str>> = {
+                let accumulator = shared.lock();
+                let topics = collected.unknown.iter().filter_map(|index| accumulator.topic(*index));
+                topics.map(|topic| Arc::clone(&topic.name)).collect()
+            };
+            shared.cluster.request_to_write(&names.iter().map(|name| &**name).collect::<Vec<_>>());
+        }
         if collected.leader_missing {
-            shared.cluster.request_refresh();
             let poll = now + LEADER_POLL;
             collected.wake_at = Some(collected.wake_at.map_or(poll, |at| at.min(poll)));
         }

@@ -1,0 +1,306 @@
+//! Brokers, connections and metadata behind one handle.
+
+mod candidates;
+mod interest;
+mod link;
+mod refresh;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use samsarrow_wire::messages::{ApiKey, Request};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use self::interest::Interest;
+pub(crate) use self::interest::TopicUser;
+use self::link::Link;
+use crate::api_versions::Features;
+use crate::backoff::Backoff;
+use crate::config::{CommonOptions, Options};
+use crate::connection::{Connection, FrameBody};
+use crate::error::{Error, Result};
+use crate::metadata::{Leader, Metadata};
+use crate::types::TopicPartition;
+
+/// Connections to one broker, apart from each other so that a long poll never delays a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Lane {
+    /// Everything that is answered at once.
+    #[default]
+    Control,
+    /// Fetch requests, which wait at the broker.
+    Fetch,
+    /// Entering a group, which waits for the other members.
+    Group,
+    /// What belongs to a transaction, but for its records.
+    Transactions,
+}
+
+/// The version of one API that a caller wants, whatever the options say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// This one or an error.
+    Exactly(i16),
+    /// No newer one, unless an option chose it.
+    AtMost(i16),
+}
+
+struct Inner {
+    options: CommonOptions,
+    metadata: watch::Sender<Arc<Metadata>>,
+    /// The newest that a broker told.
+    features: Mutex<Features>,
+    links: Mutex<HashMap<(i32, Lane), Arc<Link>>>,
+    /// Topics that metadata is asked for.
+    interest: Mutex<Interest>,
+    /// Metadata is asked for all topics.
+    all_topics: AtomicBool,
+    refresh_wanted: Arc<Notify>,
+    refreshing: tokio::sync::Mutex<()>,
+    /// How often all that is of interest was asked for.
+    refreshes: AtomicU64,
+    refresher_runs: AtomicBool,
+    closed: watch::Sender<bool>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.refresh_wanted.notify_one();
+    }
+}
+
+/// A cluster as a client sees it. Cheap to clone; made without I/O.
+#[derive(Clone)]
+pub struct Cluster {
+    inner: Arc<Inner>,
+    lane: Lane,
+    wanted: Option<(ApiKey, Wanted)>,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("bootstrap", &self.inner.options.bootstrap_servers).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// For the brokers that `options` start from.
+    pub fn new(options: &Options) -> Result<Cluster> {
+        let inner = Inner {
+            options: options.common.clone(),
+            metadata: watch::Sender::new(Arc::default()),
+            features: Mutex::default(),
+            links: Mutex::default(),
+            interest: Mutex::default(),
+            all_topics: AtomicBool::new(false),
+            refresh_wanted: Arc::default(),
+            refreshing: tokio::sync::Mutex::default(),
+            refreshes: AtomicU64::new(0),
+            refresher_runs: AtomicBool::new(false),
+            closed: watch::Sender::new(false),
+        };
+        Ok(Cluster { inner: Arc::new(inner), lane: Lane::Control, wanted: None })
+    }
+
+    /// The same cluster over connections of its own.
+    #[must_use]
+    pub fn lane(&self, lane: Lane) -> Cluster {
+        Cluster { lane, ..self.clone() }
+    }
+
+    /// The same cluster, asked for one API in a version of the caller's choice.
+    #[must_use]
+    pub fn wanting(&self, key: ApiKey, version: Wanted) -> Cluster {
+        Cluster { wanted: Some((key, version)), ..self.clone() }
+    }
+
+    /// Options of every client.
+    pub fn options(&self) -> &CommonOptions {
+        &self.inner.options
+    }
+
+    /// A backoff with this client's settings.
+    pub fn backoff(&self) -> Backoff {
+        Backoff::new(self.inner.options.retry_backoff, self.inner.options.retry_backoff_max)
+    }
+
+    // ---- requests ----
+
+    /// Sends a request to a broker and waits for the answer.
+    pub async fn send<R: Request>(&self, node: i32, request: R, timeout: Duration) -> Result<R::Response>
+    where
+        R::Response: Send + 'static,
+    {
+        self.dispatch(node, timeout, |_| Ok(request)).await?.await
+    }
+
+    /// The same with a request that is built for the version in use, which is returned too.
+    pub async fn send_with<R: Request>(
+        &self,
+        node: i32,
+        timeout: Duration,
+        build: impl FnOnce(i16) -> Result<R>,
+    ) -> Result<(i16, R::Response)>
+    where
+        R::Response: Send + 'static,
+    {
+        let mut used = 0;
+        let answer = self.dispatch(node, timeout, |version| {
+            used = version;
+            build(version)
+        });
+        let response = answer.await?.await?;
+        Ok((used, response))
+    }
+
+    /// Returns once the request is queued; the future that it returns gives the answer. Requests of one caller go out
+    /// in the order of these calls.
+    pub async fn dispatch<R: Request, F: FnOnce(i16) -> Result<R>>(
+        &self,
+        node: i32,
+        timeout: Duration,
+        build: F,
+    ) -> Result<impl Future<Output = Result<R::Response>> + Send + 'static + use<R, F>>
+    where
+        R::Response: Send + 'static,
+    {
+        let connection = self.connection(node, timeout).await?;
+        let version = self.choose::<R>(&connection)?;
+        connection.request(&build(version)?, version, timeout)
+    }
+
+    /// As [`Self::dispatch`] with an answer that the caller reads off the socket; the version is the one in use.
+    pub async fn dispatch_body<R: Request, F: FnOnce(i16) -> Result<R>>(
+        &self,
+        node: i32,
+        timeout: Duration,
+        build: F,
+    ) -> Result<(i16, impl Future<Output = Result<FrameBody>> + Send + 'static + use<R, F>)> {
+        let connection = self.connection(node, timeout).await?;
+        let version = self.choose::<R>(&connection)?;
+        Ok((version, connection.request_body(&build(version)?, version, timeout)?))
+    }
+
+    fn choose<R: Request>(&self, connection: &Connection) -> Result<i16> {
+        let options = &self.inner.options;
+        let versions = connection.versions();
+        let only = |version| BTreeMap::from([(R::KEY.name(), version)]);
+        match self.wanted.filter(|(key, _)| *key == R::KEY) {
+            None => versions.choose::<R>(&options.api_versions, &options.newest_api_versions),
+            Some((_, Wanted::Exactly(version))) => versions.choose::<R>(&only(version), &BTreeMap::new()),
+            Some((_, Wanted::AtMost(version))) => versions.choose::<R>(&options.api_versions, &only(version)),
+        }
+    }
+
+    /// Sends a request that is never answered; returns once the socket has taken it.
+    pub async fn send_oneway<R: Request>(
+        &self,
+        node: i32,
+        timeout: Duration,
+        build: impl FnOnce(i16) -> Result<R>,
+    ) -> Result<()> {
+        let connection = self.connection(node, timeout).await?;
+        let version = self.choose::<R>(&connection)?;
+        connection.request_without_answer(&build(version)?, version, timeout).await
+    }
+
+    /// The version of `R` that a broker would be asked in.
+    pub async fn version<R: Request>(&self, node: i32, timeout: Duration) -> Result<i16> {
+        let connection = self.connection(node, timeout).await?;
+        self.choose::<R>(&connection)
+    }
+
+    /// The address of a broker; bootstrap servers have the ids −1, −2, …
+    fn address(&self, node: i32) -> Result<String> {
+        let bootstrap = usize::try_from(-1 - i64::from(node)).ok();
+        let known = match bootstrap {
+            Some(i) => self.inner.options.bootstrap_servers.get(i).cloned(),
+            None => self.metadata().brokers.get(&node).cloned(),
+        };
+        known.ok_or_else(|| Error::connection(format!("broker {node}"), "the cluster's metadata does not name it"))
+    }
+
+    async fn connection(&self, node: i32, timeout: Duration) -> Result<Arc<Connection>> {
+        self.check_open()?;
+        let address = self.address(node)?;
+        let link = {
+            let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
+            let link = links
+                .entry((node, self.lane))
+                .or_insert_with(|| Arc::new(Link::new(address.clone(), &self.inner.options)));
+            if link.address != address {
+                *link = Arc::new(Link::new(address, &self.inner.options));
+            }
+            Arc::clone(link)
+        };
+        let mut closed = self.inner.closed.subscribe();
+        tokio::select! {
+            biased;
+            // Whoever is connecting must not keep `close` waiting.
+            _ = closed.wait_for(|closed| *closed) => Err(Error::closed("the client")),
+            connection = link.connection(&self.inner.options, Instant::now() + timeout) => {
+                connection.inspect(|connection| self.learn_features(connection.versions().features()))
+            }
+        }
+    }
+
+    fn learn_features(&self, told: &Features) {
+        let mut known = self.inner.features.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.epoch > known.epoch {
+            known.clone_from(told);
+        }
+    }
+
+    /// The cluster-wide level of a feature, as the brokers told it that were connected to so far; 0 for none.
+    pub fn feature_level(&self, name: &str) -> i16 {
+        self.inner.features.lock().unwrap_or_else(PoisonError::into_inner).level(name)
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if *self.inner.closed.borrow() { Err(Error::closed("the client")) } else { Ok(()) }
+    }
+
+    // ---- metadata ----
+
+    /// What is known now.
+    pub fn metadata(&self) -> Arc<Metadata> {
+        Arc::clone(&self.inner.metadata.borrow())
+    }
+
+    /// Tells of every change.
+    pub fn watch(&self) -> watch::Receiver<Arc<Metadata>> {
+        self.inner.metadata.subscribe()
+    }
+
+    /// Asks for fresh metadata in the background; many calls make one request.
+    pub fn request_refresh(&self) {
+        self.start_refresher();
+        self.inner.refresh_wanted.notify_one();
+    }
+
+    /// Takes the leaders that an answer named, where they are newer than the known ones, and their addresses (KIP-951).
+    pub fn update_leaders(&self, leaders: &[(TopicPartition, Leader)], addresses: &[(i32, String)]) {
+        self.inner.metadata.send_if_modified(|metadata| match metadata.with_leaders(leaders, addresses) {
+            Some(next) => {
+                *metadata = Arc::new(next);
+                true
+            }
+            None => false,
+        });
+    }
+
+    /// Ends all connections; whatever waits on one fails.
+    pub async fn close(&self) {
+        self.inner.closed.send_replace(true);
+        self.inner.refresh_wanted.notify_one();
+        let links = std::mem::take(&mut *self.inner.links.lock().unwrap_or_else(PoisonError::into_inner));
+        for link in links.into_values() {
+            if let Some(connection) = link.state.lock().await.connection.take() {
+                connection.poison(Error::closed("the client"));
+            }
+        }
+    }
+}
