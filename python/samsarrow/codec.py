@@ -34,7 +34,9 @@ def decode_batches(
         format v0 have neither timestamp nor timestamp type: both are null.
 
     Raises:
-        CorruptRecordError: the bytes are no valid batches; the text says where and why.
+        CorruptRecordError: the bytes are no valid batches, or one of them expands to more than 256 MiB or out of all
+            proportion; the text says where and why.
+        ConfigurationError: the records are more than one Arrow batch can hold (2 GiB); the text says where to cut.
         TypeError: `data` is no buffer.
     """
     # Not bytes(data): of a number that would be as many zeros.

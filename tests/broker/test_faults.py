@@ -62,6 +62,13 @@ def test_all_requests_until_it_heals(broker, consumer):
     assert consumer.end_offsets([T0]) == {T0: 0}
 
 
+def test_a_group_that_the_broker_does_not_know_has_nothing_committed(broker, consumer, servers):
+    broker.fail("OffsetFetch", error="GROUP_ID_NOT_FOUND", times=None)
+    assert consumer.committed([T0]) == {T0: None}
+    with Admin(bootstrap_servers=servers) as admin:
+        assert admin.fetch_offsets("g") == {}
+
+
 @pytest.mark.parametrize("delay", [0.4, timedelta(milliseconds=400)])
 def test_an_answer_takes_its_time(broker, consumer, delay):
     assert consumer.end_offsets([T0]) == {T0: 0}

@@ -214,3 +214,13 @@ def test_a_view_keeps_its_bytes_alive():
     values = batch["value"]
     del batch
     assert values.to_pylist() == VALUES
+
+
+def test_a_view_points_into_the_bytes_that_were_given():
+    data = encode_batches(table())
+    given = pa.py_buffer(data)
+    *_, pointed = decode_batches(data, layout="view")["value"].buffers()
+    assert given.address <= pointed.address < given.address + given.size
+    # Short values lie in their views and keep nothing.
+    short = decode_batches(encode_batches(pa.record_batch({"value": [b"short"]})), layout="view")["value"]
+    assert (short.to_pylist(), len(short.buffers())) == ([b"short"], 2)

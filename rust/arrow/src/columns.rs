@@ -12,7 +12,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use samsarrow_wire::batch::{BatchHeader, Block, MessageSet, RecordError, TimestampType, walk_blocks};
 
 use crate::layout::headers::HeadersColumn;
-use crate::layout::{Origin, ValueColumn};
+use crate::layout::{Origin, ValueColumn, fitting};
 
 /// Which records of a batch are wanted.
 #[derive(Debug, Clone, Copy)]
@@ -178,13 +178,14 @@ impl<C: ValueColumn> BatchColumns<C> {
     ) -> Result<Option<i64>, RecordError> {
         let header = records.header();
         let base_offset = header.base_offset;
-        let (mut stopped, mut bad_offset) = (None, false);
+        let (mut stopped, mut failure) = (None, None);
+        let first = self.rows();
         let mut block = std::mem::take(&mut self.block);
         let mut visit = |block: &mut Block| {
             // A negative delta is a huge one here. An offset outside of its batch would make positions go wrong.
             let largest = block.offset_delta().iter().fold(0, |largest, &delta| largest.max(delta as u32));
             if largest > header.last_offset_delta as u32 {
-                bad_offset = true;
+                failure = Some(RecordError::Field { index: self.rows() - first, what: "offset delta" });
                 return ControlFlow::Break(());
             }
             if let Some(cut) = &mut cut {
@@ -199,8 +200,8 @@ impl<C: ValueColumn> BatchColumns<C> {
                     wanted
                 });
             }
-            self.take(data, origin, header, block);
-            if stopped.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            failure = self.take(data, origin, header, block).err();
+            if stopped.is_some() || failure.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let walked = match records {
             Records::Batch(_) => walk_blocks(data, header.record_count, &mut block, visit),
@@ -208,15 +209,14 @@ impl<C: ValueColumn> BatchColumns<C> {
         };
         self.block = block;
         walked?;
-        if bad_offset {
-            let index = self.rows();
-            return Err(RecordError::Field { index, what: "offset delta" });
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(stopped),
         }
-        Ok(stopped)
     }
 
     /// Appends the records of a block, a column at a time.
-    fn take(&mut self, data: &[u8], origin: Origin, header: &BatchHeader, block: &Block) {
+    fn take(&mut self, data: &[u8], origin: Origin, header: &BatchHeader, block: &Block) -> Result<(), RecordError> {
         let base_offset = header.base_offset;
         self.offsets.extend(block.offset_delta().iter().map(|&delta| base_offset + i64::from(delta)));
         match header.timestamp_type() {
@@ -232,13 +232,14 @@ impl<C: ValueColumn> BatchColumns<C> {
                 self.any_timestamp_missing |= header.max_timestamp == -1;
             }
         }
-        self.key.push_block(data, origin, block.key_start(), block.key_len());
-        self.value.push_block(data, origin, block.value_start(), block.value_len());
+        self.key.push_block(data, origin, block.key_start(), block.key_len())?;
+        self.value.push_block(data, origin, block.value_start(), block.value_len())?;
         if let Some(headers) = &mut self.headers {
-            for index in 0..block.len() {
-                self.replaced_header_keys += headers.push(block.record(index).headers(data));
+            for record in block.records() {
+                self.replaced_header_keys += headers.push(data, &record)?;
             }
         }
+        Ok(())
     }
 
     fn truncate(&mut self, rows: usize) {
@@ -262,14 +263,15 @@ impl<C: ValueColumn> BatchColumns<C> {
             .any_timestamp_missing
             .then(|| NullBuffer::new(BooleanBuffer::from_iter(done.timestamps.iter().map(|&t| t != -1))))
             .filter(|nulls| nulls.null_count() > 0);
-        let timestamps = TimestampMillisecondArray::try_new(ScalarBuffer::from(done.timestamps), timestamp_nulls)?
-            .with_timezone("UTC");
+        let timestamps =
+            TimestampMillisecondArray::try_new(ScalarBuffer::from(fitting(done.timestamps)), timestamp_nulls)?
+                .with_timezone("UTC");
         let timestamp_type_nulls = done.any_timestamp_type_missing.then(|| {
             let known = done.timestamp_types.iter().map(|&t| t != NO_TIMESTAMP_TYPE);
             NullBuffer::new(BooleanBuffer::from_iter(known))
         });
         let (topics, partitions) = if done.topics.len() == rows {
-            (Int32Array::from(done.topics), Int32Array::from(done.partitions))
+            (Int32Array::from(fitting(done.topics)), Int32Array::from(fitting(done.partitions)))
         } else {
             (Int32Array::new_null(rows), Int32Array::new_null(rows))
         };
@@ -279,15 +281,15 @@ impl<C: ValueColumn> BatchColumns<C> {
             value,
             Arc::new(DictionaryArray::<Int32Type>::try_new(topics, Arc::new(names))?),
             Arc::new(partitions),
-            Arc::new(Int64Array::from(done.offsets)),
+            Arc::new(Int64Array::from(fitting(done.offsets))),
             Arc::new(timestamps),
-            Arc::new(Int8Array::try_new(ScalarBuffer::from(done.timestamp_types), timestamp_type_nulls)?),
+            Arc::new(Int8Array::try_new(ScalarBuffer::from(fitting(done.timestamp_types)), timestamp_type_nulls)?),
         ];
         if let Some(mut headers) = done.headers {
             arrays.push(headers.finish()?);
         }
         if let Some(epochs) = done.leader_epochs {
-            arrays.push(Arc::new(Int32Array::from(epochs)));
+            arrays.push(Arc::new(Int32Array::from(fitting(epochs))));
         }
         RecordBatch::try_new(Arc::clone(schema), arrays)
     }

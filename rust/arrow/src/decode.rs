@@ -4,7 +4,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, SchemaRef};
 use bytes::Bytes;
-use samsarrow_wire::batch::{AbortedTransactions, BatchError};
+use samsarrow_wire::batch::{AbortedTransactions, BatchError, BatchErrorKind};
 use samsarrow_wire::compression::Limits;
 
 use crate::layout::Layout;
@@ -142,17 +142,48 @@ pub enum DecodeCause {
     /// A batch is bad.
     #[error(transparent)]
     Batch(Box<BatchError>),
-    /// The data does not fit into one Arrow batch.
-    #[error("{bytes} bytes of records do not fit into one Arrow batch (limit {limit}); give the data in smaller parts")]
+    /// The records of one record batch do not fit into one Arrow batch.
+    #[error("a record batch with {bytes} bytes of records is more than one Arrow batch can hold ({limit} bytes)")]
     TooLarge {
         /// Bytes of the records.
         bytes: usize,
         /// The limit.
         limit: usize,
     },
+    /// The data does not fit into one Arrow batch.
+    #[error(
+        "the records come to more than the {limit} bytes that one Arrow batch can hold, {consumed} bytes of the data are \
+         as many as fit; decode these, then those behind them"
+    )]
+    Full {
+        /// Bytes of the data that hold what fits.
+        consumed: usize,
+        /// The most bytes of records.
+        limit: usize,
+    },
     /// Arrow refuses the columns.
     #[error("Arrow: {0}")]
     Arrow(#[from] ArrowError),
+}
+
+impl DecodeCause {
+    /// Whether the data is bad, and not merely more than fits.
+    pub fn is_corrupt(&self) -> bool {
+        matches!(self, DecodeCause::Batch(_))
+    }
+}
+
+impl DecodeError {
+    /// The consumer's option that allows more, where a batch was to expand beyond a limit.
+    pub fn option(&self) -> Option<&'static str> {
+        match &self.cause {
+            DecodeCause::Batch(error) => match &error.kind {
+                BatchErrorKind::Decompress(error) => error.option(),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 impl From<BatchError> for DecodeCause {
@@ -247,7 +278,7 @@ pub fn decode_batches(data: Bytes, options: DecodeOptions) -> Result<RecordBatch
     let appended = decoder.append_nameless(&data, Window::from(i64::MIN))?;
     let fail = |cause| DecodeError { topic: None, partition: -1, offset: appended.next_offset, cause, appended };
     if appended.full {
-        return Err(fail(DecodeCause::TooLarge { bytes: data.len(), limit }));
+        return Err(fail(DecodeCause::Full { consumed: appended.consumed, limit }));
     }
     decoder.finish().map_err(|e| fail(e.into()))
 }

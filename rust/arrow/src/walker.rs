@@ -205,7 +205,7 @@ impl<C: ValueColumn> Walker<C> {
             return self.legacy_decompressor.decompress(batch, out, limits);
         }
         self.decompressor
-            .decompress(codec, batch.bytes().get(HEADER_LEN..).unwrap_or_default(), out, limits)
+            .decompress(codec, &batch.payload(), out, limits)
             .map_err(|e| batch.error(BatchErrorKind::Decompress(e)))
     }
 
@@ -222,7 +222,7 @@ impl<C: ValueColumn> Walker<C> {
             if batch.header.magic < 2 {
                 return self.append_run(batch, place, cut, data, fetched);
             }
-            let records = batch.bytes().get(HEADER_LEN..).unwrap_or_default();
+            let records = &batch.payload();
             if !self.has_room(records.len())? {
                 return Ok(Done::full());
             }
@@ -268,7 +268,8 @@ impl<C: ValueColumn> Walker<C> {
     ) -> Result<Done, DecodeCause> {
         let most = MAX_RUN.min(self.options.max_bytes.saturating_sub(self.bytes));
         let (set, end) = MessageSet::read_run(batch, data, most, cut.max_rows, self.options.check_crcs)?;
-        let records = data.get(batch.position..end).unwrap_or_default();
+        let beyond = || batch.error(BatchErrorKind::Beyond { len: data.len() });
+        let records = data.get(batch.position..end).ok_or_else(beyond)?;
         if !self.has_room(records.len())? {
             return Ok(Done::full());
         }

@@ -247,8 +247,9 @@ fn a_bomb_is_refused_for_its_ratio() {
             decode_batches(bomb.clone(), DecodeOptions { layout, max_decompressed_ratio, ..DecodeOptions::default() })
         };
         let used = peak(|| {
-            let error = decode(DecodeOptions::default().max_decompressed_ratio).unwrap_err().to_string();
-            assert!(error.contains("over 2000 to 1") && error.contains("max.decompressed.ratio"), "{error}");
+            let error = decode(DecodeOptions::default().max_decompressed_ratio).unwrap_err();
+            assert!(error.cause.is_corrupt() && error.to_string().contains("over 2000 to 1"), "{error}");
+            assert_eq!(error.option(), Some("max.decompressed.ratio"));
         });
         // 64 MiB and the buffer that grew into them.
         assert!(used < 100 << 20, "{used} bytes ({layout:?})");

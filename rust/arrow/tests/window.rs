@@ -118,8 +118,56 @@ fn goes_on_where_the_columns_were_full() {
         }
         assert_eq!(seen, (0..20).collect::<Vec<_>>());
         assert_eq!(steps, 2);
-        let error = decode_batches(wire(4).into(), options).unwrap_err();
-        assert!(matches!(error.cause, DecodeCause::TooLarge { limit: 150, .. }), "{error}");
+        // All at once do not fit; the error tells where to cut.
+        let data = Bytes::from(wire(4));
+        let error = decode_batches(data.clone(), options.clone()).unwrap_err();
+        let DecodeCause::Full { limit: 150, consumed } = error.cause else { panic!("{error}") };
+        assert!(!error.cause.is_corrupt() && error.to_string().contains(&format!("{consumed} bytes of the data")));
+        let parts = [data.slice(..consumed), data.slice(consumed..)];
+        let rows = parts.map(|part| offsets(&decode_batches(part, options.clone()).unwrap()));
+        assert_eq!(rows.concat(), (0..20).collect::<Vec<_>>());
+    }
+}
+
+/// What was fetched is of no use to values that lie in their views.
+#[test]
+fn short_values_do_not_keep_the_fetched_bytes() {
+    for (len, kept) in [(12, false), (13, true)] {
+        for codec in [Codec::None, Codec::Zstd] {
+            let values: ArrayRef = Arc::new(BinaryArray::from_iter_values(vec![vec![b'v'; len]; 1000]));
+            let table = RecordBatch::try_from_iter([("value", values)]).unwrap();
+            let options = EncodeOptions { codec, ..EncodeOptions::default() };
+            let data = Bytes::from(encode_batches(&table, &Columns::default(), &options).unwrap());
+            let options = DecodeOptions { layout: Layout::View, ..DecodeOptions::default() };
+            let decoded = decode_batches(data.clone(), options).unwrap();
+            let value = decoded["value"].as_binary_view();
+            assert!(value.iter().all(|value| value == Some(&vec![b'v'; len][..])));
+            assert_eq!(value.data_buffers().is_empty(), !kept, "{codec:?}");
+            assert_eq!(data.is_unique(), !kept || codec != Codec::None, "{len} {codec:?}");
+        }
+    }
+}
+
+/// A batch that waits is counted with the bytes of its records: it has no more room than it needs.
+#[test]
+fn finished_columns_have_no_room_left_over() {
+    let values: ArrayRef = Arc::new(BinaryArray::from_iter_values((0..33_000).map(|i: usize| vec![b'v'; i % 40])));
+    let table = RecordBatch::try_from_iter([("value", values)]).unwrap();
+    // Nobody can tell from a compressed batch how much room its records take.
+    let options = EncodeOptions { codec: Codec::Gzip, batch_size: 1 << 20, ..EncodeOptions::default() };
+    let data = Bytes::from(encode_batches(&table, &Columns::default(), &options).unwrap());
+    for layout in LAYOUTS {
+        let decoded = decode_batches(
+            data.clone(),
+            DecodeOptions { layout, include_leader_epoch: true, ..DecodeOptions::default() },
+        )
+        .unwrap();
+        for (field, column) in decoded.schema().fields().iter().zip(decoded.columns()) {
+            let data = column.to_data();
+            for buffer in data.buffers() {
+                assert!(buffer.capacity() <= buffer.len() + buffer.len() / 8 + 64, "{} ({layout:?})", field.name());
+            }
+        }
     }
 }
 
@@ -289,15 +337,22 @@ fn header_keys_that_are_not_utf8_are_kept_readable_and_counted() {
 
 #[test]
 fn views_keep_their_bytes_alive() {
+    let texts: Vec<_> = (0..15).map(|i| format!("a value of more than twelve bytes, {i}")).collect();
+    let wire = || {
+        let values: ArrayRef = Arc::new(BinaryArray::from_iter_values(&texts));
+        let table = RecordBatch::try_from_iter([("value", values)]).unwrap();
+        Bytes::from(encode_batches(&table, &Columns::default(), &EncodeOptions::default()).unwrap())
+    };
     let batch = {
         let mut decoder = decoder(Layout::View);
-        decoder.append(&topic(), 0, wire(3).into(), Window::from(0)).unwrap();
-        decoder.append(&topic(), 1, wire(1).into(), Window::from(2)).unwrap();
+        decoder.append(&topic(), 0, wire(), Window::from(0)).unwrap();
+        decoder.append(&topic(), 1, wire(), Window::from(12)).unwrap();
         decoder.finish().unwrap()
     };
-    assert_eq!(offsets(&batch), (0..15).chain(2..5).collect::<Vec<_>>());
     let value = batch["value"].as_binary_view();
     assert_eq!(value.data_buffers().len(), 2);
+    let wanted = texts.iter().chain(texts.iter().skip(12));
+    assert!(value.iter().eq(wanted.map(|text| Some(text.as_bytes()))));
     batch["value"].to_data().validate_full().unwrap();
 }
 

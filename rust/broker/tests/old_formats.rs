@@ -38,8 +38,7 @@ fn rows(data: &Bytes) -> Vec<(i64, i64, String)> {
         let (inner, set) = open(&batch);
         let append_time = set.header.timestamp_type() == TimestampType::LogAppendTime;
         let mut visit = |block: &mut Block| {
-            for i in 0..block.len() {
-                let record = block.record(i);
+            for record in block.records() {
                 let time = set.header.base_timestamp + record.timestamp_delta;
                 let value = String::from_utf8(record.value(&inner).unwrap().to_vec()).unwrap();
                 let offset = set.header.base_offset + i64::from(record.offset_delta);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, LargeBinaryArray, RecordBatch};
 use bytes::Bytes;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use samsarrow_arrow::decode::{DecodeOptions, decode_batches as decode};
 use samsarrow_arrow::encode::{Columns, EncodeOptions, encode_batches as encode};
@@ -24,7 +25,7 @@ const MAX_WRITTEN: usize = 1024 * 1024;
 #[pyo3(signature = (data, layout, include_headers, include_control, check_crcs))]
 pub(crate) fn decode_batches<'py>(
     py: Python<'py>,
-    data: &[u8],
+    data: PyBackedBytes,
     layout: &str,
     include_headers: bool,
     include_control: bool,
@@ -32,9 +33,12 @@ pub(crate) fn decode_batches<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let layout = layout_of(py, layout)?;
     let options = DecodeOptions { layout, include_headers, include_control, check_crcs, ..Default::default() };
-    let data = Bytes::copy_from_slice(data);
-    let batch: RecordBatch =
-        py.detach(|| decode(data, options)).map_err(|error| to_py(py, &Error::corrupt(error.to_string())))?;
+    // Borrowed: views point into the bytes that Python has.
+    let data = Bytes::from_owner(data);
+    let batch: RecordBatch = py.detach(|| decode(data, options)).map_err(|error| {
+        let (text, corrupt) = (error.to_string(), error.cause.is_corrupt());
+        to_py(py, &if corrupt { Error::corrupt(text) } else { Error::configuration(text) })
+    })?;
     arrow_ffi::to_pyarrow(py, &batch)
 }
 

@@ -269,6 +269,19 @@ fn every_changed_byte_is_noticed_or_outside_the_checksum() {
 }
 
 #[test]
+fn what_lies_beyond_the_data_is_an_error_and_not_the_end() {
+    let data = build(&sample(3), Codec::None, BatchOptions::default());
+    let mut iter = batches(Bytes::from(data.clone()));
+    iter.skip_to(data.len());
+    assert!(iter.next().is_none());
+    let mut iter = batches(Bytes::from(data.clone()));
+    iter.skip_to(data.len() + 1);
+    let error = iter.next().unwrap().unwrap_err();
+    assert!(matches!(error.kind, BatchErrorKind::Beyond { len } if len == data.len()), "{error}");
+    assert!(iter.next().is_none());
+}
+
+#[test]
 fn counts_must_be_true() {
     let mut wire = build(&sample(3), Codec::None, BatchOptions::default());
     for (count, wanted) in [(2, "TooMany"), (4, "TooFew"), (-1, "TooFew"), (i32::MAX, "TooFew"), (1_000_000, "TooFew")]

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use std::ops::ControlFlow;
 
 use samsarrow_wire::batch::encode::{set_base_offset, set_log_append_time};
-use samsarrow_wire::batch::legacy::convert;
+use samsarrow_wire::batch::legacy::{Message, convert};
 use samsarrow_wire::batch::{
     Batch, BatchBuilder, BatchErrorKind, BatchOptions, Block, EncodeError, LegacyBuilder, LegacyDecompressor,
-    LegacyError, LegacyOptions, MessageSet, TimestampType, batches,
+    LegacyError, LegacyOptions, MessageSet, RecordError, TimestampType, batches,
 };
 use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Limits};
 use samsarrow_wire::crc::crc32;
@@ -129,8 +129,7 @@ fn read(data: &[u8], check_crcs: bool) -> Result<(MessageSet, Vec<Row>), BatchEr
     let set = MessageSet::read(&batch, &messages, check_crcs).map_err(|e| e.kind)?;
     let mut rows = Vec::new();
     let mut visit = |block: &mut Block| {
-        for i in 0..block.len() {
-            let record = block.record(i);
+        for record in block.records() {
             rows.push((
                 set.header.base_offset + i64::from(record.offset_delta),
                 set.header.base_timestamp + record.timestamp_delta,
@@ -222,6 +221,18 @@ fn lengths_within_messages_are_held_to_their_bounds() {
         short[at..at + 4].copy_from_slice(&i32::to_be_bytes(-1));
         assert!(matches!(rule(&short), LegacyError::Field { .. }));
     }
+}
+
+#[test]
+fn what_lies_beyond_the_messages_is_an_error_and_not_the_end() {
+    let data = message(1, 3, 0, 0, None, Some(b"a"));
+    assert_eq!(Message::read(&data, data.len()), Ok(None));
+    assert_eq!(Message::read(&data, data.len() + 1), Err("start"));
+    let batch = &all(&data)[0];
+    let mut set = MessageSet::read(batch, &data, true).unwrap();
+    set.header.record_count = -1;
+    let walked = set.walk_blocks(&data, &mut Block::new(), &mut |_| ControlFlow::Continue(()));
+    assert_eq!(walked, Err(RecordError::TooFew { expected: -1, actual: 0 }));
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BinaryArray};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
+use samsarrow_wire::batch::RecordError;
 
-use super::{Layout, Nulls, NullsAmong, Origin, ValueColumn, nulls_among};
+use super::{Layout, Nulls, NullsAmong, Origin, ValueColumn, beyond, fitting, nulls_among};
 
 /// See [`Layout::Binary`]. While all rows are null, they are only counted: most topics have no keys.
 #[derive(Debug, Default)]
@@ -43,7 +44,7 @@ impl BinaryColumn {
     }
 
     /// Appends values none of which is null.
-    fn push_values(&mut self, data: &[u8], starts: &[u32], lens: &[i32]) {
+    fn push_values(&mut self, data: &[u8], starts: &[u32], lens: &[i32]) -> Result<(), RecordError> {
         if self.offsets.is_empty() {
             self.materialise();
         }
@@ -55,9 +56,10 @@ impl BinaryColumn {
         }));
         for (&start, &len) in starts.iter().zip(lens) {
             let (start, len) = (start as usize, len as usize);
-            self.data.extend_from_slice(data.get(start..start + len).unwrap_or_default());
+            self.data.extend_from_slice(data.get(start..start + len).ok_or_else(|| beyond(data))?);
         }
         self.nulls.push_valid(lens.len());
+        Ok(())
     }
 }
 
@@ -73,19 +75,20 @@ impl ValueColumn for BinaryColumn {
         }
     }
 
-    fn push_block(&mut self, data: &[u8], _: Origin, starts: &[u32], lens: &[i32]) {
+    fn push_block(&mut self, data: &[u8], _: Origin, starts: &[u32], lens: &[i32]) -> Result<(), RecordError> {
         match nulls_among(lens) {
-            NullsAmong::None => self.push_values(data, starts, lens),
+            NullsAmong::None => self.push_values(data, starts, lens)?,
             NullsAmong::All => self.push_nulls(lens.len()),
             NullsAmong::Some => {
                 for (start, len) in starts.chunks(1).zip(lens.chunks(1)) {
                     match len {
                         [..=-1] => self.push_nulls(1),
-                        _ => self.push_values(data, start, len),
+                        _ => self.push_values(data, start, len)?,
                     }
                 }
             }
         }
+        Ok(())
     }
 
     fn truncate(&mut self, rows: usize) {
@@ -94,6 +97,7 @@ impl ValueColumn for BinaryColumn {
             return;
         }
         self.offsets.truncate(rows + 1);
+        // After an error offsets may be ahead of the data, never behind it.
         self.data.truncate(self.offsets.last().map_or(0, |&end| end as usize));
         self.nulls.truncate(rows);
     }
@@ -104,7 +108,7 @@ impl ValueColumn for BinaryColumn {
             return Ok(Arc::new(BinaryArray::new_null(column.leading_nulls)));
         }
         let mut nulls = column.nulls;
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(column.offsets));
-        Ok(Arc::new(BinaryArray::try_new(offsets, Buffer::from_vec(column.data), nulls.finish())?))
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(fitting(column.offsets)));
+        Ok(Arc::new(BinaryArray::try_new(offsets, Buffer::from_vec(fitting(column.data)), nulls.finish())?))
     }
 }

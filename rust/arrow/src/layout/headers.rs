@@ -4,10 +4,10 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, ListArray, StringArray, StructArray};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
-use samsarrow_wire::batch::Headers;
+use samsarrow_wire::batch::{RawRecord, RecordError};
 
 use super::binary::BinaryColumn;
-use super::{Origin, ValueColumn};
+use super::{Origin, ValueColumn, beyond, fitting};
 use crate::schema::{header_fields, header_item};
 
 /// Headers in the making. A record without headers is an empty list, not null.
@@ -28,11 +28,11 @@ impl Default for HeadersColumn {
 }
 
 impl HeadersColumn {
-    /// Appends the headers of one record. Bytes of a key that are not UTF-8 become U+FFFD, as in the Java client;
+    /// Appends the headers of one record of `data`. Bytes of a key that are not UTF-8 become U+FFFD, as in the Java client;
     /// returns the number of keys to which that happened.
-    pub(crate) fn push(&mut self, headers: Headers<'_>) -> usize {
-        let mut replaced = 0;
-        for (key, value) in headers {
+    pub(crate) fn push(&mut self, data: &[u8], record: &RawRecord) -> Result<usize, RecordError> {
+        let (mut replaced, before) = (0, self.key_ends.len());
+        for (key, value) in record.headers(data) {
             if std::str::from_utf8(key).is_ok() {
                 self.keys.extend_from_slice(key);
             } else {
@@ -41,10 +41,13 @@ impl HeadersColumn {
             }
             self.key_ends.push(self.keys.len() as i32);
             let len = value.map_or(-1, |v| v.len() as i32);
-            self.values.push_block(value.unwrap_or_default(), Origin::default(), &[0], &[len]);
+            self.values.push_block(value.unwrap_or_default(), Origin::default(), &[0], &[len])?;
+        }
+        if self.key_ends.len() - before != record.header_count as usize {
+            return Err(beyond(data));
         }
         self.lists.push(self.key_ends.len() as i32 - 1);
-        replaced
+        Ok(replaced)
     }
 
     pub(crate) fn truncate(&mut self, rows: usize) {
@@ -57,10 +60,10 @@ impl HeadersColumn {
 
     pub(crate) fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let mut column = std::mem::take(self);
-        let key_ends = OffsetBuffer::new(ScalarBuffer::from(column.key_ends));
-        let keys = StringArray::try_new(key_ends, Buffer::from_vec(column.keys), None)?;
+        let key_ends = OffsetBuffer::new(ScalarBuffer::from(fitting(column.key_ends)));
+        let keys = StringArray::try_new(key_ends, Buffer::from_vec(fitting(column.keys)), None)?;
         let structs = StructArray::try_new(header_fields(), vec![Arc::new(keys), column.values.finish(&[])?], None)?;
-        let lists = OffsetBuffer::new(ScalarBuffer::from(column.lists));
+        let lists = OffsetBuffer::new(ScalarBuffer::from(fitting(column.lists)));
         Ok(Arc::new(ListArray::try_new(header_item(), lists, Arc::new(structs), None)?))
     }
 }

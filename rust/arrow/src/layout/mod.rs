@@ -6,6 +6,7 @@ pub(crate) mod view;
 use arrow_array::ArrayRef;
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_schema::ArrowError;
+use samsarrow_wire::batch::RecordError;
 
 /// How keys and values lie in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,15 +33,30 @@ pub(crate) trait ValueColumn: Default + std::fmt::Debug + Send {
     /// Makes room for so many rows with so many bytes in all; a hint.
     fn reserve(&mut self, rows: usize, bytes: usize);
 
-    /// Appends for each of `starts` and `lens` that many bytes of `data` from there on, which must lie within it; a
-    /// length of -1 is null.
-    fn push_block(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]);
+    /// Appends for each of `starts` and `lens` that many bytes of `data` from there on; a length of -1 is null. On an
+    /// error, which says that they do not lie within it, some may be appended.
+    fn push_block(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]) -> Result<(), RecordError>;
 
     /// Forgets the rows from number `rows` on.
     fn truncate(&mut self, rows: usize);
 
-    /// Hands the column over and starts anew. `buffers` are what views point into.
+    /// Hands the column over and starts anew, with no more room than it needs. `buffers` are what views point into.
     fn finish(&mut self, buffers: &[Buffer]) -> Result<ArrayRef, ArrowError>;
+}
+
+/// The same without the room that growth has left over: up to as much again, which nobody counts while the batch waits,
+/// and nobody uses after that. A little may stay: to give it back costs more than it is.
+pub(crate) fn fitting<T>(mut column: Vec<T>) -> Vec<T> {
+    if column.capacity() - column.len() > column.len() / 16 {
+        column.shrink_to_fit();
+    }
+    column
+}
+
+/// The error where a value does not lie within `data`. The walk looks at each, so it would be our mistake.
+#[cold]
+fn beyond(data: &[u8]) -> RecordError {
+    RecordError::Beyond { what: "the key, value or header", len: data.len() }
 }
 
 /// Whether all, some or none of the lengths stand for null.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BinaryViewArray};
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
+use samsarrow_wire::batch::RecordError;
 
-use super::{Layout, Nulls, NullsAmong, Origin, ValueColumn, nulls_among};
+use super::{Layout, Nulls, NullsAmong, Origin, ValueColumn, beyond, fitting, nulls_among};
 
 /// Values up to this length lie in the view itself.
 const MAX_INLINE: i32 = 12;
@@ -16,6 +17,8 @@ pub(crate) struct ViewColumn {
     leading_nulls: usize,
     /// None while all rows are null.
     views: Vec<u128>,
+    /// How far into each buffer views point; 0, as beyond the last, where none does.
+    reaches: Vec<usize>,
     nulls: Nulls,
     rows_hint: usize,
 }
@@ -43,20 +46,37 @@ impl ViewColumn {
     }
 
     /// Appends values none of which is null.
-    fn push_values(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]) {
+    fn push_values(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]) -> Result<(), RecordError> {
         if self.views.is_empty() {
             self.materialise();
         }
         let spans = starts.iter().zip(lens);
-        // The walk has seen to it; `array` relies on it.
-        let reach = spans.clone().fold(0, |reach, (&start, &len)| reach.max(start.wrapping_add(len as u32)));
+        let (reach, pointed) = spans.clone().fold((0, 0), |(reach, pointed), (&start, &len)| {
+            let end = start.saturating_add(len as u32);
+            (reach.max(end), pointed.max(if len > MAX_INLINE { end } else { 0 }))
+        });
         if reach as usize > data.len() {
-            debug_assert!(false, "values beyond the data");
-            self.views.resize(self.views.len() + lens.len(), 0);
-        } else {
-            self.views.extend(spans.map(|(&start, &len)| view(data, origin, start, len)));
+            return Err(beyond(data));
         }
+        self.reach(origin, pointed);
+        self.views.extend(spans.map(|(&start, &len)| view(data, origin, start, len)));
         self.nulls.push_valid(lens.len());
+        Ok(())
+    }
+
+    /// Notes that views point into the buffer of `origin`, up to `end` from its start.
+    #[inline]
+    fn reach(&mut self, origin: Origin, end: u32) {
+        let buffer = origin.buffer as usize;
+        if end == 0 {
+            return;
+        }
+        if buffer >= self.reaches.len() {
+            self.reaches.resize(buffer + 1, 0);
+        }
+        if let Some(reach) = self.reaches.get_mut(buffer) {
+            *reach = (*reach).max(origin.start as usize + end as usize);
+        }
     }
 }
 
@@ -71,19 +91,20 @@ impl ValueColumn for ViewColumn {
         }
     }
 
-    fn push_block(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]) {
+    fn push_block(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]) -> Result<(), RecordError> {
         match nulls_among(lens) {
-            NullsAmong::None => self.push_values(data, origin, starts, lens),
+            NullsAmong::None => self.push_values(data, origin, starts, lens)?,
             NullsAmong::All => self.push_nulls(lens.len()),
             NullsAmong::Some => {
                 for (start, len) in starts.chunks(1).zip(lens.chunks(1)) {
                     match len {
                         [..=-1] => self.push_nulls(1),
-                        _ => self.push_values(data, origin, start, len),
+                        _ => self.push_values(data, origin, start, len)?,
                     }
                 }
             }
         }
+        Ok(())
     }
 
     fn truncate(&mut self, rows: usize) {
@@ -100,9 +121,24 @@ impl ValueColumn for ViewColumn {
         if column.views.is_empty() {
             return Ok(Arc::new(BinaryViewArray::new_null(column.leading_nulls)));
         }
+        let buffers = pointed_into(&column.reaches, buffers)?;
         let mut nulls = column.nulls;
-        Ok(Arc::new(array(ScalarBuffer::from(column.views), buffers, nulls.finish())?))
+        Ok(Arc::new(array(ScalarBuffer::from(fitting(column.views)), buffers, nulls.finish())?))
     }
+}
+
+/// The buffers that views point into, which must reach as far as the views do. Where none points to, an empty one stands,
+/// so that short values do not keep in memory what was fetched.
+fn pointed_into(reaches: &[usize], buffers: &[Buffer]) -> Result<Arc<[Buffer]>, ArrowError> {
+    let buffer = |(index, &reach): (usize, &usize)| match buffers.get(index) {
+        _ if reach == 0 => Ok(Buffer::default()),
+        Some(buffer) if reach <= buffer.len() => Ok(buffer.clone()),
+        other => {
+            let len = other.map_or(0, Buffer::len);
+            Err(ArrowError::ComputeError(format!("views point to byte {reach} of buffer {index}, which has {len}")))
+        }
+    };
+    reaches.iter().enumerate().map(buffer).collect()
 }
 
 /// Arrow's own check of each view takes 15 to 25 % of the time to decode small records (ADR 12). Builds with debug
@@ -110,16 +146,16 @@ impl ValueColumn for ViewColumn {
 #[allow(unsafe_code, reason = "measured: see above and ADR 12")]
 fn array(
     views: ScalarBuffer<u128>,
-    buffers: &[Buffer],
+    buffers: Arc<[Buffer]>,
     nulls: Option<NullBuffer>,
 ) -> Result<BinaryViewArray, ArrowError> {
     if cfg!(debug_assertions) {
-        return BinaryViewArray::try_new(views, buffers.to_vec(), nulls);
+        BinaryViewArray::try_new(views.clone(), buffers.to_vec(), nulls.clone())?;
     }
-    // SAFETY: each view was made by `view` from a start and a length that `push_values` found to lie within `data`,
-    // which is the stretch from `origin.start` on of the registered buffer `origin.buffer`. Longer values than
-    // `MAX_INLINE` have their first four bytes as prefix, shorter ones lie in the view with zeroes behind them.
-    Ok(unsafe { BinaryViewArray::new_unchecked(views, Arc::from(buffers), nulls) })
+    // SAFETY: a view that points into a buffer is made by `push_values` only, which notes in `reaches` the buffer and the
+    // end of what it points to; `pointed_into` has found that buffer, and the end within it. The first four bytes of
+    // what it points to are its prefix, and shorter values lie in the view with zeroes behind them: see `view`.
+    Ok(unsafe { BinaryViewArray::new_unchecked(views, buffers, nulls) })
 }
 
 #[inline(always)]
@@ -141,9 +177,8 @@ fn inline_view(data: &[u8], start: usize, len: u32) -> u128 {
         Some(chunk) => u128::from_le_bytes(*chunk) << 32,
         None => {
             let mut chunk = [0; 16];
-            let value = data.get(start..start + len as usize).unwrap_or_default();
-            if let Some(head) = chunk.get_mut(..value.len()) {
-                head.copy_from_slice(value);
+            for (to, from) in chunk.iter_mut().zip(data.iter().skip(start).take(len as usize)) {
+                *to = *from;
             }
             u128::from_le_bytes(chunk) << 32
         }
@@ -161,3 +196,62 @@ const INLINE_MASKS: [u128; 16] = {
     }
     masks
 };
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+    use crate::layout::binary::BinaryColumn;
+
+    const LONG: &[u8] = b"longer than twelve bytes";
+
+    fn column(origin: Origin, values: &[&[u8]]) -> ViewColumn {
+        let mut column = ViewColumn::default();
+        for value in values {
+            column.push_block(value, origin, &[0], &[value.len() as i32]).unwrap();
+        }
+        column
+    }
+
+    #[test]
+    fn values_beyond_the_data_are_an_error() {
+        fn check<C: ValueColumn>() {
+            let spans: [(&[u32], &[i32]); 5] =
+                [(&[0, 1], &[3, 3]), (&[4], &[1]), (&[u32::MAX], &[1]), (&[0], &[i32::MAX]), (&[0, 4, 0], &[4, 1, -1])];
+            for (starts, lens) in spans {
+                let mut column = C::default();
+                let error = column.push_block(b"abc", Origin::default(), starts, lens).unwrap_err();
+                assert!(matches!(error, RecordError::Beyond { len: 3, .. }), "{error}");
+                // What was there before remains.
+                column.truncate(0);
+                column.push_block(b"abc", Origin::default(), &[1], &[2]).unwrap();
+                assert_eq!(column.finish(&[]).unwrap().len(), 1);
+            }
+        }
+        check::<ViewColumn>();
+        check::<BinaryColumn>();
+    }
+
+    #[test]
+    fn buffers_must_reach_as_far_as_views_do() {
+        let buffer = Buffer::from(LONG);
+        let origin = |buffer, start| Origin { buffer, start };
+        for (origin, fits) in [(origin(0, 0), true), (origin(0, 1), false), (origin(1, 0), false)] {
+            let result = column(origin, &[LONG, b"short"]).finish(std::slice::from_ref(&buffer));
+            assert_eq!(result.is_ok(), fits, "{origin:?}: {result:?}");
+        }
+    }
+
+    #[test]
+    fn short_values_keep_no_buffer() {
+        let buffers = [Buffer::from(LONG), Buffer::from(LONG), Buffer::from(LONG)];
+        let finish = |mut column: ViewColumn| {
+            let array = column.finish(&buffers).unwrap();
+            let array = array.as_any().downcast_ref::<BinaryViewArray>().unwrap();
+            array.data_buffers().iter().map(Buffer::len).collect::<Vec<_>>()
+        };
+        let none: Vec<usize> = Vec::new();
+        assert_eq!(finish(column(Origin { buffer: 2, start: 0 }, &[b"", b"short", b"just twelve."])), none);
+        assert_eq!(finish(column(Origin { buffer: 1, start: 0 }, &[b"short", LONG])), [0, LONG.len()]);
+    }
+}

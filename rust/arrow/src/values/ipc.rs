@@ -25,7 +25,8 @@ pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &m
     let head = std::mem::take(writer.get_mut());
     let mut empty = StreamWriter::try_new_with_options(Vec::new(), &schema, options)?;
     empty.finish()?;
-    let tail = empty.get_ref().get(head.len()..).unwrap_or_default().to_vec();
+    let no_tail = || ArrowError::IpcError("a stream without batches is shorter than its schema".to_owned());
+    let tail = empty.get_ref().get(head.len()..).ok_or_else(no_tail)?.to_vec();
     for row in 0..rows.len() {
         if out.is_full(max_bytes) {
             break;

@@ -78,7 +78,8 @@ impl EncoderFactory for Ours {
                 let array = array.as_union();
                 let mut children: Vec<Option<NullableEncoder<'a>>> = Vec::new();
                 for (id, field) in fields.iter() {
-                    let place = usize::try_from(id).unwrap_or_default();
+                    let place = usize::try_from(id)
+                        .map_err(|_| ArrowError::JsonError(format!("a union cannot have the type id {id}")))?;
                     children.resize_with(children.len().max(place + 1), || None);
                     if let Some(child) = children.get_mut(place) {
                         *child = Some(make_encoder(field, array.child(id), options)?);

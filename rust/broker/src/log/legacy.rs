@@ -51,8 +51,7 @@ impl Entry {
         let mut builder = LegacyBuilder::new(options)?;
         let mut failure = None;
         let mut rebuild = |block: &mut Block| {
-            for index in 0..block.len() {
-                let record = block.record(index);
+            for record in block.records() {
                 let timestamp = header.base_timestamp.wrapping_add(record.timestamp_delta);
                 let (key, value) = (record.key(messages), record.value(messages));
                 match builder.append(timestamp, key, value, std::iter::empty()) {

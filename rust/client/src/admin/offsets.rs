@@ -383,8 +383,12 @@ fn read_fetched(
 }
 
 fn found(group: &str, version: i16, code: i16, told: impl Iterator<Item = Told>) -> Said<Found> {
-    ErrorCode::from_i16(code).ok().map_err(|code| (code, format!("OffsetFetch for group {group}")))?;
     let mut found = Found::new();
+    // Of a group that nobody committed for Apache Kafka says that nothing is committed; other brokers, so.
+    if code == ErrorCode::GROUP_ID_NOT_FOUND.code() {
+        return Ok(found);
+    }
+    ErrorCode::from_i16(code).ok().map_err(|code| (code, format!("OffsetFetch for group {group}")))?;
     for (tp, code, offset, metadata, epoch) in told {
         // How version 0 says that ZooKeeper holds nothing for a partition.
         if code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code() {

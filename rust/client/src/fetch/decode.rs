@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Buf, Bytes};
-use samsarrow_arrow::decode::{DecodeOptions, Decoder, Window};
+use samsarrow_arrow::decode::{DecodeError, DecodeOptions, Decoder, Window};
 use samsarrow_wire::batch::AbortedTransactions;
 
 use super::cores::Outlet;
@@ -67,7 +67,7 @@ pub(super) fn decode(decoder: &mut Decoder, parts: &mut VecDeque<Part>, outlet: 
             let window = Window { from_offset: part.from, until_offset: None, max_rows: None, aborted };
             match decoder.append(&tp.topic, tp.partition, part.records.clone(), window) {
                 Ok(appended) => (appended, None),
-                Err(error) => (error.appended, Some(Error::corrupt(error.to_string()))),
+                Err(error) => (error.appended, Some(told(&error))),
             }
         };
         // An error that appended nothing tells no offset either.
@@ -105,6 +105,12 @@ pub(super) fn decode(decoder: &mut Decoder, parts: &mut VecDeque<Part>, outlet: 
     flush(decoder, &mut segments, outlet);
 }
 
+/// With the option that would allow what was refused.
+fn told(error: &DecodeError) -> Error {
+    let hint = error.option().map_or(String::new(), |option| format!(" ({option} is the option that allows more)"));
+    Error::corrupt(format!("{error}{hint}"))
+}
+
 fn flush(decoder: &mut Decoder, segments: &mut Vec<Segment>, outlet: &Outlet) {
     if segments.is_empty() {
         return;
@@ -133,6 +139,7 @@ mod tests {
     use arrow_array::{BinaryArray, RecordBatch};
     use samsarrow_arrow::decode::DecodeOptions;
     use samsarrow_arrow::{Columns, EncodeOptions, encode_batches};
+    use samsarrow_wire::compression::Codec;
 
     /// Three records from `base` on.
     fn batch(base: i64) -> Vec<u8> {
@@ -141,6 +148,18 @@ mod tests {
         let columns = Columns { value: Some("value".into()), ..Default::default() };
         let options = EncodeOptions { base_offset: base, ..Default::default() };
         encode_batches(&table, &columns, &options).unwrap().to_vec()
+    }
+
+    #[test]
+    fn the_option_that_would_allow_more_is_named() {
+        let values: Arc<dyn arrow_array::Array> = Arc::new(BinaryArray::from_iter_values([[0; 1000]]));
+        let table = RecordBatch::try_from_iter([("value", values)]).unwrap();
+        let options = EncodeOptions { codec: Codec::Gzip, ..Default::default() };
+        let data = encode_batches(&table, &Columns::default(), &options).unwrap();
+        let mut decoder = Decoder::new(DecodeOptions { max_decompressed_bytes: 100, ..Default::default() });
+        let error = decoder.append(&Arc::from("t"), 0, data.into(), Window::from(0)).unwrap_err();
+        let text = told(&error).to_string();
+        assert!(text.ends_with("(max.decompressed.bytes is the option that allows more)"), "{text}");
     }
 
     #[tokio::test]

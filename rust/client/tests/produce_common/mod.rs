@@ -139,7 +139,7 @@ fn messages(batch: &Batch, codec: Codec) -> Vec<Row> {
     let set = MessageSet::read(batch, &inner, true).unwrap();
     let mut rows = Vec::new();
     let mut visit = |block: &mut Block| {
-        for record in (0..block.len()).map(|index| block.record(index)) {
+        for record in block.records() {
             rows.push(Row {
                 offset: set.header.base_offset + i64::from(record.offset_delta),
                 timestamp: set.header.base_timestamp + record.timestamp_delta,

@@ -32,7 +32,8 @@ macro_rules! fields {
         $($(#[$doc])*
         #[inline]
         pub fn $name(&self) -> &[$type] {
-            self.$name.get(..self.len).unwrap_or_default()
+            // There are never more records than places: see `put` and `fill`.
+            self.$name.get(..self.len).unwrap_or(&self.$name)
         })*
     };
 }
@@ -82,40 +83,49 @@ impl Block {
         header_count: u32;
     }
 
-    /// One record; the last possible one past the end.
+    /// The record of this index; `None` past the last.
     #[inline]
-    pub fn record(&self, index: usize) -> RawRecord {
-        let at = index.min(BLOCK_LEN - 1);
-        let header_count = self.header_count[at];
+    pub fn record(&self, index: usize) -> Option<RawRecord> {
+        if index >= self.len {
+            return None;
+        }
+        let header_count = *self.header_count.get(index)?;
+        let (value_start, value_len) = (*self.value_start.get(index)? as usize, *self.value_len.get(index)?);
         let (headers_start, end) = if header_count == 0 {
             // A record without headers ends after its value and their number.
-            let end = self.value_start[at] as usize + self.value_len[at].max(0) as usize + 1;
+            let end = value_start + value_len.max(0) as usize + 1;
             (end, end)
         } else {
-            (self.headers_start[at] as usize, self.headers_end[at] as usize)
+            (*self.headers_start.get(index)? as usize, *self.headers_end.get(index)? as usize)
         };
-        RawRecord {
-            timestamp_delta: self.timestamp_delta[at],
-            offset_delta: self.offset_delta[at],
-            key_start: self.key_start[at] as usize,
-            key_len: self.key_len[at],
-            value_start: self.value_start[at] as usize,
-            value_len: self.value_len[at],
+        Some(RawRecord {
+            timestamp_delta: *self.timestamp_delta.get(index)?,
+            offset_delta: *self.offset_delta.get(index)?,
+            key_start: *self.key_start.get(index)? as usize,
+            key_len: *self.key_len.get(index)?,
+            value_start,
+            value_len,
             header_count,
             headers_start,
             end,
-        }
+        })
+    }
+
+    /// All of them, one by one.
+    pub fn records(&self) -> impl Iterator<Item = RawRecord> {
+        (0..self.len).map_while(|index| self.record(index))
     }
 
     /// Drops the records for which `keep`, given the offset delta, is false.
     pub fn retain(&mut self, mut keep: impl FnMut(i32) -> bool) {
         let mut kept = 0;
-        for index in 0..self.len {
-            let record = self.record(index);
-            if keep(record.offset_delta) {
-                self.put(kept, &record);
+        let mut index = 0;
+        // What is kept moves forward, so nothing is overwritten before it was looked at.
+        while let Some(record) = self.record(index) {
+            if keep(record.offset_delta) && self.put(kept, &record) {
                 kept += 1;
             }
+            index += 1;
         }
         self.len = kept;
     }
@@ -125,17 +135,19 @@ impl Block {
         self.len = 0;
     }
 
-    /// Adds a record, if there is room.
+    /// Adds a record; false if there is no room for it.
     #[inline]
-    pub(super) fn push(&mut self, record: &RawRecord) {
-        self.put(self.len, record);
-        self.len = (self.len + 1).min(BLOCK_LEN);
+    #[must_use]
+    pub(super) fn push(&mut self, record: &RawRecord) -> bool {
+        let put = self.put(self.len, record);
+        self.len += usize::from(put);
+        put
     }
 
     #[inline(always)]
-    fn put(&mut self, at: usize, record: &RawRecord) {
+    fn put(&mut self, at: usize, record: &RawRecord) -> bool {
         if at >= BLOCK_LEN {
-            return;
+            return false;
         }
         self.timestamp_delta[at] = record.timestamp_delta;
         self.offset_delta[at] = record.offset_delta;
@@ -148,6 +160,7 @@ impl Block {
             self.headers_start[at] = record.headers_start as u32;
             self.headers_end[at] = record.end as u32;
         }
+        true
     }
 
     /// Parses up to `wanted` records, fewer only if the data ends. Returns where they end, or which of them is bad.
@@ -162,7 +175,9 @@ impl Block {
                 Some(record) => record,
                 None => read_record(data, position).map_err(|what| (len, what))?,
             };
-            self.put(len, &record);
+            if !self.put(len, &record) {
+                return Err((len, "number in a block"));
+            }
             len += 1;
             let size_before = std::mem::replace(&mut size, record.end - position);
             position = record.end;
@@ -180,13 +195,32 @@ impl Block {
 
     /// Parses records that are like the one before `position`: only their deltas and the bytes of keys and values
     /// differ. Where a record starts is then known before the one in front of it was read, which is what the walk
-    /// otherwise waits for, and one comparison stands for most of the parsing. Returns how many there are.
+    /// otherwise waits for, and one comparison stands for most of the parsing. Returns how many there are; with 0, which
+    /// is right at any time, the records are read one by one.
     #[inline(never)]
     fn repeat(&mut self, data: &[u8], position: usize, size: usize, range: std::ops::Range<usize>) -> usize {
         let Some(template) = data.get(position - size..position).and_then(Template::of) else { return 0 };
-        let data = data.get(position..).unwrap_or_default();
-        let timestamp_deltas = self.timestamp_delta.get_mut(range.clone()).unwrap_or_default();
-        let offset_deltas = self.offset_delta.get_mut(range.clone()).unwrap_or_default();
+        let Some(data) = data.get(position..) else { return 0 };
+        let (
+            Some(timestamp_deltas),
+            Some(offset_deltas),
+            Some(key_starts),
+            Some(key_lens),
+            Some(value_starts),
+            Some(value_lens),
+            Some(header_counts),
+        ) = (
+            self.timestamp_delta.get_mut(range.clone()),
+            self.offset_delta.get_mut(range.clone()),
+            self.key_start.get_mut(range.clone()),
+            self.key_len.get_mut(range.clone()),
+            self.value_start.get_mut(range.clone()),
+            self.value_len.get_mut(range.clone()),
+            self.header_count.get_mut(range),
+        )
+        else {
+            return 0;
+        };
         let mut same = 0;
         for ((bytes, timestamp_delta), offset_delta) in
             data.chunks_exact(template.size).zip(timestamp_deltas).zip(offset_deltas)
@@ -196,17 +230,16 @@ impl Block {
             *offset_delta = zigzag(template.offset.value(deltas));
             same += 1;
         }
-        let range = range.start..range.start + same;
-        let fill = |column: &mut [u32], first: usize| {
-            for (index, start) in column.get_mut(range.clone()).unwrap_or_default().iter_mut().enumerate() {
+        let number = |column: &mut [u32], first: usize| {
+            for (index, start) in column.iter_mut().take(same).enumerate() {
                 *start = (first + index * template.size) as u32;
             }
         };
-        fill(&mut self.key_start, position + template.key_start);
-        fill(&mut self.value_start, position + template.value_start);
-        self.key_len.get_mut(range.clone()).unwrap_or_default().fill(template.key_len);
-        self.value_len.get_mut(range.clone()).unwrap_or_default().fill(template.value_len);
-        self.header_count.get_mut(range).unwrap_or_default().fill(0);
+        number(key_starts, position + template.key_start);
+        number(value_starts, position + template.value_start);
+        key_lens.iter_mut().take(same).for_each(|len| *len = template.key_len);
+        value_lens.iter_mut().take(same).for_each(|len| *len = template.value_len);
+        header_counts.iter_mut().take(same).for_each(|count| *count = 0);
         same
     }
 }
@@ -451,7 +484,7 @@ mod tests {
                     at = data.len();
                 }
             }
-            blocks.extend((0..block.len()).map(|index| block.record(index)));
+            blocks.extend(block.records());
         }
         // Without headers these have no meaning, nor has where a null starts.
         let plain = |records: &mut Vec<RawRecord>| {
@@ -468,6 +501,24 @@ mod tests {
         plain(&mut single);
         plain(&mut blocks);
         (blocks, single)
+    }
+
+    #[test]
+    fn a_block_has_no_record_past_its_last_and_no_room_past_its_end() {
+        let mut block = Block::new();
+        let record = read_record(&record(0, 1, None, Some(b"v")), 0).unwrap();
+        assert_eq!(block.record(0), None);
+        for index in 0..BLOCK_LEN {
+            assert!(block.push(&record));
+            assert!(block.record(index).is_some() && block.record(index + 1).is_none(), "{index}");
+        }
+        assert!(!block.push(&record), "a record more would be lost");
+        assert_eq!(
+            (block.len(), block.records().count(), block.offset_delta().len()),
+            (BLOCK_LEN, BLOCK_LEN, BLOCK_LEN)
+        );
+        block.retain(|_| false);
+        assert!(block.is_empty() && block.record(0).is_none());
     }
 
     #[test]

@@ -227,7 +227,7 @@ impl BatchBuilder {
         // Into a buffer of its own: a batch may wait for long, and should not take the room of what it was.
         self.open();
         let mut batch = vec![0; HEADER_LEN];
-        compressor.compress(self.buffer.get(HEADER_LEN..).unwrap_or_default(), &mut batch)?;
+        compressor.compress(after(&self.buffer, HEADER_LEN)?, &mut batch)?;
         self.seal(compressor.codec(), &mut batch)?;
         self.reset();
         self.buffer.clear();
@@ -240,12 +240,16 @@ impl BatchBuilder {
         if compressor.codec() != Codec::None {
             let records = self.start + HEADER_LEN;
             let mut compressed = Vec::new();
-            compressor.compress(self.buffer.get(records..).unwrap_or_default(), &mut compressed)?;
+            compressor.compress(after(&self.buffer, records)?, &mut compressed)?;
             self.buffer.truncate(records);
             self.buffer.extend_from_slice(&compressed);
         }
         let mut buffer = std::mem::take(&mut self.buffer);
-        let sealed = self.seal(compressor.codec(), buffer.get_mut(self.start..).unwrap_or_default());
+        let size = buffer.len();
+        let sealed = match buffer.get_mut(self.start..) {
+            Some(batch) => self.seal(compressor.codec(), batch),
+            None => Err(not_whole(size)),
+        };
         self.buffer = buffer;
         sealed?;
         self.start = self.buffer.len();
@@ -261,10 +265,9 @@ impl BatchBuilder {
     }
 
     fn seal(&self, codec: Codec, batch: &mut [u8]) -> Result<(), EncodeError> {
-        let header = self.header(codec, batch.len())?;
-        if let Some(head) = batch.first_chunk_mut::<HEADER_LEN>() {
-            header.write(head);
-        }
+        let size = batch.len();
+        let head = batch.first_chunk_mut::<HEADER_LEN>().ok_or_else(|| not_whole(size))?;
+        self.header(codec, size)?.write(head);
         write_crc(batch);
         Ok(())
     }
@@ -345,6 +348,15 @@ pub fn set_log_append_time(batch: &mut [u8], timestamp: i64) -> Result<(), Encod
     Ok(())
 }
 
+/// The bytes from `start` on, which the builder has put there.
+fn after(buffer: &[u8], start: usize) -> Result<&[u8], EncodeError> {
+    buffer.get(start..).ok_or_else(|| not_whole(buffer.len()))
+}
+
+fn not_whole(size: usize) -> EncodeError {
+    EncodeError::NotABatch(BatchErrorKind::Length { length: i32::try_from(size).unwrap_or(i32::MAX) })
+}
+
 /// The bytes again, if they are a complete message of magic 0 or 1.
 fn legacy_message(batch: &mut [u8]) -> Result<Option<&mut [u8]>, EncodeError> {
     if !matches!(batch.get(MAGIC_AT), Some(0 | 1)) {
@@ -372,9 +384,8 @@ fn patch(batch: &mut [u8], change: impl FnOnce(&mut BatchHeader)) -> Result<(), 
         return Err(EncodeError::NotABatch(BatchErrorKind::Length { length: header.batch_length }));
     }
     change(&mut header);
-    if let Some(head) = batch.first_chunk_mut::<HEADER_LEN>() {
-        header.write(head);
-    }
+    let size = batch.len();
+    header.write(batch.first_chunk_mut::<HEADER_LEN>().ok_or_else(|| not_whole(size))?);
     Ok(())
 }
 

@@ -26,6 +26,12 @@ pub enum BatchErrorKind {
         /// The length field.
         length: i32,
     },
+    /// What was read before reached past the end of the data.
+    #[error("it would start beyond the {len} bytes of the data")]
+    Beyond {
+        /// The bytes there are.
+        len: usize,
+    },
     /// A message of the formats v0 and v1 breaks their rules.
     #[error("{0}; the data is corrupt")]
     Legacy(#[from] LegacyError),

@@ -88,14 +88,18 @@ impl Batches {
         self.truncated_tail
     }
 
-    /// Goes on at `position`, the end of a batch or message that was found by other means.
+    /// Goes on at `position`, the end of a batch or message that was found by other means; past the end of the data is
+    /// an error of the next batch.
     pub fn skip_to(&mut self, position: usize) {
         self.position = position;
     }
 
     fn read(&mut self) -> Result<Option<Batch>, BatchError> {
         let position = self.position;
-        let rest = self.data.get(position..).unwrap_or_default();
+        let Some(rest) = self.data.get(position..) else {
+            let kind = BatchErrorKind::Beyond { len: self.data.len() };
+            return Err(BatchError { base_offset: -1, position, kind });
+        };
         let Some(&prefix) = rest.first_chunk::<LENGTH_END>() else {
             self.truncated_tail = !rest.is_empty();
             return Ok(None);

@@ -27,6 +27,14 @@ pub enum RecordError {
         /// How many were found; a lower bound if the count is absurd.
         actual: usize,
     },
+    /// The records lie in other bytes than those that were given with them.
+    #[error("{what} of a record lies beyond the {len} bytes of its batch")]
+    Beyond {
+        /// Which field.
+        what: &'static str,
+        /// The bytes there are.
+        len: usize,
+    },
     /// Bytes are left after the last record.
     #[error("the header says {expected} records, but {left} bytes follow the last of them")]
     TooMany {
@@ -73,7 +81,8 @@ impl RawRecord {
         slice(data, self.value_start, self.value_len)
     }
 
-    /// The headers in their order, repeated names included.
+    /// The headers in their order, repeated names included, from the bytes that were walked: the walk has looked at
+    /// each. From other bytes there may be fewer than [`header_count`](Self::header_count).
     pub fn headers<'a>(&self, data: &'a [u8]) -> Headers<'a> {
         Headers { data: data.get(self.headers_start..self.end).unwrap_or_default(), left: self.header_count }
     }
@@ -95,12 +104,7 @@ pub trait RecordVisitor {
 /// `data` must hold exactly that many, unless the visitor ends the walk.
 pub fn walk<V: RecordVisitor>(data: &[u8], count: i32, visitor: &mut V) -> Result<(), RecordError> {
     walk_blocks(data, count, &mut Block::new(), |block| {
-        for index in 0..block.len() {
-            if visitor.record(data, &block.record(index)).is_break() {
-                return ControlFlow::Break(());
-            }
-        }
-        ControlFlow::Continue(())
+        block.records().try_for_each(|record| visitor.record(data, &record))
     })
 }
 
@@ -148,7 +152,7 @@ pub(crate) fn read_record(data: &[u8], start: usize) -> Field<RawRecord> {
         return Err("length");
     };
     // From here on nothing can be read past the end of this record.
-    let record = data.get(..end).unwrap_or_default();
+    let record = data.get(..end).ok_or("length")?;
     position += 1; // attributes: unused so far
     let timestamp_delta = varlong(record, &mut position, "timestamp delta")?;
     let offset_delta = varint(record, &mut position, "offset delta")?;
@@ -161,7 +165,7 @@ pub(crate) fn read_record(data: &[u8], start: usize) -> Field<RawRecord> {
     let header_count = varint(record, &mut position, "header count")?;
     let headers_start = position;
     if header_count != 0 {
-        check_headers(record.get(position..).unwrap_or_default(), header_count)?;
+        check_headers(record.get(position..).ok_or("header count")?, header_count)?;
     } else if position != end {
         return Err("end (bytes are left over)");
     }
@@ -279,7 +283,7 @@ impl<'a> Iterator for Headers<'a> {
         self.left = self.left.checked_sub(1)?;
         let mut position = 0;
         let header = read_header(self.data, &mut position).ok()?;
-        self.data = self.data.get(position..).unwrap_or_default();
+        self.data = self.data.get(position..)?;
         Some(header)
     }
 }

@@ -51,7 +51,7 @@ impl Compress {
             let start = out.len();
             let data = start + 4;
             out.resize(data + get_maximum_output_size(block.len()), 0);
-            let target = out.get_mut(data..).unwrap_or_default();
+            let (_, target) = out.split_at_mut(data);
             let size = compress_into_with_table(block, target, &mut self.table)
                 .map_err(|e| CompressionError::Failed { codec: Codec::Lz4, what: e.to_string() })?;
             let length = if size < block.len() {
@@ -126,8 +126,8 @@ fn frame(rest: &mut &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), Com
         return Err(corrupt("it needs a dictionary"));
     }
     let descriptor_end = frame.len() - rest.len();
-    let descriptor = frame.get(4..descriptor_end).unwrap_or_default();
-    let with_magic = frame.get(..descriptor_end).unwrap_or_default();
+    let with_magic = frame.get(..descriptor_end).ok_or_else(|| corrupt("the frame is cut off"))?;
+    let descriptor = with_magic.get(MAGIC_LEN..).ok_or_else(|| corrupt("the frame is cut off"))?;
     let checksum = take(rest, 1)?;
     // In messages of magic 0 Kafka's clients took the frame's magic number into the checksum (KIP-57).
     if checksum != [header_checksum(descriptor)] && !(legacy && checksum == [header_checksum(with_magic)]) {
@@ -155,7 +155,7 @@ fn frame(rest: &mut &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), Com
             out.bytes.extend_from_slice(block);
         }
     }
-    let content = out.bytes.get(frame_start..).unwrap_or_default();
+    let (_, content) = out.bytes.split_at(frame_start);
     if told.is_some_and(|told| told != content.len() as u64) {
         return Err(corrupt("the frame holds another number of bytes than its header tells"));
     }
@@ -179,7 +179,7 @@ fn decompress_block(
     loop {
         out.bytes.resize(start + room, 0);
         let (before, target) = out.bytes.split_at_mut(start);
-        let window = before.get(linked_to.max(start.saturating_sub(WINDOW))..).unwrap_or_default();
+        let (_, window) = before.split_at(linked_to.max(start.saturating_sub(WINDOW)).min(start));
         let result = if window.is_empty() {
             decompress_into(block, target)
         } else {

@@ -52,7 +52,7 @@ pub enum CompressionError {
         what: String,
     },
     /// The output would be larger than allowed.
-    #[error("{} data decompresses to more than the {cap} bytes allowed (max.decompressed.bytes)", codec.name())]
+    #[error("{} data decompresses to more than the {cap} bytes allowed", codec.name())]
     TooLarge {
         /// The codec.
         codec: Codec,
@@ -62,7 +62,7 @@ pub enum CompressionError {
     /// The output would be out of all proportion to the input.
     #[error(
         "{} data of {input} bytes decompresses to more than {cap} bytes, over {ratio} to 1: this looks like a \
-         decompression bomb (max.decompressed.ratio is the option that allows more)",
+         decompression bomb",
         codec.name()
     )]
     Ratio {
@@ -83,6 +83,17 @@ pub enum CompressionError {
         /// Its words.
         what: String,
     },
+}
+
+impl CompressionError {
+    /// The consumer's option that allows more, where it is a limit that was passed.
+    pub fn option(&self) -> Option<&'static str> {
+        match self {
+            CompressionError::TooLarge { .. } => Some("max.decompressed.bytes"),
+            CompressionError::Ratio { .. } => Some("max.decompressed.ratio"),
+            _ => None,
+        }
+    }
 }
 
 impl Codec {

@@ -30,7 +30,8 @@ impl Compress {
             let start = out.len();
             let data = start + 4;
             out.resize(data + max_compress_len(block.len()), 0);
-            let size = self.encoder.compress(block, out.get_mut(data..).unwrap_or_default()).map_err(failed)?;
+            let (_, target) = out.split_at_mut(data);
+            let size = self.encoder.compress(block, target).map_err(failed)?;
             if let Some(length) = out.get_mut(start..data) {
                 length.copy_from_slice(&(size as u32).to_be_bytes());
             }
@@ -82,7 +83,8 @@ impl Decompress {
         }
         let start = out.bytes.len();
         out.bytes.resize(start + size, 0);
-        self.decoder.decompress(block, out.bytes.get_mut(start..).unwrap_or_default()).map_err(corrupt)?;
+        let (_, target) = out.bytes.split_at_mut(start);
+        self.decoder.decompress(block, target).map_err(corrupt)?;
         Ok(())
     }
 }

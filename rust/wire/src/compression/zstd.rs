@@ -33,7 +33,7 @@ impl Compress {
     pub(super) fn run(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), CompressionError> {
         let start = out.len();
         out.resize(start + zstd_safe::compress_bound(input.len()), 0);
-        let target = out.get_mut(start..).unwrap_or_default();
+        let (_, target) = out.split_at_mut(start);
         let size = self
             .context
             .compress(target, input, self.level)
@@ -70,7 +70,7 @@ impl Decompress {
         let mut room = most.min(told.min(input.len().saturating_mul(FIRST_RATIO).max(LEAST_ROOM)));
         loop {
             out.bytes.resize(start + room, 0);
-            let target = out.bytes.get_mut(start..).unwrap_or_default();
+            let (_, target) = out.bytes.split_at_mut(start);
             match context.decompress(target, input) {
                 Ok(size) => {
                     out.bytes.truncate(start + size);

@@ -32,10 +32,11 @@ pub struct Message {
 }
 
 impl Message {
-    /// The message at `start` of `data`; `None` if the data ends before it does, or what is malformed.
+    /// The message at `start` of `data`; `None` if the data ends before it does, or what is malformed. To start past the
+    /// end is, too.
     #[inline]
     pub fn read(data: &[u8], start: usize) -> Result<Option<Message>, &'static str> {
-        let rest = data.get(start..).unwrap_or_default();
+        let rest = data.get(start..).ok_or("start")?;
         let Some(prefix) = rest.first_chunk::<LENGTH_END>() else { return Ok(None) };
         let (offset, length) = offset_and_length(prefix);
         if length < MIN_LEGACY_LENGTH {

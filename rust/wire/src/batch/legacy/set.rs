@@ -183,7 +183,9 @@ impl MessageSet {
         visit: &mut dyn FnMut(&mut Block) -> ControlFlow<()>,
     ) -> Result<(), RecordError> {
         let malformed = |index, what| RecordError::Field { index, what };
-        let expected = usize::try_from(self.header.record_count).unwrap_or(0);
+        let count = self.header.record_count;
+        let too_few = |actual| RecordError::TooFew { expected: count, actual };
+        let expected = usize::try_from(count).map_err(|_| too_few(0))?;
         let (mut position, mut done) = (0, 0);
         while done < expected {
             block.clear();
@@ -191,7 +193,7 @@ impl MessageSet {
                 let message = Message::read(data, position).and_then(|message| message.ok_or("length"));
                 let message = message.map_err(|what| malformed(done, what))?;
                 let delta = i32::try_from(message.offset.wrapping_sub(self.first));
-                block.push(&RawRecord {
+                let put = block.push(&RawRecord {
                     timestamp_delta: message.timestamp,
                     offset_delta: delta.map_err(|_| malformed(done, "offset"))?,
                     key_len: message.key_len,
@@ -202,6 +204,9 @@ impl MessageSet {
                     headers_start: message.end,
                     end: message.end,
                 });
+                if !put {
+                    return Err(too_few(done));
+                }
                 position = message.end;
                 done += 1;
             }

@@ -1,0 +1,61 @@
+"""What the tests on brokers of others share."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from samsarrow import Consumer, Producer, TopicPartition
+from support.kfake import KFake, KFakeUnavailableError, program
+
+
+@pytest.fixture(scope="session")
+def kfake_program() -> None:
+    """Builds the fake cluster, or says why it cannot be."""
+    try:
+        program()
+    except KFakeUnavailableError as reason:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(reason))
+
+
+@pytest.fixture
+def kfake(kfake_program: None) -> Iterator[KFake]:
+    """Three brokers with the topics `t` of one partition and `four` of four."""
+    configs = {"group.consumer.heartbeat.interval.ms": "100"}
+    with KFake(brokers=3, topics={"t": 1, "four": 4}, configs=configs) as kfake:
+        yield kfake
+
+
+@pytest.fixture
+def send() -> Callable[..., None]:
+    """Sends `0`, `1` and so on, each by itself: `send(servers, 10, topic="t", first=0)`."""
+
+    def produce(servers: str, count: int, topic: str = "t", first: int = 0, partitions: int = 1) -> None:
+        with Producer(bootstrap_servers=servers, retry_backoff_ms=10, linger_ms=0) as producer:
+            for i in range(first, first + count):
+                assert producer.send(topic, b"%d" % i, partition=i % partitions).result(30).partition == i % partitions
+
+    return produce
+
+
+@pytest.fixture
+def values() -> Callable[..., list[int]]:
+    """All values of a topic in their order, up to its end: `values(servers, topic="t", partitions=1)`."""
+
+    def read(servers: str, topic: str = "t", partitions: int = 1, **options: object) -> list[int]:
+        found: list[int] = []
+        options = {"auto_offset_reset": "earliest", "isolation_level": "read_committed", **options}
+        with Consumer(bootstrap_servers=servers, **options) as consumer:
+            every = [TopicPartition(topic, partition) for partition in range(partitions)]
+            ends = consumer.end_offsets(every)
+            consumer.assign(every)
+            deadline = time.monotonic() + 60
+            while any(consumer.position(tp) < end for tp, end in ends.items()):
+                assert time.monotonic() < deadline, f"{len(found)} rows after a minute"
+                found += (int(value) for value in consumer.poll(1).column("value").to_pylist())
+        return found
+
+    return read
