@@ -18,7 +18,7 @@ import pytest
 
 from samsarrow import Admin, Consumer, Producer, TopicPartition
 from samsarrow.testing import Broker
-from support.proxy import Network, Proxy
+from support.proxy import Network
 
 FOUR = [TopicPartition("four", p) for p in range(4)]
 # Gives `several.test` the addresses of an environment variable, which only root could do otherwise.

@@ -151,9 +151,7 @@ ANSWERED = {"partitions_for", "send to another topic", "list_topics", "position"
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_ctrl_c_ends_every_call(
-    program: subprocess.Popen[str], broker: Broker, network: Network, fault: str
-) -> None:
+def test_ctrl_c_ends_every_call(program: subprocess.Popen[str], broker: Broker, network: Network, fault: str) -> None:
     assert program.stdin is not None
     assert program.stdout is not None
     assert program.stdout.readline() == "made\n"

@@ -150,7 +150,9 @@ def test_joining_staying_and_leaving(
 
 @each_cut
 @pytest.mark.parametrize("version", [1, 2])
-def test_transactions(network_of: Callable[..., tuple[Broker, Network]], side: Side, share: float, version: int) -> None:
+def test_transactions(
+    network_of: Callable[..., tuple[Broker, Network]], side: Side, share: float, version: int
+) -> None:
     broker, network = network_of(transaction_version=version)
     apis = ["FindCoordinator", "InitProducerId", "AddPartitionsToTxn", "Produce", "AddOffsetsToTxn", "TxnOffsetCommit"]
     with (
