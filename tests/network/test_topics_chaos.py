@@ -16,6 +16,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -223,7 +224,7 @@ def longest_gap(lines: list[tuple[str, int, int, str, float]], topic: str, began
     longest = 0.0
     for partition in range(PARTITIONS):
         moments = [began, *sorted(times[partition]), ended]
-        longest = max(longest, *(b - a for a, b in zip(moments, moments[1:], strict=False)))
+        longest = max(longest, *(b - a for a, b in pairwise(moments)))
     return longest
 
 
