@@ -28,7 +28,7 @@ ZIG := $(CROSS)/.done
 MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --compatibility manylinux_2_17
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help demo test test-rust test-python test-spark-cluster test-matrix check bench bench-rust bench-python bench-spark wheel wheel-arm test-arm fuzz fuzz-guided docs format clean
+.PHONY: help demo test test-rust test-python test-spark-cluster test-matrix test-chaos check bench bench-rust bench-python bench-spark bench-scale wheel wheel-arm test-arm fuzz fuzz-guided docs format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -67,6 +67,9 @@ test-spark-cluster: $(BUILT) ## Spark as a cluster of two workers, and as a Conn
 test-matrix: $(BUILT) ## every Kafka since 0.8.2, other Pythons, pyarrows and Sparks, into docs/compatibility.md (VERSIONS="2.8.2 3.7.2")
 	cd tests && ../$(BIN)/python -m matrix $(VERSIONS)
 
+test-chaos: $(RELEASE) ## a bad network, brokers away for ten minutes, topics that come and go, ten minutes a group protocol (SAMSARROW_CHAOS_SEED=2); an hour and a half
+	SAMSARROW_NETWORK_FLOOR=0.8 SAMSARROW_AWAY_SECONDS=600 SAMSARROW_ROLLING_ROUNDS=5 SAMSARROW_CHAOS_SECONDS=600 $(BIN)/python -m pytest tests/network -s --timeout 1200
+
 check: $(BUILT) ## lint, types, stubs, licences
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -87,6 +90,9 @@ bench-python: $(RELEASE)
 
 bench-spark: $(RELEASE) ## the Spark source and sink against Spark's own connector, with floors
 	$(BIN)/python benches/spark/bench.py
+
+bench-scale: $(RELEASE) ## what many partitions, topics, clients and members cost, into docs/benchmarks.md; fails where it grows more than in proportion
+	$(BIN)/python benches/scale
 
 $(ZIG): pyproject.toml
 	test -x $(CROSS)/bin/python || $(PYTHON) -m venv $(CROSS)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from support.figures import tell
 from support.proxy import Network, Proxy
 
 
@@ -155,7 +156,7 @@ def test_it_is_no_bottleneck() -> None:
             s.sendall(block)
         assert len(answer(s)) == 8
         speed = size / (time.monotonic() - began) / 1e6
-    print(f"{speed:.0f} MB/s through the proxy")
+    tell(f"{speed:.0f} MB/s through the proxy")
     # 200 MB/s is the promise; a machine with much else to do gets half of it.
     assert speed > 100
 

@@ -10,6 +10,7 @@ import pytest
 
 from samsarrow import Consumer, OffsetAndMetadata, Producer, TopicPartition
 from samsarrow.testing import Broker
+from support.figures import tell
 from support.proxy import Network
 
 BANDWIDTH = 10e6
@@ -37,7 +38,7 @@ def test_produce_uses_the_link(broker: Broker, slow: Network, partitions: int) -
         began = time.monotonic()
         producer.send_batch(topic, TABLE).result(60)
         share = RECORDS * RECORD / (time.monotonic() - began) / BANDWIDTH
-    print(f"produce to {partitions} over 100 ms: {share:.2f} of {BANDWIDTH / 1e6:.0f} MB/s")
+    tell(f"produce to {partitions} over 100 ms: {share:.2f} of {BANDWIDTH / 1e6:.0f} MB/s")
     assert share >= FLOOR
     # Nothing was sent twice, nor asked again and again.
     assert slow.carried("request") < 1.1 * RECORDS * RECORD
@@ -63,7 +64,7 @@ def test_consume_uses_the_link(broker: Broker, slow: Network, partitions: int) -
             assert batch.num_rows
             rows += batch.num_rows
         share = rows * RECORD / (time.monotonic() - began) / BANDWIDTH
-    print(f"consume of {partitions} over 100 ms: {share:.2f} of {BANDWIDTH / 1e6:.0f} MB/s")
+    tell(f"consume of {partitions} over 100 ms: {share:.2f} of {BANDWIDTH / 1e6:.0f} MB/s")
     assert share >= FLOOR
     assert slow.carried("answer") < 1.1 * RECORDS * RECORD
     assert slow.requests()["Metadata"] <= 6

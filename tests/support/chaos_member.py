@@ -1,10 +1,15 @@
-"""A consumer to be killed: writes down what it processed, then commits. Arguments: options as JSON, topic, file."""
+"""A consumer to be killed: writes down what it processed, then commits. Arguments: options as JSON, topics, file.
+
+A line is partition, offset and value of a record; of several topics (separated by commas) the topic comes before them,
+and the time (of the monotonic clock, which all processes share) after them.
+"""
 
 import json
 import logging
 import os
 import signal
 import sys
+import time
 
 import pyarrow as pa
 
@@ -12,7 +17,7 @@ from samsarrow import Consumer, KafkaError
 
 
 def main() -> None:
-    options, topic, path = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
+    options, topics, path = json.loads(sys.argv[1]), sys.argv[2].split(","), sys.argv[3]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(name)s %(levelname)s %(message)s")
     stopping = []
     with (
@@ -20,7 +25,7 @@ def main() -> None:
         open(path, "ab", buffering=0) as done,
     ):
         signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))
-        consumer.subscribe([topic])
+        consumer.subscribe(topics)
         late = False
         while not stopping:
             if late:
@@ -30,13 +35,17 @@ def main() -> None:
             if batch.num_rows == 0:
                 continue
             rows = zip(
+                batch.column("topic").to_pylist(),
                 batch.column("partition").to_pylist(),
                 batch.column("offset").to_pylist(),
                 batch.column("value").cast(pa.string()).to_pylist(),
                 strict=True,
             )
+            now = time.monotonic()
+            several = len(topics) > 1
+            lines = (f"{t} {p} {o} {v} {now}\n" if several else f"{p} {o} {v}\n" for t, p, o, v in rows)
             # One write: a line is whole or not there.
-            os.write(done.fileno(), "".join(f"{p} {o} {v}\n" for p, o, v in rows).encode())
+            os.write(done.fileno(), "".join(lines).encode())
             late = not committed(consumer, batch)
 
 

@@ -604,6 +604,15 @@ class Network:
         made: Proxy = self.loop.call(work)
         return made
 
+    def prefer(self, proxies: Iterable[Proxy]) -> None:
+        """Lets answers name these, where a broker has several."""
+
+        def work() -> None:
+            chosen = list(proxies)
+            self.proxies = chosen + [proxy for proxy in self.proxies if proxy not in chosen]
+
+        self.loop.call(work)
+
     def rewritten(self, answer: bytearray) -> bytes:
         """The answer with the addresses of proxies in place of those of brokers."""
         told = bytes(answer)

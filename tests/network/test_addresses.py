@@ -1,0 +1,304 @@
+"""Names with several addresses, IPv6, and brokers that come back somewhere else, or as others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samsarrow import Admin, Consumer, Producer, TopicPartition
+from samsarrow.testing import Broker
+from support.proxy import Network
+
+FOUR = [TopicPartition("four", p) for p in range(4)]
+# Gives `several.test` the addresses of an environment variable, which only root could do otherwise.
+RESOLVER = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int (*resolve)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **found) {
+    resolve real = (resolve)dlsym(RTLD_NEXT, "getaddrinfo");
+    const char *told = getenv("SEVERAL_ADDRESSES");
+    if (node == NULL || told == NULL || strcmp(node, "several.test") != 0) return real(node, service, hints, found);
+    char *addresses = strdup(told), *rest = addresses, *one;
+    struct addrinfo **last = found;
+    int failed = EAI_NONAME;
+    while ((one = strsep(&rest, ",")) != NULL) {
+        failed = real(one, service, hints, last);
+        if (failed) break;
+        while (*last != NULL) last = &(*last)->ai_next;
+    }
+    free(addresses);
+    return failed;
+}
+"""
+READER = """
+    import sys, time
+    from samsarrow import Consumer, TopicPartition
+    began = time.monotonic()
+    with Consumer(
+        bootstrap_servers=sys.argv[1], auto_offset_reset="earliest", request_timeout_ms=2000,
+        socket_connection_setup_timeout_ms=2000,
+    ) as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        while not consumer.poll(1).num_rows:
+            assert time.monotonic() - began < 30
+    print(time.monotonic() - began)
+"""
+
+
+@pytest.fixture(scope="module")
+def resolver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("cc")
+    if compiler is None or not sys.platform.startswith("linux"):
+        pytest.skip("a name with several addresses needs cc and Linux's LD_PRELOAD")
+    folder = tmp_path_factory.mktemp("resolver")
+    (folder / "resolver.c").write_text(RESOLVER)
+    command = [compiler, "-shared", "-fPIC", "-o", "resolver.so", "resolver.c", "-ldl"]
+    subprocess.run(command, cwd=folder, check=True)
+    return folder / "resolver.so"
+
+
+def fill(broker: Broker, topic: str = "t") -> None:
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send(topic, b"x").result(30)
+
+
+@pytest.fixture
+def dead(network: Network) -> Iterator[Callable[[str, bool], None]]:
+    """Makes an address nobody's at the port of the first proxy, or one that accepts and never answers."""
+    sockets = []
+
+    def make(host: str, accepts: bool) -> None:
+        s = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        sockets.append(s)
+        s.bind((host, network.proxies[0].port))
+        if accepts:
+            s.listen(64)
+
+    yield make
+    for s in sockets:
+        s.close()
+
+
+@pytest.mark.parametrize("first", ["127.0.0.2", "::1"])
+@pytest.mark.parametrize("how", ["refuses", "accepts and is silent"])
+def test_the_first_address_of_a_name_is_dead(
+    broker: Broker, network: Network, resolver: Path, dead: Callable[[str, bool], None], first: str, how: str
+) -> None:
+    """A connection that is made and then silent costs its timeout; after that the next address is asked (KIP-302)."""
+    fill(broker)
+    dead(first, how == "accepts and is silent")
+    # The only bootstrap server; the brokers that it names have one address each.
+    command = [sys.executable, "-c", textwrap.dedent(READER), f"several.test:{network.proxies[0].port}"]
+    environment = {**os.environ, "LD_PRELOAD": str(resolver), "SEVERAL_ADDRESSES": f"{first},127.0.0.1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    # 2 s for the dead one, and a moment.
+    assert float(done.stdout) < 15
+    assert network.requests()["Metadata"] <= 10
+
+
+@pytest.mark.parametrize("host", ["localhost", "::0:0:0:1"])
+def test_brokers_that_are_named_by_name_or_ipv6(broker: Broker, host: str) -> None:
+    try:
+        network = Network(broker.bootstrap_servers, host=host)
+    except OSError as error:
+        pytest.skip(f"no IPv6 on loopback: {error}")
+    with network:
+        servers = network.bootstrap_servers
+        assert servers.startswith("[" if ":" in host else "localhost:")
+        with Producer(bootstrap_servers=servers) as producer:
+            for i in range(40):
+                producer.send("four", b"%d" % i, partition=i % 4)
+        with Consumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer:
+            consumer.subscribe(["four"])
+            rows, until = 0, time.monotonic() + 30
+            while rows < 40:
+                assert time.monotonic() < until
+                rows += consumer.poll(0.5).num_rows
+            consumer.commit(timeout=20)
+        with Admin(bootstrap_servers=servers.replace("::0:0:0:1", "::1")) as admin:
+            assert [at.offset for at in admin.fetch_offsets("g").values() if at] == [10] * 4
+        # Nobody went past the proxies.
+        asked = network.requests()
+        assert asked["OffsetCommit"] >= 1
+        assert asked["Metadata"] <= 30
+
+
+class Life:
+    """A producer, a consumer and a member that go on all the time; what they were given is looked at in the end."""
+
+    def __init__(self, servers: str, protocol: str, **options: Any) -> None:
+        given = {"bootstrap_servers": servers, "request_timeout_ms": 2000, **options}
+        self.producer = Producer(linger_ms=0, delivery_timeout_ms=120_000, **given)
+        self.assigned = Consumer(auto_offset_reset="earliest", **given)
+        self.member = Consumer(
+            group_id="g",
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=200,
+            group_protocol=protocol,
+            **({"session_timeout_ms": 6000, "heartbeat_interval_ms": 500} if protocol == "classic" else {}),
+            **given,
+        )
+        self.over = threading.Event()
+        self.sent = 0
+        self.deliveries: list[Any] = []
+        self.seen: dict[str, list[tuple[int, int]]] = {"assigned": [], "member": []}
+        self.odd: list[BaseException] = []
+        self.assigned.assign(FOUR)
+        self.member.subscribe(["four"])
+        works: list[Callable[[], None]] = [
+            self._send,
+            lambda: self._read("assigned", self.assigned),
+            lambda: self._read("member", self.member),
+        ]
+        self._threads = [threading.Thread(target=self._guarded, args=(work,), daemon=True) for work in works]
+        for thread in self._threads:
+            thread.start()
+
+    def _guarded(self, work: Callable[[], None]) -> None:
+        try:
+            while not self.over.is_set():
+                work()
+        except BaseException as error:
+            self.odd.append(error)
+
+    def _send(self) -> None:
+        self.deliveries.append(self.producer.send("four", b"%d" % self.sent, partition=self.sent % 4))
+        self.sent += 1
+        time.sleep(0.01)
+
+    def _read(self, name: str, consumer: Consumer) -> None:
+        batch = consumer.poll(0.2)
+        self.seen[name] += zip(batch["partition"].to_pylist(), batch["offset"].to_pylist(), strict=True)
+
+    def wait_for_more(self, seconds: float = 60) -> None:
+        """Until each has got on since now."""
+        before = (self.sent, {name: len(rows) for name, rows in self.seen.items()})
+        mark, until = len(self.deliveries), time.monotonic() + seconds
+        while True:
+            done = sum(delivery.done() for delivery in self.deliveries[mark:])
+            if done > 20 and all(len(rows) > before[1][name] + 20 for name, rows in self.seen.items()):
+                return
+            assert self.odd == []
+            state = (done, before, {name: len(rows) for name, rows in self.seen.items()})
+            assert time.monotonic() < until, f"nothing goes on: {state}"
+            time.sleep(0.05)
+
+    def end(self) -> None:
+        """All was delivered once, and read."""
+        until = time.monotonic() + 60
+        deliveries = list(self.deliveries)
+        wanted = {(m.partition, m.offset) for m in (delivery.result(60) for delivery in deliveries)}
+        assert len(wanted) == len(deliveries), "an idempotent record has a place of its own"
+        while not all(wanted <= set(rows) for rows in self.seen.values()):
+            assert time.monotonic() < until, {name: len(rows) for name, rows in self.seen.items()}
+            time.sleep(0.1)
+        self.close()
+        assert self.odd == []
+        assigned = self.seen["assigned"]
+        assert len(assigned) == len(set(assigned)), "an assigned consumer is given each once"
+
+    def close(self) -> None:
+        self.over.set()
+        for thread in self._threads:
+            thread.join(30)
+        for client in (self.producer, self.assigned, self.member):
+            client.close(5)
+
+
+@pytest.fixture
+def live(request: pytest.FixtureRequest) -> Callable[..., Life]:
+    def make(servers: str, protocol: str, **options: Any) -> Life:
+        life = Life(servers, protocol, **options)
+        request.addfinalizer(life.close)
+        return life
+
+    return make
+
+
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+
+
+@PROTOCOLS
+def test_brokers_come_back_under_other_addresses(
+    broker: Broker, network: Network, live: Callable[..., Life], protocol: str
+) -> None:
+    """All known addresses are dead at once; the bootstrap server knows where the brokers are now (KIP-899)."""
+    # Another way to the first broker, which no answer names.
+    entrance = network.add(broker.bootstrap_servers.split(",")[0])
+    life = live(entrance.address, protocol)
+    life.wait_for_more()
+    for _ in range(2):
+        before = network.requests()
+        network.each(lambda proxy: proxy is entrance or proxy.move())
+        life.wait_for_more()
+        assert (network.requests() - before)["Metadata"] <= 60
+    life.end()
+
+
+@PROTOCOLS
+def test_brokers_fall_silent_and_are_elsewhere(
+    broker: Broker, network: Network, live: Callable[..., Life], protocol: str
+) -> None:
+    """As before, but the old addresses are black holes: nobody is refused, each costs its time."""
+    servers = broker.bootstrap_servers.split(",")
+    entrance = network.add(servers[0])
+    life = live(
+        entrance.address,
+        protocol,
+        socket_connection_setup_timeout_ms=1000,
+    )
+    life.wait_for_more()
+    old = [proxy for proxy in network.proxies if proxy is not entrance]
+    for proxy in old:
+        proxy.black_hole()
+    network.prefer([network.add(server) for server in servers])
+    life.wait_for_more(90)
+    assert network.requests()["Metadata"] <= 150
+    life.end()
+
+
+@PROTOCOLS
+def test_all_brokers_are_replaced_by_others(live: Callable[..., Life], protocol: str) -> None:
+    """Two brokers go, two with other numbers and addresses come and lead: all known nodes are gone at once."""
+    with Broker(brokers=4, topics={"four": 4}, auto_create_topics=False) as broker:
+        servers = broker.bootstrap_servers.split(",")
+        for node in (2, 3):
+            broker.stop_broker(node)
+        for partition in range(4):
+            broker.move_leader("four", partition, partition % 2)
+        with Network(",".join(servers)) as network:
+            entrance = network.add(servers[0])
+            life = live(entrance.address, protocol)
+            life.wait_for_more()
+            before = network.requests()
+            for proxy in network.proxies[:2]:
+                proxy.refuse()
+            for node in (2, 3):
+                broker.start_broker(node)
+            for partition in range(4):
+                broker.move_leader("four", partition, 2 + partition % 2)
+            for node in (0, 1):
+                broker.stop_broker(node)
+            entrance.upstream = network.proxies[2].upstream
+            entrance.reset()
+            life.wait_for_more()
+            assert (network.requests() - before)["Metadata"] <= 60
+            life.end()

@@ -1,0 +1,176 @@
+"""Clients that start before their broker, and clients that outlive one.
+
+`SAMSARROW_AWAY_SECONDS=600` keeps brokers away for ten minutes, as `make test-chaos` does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from samsarrow import Admin, Consumer, Producer, TopicPartition
+from samsarrow.testing import Broker
+from support.life import IMPATIENT, Clients, warned
+from support.proxy import Network, Proxy
+
+AWAY = float(os.environ.get("SAMSARROW_AWAY_SECONDS", "5"))
+FOUR = [TopicPartition("four", p) for p in range(4)]
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+FAULTS: dict[str, Callable[[Proxy], Any]] = {"refused": Proxy.refuse, "half open": Proxy.silence}
+
+
+def numbers(consumer: Consumer, count: int, seconds: float = 60) -> list[int]:
+    """Values of `count` rows, and that there are no more."""
+    found: list[int] = []
+    until = time.monotonic() + seconds
+    while len(found) < count:
+        assert time.monotonic() < until, f"{len(found)} of {count}"
+        found += [int(v) for v in consumer.poll(0.5)["value"].to_pylist()]
+    return found + [int(v) for v in consumer.poll(0.3)["value"].to_pylist()]
+
+
+@pytest.fixture
+def gone(broker: Broker, network: Network) -> Network:
+    """Nobody is there yet; what they will have are 40 numbers."""
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for i in range(40):
+            producer.send("four", b"%d" % i, partition=i % 4)
+    network.each(Proxy.refuse)
+    return network
+
+
+@pytest.mark.parametrize("protocol", ["assigned", "classic", "consumer"])
+def test_a_consumer_starts_before_its_broker(gone: Network, protocol: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "samsarrow")
+    group = {} if protocol == "assigned" else {"group_protocol": protocol}
+    with Consumer(
+        bootstrap_servers=gone.bootstrap_servers, group_id="g", auto_offset_reset="earliest", **IMPATIENT, **group
+    ) as consumer:
+        consumer.subscribe(["four"]) if group else consumer.assign(FOUR)
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            assert consumer.poll(0.3).num_rows == 0
+        gone.each(Proxy.heal)
+        assert sorted(numbers(consumer, 40)) == list(range(40))
+        consumer.commit()
+        assert {tp: at and at.offset for tp, at in consumer.committed(FOUR).items()} == dict.fromkeys(FOUR, 10)
+    told = warned(caplog.records)
+    assert told, "somebody who waits for a broker is told of it"
+    assert max(told.values()) <= 6, told
+    assert gone.requests()["Metadata"] <= 20
+
+
+def test_a_pattern_is_subscribed_before_its_broker(gone: Network) -> None:
+    with Consumer(
+        bootstrap_servers=gone.bootstrap_servers, group_id="g", auto_offset_reset="earliest", **IMPATIENT
+    ) as consumer:
+        consumer.subscribe(pattern="fo.*")
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            assert consumer.poll(0.3).num_rows == 0
+        gone.each(Proxy.heal)
+        assert sorted(numbers(consumer, 40)) == list(range(40))
+
+
+@pytest.mark.parametrize("kind", ["plain", "table", "transactional"])
+def test_a_producer_starts_before_its_broker(
+    broker: Broker, gone: Network, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    import pyarrow as pa
+
+    caplog.set_level(logging.WARNING, "samsarrow")
+    table = pa.table({"value": pa.array([b"%d" % i for i in range(40, 80)], pa.binary())})
+    options = {"transactional_id": "x"} if kind == "transactional" else {}
+    odd: list[BaseException] = []
+
+    def write() -> None:
+        try:
+            with Producer(bootstrap_servers=gone.bootstrap_servers, **options) as producer:
+                if kind == "transactional":
+                    producer.init_transactions()
+                    producer.begin_transaction()
+                if kind == "table":
+                    producer.send_batch("four", table).result(30)
+                else:
+                    for value in table["value"].to_pylist():
+                        producer.send("four", value)
+                if kind == "transactional":
+                    producer.commit_transaction()
+        except BaseException as error:
+            odd.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join(3)
+    assert thread.is_alive(), odd
+    gone.each(Proxy.heal)
+    thread.join(60)
+    assert not thread.is_alive()
+    assert odd == []
+    with Consumer(
+        bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", isolation_level="read_committed"
+    ) as consumer:
+        consumer.assign(FOUR)
+        assert sorted(numbers(consumer, 80)) == list(range(80))
+    assert warned(caplog.records), "somebody who waits for a broker is told of it"
+    assert gone.requests()["Metadata"] <= 20
+    assert gone.requests()["InitProducerId"] <= 4
+
+
+def test_admin_and_questions_wait_for_the_broker(gone: Network) -> None:
+    found: dict[str, Any] = {}
+
+    def ask() -> None:
+        with (
+            Admin(bootstrap_servers=gone.bootstrap_servers) as admin,
+            Consumer(bootstrap_servers=gone.bootstrap_servers, group_id="g") as consumer,
+        ):
+            found["topics"] = admin.list_topics(timeout=30)
+            found["ends"] = consumer.end_offsets(FOUR, timeout=30)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    time.sleep(2)
+    assert not found
+    gone.each(Proxy.heal)
+    thread.join(40)
+    assert "four" in found["topics"]
+    assert found["ends"] == dict.fromkeys(FOUR, 10)
+
+
+@pytest.mark.timeout(AWAY + 240)
+@pytest.mark.parametrize("fault", FAULTS)
+@PROTOCOLS
+def test_brokers_are_away_for_a_while(
+    network: Network, protocol: str, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "samsarrow")
+    clients = Clients(network.bootstrap_servers, [protocol], away=AWAY)
+    try:
+        clients.wait(more=50)
+        before, accepted = network.requests(), network.accepted()
+        network.each(FAULTS[fault])
+        away = time.monotonic() + AWAY
+        while time.monotonic() < away:
+            assert clients.odd == []
+            time.sleep(0.2)
+        asked, connected = network.requests() - before, network.accepted() - accepted
+        network.each(Proxy.heal)
+        clients.wait()
+    finally:
+        network.each(Proxy.heal)
+        clients.end()
+    clients.check()
+    # Three clients, two brokers, some lanes: each is tried about once a second.
+    assert connected <= 40 + 24 * AWAY, connected
+    assert max(asked.values(), default=0) <= 40 + 20 * AWAY, asked
+    told = warned(caplog.records)
+    assert told, "brokers that are away are worth a warning"
+    # Once a cause and client, not once a try.
+    assert sum(told.values()) <= 40 + AWAY, told

@@ -1,0 +1,226 @@
+"""Nothing waits longer than it was told to, whatever the network does; and nobody is asked in a hot loop meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import pytest
+
+from samsarrow import Admin, Consumer, KafkaError, NewTopic, OffsetAndMetadata, Producer, TopicPartition
+from samsarrow.testing import Broker
+from support.proxy import Network, Proxy
+
+# Twice as long is more than T + MORE.
+T = 1.5
+# What a call may take beyond its timeout.
+MORE = 1.0
+T0 = TopicPartition("t", 0)
+FAULTS: dict[str, Callable[[Proxy], Any]] = {
+    "half open": Proxy.silence,
+    "black hole": Proxy.black_hole,
+    "refused": Proxy.refuse,
+    "no answers": lambda proxy: proxy.switch_one("answer", hold=True),
+    "no requests": lambda proxy: proxy.switch_one("request", hold=True),
+    "closed at once": lambda proxy: (proxy.switch_one("request", close_after=0), proxy.reset()),
+}
+Call = Callable[[], Any]
+
+
+def used_consumer(stack: ExitStack, servers: str, **options: Any) -> Consumer:
+    """A consumer that has its connections, its partitions, and something to commit."""
+    consumer = Consumer(
+        bootstrap_servers=servers, auto_offset_reset="earliest", default_api_timeout_ms=int(T * 1000), **options
+    )
+    stack.callback(closed, consumer)
+    if options.get("group_protocol"):
+        consumer.subscribe(["t"])
+    else:
+        consumer.assign([T0])
+    until = time.monotonic() + 30
+    while not consumer.poll(0.2).num_rows:
+        assert time.monotonic() < until
+    return consumer
+
+
+def closed(client: Any) -> None:
+    """Ends a client that a call may have left with anything."""
+    with suppress(KafkaError):
+        client.close(*([] if isinstance(client, Admin) else [0]))
+
+
+def calls(stack: ExitStack, servers: str) -> Iterator[tuple[str, Call]]:
+    """Every call that waits, each on a client of its own that was well until now, and with T as its timeout."""
+    offsets = {T0: OffsetAndMetadata(1)}
+    on_consumer: dict[str, Callable[[Consumer], Any]] = {
+        "poll": lambda c: c.poll(T),
+        "commit": lambda c: c.commit(timeout=T),
+        "committed": lambda c: c.committed([T0], timeout=T),
+        "end_offsets": lambda c: c.end_offsets([T0], timeout=T),
+        "beginning_offsets": lambda c: c.beginning_offsets([T0], timeout=T),
+        "offsets_for_times": lambda c: c.offsets_for_times({T0: 0}, timeout=T),
+        "position": lambda c: (c.seek_to_end(T0), c.position(T0, timeout=T)),
+        "lag": lambda c: c.lag(timeout=T),
+        "partitions_for": lambda c: c.partitions_for("other", timeout=T),
+        "close": lambda c: c.close(T),
+        "close with a commit": lambda c: (c.commit_async(offsets), c.close(T)),
+    }
+    for name, work in on_consumer.items():
+        consumer = used_consumer(stack, servers, group_id=f"assigned {name}")
+        yield f"consumer: {name}", lambda work=work, consumer=consumer: work(consumer)
+    for protocol in ("classic", "consumer"):
+        for name in ("poll", "commit", "close", "unsubscribe"):
+            member = used_consumer(stack, servers, group_id=f"{protocol} {name}", group_protocol=protocol)
+            on_member: dict[str, Callable[[Consumer], Any]] = {
+                **on_consumer,
+                "unsubscribe": lambda c: c.unsubscribe(timeout=T),
+            }
+            yield f"{protocol}: {name}", lambda work=on_member[name], member=member: work(member)
+
+    def producer(**options: Any) -> Producer:
+        made = Producer(bootstrap_servers=servers, max_block_ms=int(T * 1000), linger_ms=0, **options)
+        stack.callback(closed, made)
+        return made
+
+    on_producer: dict[str, Callable[[Producer], Any]] = {
+        "result": lambda p: p.send("t", b"x").result(T),
+        "flush": lambda p: (p.send("t", b"x"), p.flush(T)),
+        "close": lambda p: (p.send("t", b"x"), p.close(T)),
+        "send to another topic": lambda p: p.send("four", b"x"),
+        "partitions_for": lambda p: p.partitions_for("four"),
+    }
+    for name, send in on_producer.items():
+        used = producer()
+        used.send("t", b"x").result(30)
+        yield f"producer: {name}", lambda send=send, used=used: send(used)
+    small = producer(buffer_memory=20_000, delivery_timeout_ms=60_000)
+    small.send("t", b"x").result(30)
+    yield "producer: send without memory", lambda: [small.send("t", b"x" * 8000) for _ in range(10)]
+    new = producer(transactional_id="init")
+    yield "transaction: init", lambda: new.init_transactions(T)
+    in_transaction: dict[str, Callable[[Producer], Any]] = {
+        "commit": lambda p: p.commit_transaction(T),
+        "abort": lambda p: p.abort_transaction(T),
+        "close": lambda p: p.close(T),
+    }
+    for name, end in in_transaction.items():
+        open_ = producer(transactional_id=name)
+        open_.init_transactions(30)
+        open_.begin_transaction()
+        open_.send("t", b"x").result(30)
+        yield f"transaction: {name}", lambda end=end, open_=open_: end(open_)
+    on_admin: dict[str, Callable[[Admin], Any]] = {
+        "list_topics": lambda a: a.list_topics(timeout=T),
+        "create_topics": lambda a: a.create_topics([NewTopic("new", 1, 1)], timeout=T),
+        "fetch_offsets": lambda a: a.fetch_offsets("g", timeout=T),
+        "commit_offsets": lambda a: a.commit_offsets("g", offsets, timeout=T),
+        "describe_groups": lambda a: a.describe_groups(["g"], timeout=T),
+        "list_groups": lambda a: a.list_groups(timeout=T),
+        "find_coordinator": lambda a: a.find_coordinator("g", timeout=T),
+        "close": lambda a: a.close(),
+    }
+    for name, ask in on_admin.items():
+        admin = Admin(bootstrap_servers=servers)
+        stack.callback(closed, admin)
+        admin.list_topics(timeout=30)
+        yield f"admin: {name}", lambda ask=ask, admin=admin: ask(admin)
+    # And clients that never saw the brokers well.
+    late = Consumer(bootstrap_servers=servers, group_id="late", default_api_timeout_ms=int(T * 1000))
+    late.subscribe(["t"])
+    stack.callback(closed, late)
+    yield "new consumer: poll", lambda: late.poll(T)
+    for name in ("end_offsets", "committed", "close"):
+        fresh = Consumer(bootstrap_servers=servers, group_id="fresh", default_api_timeout_ms=int(T * 1000))
+        stack.callback(closed, fresh)
+        yield f"new consumer: {name}", lambda name=name, fresh=fresh: on_consumer[name](fresh)
+    unused = producer()
+    yield "new producer: send", lambda: unused.send("t", b"x")
+    asking = Admin(bootstrap_servers=servers)
+    stack.callback(closed, asking)
+    yield "new admin: list_topics", lambda: asking.list_topics(timeout=T)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_nothing_waits_longer_than_it_was_told_to(broker: Broker, network: Network, fault: str) -> None:
+    took: dict[str, float] = {}
+    odd: dict[str, BaseException] = {}
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as filler:
+        filler.send("t", b"x").result(30)
+    with ExitStack() as stack:
+        todo = dict(calls(stack, network.bootstrap_servers))
+        together = threading.Barrier(len(todo) + 1)
+
+        def run(name: str, work: Call) -> None:
+            together.wait(60)
+            began = time.monotonic()
+            try:
+                work()
+            except KafkaError:
+                pass
+            except BaseException as error:
+                odd[name] = error
+            took[name] = time.monotonic() - began
+
+        threads = [threading.Thread(target=run, args=item, daemon=True) for item in todo.items()]
+        for thread in threads:
+            thread.start()
+        network.each(FAULTS[fault])
+        before, accepted = network.requests(), network.accepted()
+        together.wait(60)
+        until = time.monotonic() + 20
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        lasted = time.monotonic() - until + 20
+        asked, connected = network.requests() - before, network.accepted() - accepted
+        network.each(Proxy.heal)
+    for name in todo:
+        took.setdefault(name, 99.0)
+    assert {name: round(seconds, 2) for name, seconds in took.items() if seconds > T + MORE} == {}
+    assert odd == {}
+    # A client has a handful of connections to each of two brokers, and tries each about six times in two seconds.
+    assert connected <= len(todo) * 20 * max(1.0, lasted / 2), connected
+    assert max(asked.values(), default=0) <= len(todo) * 20 * max(1.0, lasted / 2), asked
+
+
+@pytest.mark.parametrize("fault", ["refused", "half open", "closed at once"])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_clients_that_wait_do_not_storm(broker: Broker, network: Network, protocol: str, fault: str) -> None:
+    """Three clients, four seconds without a broker: a handful of connections, then all goes on."""
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as filler:
+        filler.send("t", b"x").result(30)
+    options: dict[str, Any] = {"bootstrap_servers": network.bootstrap_servers, "request_timeout_ms": 1000}
+    with (
+        Producer(linger_ms=0, delivery_timeout_ms=60_000, **options) as producer,
+        Consumer(auto_offset_reset="earliest", **options) as assigned,
+        Consumer(group_id="g", group_protocol=protocol, auto_offset_reset="earliest", **options) as member,
+    ):
+        producer.send("four", b"x").result(30)
+        assigned.assign([T0])
+        member.subscribe(["t"])
+        for consumer in (assigned, member):
+            until = time.monotonic() + 30
+            while not consumer.poll(0.2).num_rows:
+                assert time.monotonic() < until
+        before, accepted = network.requests(), network.accepted()
+        network.each(FAULTS[fault])
+        delivery = producer.send("four", b"y")
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            assigned.poll(0.1)
+            member.poll(0.1)
+        asked, connected = network.requests() - before, network.accepted() - accepted
+        network.each(Proxy.heal)
+        # Waits grow from 50 ms to 1 s: seven or eight tries in four seconds, to two brokers, on a few lanes.
+        assert connected <= 150, connected
+        assert max(asked.values(), default=0) <= 100, asked
+        assert delivery.result(60).offset >= 0
+        producer.send("t", b"z").result(60)
+        for consumer in (assigned, member):
+            values: list[bytes] = []
+            until = time.monotonic() + 60
+            while b"z" not in values:
+                assert time.monotonic() < until, "it goes on when the brokers are back"
+                values += consumer.poll(0.5)["value"].to_pylist()

@@ -1,0 +1,53 @@
+"""A rolling restart of three real brokers under load, behind proxies that count."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from samsarrow import Admin, NewTopic
+from support.cluster import KafkaCluster
+from support.life import Clients, warned
+from support.proxy import Network
+
+ROUNDS = int(os.environ.get("SAMSARROW_ROLLING_ROUNDS", "1"))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster(3) as cluster:
+        yield cluster
+
+
+@pytest.mark.timeout(120 + 120 * ROUNDS)
+def test_a_rolling_restart_under_load(cluster: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "samsarrow")
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("four", 4, 3, {"min.insync.replicas": "2"})])
+    with Network(cluster.bootstrap_servers) as network:
+        clients = Clients(network.bootstrap_servers, ["classic", "consumer"])
+        began = time.monotonic()
+        try:
+            clients.wait(more=50)
+            for _ in range(ROUNDS):
+                for number in cluster.brokers:
+                    cluster.restart(number)
+                    # The next goes when this one is a replica again.
+                    time.sleep(3)
+                    clients.wait(seconds=60)
+        finally:
+            clients.end()
+        took = time.monotonic() - began
+        clients.check()
+        asked = network.requests()
+    # Changes come in some bursts of a few questions a client.
+    assert asked["Metadata"] <= 150 + 10 * took, asked
+    assert asked["FindCoordinator"] <= 100 + 5 * took, asked
+    assert asked["JoinGroup"] <= 60 * ROUNDS, asked
+    assert network.accepted() <= 150 + 10 * took
+    told = warned(caplog.records)
+    assert sum(told.values()) <= 60 * ROUNDS, told
