@@ -111,7 +111,12 @@ class Source(threading.Thread):
             # A producer each: `send` to a topic that is not there waits for it, as in Java.
             with (
                 Producer(bootstrap_servers=self._servers) as healthy,
-                Producer(bootstrap_servers=self._servers, max_block_ms=50, delivery_timeout_ms=20_000) as sick,
+                Producer(
+                    bootstrap_servers=self._servers,
+                    max_block_ms=50,
+                    request_timeout_ms=10_000,
+                    delivery_timeout_ms=20_000,
+                ) as sick,
             ):
                 deliveries = []
                 while not self.over.wait(0.01):
@@ -120,6 +125,7 @@ class Source(threading.Thread):
                         deliveries.append((number, healthy.send(self._healthy, str(number), partition=partition)))
                         self.sent[partition] += 1
                     for topic in self._sick:
+                        # Fails as fast as it may while the topic is away.
                         with suppress(KafkaError):
                             sick.send(topic, "x", key=str(self.sent[0]))
                 for number, delivery in deliveries:
@@ -252,6 +258,7 @@ def test_topics_come_and_go_beside_a_healthy_one(cluster: KafkaCluster, tmp_path
             source.start()
             watch.start()
             wait_for(lambda: {p for t, p, *_ in members.lines() if t == healthy} == set(range(PARTITIONS)), members)
+            assert source.odd == []
             began, asked = time.monotonic(), network.requests()
             wreck.run(members)
             ended, asked = time.monotonic(), network.requests() - asked
