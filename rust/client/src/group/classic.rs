@@ -475,6 +475,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::metadata::Asked;
 
     /// A topic whose partitions have these replicas, in a cluster of these brokers and their racks.
     fn metadata(brokers: &[(i32, &str)], replicas: &[&[i32]]) -> Metadata {
@@ -494,7 +495,7 @@ mod tests {
             ..Default::default()
         };
         let brokers = brokers.iter().map(broker).collect();
-        Metadata::default().updated(MetadataResponse { brokers, topics: vec![topic], ..Default::default() }, false)
+        Metadata::default().updated(MetadataResponse { brokers, topics: vec![topic], ..Default::default() }, Asked::All)
     }
 
     #[test]
