@@ -18,6 +18,8 @@ RUNS ?= 1000000
 SEED ?= 1
 JOBS ?=
 TARGETS ?=
+# Of `make test-matrix`; empty is all, other surroundings too.
+VERSIONS ?=
 TARGET ?= batches
 SECONDS ?= 60
 # zig, which links for any Linux; too large for everybody's environment.
@@ -26,7 +28,7 @@ ZIG := $(CROSS)/.done
 MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --compatibility manylinux_2_17
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help demo test test-rust test-python test-spark-cluster check bench bench-rust bench-python bench-spark wheel wheel-arm test-arm fuzz fuzz-guided docs format clean
+.PHONY: help demo test test-rust test-python test-spark-cluster test-matrix check bench bench-rust bench-python bench-spark wheel wheel-arm test-arm fuzz fuzz-guided docs format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -61,6 +63,9 @@ test-python: $(BUILT)
 
 test-spark-cluster: $(BUILT) ## Spark as a cluster of two workers, and as a Connect server
 	SAMSARROW_SPARK_CLUSTER=1 $(BIN)/python -m pytest tests/spark/test_places.py
+
+test-matrix: $(BUILT) ## every Kafka since 0.8.2, other Pythons, pyarrows and Sparks, into docs/compatibility.md (VERSIONS="2.8.2 3.7.2")
+	cd tests && ../$(BIN)/python -m matrix $(VERSIONS)
 
 check: $(BUILT) ## lint, types, stubs, licences
 	$(BIN)/ruff format --check .

@@ -4,6 +4,7 @@ Record batches are decoded straight into Arrow arrays and encoded straight from 
 Kafka's protocol itself.
 """
 
+from samsarrow import _baseline as _baseline  # before the core, which an older CPU could not even load
 from samsarrow._core import BatchDelivery, Delivery
 from samsarrow.admin import Admin
 from samsarrow.codec import decode_batches, encode_batches

@@ -1,5 +1,6 @@
 """Micro-batches that Spark repeats, into a sink that must have them once."""
 
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -77,6 +78,21 @@ def test_other_rows_in_the_repetition_are_an_error(copy: Copy, kafka: KafkaServe
     copy.forget(0)
     with pytest.raises(StreamingQueryException, match=r"micro-batch 0 .*the same rows in the same tasks"):
         copy.run(where="offset = 0")
+
+
+def test_a_checkpoint_restored_from_an_older_copy_is_an_error(copy: Copy, kafka: KafkaServer, tmp_path: Path) -> None:
+    produce(kafka, copy.come, {0: ["a"]})
+    copy.run()
+    shutil.copytree(copy.folder, older := tmp_path / "older")
+    for value in "bc":
+        produce(kafka, copy.come, {0: [value]})
+        copy.run()
+    produce(kafka, copy.come, {0: ["d"]})
+    shutil.rmtree(copy.folder)
+    older.rename(copy.folder)
+    with pytest.raises(StreamingQueryException, match=r"at micro-batch 1, but its task 0 has written micro-batch 2"):
+        copy.run()
+    assert copy.values() == Counter("abc")
 
 
 def test_tasks_without_rows_leave_no_trace(copy: Copy, kafka: KafkaServer) -> None:

@@ -2,13 +2,17 @@
 
 import datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pyspark.sql import datasource as spark
 
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark.admission import Patience, share
+from samsarrow.spark.errors import DataLossError
 from samsarrow.spark.offsets import from_json, to_json
+from samsarrow.spark.options import ReadOptions
+from samsarrow.spark.planner import StreamPlanner
 from samsarrow.spark.pushdown import Predicates
 from samsarrow.types import TopicPartition
 
@@ -46,6 +50,95 @@ def test_offsets_of_another_source_are_told_apart() -> None:
         from_json({"logOffset": 3})
 
 
+class Log:
+    """Brokers that know one partition and what the test says of it."""
+
+    def __init__(self, end: int) -> None:
+        self.first, self.end = 0, end
+        self.topic_ids: dict[str, UUID | None] = {"t": UUID(int=1)}
+
+    def partitions(self, **_: bool) -> list[TopicPartition]:
+        return [A]
+
+    def resolve(self, *_: Any) -> dict[TopicPartition, int]:
+        return {A: self.end}
+
+    def earliest(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.first)
+
+    def latest(self, partitions: list[TopicPartition], _: Any) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, self.end)
+
+
+def planner(log: Log, **options: str) -> StreamPlanner:
+    given = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "failOnDataLoss": "false", **options}
+    made = StreamPlanner(ReadOptions.parse(given, streaming=True))
+    made.close()
+    made._brokers = log  # type: ignore[assignment]
+    return made
+
+
+def spans(plan: StreamPlanner, start: int, end: int) -> list[tuple[int, int]]:
+    return [(r.start, r.end) for r in plan.ranges({A: start}, {A: end})]
+
+
+def test_a_start_that_moves_is_fixed_by_an_empty_first_batch(caplog: pytest.LogCaptureFixture) -> None:
+    log = Log(100)
+    plan = planner(log, startingOffsets="latest", failOnDataLoss="true")
+    start = plan.initial()
+    log.end = 103
+    assert plan.latest(start, None, False) == start == {A: 100}
+    assert spans(plan, 100, 100) == []
+    assert plan.latest(start, None, False) == {A: 103}
+    # Restarted before the first micro-batch was finished, after five more records.
+    log.end = 105
+    again = planner(log, startingOffsets="latest", failOnDataLoss="true")
+    assert again.initial() == {A: 105}
+    assert [spans(again, 105, 100) for _ in range(2)] == [[], []], "Spark may plan a micro-batch more than once"
+    assert again.latest({A: 100}, None, False) == {A: 105}
+    assert spans(again, 100, 105) == [(100, 105)]
+    with pytest.raises(DataLossError, match="went from offset 105 back to 101"):
+        spans(again, 105, 101)
+    assert not caplog.records
+
+
+def test_a_start_that_stays_needs_no_empty_batch() -> None:
+    for start in ("earliest", '{"t":{"0":3}}'):
+        plan = planner(Log(9), startingOffsets=start)
+        assert plan.latest(plan.initial(), None, False) == {A: 9}
+
+
+def test_an_end_before_its_start_is_read_again_only_from_another_topic(caplog: pytest.LogCaptureFixture) -> None:
+    log = Log(1_000)
+    plan = planner(log, startingOffsets="earliest")
+    assert plan.latest({A: 0}, None, False) == {A: 1_000}
+    assert spans(plan, 0, 1_000) == [(0, 1_000)]
+    log.end = 990
+    assert spans(plan, 1_000, plan.latest({A: 1_000}, None, False)[A]) == []
+    assert "went from offset 1000 back to 990" in caplog.text
+    log.end, log.topic_ids = 7, {"t": UUID(int=2)}
+    end = plan.latest({A: 990}, None, False)[A]
+    assert [spans(plan, 990, end) for _ in range(2)] == [[(0, 7)]] * 2
+    assert "topic t was deleted and made again" in caplog.text
+    # From now on it is the topic that is read.
+    log.end = 9
+    assert spans(plan, 7, plan.latest({A: 7}, None, False)[A]) == [(7, 9)]
+    log.end, log.topic_ids = 50, {"t": UUID(int=3)}
+    end = plan.latest({A: 9}, 20, False)[A]
+    assert (end, spans(plan, 9, end)) == (20, [(0, 20)]), "the limit counts from its first record"
+
+
+def test_available_now_ends_where_the_log_ended_at_first() -> None:
+    log = Log(10)
+    plan = planner(log, startingOffsets="earliest", maxOffsetsPerTrigger="6")
+    plan.freeze()
+    log.end = 12
+    assert plan.latest({A: 0}, 6, False) == {A: 6}
+    log.end = 20
+    assert plan.latest({A: 6}, 6, False) == {A: 12}
+    assert plan.latest({A: 12}, 6, False) == {A: 12}
+
+
 def at(ms: int) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
 
@@ -81,7 +174,6 @@ def test_only_lower_bounds_of_time_help() -> None:
 
 
 def test_earlier_versions_of_spark_have_no_limits() -> None:
-    from samsarrow.spark.options import ReadOptions
     from samsarrow.spark.stream_earlier import EarlierStreamReader
 
     given = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "maxOffsetsPerTrigger": "5"}

@@ -133,9 +133,10 @@ def test_a_topic_made_again_is_lost_data(
         stream(subscribe=topic).drain()
 
 
-def test_a_topic_made_again_is_read_from_its_start_without_fail_on_data_loss(
+def test_what_ends_before_its_start_is_not_read_again(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
 ) -> None:
+    """A restarted query cannot know whether the topic was made again or its log truncated."""
     topic = new_topic(1)
     produce(kafka, topic, {0: numbers(0, 9)})
     stream(subscribe=topic).drain()
@@ -143,7 +144,48 @@ def test_a_topic_made_again_is_read_from_its_start_without_fail_on_data_loss(
     produce(kafka, topic, {0: ["new"]})
     query = stream(subscribe=topic, failOnDataLoss="false")
     query.drain()
-    assert query.values() == ["new"]
+    assert query.values() == []
+    produce(kafka, topic, {0: ["newer"]})
+    query.drain()
+    assert query.values() == ["newer"]
+
+
+def test_a_topic_made_again_while_a_query_runs_is_read_from_its_start(
+    stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
+    topic = new_topic(1)
+    produce(kafka, topic, {0: numbers(0, 3)})
+    query = stream(subscribe=topic, failOnDataLoss="false")
+    running = query.start(processingTime="100 milliseconds")
+    try:
+        wait_until(lambda: query.values() == numbers(0, 3))
+        recreate(kafka, topic)
+        # More than before: only the topic's id says that it is another one.
+        produce(kafka, topic, {0: numbers(10, 15)})
+        wait_until(lambda: sorted(query.values()) == sorted(numbers(0, 3) + numbers(10, 15)))
+    finally:
+        running.stop()
+
+
+@pytest.mark.parametrize(
+    "start",
+    [{"startingOffsets": "latest"}, {"startingTimestamp": "0", "startingOffsetsByTimestampStrategy": "latest"}],
+)
+def test_a_first_batch_that_is_repeated_starts_where_it_started(
+    stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName, start: dict[str, str]
+) -> None:
+    """Spark notes where a micro-batch ends, and asks again where the first one started."""
+    topic = new_topic(1)
+    produce(kafka, topic, {0: numbers(0, 4)})
+    query = stream(subscribe=topic, **start)
+    query.fail_in = 0
+    with pytest.raises(StreamingQueryException, match="on purpose"):
+        query.drain()
+    assert query.offsets() == {0: {topic: {"0": 4 if "startingOffsets" in start else 0}}}
+    produce(kafka, topic, {0: numbers(4, 9)})
+    again = stream(subscribe=topic, **start)
+    again.drain()
+    assert again.values() == (numbers(4, 9) if "startingOffsets" in start else numbers(0, 9))
 
 
 def test_a_deleted_topic_is_lost_data(

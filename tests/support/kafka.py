@@ -5,7 +5,8 @@
 
 The server is a child process with its data in a temporary folder. It is stopped also when the body raises.
 `KafkaServer` is the newest Kafka, one KRaft node; `ZooKeeperKafkaServer` the last one that still knows ZooKeeper,
-the record formats v0 and v1, and every request since Kafka 0.8.
+the record formats v0 and v1, and every request since Kafka 0.8. `server_of` is the right one of them for any version of
+support/kafka_releases.py.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+
+from support.kafka_releases import RELEASES, number
 
 SUPPORT = Path(__file__).resolve().parent
 CACHE = SUPPORT.parent.parent / ".cache" / "kafka"
@@ -47,9 +50,12 @@ def classpath(version: str = DEFAULT_VERSION) -> str:
         if all(Path(p).exists() for p in paths.split(os.pathsep)):
             return paths
     CACHE.mkdir(parents=True, exist_ok=True)
+    release = RELEASES[version]
+    profiles = [f"-P{','.join(release.profiles)}"] if release.profiles else []
     done = subprocess.run(
         [
             "mvn", "-q", "-B", "-f", str(SUPPORT / "kafka-pom.xml"), f"-Dkafka.version={version}",
+            f"-Dscala.version={release.scala}", *profiles,
             "dependency:build-classpath", f"-Dmdep.outputFile={remembered}",
         ],
         capture_output=True, text=True, timeout=900, check=False,
@@ -84,16 +90,21 @@ class KafkaServer:
     """One combined KRaft node (controller and broker).
 
     Args:
-        version: of Apache Kafka.
+        version: of Apache Kafka, one of `RELEASES`.
         properties: broker settings on top of the ones below.
         heap: of the JVM.
+        jvm: more options of the JVM.
     """
 
     def __init__(
-        self, version: str = DEFAULT_VERSION, properties: Mapping[str, str] | None = None, heap: str = "768m"
+        self,
+        version: str = DEFAULT_VERSION,
+        properties: Mapping[str, str] | None = None,
+        heap: str = "768m",
+        jvm: Sequence[str] = (),
     ) -> None:
         self.version = version
-        self._heap = heap
+        self._jvm = [f"-Xmx{heap}", *jvm]
         self._dir = Path(tempfile.mkdtemp(prefix="samsarrow-kafka-"))
         # The other port is the controller's, or ZooKeeper's.
         self._port, self._other_port = free_ports(2)
@@ -120,6 +131,7 @@ class KafkaServer:
             "log.retention.ms": "-1",
             # Compaction as soon as there is something to compact.
             "log.cleaner.backoff.ms": "100",
+            **RELEASES[version].properties,
             **(properties or {}),
         }
 
@@ -142,10 +154,14 @@ class KafkaServer:
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self._port}"
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def java(self, main: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
         """The command line that runs a class of this Kafka, or a `.java` file on its class path."""
         logging = f"-Dlog4j2.configurationFile={SUPPORT / 'log4j2.properties'}"
-        if self.version.startswith("3."):
+        if not RELEASES[self.version].log4j2:
             logging = f"-Dlog4j.configuration=file:{SUPPORT / 'log4j.properties'}"
         return ["java", "-XX:+UseSerialGC", *jvm, logging, "-cp", classpath(self.version), main, *arguments]
 
@@ -166,7 +182,7 @@ class KafkaServer:
         if not config.exists():
             write_properties(config, self._properties)
             self._prepare(config)
-        self._process = self._spawn(self.java("kafka.Kafka", str(config), jvm=[f"-Xmx{self._heap}"]))
+        self._process = self._spawn(self.java("kafka.Kafka", str(config), jvm=self._jvm))
         self._wait_until_ready()
 
     def _prepare(self, config: Path) -> None:
@@ -191,6 +207,9 @@ class KafkaServer:
     def _answers(self) -> bool:
         """Whether the broker answers an ApiVersions request: an open port alone comes too early."""
         request = b"\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
+        if number(self.version) < (0, 10):
+            # It does not know ApiVersions; Metadata of all topics instead.
+            request = b"\x00\x03\x00\x00\x00\x00\x00\x01\xff\xff\x00\x00\x00\x00"
         try:
             with socket.create_connection(("127.0.0.1", self._port), timeout=2) as s:
                 s.sendall(len(request).to_bytes(4, "big") + request)
@@ -243,24 +262,41 @@ class KafkaServer:
 class ZooKeeperKafkaServer(KafkaServer):
     """One broker of the old kind with a ZooKeeper of its own.
 
-    It stores a topic in the record format that the topic's `message.format.version` names: v0 with `0.9.0`, v1 with
-    `0.10.0`, v2 else. A protocol version before 3.0 keeps it from ignoring that.
+    The one that it is by default stores a topic in the record format that the topic's `message.format.version` names:
+    v0 with `0.9.0`, v1 with `0.10.0`, v2 else.
     """
 
-    def __init__(self, properties: Mapping[str, str] | None = None, heap: str = "512m") -> None:
-        super().__init__(ZOOKEEPER_VERSION, properties, heap)
+    def __init__(
+        self,
+        properties: Mapping[str, str] | None = None,
+        heap: str = "512m",
+        version: str = ZOOKEEPER_VERSION,
+        jvm: Sequence[str] = (),
+    ) -> None:
+        super().__init__(version, properties, heap, jvm)
         self._zookeeper: subprocess.Popen[bytes] | None = None
 
     def _role(self) -> dict[str, str]:
-        return {
+        role = {
             "broker.id": "1",
             "zookeeper.connect": f"127.0.0.1:{self._other_port}",
             "zookeeper.connection.timeout.ms": "60000",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self._port}",
-            "inter.broker.protocol.version": "2.8",
-            # Records of long ago, on purpose.
-            "log.message.timestamp.before.max.ms": "9223372036854775807",
         }
+        if number(self.version) < (0, 9):
+            # It has no listeners, only one address.
+            return role | {
+                "host.name": "127.0.0.1",
+                "advertised.host.name": "127.0.0.1",
+                "port": str(self._port),
+                "advertised.port": str(self._port),
+            }
+        role["listeners"] = f"PLAINTEXT://127.0.0.1:{self._port}"
+        if self.version == ZOOKEEPER_VERSION:
+            # A protocol version before 3.0 keeps it from ignoring the topics' record formats.
+            role["inter.broker.protocol.version"] = "2.8"
+            # Records of long ago, on purpose.
+            role["log.message.timestamp.before.max.ms"] = "9223372036854775807"
+        return role
 
     def _prepare(self, config: Path) -> None:
         """Starts ZooKeeper, which stays until `discard`; the broker waits for it."""
@@ -295,3 +331,12 @@ class ZooKeeperKafkaServer(KafkaServer):
             zookeeper.kill()
             zookeeper.wait()
         super().discard()
+
+
+def server_of(version: str, properties: Mapping[str, str] | None = None) -> KafkaServer:
+    """A small server of any version, quick to start, as that version was run in its time."""
+    # The quick compiler only: these live for seconds.
+    jvm = ("-XX:TieredStopAtLevel=1",)
+    if RELEASES[version].zookeeper:
+        return ZooKeeperKafkaServer(properties, "512m", version, jvm)
+    return KafkaServer(version, properties, "512m", jvm)

@@ -5,6 +5,7 @@ unless `PYSPARK_PYTHON` (or `spark.pyspark.python`) says otherwise *before* the 
 whether it is one that has samsarrow.
 """
 
+from samsarrow.spark import requirement as requirement  # before what an older Spark does not have
 from samsarrow.spark.datasource import KafkaDataSource
 from samsarrow.spark.environment import check_session, wait_for_sources
 from samsarrow.spark.errors import DataLossError

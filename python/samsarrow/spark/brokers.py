@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
+from uuid import UUID
 
 from samsarrow.admin import Admin
 from samsarrow.config import options_of
@@ -14,7 +15,7 @@ from samsarrow.consumer import Consumer
 from samsarrow.exceptions import ConfigurationError, KafkaError, UnknownTopicOrPartitionError
 from samsarrow.spark.bounds import EARLIEST, LATEST, Bound, PerPartition
 from samsarrow.spark.options import ReadOptions
-from samsarrow.types import TopicPartition
+from samsarrow.types import TopicListing, TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +34,8 @@ class Brokers:
         kafka = {name: value for name, value in options.kafka.items() if name != "group.id"}
         self._consumer = Consumer(kafka)
         self._admin = Admin({name: value for name, value in kafka.items() if _for_admin(name)})
+        # Of the topics that `partitions` found the last time.
+        self.topic_ids: dict[str, UUID | None] = {}
 
     def close(self) -> None:
         """Ends all connections."""
@@ -57,8 +60,8 @@ class Brokers:
         options = self._options
         if options.pattern is not None:
             pattern = re.compile(options.pattern)
-            listed = self._ask(self._admin.list_topics)
-            counts = {t.name: t.partitions for t in listed.values() if not t.internal and pattern.search(t.name)}
+            listed = self._ask(self._admin.list_topics).values()
+            counts = self._found(t for t in listed if not t.internal and pattern.search(t.name))
             return [TopicPartition(t, p) for t in sorted(counts) for p in range(counts[t])]
         if options.topics is not None:
             counts = self._counts(options.topics)
@@ -72,8 +75,12 @@ class Brokers:
         return there
 
     def _counts(self, topics: Iterable[str]) -> dict[str, int]:
-        listed = self._ask(lambda: self._admin.list_topics(topics))
-        return {name: topic.partitions for name, topic in listed.items()}
+        return self._found(self._ask(lambda: self._admin.list_topics(topics)).values())
+
+    def _found(self, topics: Iterable[TopicListing]) -> dict[str, int]:
+        found = {topic.name: topic for topic in topics}
+        self.topic_ids = {name: topic.topic_id for name, topic in found.items()}
+        return {name: topic.partitions for name, topic in found.items()}
 
     def _missing(self, option: str, names: Collection[str], raising: bool) -> None:
         if names and raising:

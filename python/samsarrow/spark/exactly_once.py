@@ -39,7 +39,7 @@ PREFIX = "samsarrow-spark"
 
 
 class RepetitionError(KafkaError):
-    """A repeated micro-batch brought other rows than the first time, so that it cannot be written exactly once."""
+    """A micro-batch cannot be written exactly once: it brings other rows than before, or later ones are written."""
 
     name = "REPETITION"
 
@@ -105,6 +105,13 @@ def write_once(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Writ
         # Before looking for the note: an earlier attempt may be about to commit it.
         producer.init_transactions()
         noted = _noted(options, name)
+        if noted is not None and noted.offset > place.batch + 1:
+            raise RepetitionError(
+                f"query {place.query} is at micro-batch {place.batch}, but its task {place.task} has written "
+                f"micro-batch {noted.offset - 1} already: the checkpoint was restored from an older copy, or two "
+                "queries share it. Nothing was written. Restore a checkpoint that is as new as the topic, or accept "
+                "that rows are written twice by giving another transactionalIdPrefix"
+            )
         if noted is not None and noted.offset > place.batch:
             return _pass_over(counted, noted, place, name)
         first = next(iter_rows := (batch for batch in counted if batch.num_rows), None)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.spark.bounds import Bound, ending, starting
+from samsarrow.spark.bounds import LATEST, Bound, ending, starting
 from samsarrow.spark.schema import COLUMNS
 from samsarrow.spark.values import Given, boolean, duration, json_object, natural, positive
 
@@ -91,6 +91,13 @@ class ReadOptions:
     retries: int
     retry_interval_s: float
     commit: bool
+
+    @property
+    def start_moves(self) -> bool:
+        """Whether the start, asked for again, can be another one although no record was deleted."""
+        at, latest = self.starting, self.no_match_is_latest
+        timed = at.time is not None or at.times is not None
+        return at.group or at.everywhere == LATEST or LATEST in (at.offsets or {}).values() or (timed and latest)
 
     @property
     def group(self) -> str | None:

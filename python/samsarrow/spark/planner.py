@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from uuid import UUID
 
 from samsarrow.exceptions import KafkaError
 from samsarrow.spark.admission import Patience, share
@@ -27,8 +28,14 @@ class StreamPlanner:
         self._brokers = Brokers(options)
         self._patience = Patience(options.min_offsets, options.max_delay_s) if options.min_offsets else None
         self._initial: PerPartition | None = None
+        self._opened = False
+        self._first_batch: tuple[PerPartition, PerPartition] | None = None
+        self._freezing = False
         self._frozen: PerPartition | None = None
         self._committed: PerPartition | None = None
+        self._topic_ids: dict[str, UUID] = {}
+        self._remade: set[str] = set()
+        self._planned = False
         self.reported: PerPartition | None = None
 
     def initial(self) -> PerPartition:
@@ -37,9 +44,19 @@ class StreamPlanner:
             self._initial = self._brokers.resolve(self._options.starting, self._brokers.partitions())
         return self._initial
 
+    def opening(self) -> bool:
+        """Whether the micro-batch to be planned is the empty one that fixes a start which moves.
+
+        Spark keeps the ends of micro-batches, not where the first one started: if that one is repeated after a restart,
+        the start is asked for again. So where it can be another by then, the first micro-batch ends where it starts.
+        """
+        opening = not self._opened and self._initial is not None and self._options.start_moves
+        self._opened = True
+        return opening
+
     def freeze(self) -> None:
-        """Trigger.AvailableNow: what is there now, and nothing that comes later."""
-        self._frozen = self.available({})
+        """Trigger.AvailableNow: what is there as the first micro-batch is planned, and nothing that comes later."""
+        self._freezing = True
 
     def latest(self, start: PerPartition, limit: int | None, everything: bool) -> PerPartition:
         """The end of the next micro-batch.
@@ -51,7 +68,11 @@ class StreamPlanner:
         """
         self.finished(start)
         latest = self.available(start) if self._frozen is None else self._frozen
+        if self._freezing:
+            self._frozen = latest
         self.reported = latest
+        if self.opening():
+            return start
         if everything:
             return latest
         # What AvailableNow should read would be left unread by waiting.
@@ -59,12 +80,28 @@ class StreamPlanner:
             return start
         if limit is None:
             return latest
-        return share(limit, start, latest, self._brokers.earliest([tp for tp in latest if tp not in start]))
+        known = {tp: at for tp, at in start.items() if tp.topic not in self._remade}
+        return share(limit, known, latest, self._brokers.earliest([tp for tp in latest if tp not in known]))
+
+    def everything(self) -> PerPartition:
+        """The end of all partitions, not before the last one: Spark 4.0 and 4.1 do not say where a query is."""
+        self.reported = self.available(self.reported or {})
+        return self.reported
 
     def available(self, known: PerPartition) -> PerPartition:
         """The end of all partitions, which is not before what is `known`."""
         partitions = self._brokers.partitions(all_must_exist=self._options.fail_on_data_loss)
-        return self._brokers.latest(partitions, known)
+        self._compare_topic_ids()
+        return self._brokers.latest(partitions, {tp: at for tp, at in known.items() if tp.topic not in self._remade})
+
+    def _compare_topic_ids(self) -> None:
+        """Notes the topics that were made again since the end of the last micro-batch was planned."""
+        if self._planned:
+            self._planned = False
+            self._remade.clear()
+        now = {name: topic_id for name, topic_id in self._brokers.topic_ids.items() if topic_id is not None}
+        self._remade |= {name for name, topic_id in now.items() if self._topic_ids.get(name, topic_id) != topic_id}
+        self._topic_ids |= now
 
     def finished(self, offsets: PerPartition) -> None:
         """Commits offsets to the group if that is asked for; a failure is written into the log and tried again.
@@ -88,6 +125,8 @@ class StreamPlanner:
     def ranges(self, start: PerPartition, end: PerPartition) -> list[OffsetRange]:
         """The tasks of a micro-batch. After a restart this is asked first, for a micro-batch that was not finished."""
         fail = self._options.fail_on_data_loss
+        self._opened = True
+        self._first_batch = self._first_batch or (start, end)
         new = [tp for tp in end if tp not in start]
         first = self._first(new)
         for tp in new:
@@ -103,16 +142,29 @@ class StreamPlanner:
             begin = start.get(tp, first.get(tp))
             if begin is None:
                 continue
-            if until < begin:
+            if tp in start and tp.topic in self._remade:
                 report_loss(
-                    f"the end of {_name(tp)} went from offset {begin} back to {until}: the topic was deleted and made "
-                    "again, or its log was truncated",
+                    f"topic {tp.topic} was deleted and made again: what {_name(tp)} had from offset {begin} on was not "
+                    "read",
                     fail,
                 )
-                # Another topic of the same name: all of it is new.
                 begin = self._first([tp]).get(tp, until)
+            elif until < begin:
+                if not self._started_later(start, end):
+                    report_loss(
+                        f"the end of {_name(tp)} went from offset {begin} back to {until}: the topic was deleted and "
+                        "made again, or its log was truncated",
+                        fail,
+                    )
+                # Which of the two it was cannot be known: reading from the first offset could repeat records.
+                continue
             ranges.append(OffsetRange(tp.topic, tp.partition, begin, until))
+        self._planned = True
         return split(ranges, self._options.min_partitions, self._options.max_records_per_partition)
+
+    def _started_later(self, start: PerPartition, end: PerPartition) -> bool:
+        """Whether this is a query's first micro-batch, repeated, and its start has moved on since it was planned."""
+        return self._options.start_moves and start == self._initial and (start, end) == self._first_batch
 
     def _first(self, partitions: list[TopicPartition]) -> PerPartition:
         """First offsets of those partitions that are still there."""

@@ -25,4 +25,4 @@ class EarlierStreamReader(StreamReader):
 
     def latestOffset(self) -> Json:  # type: ignore[override]  # noqa: N802
         """The end of all partitions."""
-        return to_json(self.planner.available({}))
+        return to_json(self.planner.everything())

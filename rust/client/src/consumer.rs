@@ -463,21 +463,31 @@ impl Consumer {
 
     /// Goes on at `offset`; what was prefetched is dropped.
     pub fn seek(&self, tp: &TopicPartition, offset: i64) -> Result<()> {
+        self.seek_after(tp, offset, None)
+    }
+
+    /// The same for an offset that follows a record of a leader epoch, as commits and rows tell it: if that record was lost
+    /// in a truncation since, reading goes on where the log parted (KIP-320).
+    pub fn seek_after(&self, tp: &TopicPartition, offset: i64, leader_epoch: Option<i32>) -> Result<()> {
         self.check_open()?;
         if offset < 0 {
             return Err(Error::configuration(format!("cannot seek {tp} to offset {offset}: offsets start at 0")));
         }
-        self.fetcher.shared.seek(tp, Some(offset))
+        self.fetcher.shared.seek(&[(tp.clone(), Some(offset), leader_epoch)])
     }
 
     /// Goes on elsewhere in these partitions, or in all assigned ones if none is given.
     pub async fn seek_to(&self, partitions: &[TopicPartition], target: SeekTarget, timeout: Duration) -> Result<()> {
         let partitions = if partitions.is_empty() { self.assignment() } else { partitions.to_vec() };
         let deadline = Instant::now() + timeout;
-        let found: Vec<(TopicPartition, Option<i64>)> = match target {
+        let to: Vec<(TopicPartition, Option<i64>, Option<i32>)> = match target {
             SeekTarget::Committed => {
-                let found = self.committed(&partitions, None, timeout).await?;
-                found.into_iter().map(|(tp, found)| (tp, found.map(|found| found.offset))).collect()
+                let found = self.committed(&partitions, None, timeout).await?.into_iter();
+                let at = |found: &OffsetAndMetadata| (Some(found.offset), found.leader_epoch);
+                found
+                    .map(|(tp, found)| (tp, found.as_ref().map_or((None, None), at)))
+                    .map(|(tp, (o, e))| (tp, o, e))
+                    .collect()
             }
             SeekTarget::Beginning => some(self.beginning_offsets(&partitions, timeout).await?),
             SeekTarget::End => some(self.end_offsets(&partitions, timeout).await?),
@@ -485,22 +495,24 @@ impl Consumer {
                 let times: Vec<_> = partitions.iter().map(|tp| (tp.clone(), time)).collect();
                 let found = self.offsets_for_times(&times, timeout).await?;
                 let ends = self.end_offsets(&partitions, deadline.saturating_duration_since(Instant::now())).await?;
-                let at =
-                    |(tp, found): (_, Option<OffsetAndTimestamp>), end| (tp, Some(found.map_or(end, |f| f.offset)));
+                let at = |(tp, found): (_, Option<OffsetAndTimestamp>), end| {
+                    (tp, Some(found.map_or(end, |found| found.offset)), None)
+                };
                 found.into_iter().zip(ends).map(|(found, (_, end))| at(found, end)).collect()
             }
         };
-        found.iter().try_for_each(|(tp, offset)| self.fetcher.shared.seek(tp, *offset))
+        self.fetcher.shared.seek(&to)
     }
 
-    /// Gives no more rows of these partitions until `resume`; positions stay.
+    /// Gives no more rows of these partitions until `resume`; positions stay, and what was prefetched is kept as far as it
+    /// takes no more than half of the memory.
     pub fn pause(&self, partitions: &[TopicPartition]) -> Result<()> {
-        partitions.iter().try_for_each(|tp| self.fetcher.shared.set_paused(tp, true))
+        self.fetcher.shared.set_paused(partitions, true)
     }
 
     /// Undoes `pause`.
     pub fn resume(&self, partitions: &[TopicPartition]) -> Result<()> {
-        partitions.iter().try_for_each(|tp| self.fetcher.shared.set_paused(tp, false))
+        self.fetcher.shared.set_paused(partitions, false)
     }
 
     /// What is paused.
@@ -568,6 +580,6 @@ fn check_offsets(offsets: &Offsets) -> Result<()> {
     }
 }
 
-fn some(found: Vec<(TopicPartition, i64)>) -> Vec<(TopicPartition, Option<i64>)> {
-    found.into_iter().map(|(tp, offset)| (tp, Some(offset))).collect()
+fn some(found: Vec<(TopicPartition, i64)>) -> Vec<(TopicPartition, Option<i64>, Option<i32>)> {
+    found.into_iter().map(|(tp, offset)| (tp, Some(offset), None)).collect()
 }

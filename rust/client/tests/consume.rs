@@ -170,7 +170,9 @@ async fn faults_of_every_kind_only_delay() {
     let broker = broker(1, 2).await;
     produce(&broker, 2, 0, 100).await;
     broker.fail_next(ApiKey::Fetch, Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER), 2);
+    broker.fail_next(ApiKey::Fetch, Fault::Error(ErrorCode::UNKNOWN_SERVER_ERROR), 2);
     broker.fail_next(ApiKey::ListOffsets, Fault::Error(ErrorCode::LEADER_NOT_AVAILABLE), 1);
+    broker.fail_next(ApiKey::ListOffsets, Fault::Error(ErrorCode::UNKNOWN_SERVER_ERROR), 1);
     broker.fail_next(ApiKey::FindCoordinator, Fault::Error(ErrorCode::COORDINATOR_NOT_AVAILABLE), 1);
     broker.fail_next(ApiKey::OffsetFetch, Fault::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS), 1);
     broker.fail_next(ApiKey::OffsetCommit, Fault::Error(ErrorCode::NOT_COORDINATOR), 2);

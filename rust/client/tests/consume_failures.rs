@@ -5,12 +5,16 @@
 
 mod consume_common;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use consume_common::{SOON, all, broker, by_partition, complete, consumer, produce, read, rows, tp};
 use samsarrow_broker::{Broker, BrokerOptions, Fault};
+use samsarrow_client::admin::Admin;
+use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::Error;
+use samsarrow_client::types::TopicPartition;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
@@ -120,6 +124,22 @@ async fn a_truncated_log_is_an_error_where_nothing_may_be_reset() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_epoch_that_ends_after_the_position_loses_nothing_before_it() {
+    let broker = broker(1, 1).await;
+    let again = |times: usize| (0..times).for_each(|_| broker.move_leader("t", 0, 0).unwrap());
+    produce(&broker, 1, 0, 60).await;
+    again(5);
+    produce(&broker, 1, 60, 40).await;
+    let consumer = consumer(&broker, &[("max.poll.records", "10")]);
+    consumer.assign(&[tp(0)]).unwrap();
+    // No record was written in epoch 2: the last one before it ends at 60.
+    consumer.seek_after(&tp(0), 30, Some(2)).unwrap();
+    assert_eq!(by_partition(&read(&consumer, 70).await), BTreeMap::from([(0, (30..100).collect())]));
+    consumer.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn leaders_that_move_while_records_come_lose_nothing() {
     let topics = vec![("t".to_owned(), 6)];
     let options = BrokerOptions { brokers: 3, topics, fetch_sessions: 10, ..BrokerOptions::default() };
@@ -174,5 +194,104 @@ async fn a_closer_replica_is_read_from_until_it_fails() {
     plain.assign(&[tp(0)]).unwrap();
     assert_eq!(rows(&plain.poll(SOON).await.unwrap()).first().map(|row| row.1), Some(0));
     assert_eq!(answered_by(before).last(), Some(&leader));
+    broker.shutdown().await;
+}
+
+/// Metadata requests so far.
+fn metadata_requests(broker: &Broker) -> u64 {
+    broker.requests().get(&ApiKey::Metadata).copied().unwrap_or(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_topic_is_asked_for_ever_more_slowly_and_raises_while_others_are_read() {
+    let topics = vec![("t".to_owned(), 1), ("gone".to_owned(), 2)];
+    let options = BrokerOptions { topics, auto_create_topics: false, ..BrokerOptions::default() };
+    let broker = Broker::start(options).await.unwrap();
+    let gone = || [0, 1].map(|partition| TopicPartition::new("gone", partition));
+    let quick = [("allow.auto.create.topics", "false"), ("default.api.timeout.ms", "4000"), ("group.id", "g")];
+    let consumer = consumer(&broker, &quick);
+    consumer.assign(&[vec![tp(0)], gone().to_vec()].concat()).unwrap();
+    for at in gone() {
+        assert_eq!(consumer.position(&at, SOON).await.unwrap(), 0);
+    }
+    let admin = Admin::new(&consume_common::options(ClientKind::Admin, &broker.bootstrap_servers(), &[])).unwrap();
+    admin.delete_topics(&["gone".to_owned()], SOON).await.unwrap();
+    let (before, start) = (metadata_requests(&broker), tokio::time::Instant::now());
+    let mut found = Vec::new();
+    for round in 0..10 {
+        produce(&broker, 1, round * 10, 10).await;
+        found.extend(read(&consumer, 10).await);
+        // What the producers ask is counted too.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(by_partition(&found), complete(1, 0, 100));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (asked, seconds) = (metadata_requests(&broker) - before, start.elapsed().as_secs() + 1);
+    assert!(asked <= 10 * 2 + 15 * seconds, "{asked} requests in {seconds} s");
+    // One error, for both partitions, once their time is up.
+    let error = consumer.poll(SOON).await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code()), "{error}");
+    assert!(error.to_string().contains("gone-0, gone-1"), "{error}");
+    assert_eq!(consumer.poll(Duration::from_millis(300)).await.unwrap().num_rows(), 0);
+    // It may come back.
+    broker.create_topic("gone", 2).unwrap();
+    produce(&broker, 1, 100, 10).await;
+    assert_eq!(by_partition(&read(&consumer, 10).await), complete(1, 100, 110));
+    consumer.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_cannot_be_found_holds_up_no_other() {
+    let topics = vec![("t".to_owned(), 3)];
+    let options = BrokerOptions { brokers: 3, topics, auto_create_topics: false, ..BrokerOptions::default() };
+    let broker = Broker::start(options).await.unwrap();
+    produce(&broker, 3, 0, 50).await;
+    broker.move_leader("t", 0, 0).unwrap();
+    (1..3).for_each(|partition| broker.move_leader("t", partition, partition).unwrap());
+    broker.fail(ApiKey::ListOffsets, Some(0), &Fault::Error(ErrorCode::LEADER_NOT_AVAILABLE), None);
+    for more in [&[][..], &[("group.id", "g")]] {
+        let more = [more, &[("allow.auto.create.topics", "false"), ("default.api.timeout.ms", "60000")]].concat();
+        let consumer = consumer(&broker, &more);
+        consumer.assign(&[all(3), vec![TopicPartition::new("absent", 0)]].concat()).unwrap();
+        let found = by_partition(&read(&consumer, 100).await);
+        assert_eq!(found, complete(3, 0, 50).into_iter().filter(|(p, _)| *p > 0).collect());
+        consumer.close(SOON).await;
+    }
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_broker_says_again_and_again_is_asked_for_ever_more_slowly() {
+    let broker = broker(1, 1).await;
+    produce(&broker, 1, 0, 50).await;
+    broker.fail(ApiKey::Fetch, None, &Fault::Error(ErrorCode::OFFSET_OUT_OF_RANGE), None);
+    let consumer = consumer(&broker, &[]);
+    consumer.assign(&[tp(0)]).unwrap();
+    assert_eq!(consumer.poll(Duration::from_secs(2)).await.unwrap().num_rows(), 0);
+    for api in [ApiKey::Fetch, ApiKey::ListOffsets] {
+        let asked = broker.requests().get(&api).copied().unwrap_or(0);
+        assert!((2..20).contains(&asked), "{asked} of {api:?}");
+    }
+    broker.clear_faults();
+    assert_eq!(by_partition(&read(&consumer, 50).await), complete(1, 0, 50));
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_cause_is_one_error_however_many_partitions_it_stops() {
+    let broker = broker(1, 20).await;
+    produce(&broker, 20, 0, 1).await;
+    for code in [ErrorCode::UNKNOWN_SERVER_ERROR, ErrorCode::TOPIC_AUTHORIZATION_FAILED] {
+        let consumer = consumer(&broker, &[("default.api.timeout.ms", "400"), ("request.timeout.ms", "300")]);
+        broker.fail(ApiKey::Fetch, None, &Fault::Error(code), None);
+        consumer.assign(&all(20)).unwrap();
+        let error = consumer.poll(SOON).await.unwrap_err();
+        assert_eq!(error.code(), Some(code.code()), "{error}");
+        assert!(error.to_string().contains("and 10 more"), "{error}");
+        broker.clear_faults();
+        assert_eq!(by_partition(&read(&consumer, 20).await), complete(20, 0, 1));
+        consumer.close(SOON).await;
+    }
     broker.shutdown().await;
 }

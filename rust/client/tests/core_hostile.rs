@@ -1,6 +1,9 @@
 //! Whatever answers at an address: an error that says so, in time, and never a panic, a hang or a huge allocation.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -10,7 +13,10 @@ use samsarrow_client::error::{Error, Result};
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::api_versions::ApiVersion;
 use samsarrow_wire::messages::metadata::MetadataResponseBroker;
-use samsarrow_wire::messages::{ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse};
+use samsarrow_wire::messages::{
+    ApiKey, ApiVersionsRequest, ApiVersionsResponse, FetchRequest, MetadataRequest, MetadataResponse,
+};
+use samsarrow_wire::releases::Release;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -220,6 +226,117 @@ async fn an_old_broker_is_asked_again_in_version_0() {
     let cluster = Cluster::new(&options(&old.await, &[])).unwrap();
     cluster.refresh(Duration::from_secs(5)).await.unwrap();
     assert_eq!(cluster.metadata().brokers.get(&5).map(String::as_str), Some("h:1"));
+}
+
+/// A broker that answers ApiVersions with these frames (without their lengths), by version asked for; and what it was
+/// asked.
+async fn replay(frames: Vec<(i16, Vec<u8>)>) -> (String, Arc<Mutex<Vec<i16>>>) {
+    let asked: Arc<Mutex<Vec<i16>>> = Arc::default();
+    let seen = Arc::clone(&asked);
+    let address = serve(move |api, version, id| {
+        if api != API_VERSIONS {
+            let response = MetadataResponse { controller_id: 1, ..Default::default() };
+            return Answer::Bytes(frame::encode_response::<MetadataRequest>(&response, version, id).unwrap().to_vec());
+        }
+        seen.lock().unwrap().push(version);
+        let found = frames.iter().find(|(of, _)| *of == version).map(|(_, frame)| frame);
+        let Some(found) = found else { return Answer::BytesAndClose(Vec::new()) };
+        let length = i32::try_from(found.len()).unwrap().to_be_bytes();
+        Answer::Bytes([&length[..], &id.to_be_bytes(), &found[4..]].concat())
+    });
+    (address.await, asked)
+}
+
+/// ApiVersions v0 with UNSUPPORTED_VERSION and these versions of it.
+fn unsupported(told: &[(i16, i16)]) -> Vec<u8> {
+    let api = |(min_version, max_version): &(i16, i16)| ApiVersion {
+        api_key: API_VERSIONS,
+        min_version: *min_version,
+        max_version: *max_version,
+        ..Default::default()
+    };
+    let response =
+        ApiVersionsResponse { error_code: 35, api_keys: told.iter().map(api).collect(), ..Default::default() };
+    frame::encode_response::<ApiVersionsRequest>(&response, 0, 0).unwrap()[4..].to_vec()
+}
+
+fn speaking(version: i16) -> Vec<u8> {
+    let Answer::Bytes(bytes) = speaks(version, 0, METADATA, (0, 9)) else { unreachable!() };
+    bytes[4..].to_vec()
+}
+
+#[tokio::test]
+async fn api_versions_is_asked_again_as_the_broker_says() {
+    let cases: [(Vec<(i16, Vec<u8>)>, &[i16]); 5] = [
+        // Kafka 2.4 to 3.8: one key, that of ApiVersions itself (KIP-511).
+        (vec![(4, unsupported(&[(0, 3)])), (3, speaking(3))], &[4, 3]),
+        // Before: no key at all.
+        (vec![(4, unsupported(&[])), (0, speaking(0))], &[4, 0]),
+        // What it says it speaks it must be asked for once only.
+        (vec![(4, unsupported(&[(0, 3)])), (3, unsupported(&[(0, 3)])), (0, speaking(0))], &[4, 3, 0]),
+        (vec![(4, unsupported(&[(0, 99)])), (0, speaking(0))], &[4, 0]),
+        // librdkafka's mock: bytes of a later version's field follow.
+        (vec![(4, [unsupported(&[(0, 3)]), vec![0; 4]].concat()), (3, speaking(3))], &[4, 3]),
+    ];
+    for (frames, wanted) in cases {
+        let (address, asked) = replay(frames).await;
+        let cluster = Cluster::new(&options(&address, &[])).unwrap();
+        cluster.refresh(Duration::from_secs(5)).await.unwrap();
+        assert_eq!(*asked.lock().unwrap(), wanted);
+    }
+    let (address, asked) = replay([4, 3, 2, 1, 0].map(|version| (version, unsupported(&[(0, 3)]))).to_vec()).await;
+    let error = failure(&address, &[]).await;
+    assert_says(&error, &[&address, "refuses ApiVersions v0", "UNSUPPORTED_VERSION"]);
+    assert_eq!(asked.lock().unwrap()[..3], [4, 3, 0]);
+}
+
+#[tokio::test]
+async fn a_version_of_api_versions_can_be_chosen() {
+    let chosen = [("api.version.api_versions", "2")];
+    let (address, asked) = replay(vec![(2, speaking(2))]).await;
+    Cluster::new(&options(&address, &chosen)).unwrap().refresh(Duration::from_secs(5)).await.unwrap();
+    assert_eq!(*asked.lock().unwrap(), [2]);
+    let (address, asked) = replay(vec![(2, unsupported(&[(0, 1)])), (1, speaking(1))]).await;
+    let error = failure(&address, &chosen).await;
+    assert_says(&error, &[&address, "refuses ApiVersions v2"]);
+    assert_eq!(error.name(), "UnsupportedVersionError");
+    assert_eq!(*asked.lock().unwrap(), [2], "no other is tried");
+}
+
+#[tokio::test]
+#[allow(clippy::print_stderr, reason = "a skip is said aloud")]
+async fn the_answers_of_real_brokers_make_a_table() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = std::env::var_os("SAMSARROW_CONFORMANCE").map_or(root.join("../shared/conformance"), PathBuf::from);
+    let folder = folder.join("api_versions");
+    let Ok(files) = std::fs::read_dir(&folder) else {
+        eprintln!("skipped: there is no {}", folder.display());
+        return;
+    };
+    let names: BTreeSet<String> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    let kafkas: BTreeSet<&str> = names.iter().filter_map(|name| name.rsplit_once("-v").map(|(of, _)| of)).collect();
+    assert!(kafkas.len() >= 11, "{kafkas:?}");
+    for kafka in kafkas {
+        let read = |version: i16| std::fs::read(folder.join(format!("{kafka}-v{version}.bin"))).unwrap();
+        let (address, asked) = replay([0, 3, 4].map(|version| (version, read(version))).to_vec()).await;
+        let cluster = Cluster::new(&options(&address, &[])).unwrap();
+        cluster.refresh(Duration::from_secs(5)).await.unwrap();
+        let release = Release::named(kafka).unwrap();
+        let (_, last) = release.versions(ApiKey::ApiVersions).unwrap();
+        let wanted: &[i16] = if last == 4 {
+            &[4]
+        } else if last == 3 {
+            &[4, 3]
+        } else {
+            &[4, 0]
+        };
+        assert_eq!(*asked.lock().unwrap(), wanted, "Kafka {kafka}");
+        let timeout = Duration::from_secs(5);
+        let metadata = cluster.version::<MetadataRequest>(-1, timeout).await.unwrap();
+        let fetch = cluster.version::<FetchRequest>(-1, timeout).await.unwrap();
+        let newest = |key| release.versions(key).map(|(_, last)| last);
+        assert_eq!((Some(metadata), Some(fetch)), (newest(ApiKey::Metadata), newest(ApiKey::Fetch)), "Kafka {kafka}");
+    }
 }
 
 #[tokio::test]

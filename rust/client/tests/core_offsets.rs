@@ -10,7 +10,7 @@ use samsarrow_client::cluster::Cluster;
 use samsarrow_client::config::{ClientKind, IsolationLevel, OptionValue, Options};
 use samsarrow_client::group::Identity;
 use samsarrow_client::group::coordinator::Coordinator;
-use samsarrow_client::offsets::{ListTarget, commit, fetch_committed, list_offsets};
+use samsarrow_client::offsets::{ListTarget, commit, fetch_committed, list_offsets, list_offsets_each};
 use samsarrow_client::producer::{Producer, ProducerRecord};
 use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
 use samsarrow_wire::error_code::ErrorCode;
@@ -306,6 +306,21 @@ async fn listing_survives_moved_leaders_and_stopped_brokers() {
     assert_eq!(error.name(), "UnknownTopicOrPartitionError");
     assert!(error.to_string().contains("t-3"), "{error}");
     assert!(start.elapsed() < SOON / 2);
+
+    // Each has its own result, and the calls name the one that failed.
+    broker.fail(ApiKey::ListOffsets, broker.leader("t", 0), &Fault::Error(ErrorCode::LEADER_NOT_AVAILABLE), None);
+    let absent = TopicPartition::new("absent", 0);
+    let wanted = [tp(0), tp(2), tp(3), absent.clone()].map(|tp| (tp, ListTarget::Latest));
+    broker.move_leader("t", 2, (broker.leader("t", 0).unwrap() + 1) % 3).unwrap();
+    let soon = Duration::from_millis(500);
+    let each = list_offsets_each(&cluster, &wanted, IsolationLevel::ReadUncommitted, soon).await;
+    let of = |at: usize| (each[at].0.clone(), each[at].1.as_ref().map(|found| found.unwrap().offset));
+    assert_eq!(of(1), (tp(2), Ok(10)));
+    let failed = [0, 2, 3].map(|at| (of(at).0, of(at).1.unwrap_err().name()));
+    let unknown = || "UnknownTopicOrPartitionError".to_owned();
+    assert_eq!(failed, [(tp(0), "KafkaTimeoutError".to_owned()), (tp(3), unknown()), (absent, unknown())]);
+    let error = list_offsets(&cluster, &wanted[..2], IsolationLevel::ReadUncommitted, soon).await.unwrap_err();
+    assert!(error.to_string().contains("t-0") && error.to_string().contains("LEADER_NOT_AVAILABLE"), "{error}");
     broker.shutdown().await;
 }
 

@@ -113,14 +113,22 @@ fn response_header<R: Request>(version: i16, frame: Bytes) -> Result<(i32, Reade
     Ok((correlation_id, input))
 }
 
+/// As [`decode_response`] for a client, which like Java's does not mind bytes after a message that it could read: how
+/// many they were is returned too.
+pub fn decode_answer<R: Request>(version: i16, frame: Bytes) -> Result<(R::Response, usize), DecodeError> {
+    let (_, mut input) = response_header::<R>(version, frame)?;
+    let response = R::Response::decode(version, &mut input)?;
+    Ok((response, input.remaining()))
+}
+
 /// The answer to an ApiVersions request of `version`. A broker that does not know that version answers
 /// UNSUPPORTED_VERSION in the form of version 0 (KIP-511); the version that was read is returned too.
-pub fn decode_api_versions(version: i16, frame: Bytes) -> Result<(i32, i16, ApiVersionsResponse), DecodeError> {
+pub fn decode_api_versions(version: i16, frame: Bytes) -> Result<(i16, ApiVersionsResponse), DecodeError> {
     use crate::error_code::ErrorCode;
     use crate::messages::ApiVersionsRequest;
-    match decode_response::<ApiVersionsRequest>(0, frame.clone()) {
-        Ok((id, response)) if response.error_code == ErrorCode::UNSUPPORTED_VERSION.code() => Ok((id, 0, response)),
-        _ => decode_response::<ApiVersionsRequest>(version, frame).map(|(id, response)| (id, version, response)),
+    match decode_answer::<ApiVersionsRequest>(0, frame.clone()) {
+        Ok((response, _)) if response.error_code == ErrorCode::UNSUPPORTED_VERSION.code() => Ok((0, response)),
+        _ => decode_answer::<ApiVersionsRequest>(version, frame).map(|(response, _)| (version, response)),
     }
 }
 
@@ -159,23 +167,26 @@ mod tests {
     }
 
     #[test]
-    fn a_response_comes_back_and_nothing_may_follow() {
+    fn a_response_comes_back_and_what_follows_is_noticed() {
         let response = HeartbeatResponse { error_code: 27, ..Default::default() };
         let frame = encode_response::<HeartbeatRequest>(&response, 4, 9).unwrap().slice(4..);
         assert_eq!(correlation_id(&frame), Some(9));
-        assert_eq!(decode_response::<HeartbeatRequest>(4, frame.clone()).unwrap(), (9, response));
+        assert_eq!(decode_response::<HeartbeatRequest>(4, frame.clone()).unwrap(), (9, response.clone()));
         let longer = Bytes::from([&frame[..], b"x"].concat());
-        let error = decode_response::<HeartbeatRequest>(4, longer).unwrap_err();
+        let error = decode_response::<HeartbeatRequest>(4, longer.clone()).unwrap_err();
         assert_eq!(error.to_string(), "Heartbeat version 4, at byte 12: 1 bytes are left over after the message");
+        assert_eq!(decode_answer::<HeartbeatRequest>(4, longer).unwrap(), (response, 1));
     }
 
     #[test]
     fn an_old_broker_answers_api_versions_in_its_own_form() {
         let old = ApiVersionsResponse { error_code: 35, ..Default::default() };
         let frame = encode_response::<ApiVersionsRequest>(&old, 0, 1).unwrap().slice(4..);
-        assert_eq!(decode_api_versions(4, frame).unwrap(), (1, 0, old));
+        let longer = Bytes::from([&frame[..], &[0; 4]].concat());
+        assert_eq!(decode_api_versions(4, frame).unwrap(), (0, old.clone()));
+        assert_eq!(decode_api_versions(4, longer).unwrap(), (0, old), "with a field of a later version behind it");
         let new = ApiVersionsResponse { throttle_time_ms: 5, ..Default::default() };
         let frame = encode_response::<ApiVersionsRequest>(&new, 4, 1).unwrap().slice(4..);
-        assert_eq!(decode_api_versions(4, frame).unwrap(), (1, 4, new));
+        assert_eq!(decode_api_versions(4, frame).unwrap(), (4, new));
     }
 }

@@ -8,5 +8,6 @@ pub mod error_code;
 pub mod frame;
 pub mod messages;
 pub mod murmur2;
+pub mod releases;
 pub mod segment;
 pub mod varint;

@@ -30,11 +30,12 @@ fn is_legal(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
 }
 
-/// The answer to a version that is not served: in version 0, which every client reads (KIP-511).
+/// The answer to a version that is not served: in version 0, which every client reads, with the versions of ApiVersions
+/// itself and nothing else (KIP-511).
 pub(crate) fn unsupported(call: &Call<'_>) -> Outcome {
     let response = ApiVersionsResponse {
         error_code: ErrorCode::UNSUPPORTED_VERSION.code(),
-        api_keys: served(),
+        api_keys: served().into_iter().filter(|api| api.api_key == ApiKey::ApiVersions.code()).collect(),
         ..ApiVersionsResponse::default()
     };
     Call { version: 0, ..*call }.reply::<ApiVersionsRequest>(&response)

@@ -124,7 +124,7 @@ options! {
     "max.partition.fetch.bytes" ["fetch.message.max.bytes"] C Kind::Int(1, MAX), "16777216",
         "The most of one partition in a fetch answer; a single larger batch still arrives (KIP-74). (The Java default is 1 MiB; answers are decoded as they arrive, so a large one takes no more memory at a time.)";
     "queued.max.bytes" C Kind::Int(1, i64::MAX), "67108864",
-        "The most fetched bytes that wait for `poll`, over all partitions.";
+        "The most fetched bytes that wait for `poll`, over all partitions: of records as they are once decompressed.";
     "max.poll.records" C Kind::Int(1, MAX), "65536",
         "The most rows in one batch from `poll`. (The Java default is 500; a batch here is columns, not objects.)";
     "check.crcs" C Kind::Bool, "true",

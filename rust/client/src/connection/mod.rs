@@ -3,6 +3,7 @@
 //! Two tasks serve a socket, one writing and one reading. The first failure poisons the connection: everyone who waits
 //! gets the same error, and whoever owns it makes a new one.
 
+mod handshake;
 mod read;
 
 use std::collections::VecDeque;
@@ -19,7 +20,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use samsarrow_wire::frame;
-use samsarrow_wire::messages::{ApiVersionsRequest, Frame, Request};
+use samsarrow_wire::messages::{Frame, Request};
 
 use crate::api_versions::ApiVersions;
 use crate::config::CommonOptions;
@@ -162,31 +163,6 @@ impl Connection {
         Ok(connection)
     }
 
-    /// ApiVersions in our highest version; a broker that lacks it answers in version 0 (KIP-511).
-    async fn handshake(&self, options: &CommonOptions) -> Result<ApiVersions> {
-        let request = ApiVersionsRequest {
-            client_software_name: "samsarrow".into(),
-            client_software_version: env!("CARGO_PKG_VERSION").into(),
-            ..Default::default()
-        };
-        let limit = options.request_timeout.min(options.connection_setup_timeout);
-        for version in [ApiVersionsRequest::MAX_VERSION, 0] {
-            let answer = self.request_frame(&request, version)?;
-            let Ok(frame) = timeout(limit, answer).await else {
-                let reason =
-                    format!("no answer to ApiVersions within {} ms: is this a Kafka broker?", limit.as_millis());
-                return Err(Error::connection(self.address(), reason));
-            };
-            let frame = frame?;
-            let (_, read_as, response) = frame::decode_api_versions(version, frame)
-                .map_err(|e| Error::protocol(self.address(), format!("does not speak Kafka: {e}")))?;
-            if read_as == version || !response.api_keys.is_empty() {
-                return Ok(ApiVersions::from_response(self.address(), &response));
-            }
-        }
-        Err(Error::protocol(self.address(), "the broker tells none of the versions that it speaks"))
-    }
-
     /// Host and port.
     pub fn address(&self) -> &str {
         &self.shared.address
@@ -267,8 +243,12 @@ impl Connection {
                 connection.poison(Error::timeout(what.clone(), limit));
                 return Err(Error::timeout(what, limit));
             };
-            match frame::decode_response::<R>(version, frame?) {
-                Ok((_, response)) => Ok(response),
+            match frame::decode_answer::<R>(version, frame?) {
+                Ok((response, 0)) => Ok(response),
+                Ok((response, spare)) => {
+                    tracing::debug!(api = R::KEY.name(), version, spare, "ignored bytes after an answer");
+                    Ok(response)
+                }
                 Err(e) => {
                     let reason = format!("the answer to {} v{version} is not what it should be: {e}", R::KEY.name());
                     Err(Error::protocol(connection.address(), reason))

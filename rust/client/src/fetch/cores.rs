@@ -1,15 +1,17 @@
-//! Compressed chunks decoded on other cores, in a place of the queue that is kept for them (ADR 17).
+//! Chunks that are decoded on other cores, in a place of the queue that is kept for them (ADR 17).
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use samsarrow_arrow::decode::Decoder;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::decode::{Part, decode, decoder};
 use super::queue::Item;
-use super::state::Shared;
+use super::shared::Shared;
 use crate::config::ConsumerOptions;
 use crate::error::Error;
+use crate::types::TopicPartition;
 
 /// More chunks than this at a time cost memory rather than save time: the socket no longer keeps up.
 const MOST: usize = 7;
@@ -17,44 +19,47 @@ const MOST: usize = 7;
 /// What decodes beside the tasks that read.
 #[derive(Debug)]
 pub(super) struct Cores {
+    shared: Arc<Shared>,
+    options: ConsumerOptions,
     free: Arc<Semaphore>,
     /// Kept with their codecs' contexts.
-    decoders: Arc<Mutex<Vec<Decoder>>>,
+    decoders: Mutex<Vec<Decoder>>,
 }
 
 impl Cores {
     /// All but the one that reads.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(shared: &Arc<Shared>, options: &ConsumerOptions) -> Self {
         let others = std::thread::available_parallelism().map_or(1, usize::from) - 1;
-        Self { free: Arc::new(Semaphore::new(others.min(MOST))), decoders: Arc::default() }
-    }
-
-    /// A free core, if `parts` are worth it: compressed, and not to be told by the batches before them which
-    /// transactions are void.
-    pub(super) fn free_for(&self, parts: &[Part]) -> Option<OwnedSemaphorePermit> {
-        if !parts.iter().any(|part| part.compressed) || parts.iter().any(|part| part.aborted.is_some()) {
-            return None;
+        Self {
+            shared: Arc::clone(shared),
+            options: options.clone(),
+            free: Arc::new(Semaphore::new(others.clamp(1, MOST))),
+            decoders: Mutex::default(),
         }
-        Arc::clone(&self.free).try_acquire_owned().ok()
     }
 
-    /// Decodes there. The rows come in the place that the queue's end is now.
-    pub(super) fn decode(
-        &self,
-        core: OwnedSemaphorePermit,
-        shared: &Arc<Shared>,
-        options: &ConsumerOptions,
-        parts: Vec<Part>,
-    ) {
-        let outlet = Outlet::kept(shared, parts.iter().map(|part| part.records.len()).sum());
-        let decoders = Arc::clone(&self.decoders);
-        let options = options.clone();
-        tokio::task::spawn_blocking(move || {
-            let mut decoder = lock(&decoders).pop().unwrap_or_else(|| decoder(&options));
-            decode(&mut decoder, parts, options.max_poll_records, &outlet);
-            lock(&decoders).push(decoder);
-            drop(core);
-        });
+    /// Decodes there what waits for it, as far as cores are free and memory allows.
+    pub(super) fn decode(self: &Arc<Self>) {
+        while let Ok(core) = Arc::clone(&self.free).try_acquire_owned() {
+            let Some(job) = Job::next(&self.shared) else { return };
+            let this = Arc::clone(self);
+            tokio::task::spawn_blocking(move || {
+                let pooled = lock(&this.decoders).pop();
+                let mut decoder = pooled.unwrap_or_else(|| decoder(&this.options));
+                job.run(&mut decoder);
+                lock(&this.decoders).push(decoder);
+                drop(core);
+                this.decode();
+            });
+        }
+    }
+
+    /// Goes on with what waits whenever polls have made room.
+    pub(super) async fn run(self: Arc<Self>) {
+        let mut room = self.shared.room();
+        while room.changed().await.is_ok() {
+            self.decode();
+        }
     }
 }
 
@@ -62,28 +67,59 @@ fn lock(decoders: &Mutex<Vec<Decoder>>) -> std::sync::MutexGuard<'_, Vec<Decoder
     decoders.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where decoded chunks go: to the queue's end, or into a place that is kept until it is dropped.
+/// One place that is being decoded.
+#[derive(Debug)]
+pub(super) struct Job {
+    outlet: Outlet,
+    number: u64,
+    parts: VecDeque<Part>,
+    /// Whose they are.
+    of: Vec<(TopicPartition, u64)>,
+}
+
+impl Job {
+    /// The next one that there is room for.
+    pub(super) fn next(shared: &Arc<Shared>) -> Option<Job> {
+        let (number, parts) = shared.lock().unpack()?;
+        let of = parts.iter().map(|part| (part.tp.clone(), part.version)).collect();
+        Some(Job { outlet: Outlet { shared: Arc::clone(shared), place: Some(number) }, number, parts, of })
+    }
+
+    /// Decodes until all is done or memory is full.
+    pub(super) fn run(mut self, decoder: &mut Decoder) {
+        let shared = Arc::clone(&self.outlet.shared);
+        decode(decoder, &mut self.parts, &self.outlet, || shared.lock().may_go_on());
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        let shared = &self.outlet.shared;
+        if std::thread::panicking() {
+            self.outlet.put(Item::Error(Error::corrupt("a fetched chunk could not be decoded: its decoder failed")));
+            let mut state = shared.lock();
+            state.lost(&self.of);
+            state.put_back(self.number, VecDeque::new());
+            drop(state);
+            shared.ring_work();
+        } else {
+            shared.lock().put_back(self.number, std::mem::take(&mut self.parts));
+            shared.ring_room();
+        }
+        shared.ring_ready();
+    }
+}
+
+/// Where decoded chunks go: to the queue's end, or before a place that is kept there.
 #[derive(Debug)]
 pub(super) struct Outlet {
     shared: Arc<Shared>,
-    kept: Option<Kept>,
-}
-
-#[derive(Debug)]
-struct Kept {
-    number: u64,
-    /// Counted as queued until the rows are.
-    bytes: usize,
+    place: Option<u64>,
 }
 
 impl Outlet {
     pub(super) fn end(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::clone(shared), kept: None }
-    }
-
-    fn kept(shared: &Arc<Shared>, bytes: usize) -> Self {
-        let number = shared.lock().keep_place(bytes);
-        Self { shared: Arc::clone(shared), kept: Some(Kept { number, bytes }) }
+        Self { shared: Arc::clone(shared), place: None }
     }
 
     pub(super) fn shared(&self) -> &Shared {
@@ -93,87 +129,111 @@ impl Outlet {
     pub(super) fn put(&self, item: Item) {
         {
             let mut state = self.shared.lock();
-            let at = match &self.kept {
-                None => Some(state.queue.len()),
-                Some(kept) => state.place_of(kept.number),
+            let at = match self.place {
+                None => (!state.closed).then_some(state.queue.len()),
+                Some(number) => state.place_of(number),
             };
             // No place any more: the consumer was closed.
             let Some(at) = at else { return };
-            if let Item::Chunk(chunk) = &item {
-                state.queued += chunk.bytes;
-            }
+            state.queued += item.bytes();
             state.queue.insert(at, item);
         }
         self.shared.ring_ready();
     }
 }
 
-impl Drop for Outlet {
-    fn drop(&mut self) {
-        let Some(kept) = &self.kept else { return };
-        if std::thread::panicking() {
-            self.put(Item::Error(Error::corrupt("a fetched chunk could not be decoded: its decoder failed")));
-        }
-        self.shared.lock().give_place_back(kept.number, kept.bytes);
-        self.shared.ring_ready();
-        self.shared.ring_room();
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::queue::Epochs;
     use super::*;
     use crate::fetch::queue::{Chunk, Segment};
-    use crate::types::TopicPartition;
     use arrow_array::RecordBatch;
 
     fn chunk(tp: &TopicPartition, version: u64, next_offset: i64) -> Item {
         let values: Arc<dyn arrow_array::Array> = Arc::new(arrow_array::Int64Array::from(vec![next_offset - 1]));
         let batch = RecordBatch::try_from_iter([("offset", values)]).unwrap();
-        let segments = vec![Segment { tp: tp.clone(), version, rows: 1, next_offset, epoch: -1 }];
+        let epochs = Epochs::new(-1, &[]);
+        let segments = vec![Segment { tp: tp.clone(), version, rows: 1, next_offset, epochs }];
         Item::Chunk(Chunk { batch, segments, bytes: 10 })
+    }
+
+    fn packed(tp: &TopicPartition, version: u64) -> VecDeque<Part> {
+        let records = vec![0; 5].into();
+        let epochs = Epochs::new(-1, &[]);
+        let part = Part { tp: tp.clone(), version, from: 0, epochs, records, compressed: true, aborted: None };
+        VecDeque::from([part])
+    }
+
+    /// As if its parts were decoded by other means.
+    fn done(mut job: Job) {
+        job.parts.clear();
     }
 
     #[tokio::test]
     async fn rows_keep_their_order_whichever_core_is_faster() {
-        let shared = Arc::new(Shared::new());
-        let tp = TopicPartition::new("t", 0);
-        shared.assign(std::slice::from_ref(&tp));
-        shared.seek(&tp, Some(0)).unwrap();
-        let version = shared.lock().cursors[&tp].version;
-        let (end, slow, fast) = (Outlet::end(&shared), Outlet::kept(&shared, 5), Outlet::kept(&shared, 5));
-        end.put(chunk(&tp, version, 4));
-        fast.put(chunk(&tp, version, 3));
-        drop(fast);
+        let (shared, tp, version) = Shared::at_start(64 << 20);
+        Outlet::end(&shared).put(chunk(&tp, version, 4));
+        let mut jobs = [(); 2].map(|()| {
+            shared.lock().pack(packed(&tp, version));
+            Job::next(&shared)
+        });
+        let [slow, fast] = [jobs[0].take().unwrap(), jobs[1].take().unwrap()];
+        fast.outlet.put(chunk(&tp, version, 6));
+        done(fast);
         let now = tokio::time::Instant::now();
-        assert!(shared.poll(9, now, || None, |rows| rows).await.is_none());
-        slow.put(chunk(&tp, version, 1));
-        slow.put(chunk(&tp, version, 2));
         let next = async || shared.poll(9, now, || None, |rows| rows).await.map(|_| shared.positions()[0].1);
+        assert_eq!([next().await, next().await], [Some(4), None]);
+        slow.outlet.put(chunk(&tp, version, 1));
+        slow.outlet.put(chunk(&tp, version, 2));
         assert_eq!([next().await, next().await, next().await], [Some(1), Some(2), None]);
-        drop(slow);
-        assert_eq!([next().await, next().await, next().await], [Some(3), Some(4), None]);
+        done(slow);
+        assert_eq!([next().await, next().await], [Some(6), None]);
         assert_eq!(shared.lock().queued, 0);
         // Nobody waits for what comes after the end.
-        let late = Outlet::kept(&shared, 5);
+        shared.lock().pack(packed(&tp, version));
+        let late = Job::next(&shared).unwrap();
         shared.close();
-        late.put(chunk(&tp, version, 5));
+        late.outlet.put(chunk(&tp, version, 5));
         drop(late);
         let state = shared.lock();
         assert_eq!((state.queue.len(), state.queued), (0, 0));
     }
 
     #[tokio::test]
-    async fn a_decoder_that_fails_leaves_an_error_in_its_place() {
-        let shared = Arc::new(Shared::new());
-        let kept = Outlet::kept(&shared, 5);
+    async fn what_has_no_room_is_decoded_as_polls_come_to_it() {
+        let (shared, tp, version) = Shared::at_start(4);
+        let room = shared.room();
+        (0..2).for_each(|_| shared.lock().pack(packed(&tp, version)));
+        // The first is decoded however little room there is, a chunk at a time.
+        let first = Job::next(&shared).unwrap();
+        assert!(Job::next(&shared).is_none());
+        first.outlet.put(chunk(&tp, version, 1));
+        assert!(!shared.lock().may_go_on());
+        drop(first);
+        assert!(Job::next(&shared).is_none() && shared.lock().places.any_packed());
+        let now = tokio::time::Instant::now();
+        assert!(shared.poll(9, now, || None, |rows| rows).await.is_some());
+        assert!(room.has_changed().unwrap());
+        done(Job::next(&shared).unwrap());
+        done(Job::next(&shared).unwrap());
+        let state = shared.lock();
+        assert_eq!((state.queue.len(), state.queued, state.places.any_packed()), (0, 0, false));
+    }
+
+    #[tokio::test]
+    async fn a_decoder_that_fails_leaves_an_error_in_its_place_and_nothing_lost() {
+        let (shared, tp, version) = Shared::at_start(64 << 20);
+        shared.lock().pack(packed(&tp, version));
+        shared.lock().cursors.get_mut(&tp).unwrap().fetch_offset = Some(9);
+        let job = Job::next(&shared).unwrap();
         let failed = std::thread::spawn(move || {
-            let _kept = kept;
+            let _job = job;
             std::panic::panic_any("out of luck");
         });
         assert!(failed.join().is_err());
         let now = tokio::time::Instant::now();
         let error = shared.poll(9, now, || None, |rows| rows).await.unwrap().unwrap_err();
         assert!(error.to_string().contains("could not be decoded"), "{error}");
+        assert_eq!(shared.lock().cursors[&tp].fetch_offset, Some(0));
     }
 }

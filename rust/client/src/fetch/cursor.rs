@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::backoff::Backoff;
 use crate::error::Error;
 use crate::metadata::{Leader, Metadata};
 use crate::types::TopicPartition;
@@ -40,6 +41,8 @@ pub(super) struct Cursor {
     pub(super) retry_at: Option<Instant>,
     /// Since when there were only errors, and the last of them.
     pub(super) failing: Option<(Instant, Error)>,
+    /// Pauses between corrections of the fetch offset with no record in between.
+    corrections: Option<Backoff>,
 }
 
 impl Cursor {
@@ -58,21 +61,37 @@ impl Cursor {
             failed: false,
             retry_at: None,
             failing: None,
+            corrections: None,
         }
     }
 
     /// Goes on from `offset`, voiding what was prefetched.
-    pub(super) fn seek(&mut self, offset: Option<i64>, version: u64) {
+    pub(super) fn seek(&mut self, offset: Option<i64>, epoch: i32, version: u64) {
         self.version = version;
         self.position = offset;
         self.fetch_offset = offset;
-        self.position_epoch = -1;
-        self.last_epoch = -1;
+        self.position_epoch = epoch;
+        self.last_epoch = epoch;
         self.start = Start::Committed;
         self.undecoded = (0, -1);
         self.failed = false;
         self.retry_at = None;
         self.failing = None;
+        self.corrections = None;
+    }
+
+    /// Records came.
+    pub(super) fn progress(&mut self) {
+        self.failing = None;
+        self.corrections = None;
+    }
+
+    /// The broker says to read elsewhere. The first time that happens at once, then ever more slowly.
+    pub(super) fn corrected(&mut self, backoff: Backoff, now: Instant) {
+        match &mut self.corrections {
+            None => self.corrections = Some(backoff),
+            Some(backoff) => self.retry_at = Some(now + backoff.next_delay()),
+        }
     }
 
     /// Voids what was prefetched; the position stays.
@@ -108,7 +127,7 @@ mod tests {
     fn no_broker_overtakes_what_another_sent_and_nobody_decoded() {
         let now = Instant::now();
         let mut cursor = Cursor::new(1);
-        cursor.seek(Some(5), 2);
+        cursor.seek(Some(5), -1, 2);
         cursor.undecoded = (1, 3);
         assert_eq!((cursor.wants(3, now), cursor.wants(4, now)), (Some(5), None));
         cursor.undecoded.0 = 0;
@@ -118,7 +137,7 @@ mod tests {
         cursor.rewind(3);
         assert_eq!(cursor.wants(4, now), Some(5));
         cursor.undecoded = (1, 3);
-        cursor.seek(Some(9), 4);
+        cursor.seek(Some(9), -1, 4);
         assert_eq!(cursor.wants(4, now), Some(9));
     }
 }

@@ -1,13 +1,14 @@
 //! From the bytes of an answer to chunks in the queue.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use samsarrow_arrow::decode::{DecodeOptions, Decoder, Window};
 use samsarrow_wire::batch::AbortedTransactions;
 
 use super::cores::Outlet;
-use super::queue::{Chunk, Item, Segment};
+use super::queue::{Chunk, Epochs, Failed, Item, Segment};
 use crate::config::ConsumerOptions;
 use crate::error::Error;
 use crate::types::TopicPartition;
@@ -20,8 +21,7 @@ pub(super) struct Part {
     pub(super) version: u64,
     /// Records before it are not wanted.
     pub(super) from: i64,
-    /// The leader epoch of the last batch.
-    pub(super) epoch: i32,
+    pub(super) epochs: Epochs,
     pub(super) records: Bytes,
     /// Any of it is compressed.
     pub(super) compressed: bool,
@@ -31,7 +31,7 @@ pub(super) struct Part {
 }
 
 /// Records of a chunk: beyond this, decoded columns leave the cache before they are used.
-const CHUNK_BYTES: usize = 1 << 20;
+pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
 /// A decoder for chunks.
 pub(super) fn decoder(options: &ConsumerOptions) -> Decoder {
@@ -52,47 +52,54 @@ pub(crate) fn decode_options(options: &ConsumerOptions) -> DecodeOptions {
     }
 }
 
-/// Decodes parts of an answer into the queue, small partitions together, large ones in several chunks.
-pub(super) fn decode(decoder: &mut Decoder, parts: Vec<Part>, max_rows: usize, outlet: &Outlet) {
+/// Decodes parts of answers into the queue, small partitions together, large ones in several chunks, until none is left or,
+/// after a chunk, `go_on` says no. However few rows a poll takes, no batch is decompressed for that again: rows are cut
+/// as they are handed out.
+pub(super) fn decode(decoder: &mut Decoder, parts: &mut VecDeque<Part>, outlet: &Outlet, go_on: impl Fn() -> bool) {
     let mut segments = Vec::new();
-    for part in parts {
-        let Part { tp, version, mut from, epoch, records: mut data, aborted, .. } = part;
-        let mut aborted = aborted.as_deref().map(|aborted| aborted.lock().unwrap_or_else(PoisonError::into_inner));
-        loop {
-            let room = max_rows.saturating_sub(decoder.rows());
-            let window = Window {
-                from_offset: from,
-                until_offset: None,
-                max_rows: Some(room.max(1)),
-                aborted: aborted.as_deref_mut(),
-            };
-            let fresh = decoder.rows() == 0;
-            let (appended, failure) = match decoder.append(&tp.topic, tp.partition, data.clone(), window) {
+    while let Some(part) = parts.front_mut() {
+        let (tp, version) = (part.tp.clone(), part.version);
+        let fresh = decoder.rows() == 0;
+        let (appended, failure) = {
+            let aborted = part.aborted.clone();
+            let mut aborted = aborted.as_deref().map(|a| a.lock().unwrap_or_else(PoisonError::into_inner));
+            let aborted = aborted.as_deref_mut();
+            let window = Window { from_offset: part.from, until_offset: None, max_rows: None, aborted };
+            match decoder.append(&tp.topic, tp.partition, part.records.clone(), window) {
                 Ok(appended) => (appended, None),
                 Err(error) => (error.appended, Some(Error::corrupt(error.to_string()))),
-            };
-            // An error that appended nothing tells no offset either.
-            let next_offset = appended.next_offset.max(from);
-            segments.push(Segment { tp: tp.clone(), version, rows: appended.rows, next_offset, epoch });
-            from = next_offset;
-            let stuck = appended.full && fresh && appended.rows == 0 && appended.consumed == 0;
-            let failure = failure.or_else(|| {
-                stuck.then(|| {
-                    Error::corrupt(format!("a record batch of {} at offset {from} is too large to decode", tp))
-                })
-            });
-            let more = (appended.full || appended.row_limit) && failure.is_none();
-            if more || failure.is_some() || decoder.bytes() >= CHUNK_BYTES {
-                flush(decoder, &mut segments, outlet);
             }
+        };
+        // An error that appended nothing tells no offset either.
+        let next_offset = appended.next_offset.max(part.from);
+        segments.push(Segment {
+            tp: tp.clone(),
+            version,
+            rows: appended.rows,
+            next_offset,
+            epochs: part.epochs.clone(),
+        });
+        let stuck = appended.full && fresh && appended.rows == 0 && appended.consumed == 0;
+        let failure = failure.or_else(|| {
+            stuck.then(|| {
+                Error::corrupt(format!("a record batch of {tp} at offset {next_offset} is too large to decode"))
+            })
+        });
+        let done = !appended.full || failure.is_some();
+        if done {
+            parts.pop_front();
+        } else {
+            part.from = next_offset;
+            part.records.advance(appended.consumed.min(part.records.len()));
+        }
+        if appended.full || failure.is_some() || decoder.bytes() >= CHUNK_BYTES {
+            flush(decoder, &mut segments, outlet);
             if let Some(error) = failure {
                 fail(outlet, &tp, version, error);
-                break;
             }
-            if !more {
-                break;
+            if !go_on() {
+                return;
             }
-            data = data.slice(appended.consumed.min(data.len())..);
         }
     }
     flush(decoder, &mut segments, outlet);
@@ -116,12 +123,12 @@ fn fail(outlet: &Outlet, tp: &TopicPartition, version: u64, error: Error) {
         Some(cursor) => cursor.failed = true,
         None => return,
     }
-    outlet.put(Item::PartitionError(tp.clone(), version, error));
+    outlet.put(Item::Failed(Failed { partitions: vec![(tp.clone(), version)], error }));
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::state::Shared;
+    use super::super::shared::Shared;
     use super::*;
     use arrow_array::{BinaryArray, RecordBatch};
     use samsarrow_arrow::decode::DecodeOptions;
@@ -138,26 +145,22 @@ mod tests {
 
     #[tokio::test]
     async fn a_corrupt_batch_raises_in_its_place_and_can_be_passed() {
-        let shared = Arc::new(Shared::new());
+        let (shared, tp, version) = Shared::at_start(64 << 20);
         let outlet = Outlet::end(&shared);
-        let tp = TopicPartition::new("t", 0);
-        shared.assign(std::slice::from_ref(&tp));
-        shared.seek(&tp, Some(0)).unwrap();
         let mut decoder = Decoder::new(DecodeOptions { max_bytes: CHUNK_BYTES, ..Default::default() });
         let mut bad = batch(3);
         *bad.last_mut().unwrap() ^= 1;
         let data = [batch(0), bad, batch(6)].concat();
-        let version = shared.lock().cursors[&tp].version;
         let part = |from, records: Vec<u8>, version| Part {
             tp: TopicPartition::new("t", 0),
             version,
             from,
-            epoch: -1,
+            epochs: Epochs::new(-1, &[]),
             compressed: false,
             records: records.into(),
             aborted: None,
         };
-        decode(&mut decoder, vec![part(0, data, version)], 100, &outlet);
+        decode(&mut decoder, &mut [part(0, data, version)].into(), &outlet, || true);
         let now = tokio::time::Instant::now();
         assert_eq!(shared.poll(100, now, || None, |rows| rows).await.unwrap().unwrap().num_rows(), 3);
         let error = shared.poll(100, now, || None, |rows| rows).await.unwrap().unwrap_err();
@@ -166,9 +169,9 @@ mod tests {
         // Once; then it is fetched again from there, unless the user seeks past it.
         assert!(shared.poll(100, now, || None, |rows| rows).await.is_none());
         assert_eq!(shared.positions(), [(tp.clone(), 3, None)]);
-        shared.seek(&tp, Some(6)).unwrap();
+        shared.seek(&[(tp.clone(), Some(6), None)]).unwrap();
         let version = shared.lock().cursors[&tp].version;
-        decode(&mut decoder, vec![part(6, batch(6), version)], 100, &outlet);
+        decode(&mut decoder, &mut [part(6, batch(6), version)].into(), &outlet, || true);
         assert_eq!(shared.poll(100, now, || None, |rows| rows).await.unwrap().unwrap().num_rows(), 3);
         assert_eq!(shared.positions(), [(tp, 9, None)]);
     }

@@ -10,7 +10,7 @@ use samsarrow_wire::messages::fetch::{EpochEndOffset, LeaderIdAndEpoch, Partitio
 
 use super::cursor::Start;
 use super::decode::Part;
-use super::queue::Item;
+use super::queue::Epochs;
 use super::request::Asked;
 use super::source::Source;
 use super::state::{RETRY, State};
@@ -72,15 +72,16 @@ impl<'a> Reading<'a> {
             return None;
         };
         self.excused |= end.broken;
-        cursor.failing = None;
+        cursor.progress();
         cursor.fetch_offset = Some(end.next);
         cursor.undecoded = (cursor.undecoded.0 + 1, self.node);
-        cursor.last_epoch = end.epoch.unwrap_or(cursor.last_epoch);
-        let (from, epoch) = (std::mem::replace(&mut self.next, end.next), cursor.last_epoch);
+        let epochs = Epochs::new(cursor.last_epoch, &end.epochs);
+        cursor.last_epoch = end.epochs.last().map_or(cursor.last_epoch, |(_, epoch)| *epoch);
+        let from = std::mem::replace(&mut self.next, end.next);
         let committed = source.options.isolation_level == IsolationLevel::ReadCommitted;
         let aborted = self.aborted.clone().filter(|_| committed);
         let (tp, version, compressed) = (self.asked.tp.clone(), self.asked.version, end.compressed);
-        Some(Part { tp, version, from, epoch, compressed, records, aborted })
+        Some(Part { tp, version, from, epochs, compressed, records, aborted })
     }
 
     /// All of its share was read.
@@ -114,7 +115,7 @@ impl<'a> Reading<'a> {
         if let Some(error) = self.stuck(version, source.options.max_partition_fetch_bytes as usize) {
             return match error {
                 Stuck::Cut(error) => state.partition_stuck(&asked.tp, asked.version, error, patience),
-                Stuck::For(error) => raise(&mut state, asked, error),
+                Stuck::For(error) => state.raise(&asked.tp, asked.version, error),
             };
         }
         let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
@@ -134,6 +135,7 @@ impl<'a> Reading<'a> {
     fn out_of_range(&self, source: &Source, state: &mut State) {
         let asked = self.asked;
         let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
+        cursor.corrected(source.cluster.backoff(), Instant::now());
         if asked.of_replica {
             // A replica may be behind the leader, or may have deleted more (KIP-392).
             cursor.replica = None;
@@ -146,7 +148,7 @@ impl<'a> Reading<'a> {
                  that is there",
                 asked.tp, asked.offset
             ));
-            return raise(state, asked, error);
+            return state.raise(&asked.tp, asked.version, error);
         }
         tracing::warn!(tp = %asked.tp, offset = asked.offset, first, last, "the offset is not in the log: it is reset");
         cursor.fetch_offset = None;
@@ -156,16 +158,20 @@ impl<'a> Reading<'a> {
     /// The log was truncated below what we have read (KIP-320): an unclean election has lost records.
     fn diverged(&self, source: &Source, state: &mut State, diverging: &EpochEndOffset) {
         let asked = self.asked;
-        let end = diverging.end_offset;
+        // The epoch may end after what was read: then nothing of that is lost.
+        let end = diverging.end_offset.min(asked.offset);
         if source.options.auto_offset_reset == OffsetReset::None {
             let error = Error::OffsetOutOfRange(format!(
                 "{}: the log was truncated: offset {} was read in leader epoch {}, which now ends at {end}, and \
                  auto.offset.reset is none; what was read from there on is no longer in the log: seek to {end} to go on",
                 asked.tp, asked.offset, asked.last_epoch
             ));
-            return raise(state, asked, error);
+            return state.raise(&asked.tp, asked.version, error);
         }
         tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch, end, "the log was truncated: reading goes on where it parted");
+        if let Some(cursor) = state.at_version(&asked.tp, asked.version) {
+            cursor.corrected(source.cluster.backoff(), Instant::now());
+        }
         state.place(&asked.tp, asked.version, end, diverging.epoch);
     }
 
@@ -203,20 +209,13 @@ enum Stuck {
     For(Error),
 }
 
-/// The partition stops until the error was raised.
-fn raise(state: &mut State, asked: &Asked, error: Error) {
-    let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
-    cursor.failed = true;
-    state.queue.push_back(Item::PartitionError(asked.tp.clone(), asked.version, error));
-}
-
 /// Where some batches end.
 #[derive(Debug, PartialEq, Eq)]
 struct End {
     /// The offset after them: holes, markers and filtered batches are passed by.
     next: i64,
-    /// The leader epoch of the last of them.
-    epoch: Option<i32>,
+    /// Where leader epochs begin.
+    epochs: Vec<(i64, i32)>,
     /// Any of them is compressed.
     compressed: bool,
     /// There are bytes that are no batch; the decoder is left to complain of them.
@@ -224,12 +223,15 @@ struct End {
 }
 
 fn end_of(records: &Bytes, from: i64) -> End {
-    let mut end = End { next: from, epoch: None, compressed: false, broken: false };
+    let mut end = End { next: from, epochs: Vec::new(), compressed: false, broken: false };
     for batch in batches(records.clone()) {
         match batch {
             Ok(batch) => {
                 end.next = end.next.max(batch.header.next_offset());
-                end.epoch = Some(batch.header.partition_leader_epoch);
+                let epoch = batch.header.partition_leader_epoch;
+                if end.epochs.last().is_none_or(|(_, last)| *last != epoch) {
+                    end.epochs.push((batch.header.base_offset, epoch));
+                }
                 end.compressed |= batch.header.codec_id() != 0;
             }
             Err(_) => end.broken = true,
@@ -243,13 +245,13 @@ mod tests {
     use super::*;
     use bytes::{BufMut, BytesMut};
 
-    /// A batch header of one record at `offset`, of `size` bytes in all.
-    fn batch(offset: i64, size: usize) -> Vec<u8> {
+    /// A batch header of one record at `offset`, of `size` bytes in all, written in leader epoch `epoch`.
+    fn batch(offset: i64, size: usize, epoch: i32) -> Vec<u8> {
         let mut out = BytesMut::zeroed(size);
         let mut head = &mut out[..17];
         head.put_i64(offset);
         head.put_i32(size as i32 - 12);
-        head.put_i32(4);
+        head.put_i32(epoch);
         head.put_i8(2);
         out[57..61].copy_from_slice(&1i32.to_be_bytes());
         out.to_vec()
@@ -257,11 +259,12 @@ mod tests {
 
     #[test]
     fn batches_end_where_their_headers_say() {
-        let two = [batch(7, 100), batch(20, 80)].concat();
-        assert_eq!(end_of(&two.clone().into(), 5), End { next: 21, epoch: Some(4), compressed: false, broken: false });
-        let mut bad = two;
-        bad[116] = 9;
-        assert_eq!(end_of(&bad.into(), 5), End { next: 8, epoch: Some(4), compressed: false, broken: true });
+        let three = [batch(7, 100, 4), batch(9, 100, 4), batch(20, 80, 6)].concat();
+        let end = |next, epochs: &[_], broken| End { next, epochs: epochs.to_vec(), compressed: false, broken };
+        assert_eq!(end_of(&three.clone().into(), 5), end(21, &[(7, 4), (20, 6)], false));
+        let mut bad = three;
+        bad[216] = 9;
+        assert_eq!(end_of(&bad.into(), 5), end(10, &[(7, 4)], true));
     }
 
     #[test]

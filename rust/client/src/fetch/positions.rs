@@ -1,18 +1,22 @@
 //! Where reading starts: the group's committed offset, or what `auto.offset.reset` says.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use samsarrow_wire::error_code::ErrorCode;
+use tokio::task::JoinSet;
+
 use super::cursor::Start;
-use super::queue::Item;
-use super::state::Shared;
+use super::shared::Shared;
+use super::state::Place;
 use crate::cluster::Cluster;
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::{Error, Result};
 use crate::group::coordinator::Coordinator;
-use crate::offsets::{ListTarget, fetch_committed, list_offsets};
-use crate::types::TopicPartition;
+use crate::offsets::{ListTarget, fetch_committed, list_as_found};
+use crate::retry::Retry;
+use crate::types::{TopicPartition, some_of};
 
 /// What finding a start needs.
 #[derive(Debug)]
@@ -25,112 +29,189 @@ pub(super) struct Positioner {
     pub(super) timeout: Duration,
 }
 
+/// A partition without a position, and the version of its cursor.
+type Open = (TopicPartition, u64, Start);
+
 impl Positioner {
     /// Finds the start of every partition that has none, whenever there is one; ends when the consumer is closed.
-    pub(super) async fn run(self) {
+    /// Partitions that come together are looked for in a task of their own, which keeps its deadline and its pauses
+    /// whatever happens beside it.
+    pub(super) async fn run(self: Arc<Self>) {
         let mut work = self.shared.work();
+        let mut searches = JoinSet::new();
+        let mut searched: HashSet<(TopicPartition, u64)> = HashSet::new();
         loop {
             work.borrow_and_update();
             if self.shared.lock().closed {
                 return;
             }
-            let open = self.shared.unplaced();
-            if open.is_empty() {
-                if work.changed().await.is_err() {
-                    return;
-                }
-                continue;
+            let mut open = self.shared.unplaced();
+            open.retain(|(tp, version, _)| searched.insert((tp.clone(), *version)));
+            if !open.is_empty() {
+                let this = Arc::clone(&self);
+                searches.spawn(async move {
+                    this.search(open.clone()).await;
+                    open
+                });
             }
-            if let Err(error) = self.place(&open).await {
-                // It concerns them all: no broker, no coordinator, no permission. Raised once, then tried again.
-                self.shared.push(Item::Error(error));
-                tokio::time::sleep(self.cluster.options().retry_backoff_max).await;
+            tokio::select! {
+                _ = work.changed() => {}
+                Some(done) = searches.join_next() => match done {
+                    Ok(done) => {
+                        for (tp, version, _) in done {
+                            searched.remove(&(tp, version));
+                        }
+                    }
+                    Err(failed) => match failed.try_into_panic() {
+                        Ok(panic) => std::panic::resume_unwind(panic),
+                        Err(_) => return,
+                    },
+                },
             }
         }
     }
 
-    async fn place(&self, open: &[(TopicPartition, u64, Start)]) -> Result<()> {
-        let committed = self.committed(open).await?;
-        let mut unset = Vec::new();
-        for (tp, version, _) in open {
-            match committed.get(tp) {
-                Some((offset, epoch)) => self.shared.place(tp, *version, *offset, *epoch),
-                None => unset.push((tp.clone(), *version)),
+    /// Places these partitions, or raises why they cannot be placed.
+    async fn search(&self, mut open: Vec<Open>) {
+        let mut retry = Retry::new(self.cluster.options(), self.timeout);
+        let mut warned = false;
+        loop {
+            let mut names: Vec<&str> = open.iter().map(|(tp, ..)| &*tp.topic).collect();
+            names.dedup();
+            let topics =
+                self.cluster.topics_each(&names, retry.left().min(self.cluster.options().request_timeout)).await;
+            let of = |tp: &TopicPartition| topics.get(&*tp.topic).and_then(|topic| topic.as_ref().err());
+            let (known, missing): (Vec<_>, Vec<_>) = open.into_iter().partition(|(tp, ..)| of(tp).is_none());
+            self.place(&known).await;
+            let (mut denied, mut failure) = (Vec::new(), None);
+            open = Vec::new();
+            for one in missing {
+                match of(&one.0).cloned() {
+                    Some(error) if !error.retriable() => denied.push((one.0, one.1, Err(error))),
+                    error => {
+                        failure = error.or(failure);
+                        open.push(one);
+                    }
+                }
+            }
+            self.shared.placed_at(denied);
+            let Some(failure) = failure else { return };
+            let said = matches!(failure, Error::Server { .. });
+            if said && !warned {
+                warned = true;
+                let partitions = some_of(open.iter().map(|(tp, ..)| tp));
+                tracing::warn!(error = %failure, partitions, "reading waits for a topic that is not there");
+            }
+            let what = || format!("metadata of {}", some_of(open.iter().map(|(tp, ..)| tp)));
+            if let Err(late) = retry.wait(failure.clone(), what).await {
+                // What a broker said tells more than that time is up.
+                let error = if said { failure } else { late };
+                return self
+                    .shared
+                    .placed_at(open.into_iter().map(|(tp, version, _)| (tp, version, Err(error.clone()))));
             }
         }
+    }
+
+    /// Places partitions of topics that are there.
+    async fn place(&self, open: &[Open]) {
+        let mut unset = HashMap::new();
+        let mut found = Vec::new();
+        for (tp, version, committed) in self.committed(open).await {
+            match committed {
+                Ok(None) => drop(unset.insert(tp, version)),
+                Ok(Some(place)) => found.push((tp, version, Ok(place))),
+                Err(error) => found.push((tp, version, Err(error))),
+            }
+        }
+        self.shared.placed_at(found);
         let target = match self.reset {
             OffsetReset::Earliest => ListTarget::Earliest,
             OffsetReset::Latest => ListTarget::Latest,
             OffsetReset::ByDuration(age) => ListTarget::Timestamp(milliseconds_ago(age)),
             OffsetReset::None => {
-                for (tp, version) in unset {
-                    let group = self.coordinator.as_ref().map_or("", Coordinator::group);
-                    let error = Error::OffsetOutOfRange(format!(
+                let group = self.coordinator.as_ref().map_or("", Coordinator::group);
+                let error = |tp: &TopicPartition| {
+                    Error::OffsetOutOfRange(format!(
                         "{tp} has no position: group {group:?} committed none, and auto.offset.reset is none; seek, or commit first"
-                    ));
-                    self.shared.unplaceable(&tp, version, error);
-                }
-                return Ok(());
+                    ))
+                };
+                let failed = unset.into_iter().map(|(tp, version)| (tp.clone(), version, Err(error(&tp))));
+                return self.shared.placed_at(failed);
             }
         };
-        let wanted: Vec<_> = unset.iter().map(|(tp, _)| (tp.clone(), target)).collect();
-        match self.list(&wanted).await {
-            Ok(found) => {
-                for ((tp, version), (offset, epoch)) in unset.iter().zip(found) {
-                    self.shared.place(tp, *version, offset, epoch);
+        // Where no record is as young as asked for, at the end.
+        for target in [target, ListTarget::Latest] {
+            let wanted: Vec<_> = unset.keys().map(|tp| (tp.clone(), target)).collect();
+            if wanted.is_empty() {
+                return;
+            }
+            list_as_found(&self.cluster, &wanted, self.isolation, self.timeout, |listed| {
+                let mut found = Vec::with_capacity(listed.len());
+                for (tp, outcome) in listed {
+                    let outcome = outcome.map(|found| found.map(|found| (found.offset, found.leader_epoch)));
+                    if let Some(place) = outcome.transpose()
+                        && let Some(version) = unset.remove(&tp)
+                    {
+                        found.push((tp, version, place));
+                    }
                 }
-                Ok(())
-            }
-            // One partition that is not there must not hold up the others: each for itself.
-            Err(Error::Server { .. }) => self.place_each(&unset, target).await,
-            Err(error) => Err(error),
+                self.shared.placed_at(found);
+            })
+            .await;
         }
+        self.shared.placed_at(unset.into_iter().map(|(tp, version)| (tp, version, Ok((0, None)))));
     }
 
-    /// Offsets in the order of `wanted`; the end where no record is as young as asked for.
-    async fn list(&self, wanted: &[(TopicPartition, ListTarget)]) -> Result<Vec<Placed>> {
-        let mut found = list_offsets(&self.cluster, wanted, self.isolation, self.timeout).await?;
-        let too_old: Vec<_> = found.iter().filter(|(_, found)| found.is_none()).map(|(tp, _)| tp.clone()).collect();
-        if !too_old.is_empty() {
-            let ends: Vec<_> = too_old.into_iter().map(|tp| (tp, ListTarget::Latest)).collect();
-            let mut ends = list_offsets(&self.cluster, &ends, self.isolation, self.timeout).await?.into_iter();
-            for (_, missing) in found.iter_mut().filter(|(_, found)| found.is_none()) {
-                *missing = ends.next().and_then(|(_, end)| end);
-            }
-        }
-        Ok(found.into_iter().map(|(_, f)| f.map_or((0, None), |f| (f.offset, f.leader_epoch))).collect())
-    }
-
-    async fn place_each(&self, unset: &[(TopicPartition, u64)], target: ListTarget) -> Result<()> {
-        for (tp, version) in unset {
-            match self.list(&[(tp.clone(), target)]).await {
-                Ok(found) => {
-                    let (offset, epoch) = found.first().copied().unwrap_or_default();
-                    self.shared.place(tp, *version, offset, epoch);
-                }
-                Err(error @ Error::Server { .. }) => self.shared.unplaceable(tp, *version, error),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Committed offsets of those that want to start there.
-    async fn committed(&self, open: &[(TopicPartition, u64, Start)]) -> Result<HashMap<TopicPartition, Placed>> {
-        let Some(coordinator) = &self.coordinator else { return Ok(HashMap::new()) };
+    /// The committed offset of each that wants to start there.
+    async fn committed(&self, open: &[Open]) -> Vec<(TopicPartition, u64, Result<Option<Place>>)> {
         let wanted: Vec<_> = open.iter().filter(|o| o.2 == Start::Committed).map(|(tp, ..)| tp.clone()).collect();
+        let mut found = self.fetch(&wanted).await;
+        // One topic must not hold up the others: each for itself.
+        if found.as_ref().is_err_and(|error| matches!(error, Error::Server { code, .. } if is_of_a_topic(*code))) {
+            let mut by_topic: HashMap<_, Vec<TopicPartition>> = HashMap::new();
+            wanted.into_iter().for_each(|tp| by_topic.entry(Arc::clone(&tp.topic)).or_default().push(tp));
+            let mut each = HashMap::new();
+            for partitions in by_topic.into_values() {
+                match self.fetch(&partitions).await {
+                    Ok(found) => each.extend(found),
+                    Err(error) => each.extend(partitions.into_iter().map(|tp| (tp, Err(error.clone())))),
+                }
+            }
+            found = Ok(each);
+        }
+        let of = |(tp, version, start): &Open| {
+            let place = match (&found, start) {
+                (_, Start::Reset) => Ok(None),
+                (Ok(found), Start::Committed) => found.get(tp).cloned().transpose(),
+                (Err(error), Start::Committed) => Err(error.clone()),
+            };
+            (tp.clone(), *version, place)
+        };
+        open.iter().map(of).collect()
+    }
+
+    async fn fetch(&self, wanted: &[TopicPartition]) -> Result<HashMap<TopicPartition, Result<Place>>> {
+        let Some(coordinator) = self.coordinator.as_ref().filter(|_| !wanted.is_empty()) else {
+            return Ok(HashMap::new());
+        };
         let stable = self.isolation == IsolationLevel::ReadCommitted;
-        let fetched = fetch_committed(&self.cluster, coordinator, &wanted, stable, self.timeout).await?;
-        Ok(fetched
-            .into_iter()
-            .filter_map(|(tp, found)| Some((tp, found?)))
-            .map(|(tp, found)| (tp, (found.offset, found.leader_epoch)))
-            .collect())
+        let fetched = fetch_committed(&self.cluster, coordinator, wanted, stable, self.timeout).await?;
+        let fetched = fetched.into_iter().filter_map(|(tp, found)| Some((tp, found?)));
+        Ok(fetched.map(|(tp, found)| (tp, Ok((found.offset, found.leader_epoch)))).collect())
     }
 }
 
-/// An offset, and the leader epoch of the record before it.
-type Placed = (i64, Option<i32>);
+/// Errors of OffsetFetch that concern a topic rather than the group.
+fn is_of_a_topic(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::TOPIC_AUTHORIZATION_FAILED
+            | ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+            | ErrorCode::UNKNOWN_TOPIC_ID
+            | ErrorCode::INVALID_TOPIC_EXCEPTION
+    )
+}
 
 /// Since 1970.
 fn milliseconds_ago(age: Duration) -> i64 {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, Int64Array, RecordBatch};
+use samsarrow_wire::error_code::ErrorCode;
 
 use crate::error::Error;
 use crate::types::TopicPartition;
@@ -16,8 +17,23 @@ pub(super) struct Segment {
     pub(super) rows: usize,
     /// The position once these rows are given out; it may lie beyond the last of them.
     pub(super) next_offset: i64,
-    /// The leader epoch of the last of them, or a later one; -1 if unknown.
-    pub(super) epoch: i32,
+    pub(super) epochs: Epochs,
+}
+
+/// Leader epochs by the first offset that has them; -1 is unknown.
+#[derive(Debug, Clone)]
+pub(super) struct Epochs(Arc<[(i64, i32)]>);
+
+impl Epochs {
+    /// Of some batches in their order, which follow a record of epoch `before`.
+    pub(super) fn new(before: i32, batches: &[(i64, i32)]) -> Self {
+        Self(std::iter::once((i64::MIN, before)).chain(batches.iter().copied()).collect())
+    }
+
+    /// The epoch of the record before `offset` (KIP-320).
+    pub(super) fn before(&self, offset: i64) -> i32 {
+        self.0.iter().rev().find(|(first, _)| *first < offset).map_or(-1, |(_, epoch)| *epoch)
+    }
 }
 
 /// One Arrow batch and whose rows it holds, in order.
@@ -35,55 +51,113 @@ pub(super) enum Item {
     Chunk(Chunk),
     /// What is being decoded on another core comes here.
     Kept(u64),
-    /// Concerns one partition as it was at a version of its cursor.
-    PartitionError(TopicPartition, u64, Error),
+    /// Concerns partitions as they were at versions of their cursors.
+    Failed(Failed),
     /// Concerns the consumer.
     Error(Error),
 }
 
-/// The first rows of a chunk that are still wanted, at most `limit`, and what is left of it.
+impl Item {
+    /// Counted against `queued.max.bytes`.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Chunk(chunk) => chunk.bytes,
+            Self::Kept(_) | Self::Failed(_) | Self::Error(_) => 0,
+        }
+    }
+}
+
+/// What keeps partitions from being read: one error for one cause, however many they are.
+#[derive(Debug)]
+pub(super) struct Failed {
+    /// With the versions of their cursors.
+    pub(super) partitions: Vec<(TopicPartition, u64)>,
+    pub(super) error: Error,
+}
+
+impl Failed {
+    /// Whether `error` has the same cause as this one. What names an offset of its own partition never has.
+    pub(super) fn has_cause_of(&self, error: &Error) -> bool {
+        let shared = match error {
+            Error::Server { code, .. } => *code != ErrorCode::MESSAGE_TOO_LARGE,
+            Error::Timeout { .. } | Error::Connection { .. } | Error::Protocol { .. } => true,
+            Error::UnsupportedVersion(_) => true,
+            _ => false,
+        };
+        shared && self.error.name() == error.name()
+    }
+}
+
+/// What is to become of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Give,
+    /// Kept until their partition is resumed.
+    Hold,
+    /// The cursor has moved.
+    Void,
+}
+
+/// What the front of a chunk comes to: rows to give, at most `limit`, or else rows of one partition to hold; and what is
+/// left of it.
 pub(super) struct Taken {
     pub(super) rows: RecordBatch,
     pub(super) moved: Vec<Segment>,
+    pub(super) held: Option<(TopicPartition, Chunk)>,
     pub(super) rest: Option<Chunk>,
 }
 
-/// Takes a run of segments for which `valid` holds from the front of a chunk, leaving out those for which it does not.
-pub(super) fn take(chunk: Chunk, limit: usize, valid: impl Fn(&Segment) -> bool) -> Taken {
+/// Takes a run of segments of one fate from the front of a chunk, leaving out void ones before it.
+pub(super) fn take(chunk: Chunk, limit: usize, fate: impl Fn(&Segment) -> Fate) -> Taken {
     let Chunk { batch, segments, bytes } = chunk;
+    let share = |rows: usize| if batch.num_rows() == 0 { 0 } else { bytes * rows / batch.num_rows() };
     let mut skipped = 0;
-    let mut taken = 0;
-    let mut moved = Vec::new();
     let mut left = segments.into_iter().peekable();
-    while let Some(segment) = left.next_if(|s| !valid(s)) {
+    while let Some(segment) = left.next_if(|s| fate(s) == Fate::Void) {
         skipped += segment.rows;
     }
+    let mut taken = 0;
+    let (mut moved, mut held) = (Vec::new(), None);
     let mut cut = None;
-    while let Some(mut segment) = left.next_if(|s| valid(s)) {
-        let room = limit.saturating_sub(taken);
-        if segment.rows > room {
-            let mut rest = segment.clone();
-            rest.rows -= room;
-            if room > 0 {
-                segment.rows = room;
-                segment.next_offset =
-                    offset_at(&batch, skipped + taken + room - 1).map_or(segment.next_offset, |o| o + 1);
-                taken += room;
-                moved.push(segment);
-            }
-            cut = Some(rest);
-            break;
+    if let Some(first) = left.next_if(|s| fate(s) == Fate::Hold) {
+        let tp = first.tp.clone();
+        let mut segments = vec![first];
+        while let Some(segment) = left.next_if(|s| s.tp == tp && fate(s) == Fate::Hold) {
+            segments.push(segment);
         }
-        taken += segment.rows;
-        moved.push(segment);
+        taken = segments.iter().map(|segment| segment.rows).sum();
+        held = Some((tp, Chunk { batch: batch.slice(skipped, taken), segments, bytes: share(taken) }));
+    } else {
+        while let Some(mut segment) = left.next_if(|s| fate(s) == Fate::Give) {
+            let room = limit.saturating_sub(taken);
+            if segment.rows > room {
+                let mut rest = segment.clone();
+                rest.rows -= room;
+                if room > 0 {
+                    segment.rows = room;
+                    segment.next_offset =
+                        offset_at(&batch, skipped + taken + room - 1).map_or(segment.next_offset, |o| o + 1);
+                    taken += room;
+                    moved.push(segment);
+                }
+                cut = Some(rest);
+                break;
+            }
+            taken += segment.rows;
+            moved.push(segment);
+        }
     }
     let rest: Vec<Segment> = cut.into_iter().chain(left).collect();
     let used = skipped + taken;
     let remaining = batch.num_rows().saturating_sub(used);
-    let share = if batch.num_rows() == 0 { 0 } else { bytes * remaining / batch.num_rows() };
-    let rows = if taken == batch.num_rows() { batch.clone() } else { batch.slice(skipped, taken) };
-    let rest = (!rest.is_empty()).then(|| Chunk { batch: batch.slice(used, remaining), segments: rest, bytes: share });
-    Taken { rows, moved, rest }
+    let rest = (!rest.is_empty()).then(|| Chunk {
+        batch: batch.slice(used, remaining),
+        segments: rest,
+        bytes: share(remaining),
+    });
+    let given = if held.is_some() { 0 } else { taken };
+    let rows = if given == batch.num_rows() { batch } else { batch.slice(skipped, given) };
+    Taken { rows, moved, held, rest }
 }
 
 fn offset_at(batch: &RecordBatch, row: usize) -> Option<i64> {
@@ -108,7 +182,7 @@ mod tests {
                 version: 0,
                 rows: offsets.len(),
                 next_offset: *next_offset,
-                epoch: -1,
+                epochs: Epochs::new(-1, &[]),
             })
             .collect();
         Chunk { batch, segments, bytes: 100 }
@@ -125,7 +199,8 @@ mod tests {
     fn drain(mut chunk: Chunk, limit: usize, void: &[i32]) -> Vec<Step> {
         let mut steps = Vec::new();
         loop {
-            let taken = take(chunk, limit, |s| !void.contains(&s.tp.partition));
+            let fate = |s: &Segment| if void.contains(&s.tp.partition) { Fate::Void } else { Fate::Give };
+            let taken = take(chunk, limit, fate);
             let moved = taken.moved.iter().map(|s| (s.tp.partition, s.next_offset)).collect();
             steps.push((offsets(&taken.rows), moved));
             match taken.rest {
@@ -154,6 +229,25 @@ mod tests {
     }
 
     #[test]
+    fn rows_to_hold_come_apart_a_partition_at_a_time() {
+        let fate = |s: &Segment| match s.tp.partition {
+            0 => Fate::Hold,
+            1 => Fate::Void,
+            _ => Fate::Give,
+        };
+        let mut chunk = Some(chunk(PARTS));
+        let (mut held, mut given) = (Vec::new(), Vec::new());
+        while let Some(next) = chunk {
+            let taken = take(next, 1, fate);
+            given.extend(offsets(&taken.rows));
+            held.extend(taken.held.map(|(tp, chunk)| (tp.partition, offsets(&chunk.batch), chunk.bytes)));
+            chunk = taken.rest;
+        }
+        assert_eq!(given, [7, 8]);
+        assert_eq!(held, [(0, vec![1, 2, 5], 50), (0, vec![10], 16)]);
+    }
+
+    #[test]
     fn a_limit_cuts_within_a_partition_at_the_right_offset() {
         let steps = drain(chunk(PARTS), 2, &[]);
         let rows: Vec<_> = steps.iter().map(|s| s.0.clone()).collect();
@@ -161,5 +255,11 @@ mod tests {
         assert_eq!(steps[0].1, [(0, 3)]);
         assert_eq!(steps[1].1, [(0, 9), (1, 30), (2, 8)]);
         assert_eq!(steps[2].1, [(2, 9), (0, 11)]);
+    }
+
+    #[test]
+    fn a_position_has_the_epoch_of_the_record_before_it() {
+        let epochs = Epochs::new(2, &[(10, 3), (20, 7)]);
+        assert_eq!([5, 10, 11, 20, 21, 99].map(|offset| epochs.before(offset)), [2, 2, 3, 3, 7, 7]);
     }
 }

@@ -8,7 +8,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{FetchRequest, Uuid};
 
 use super::session::Session;
-use super::state::Shared;
+use super::shared::Shared;
 use crate::config::{ConsumerOptions, IsolationLevel};
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
@@ -86,10 +86,13 @@ pub(super) fn plan(
     let now = Instant::now();
     let mut state = shared.lock();
     let partition_bytes = options.max_partition_fetch_bytes as usize;
-    let share = |sharers: usize| (options.queued_max_bytes / sharers.max(1)).max(1);
+    let room = state.room();
+    let share = |sharers: usize| (room / sharers.max(1)).max(1);
     let waiting = state.queued + state.reserved;
-    let left = options.queued_max_bytes.saturating_sub(waiting);
-    let no_room = |sharers| waiting > 0 && left < partition_bytes.min(share(sharers));
+    let left = room.saturating_sub(waiting);
+    // What waits to be decoded has no room to be.
+    let packed = state.places.any_packed();
+    let no_room = |sharers| packed || (waiting > 0 && left < partition_bytes.min(share(sharers)));
     // Asked with every poll, so it is not worth a look at all partitions.
     if no_room(state.sharers) {
         return Err(Idle::Wait);

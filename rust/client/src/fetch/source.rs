@@ -1,5 +1,6 @@
 //! A task per broker: ask, cut the answer by partition while it arrives, ask again, decode.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use samsarrow_arrow::decode::Decoder;
@@ -8,12 +9,12 @@ use samsarrow_wire::messages::fetch::NodeEndpoint;
 use samsarrow_wire::messages::{FetchEvent, FetchRequest};
 
 use super::answer::{Answer, Buffers, Told};
-use super::cores::{Cores, Outlet};
+use super::cores::{Cores, Job, Outlet};
 use super::decode::{Part, decode, decoder};
 use super::partition::{Learned, Reading};
 use super::request::{Idle, Round, build, limit, plan};
 use super::session::Session;
-use super::state::Shared;
+use super::shared::Shared;
 use crate::cluster::Cluster;
 use crate::config::ConsumerOptions;
 use crate::connection::FrameBody;
@@ -29,7 +30,7 @@ pub(super) struct Source {
     pub(super) shared: Arc<Shared>,
     pub(super) cluster: Cluster,
     pub(super) options: ConsumerOptions,
-    pub(super) cores: Cores,
+    pub(super) cores: Arc<Cores>,
 }
 
 impl Source {
@@ -193,13 +194,7 @@ impl Source {
 
     fn all_failed(&self, round: &Round, error: &Error) {
         let patience = self.cluster.options().default_api_timeout;
-        {
-            let mut state = self.shared.lock();
-            for one in &round.asked {
-                let error = error.clone().context(format!("Fetch of {} at offset {}", one.tp, one.offset));
-                state.partition_failed(&one.tp, one.version, error, patience);
-            }
-        }
+        self.shared.lock().round_failed(&round.asked, error, patience);
         if error.refresh_metadata() {
             self.cluster.request_refresh();
         }
@@ -224,7 +219,7 @@ struct Desk<'a> {
     outlet: Outlet,
     buffers: Buffers,
     /// Not decoded yet.
-    parts: Vec<Part>,
+    parts: VecDeque<Part>,
     bytes: usize,
     held: Option<Reservation<'a>>,
 }
@@ -236,7 +231,7 @@ impl<'a> Desk<'a> {
             decoder: decoder(&source.options),
             outlet: Outlet::end(&source.shared),
             buffers: Buffers::default(),
-            parts: Vec::new(),
+            parts: VecDeque::new(),
             bytes: 0,
             held: None,
         }
@@ -244,21 +239,28 @@ impl<'a> Desk<'a> {
 
     fn add(&mut self, part: Part) {
         self.bytes += part.records.len();
-        self.parts.push(part);
+        self.parts.push_back(part);
     }
 
-    /// Here, or on a core that has nothing to do.
+    /// Here, or on a core that has nothing to do, or, as what is compressed may become far more, when there is room.
     fn decode(&mut self) {
-        let Source { shared, options, cores, .. } = self.source;
+        let Source { shared, cores, .. } = self.source;
         if !self.parts.is_empty() {
-            let parts = std::mem::take(&mut self.parts);
+            let mut parts = std::mem::take(&mut self.parts);
             self.bytes = 0;
             let which: Vec<_> = parts.iter().map(|part| (part.tp.clone(), part.version)).collect();
-            match cores.free_for(&parts) {
-                Some(core) => cores.decode(core, shared, options, parts),
-                None => decode(&mut self.decoder, parts, options.max_poll_records, &self.outlet),
+            // Those that tell of transactions stay behind each other.
+            if parts.iter().any(|part| part.compressed || part.aborted.is_some()) {
+                shared.lock().pack(parts);
+                shared.placed(&which);
+                cores.decode();
+                if let Some(job) = Job::next(shared) {
+                    job.run(&mut self.decoder);
+                }
+            } else {
+                decode(&mut self.decoder, &mut parts, &self.outlet, || true);
+                shared.placed(&which);
             }
-            shared.placed(&which);
         }
         self.held = None;
     }

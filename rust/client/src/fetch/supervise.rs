@@ -1,34 +1,39 @@
-//! Which tasks a consumer runs: one that finds starts, and one for every broker that it reads from.
+//! Which tasks a consumer runs: those that find starts and leaders, and one for every broker that it reads from.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use samsarrow_wire::error_code::ErrorCode;
 use tokio::task::JoinSet;
 
 use super::cores::Cores;
+use super::leaders::find_leaders;
 use super::positions::Positioner;
 use super::queue::Item;
+use super::shared::Shared;
 use super::source::Source;
-use super::state::Shared;
+use crate::backoff::Backoff;
 use crate::cluster::{Cluster, Lane, TopicUser};
 use crate::config::Options;
 use crate::error::Error;
 use crate::group::coordinator::Coordinator;
-use crate::types::TopicPartition;
+
+/// A task that fails again within this time has a cause that starting it again does not heal.
+const RECENTLY: Duration = Duration::from_secs(60);
 
 /// All tasks of a consumer; they end when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     pub(crate) shared: Arc<Shared>,
     tasks: Mutex<Option<JoinSet<()>>>,
-    parts: Mutex<Option<(Positioner, Arc<Source>)>>,
+    parts: Mutex<Option<(Arc<Positioner>, Arc<Source>)>>,
 }
 
 impl Fetcher {
     /// Nothing runs before the first call of `start`.
     pub(crate) fn new(cluster: &Cluster, coordinator: Option<Coordinator>, options: &Options) -> Self {
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(Shared::new(options.consumer.queued_max_bytes));
         let user: Arc<dyn TopicUser> = Arc::clone(&shared) as _;
         cluster.keep(Arc::downgrade(&user));
         let positioner = Positioner {
@@ -43,9 +48,9 @@ impl Fetcher {
             shared: Arc::clone(&shared),
             cluster: cluster.lane(Lane::Fetch),
             options: options.consumer.clone(),
-            cores: Cores::new(),
+            cores: Arc::new(Cores::new(&shared, &options.consumer)),
         };
-        Self { shared, tasks: Mutex::default(), parts: Mutex::new(Some((positioner, Arc::new(source)))) }
+        Self { shared, tasks: Mutex::default(), parts: Mutex::new(Some((Arc::new(positioner), Arc::new(source)))) }
     }
 
     /// Starts the tasks, once. Must be called within a tokio runtime.
@@ -54,7 +59,15 @@ impl Fetcher {
             return;
         };
         let mut tasks = JoinSet::new();
-        tasks.spawn(positioner.run());
+        let backoff = source.cluster.backoff();
+        let kept =
+            |name: &str| Kept { name: name.to_owned(), shared: Arc::clone(&self.shared), backoff: backoff.clone() };
+        let place = move || Arc::clone(&positioner).run();
+        tasks.spawn(kept("the search for positions").keep(place, |_| {}));
+        let (shared, cluster) = (Arc::clone(&self.shared), source.cluster.clone());
+        let find = move || find_leaders(Arc::clone(&shared), cluster.clone());
+        tasks.spawn(kept("the search for leaders").keep(find, |_| {}));
+        tasks.spawn(Arc::clone(&source.cores).run());
         tasks.spawn(supervise(source));
         *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = Some(tasks);
     }
@@ -76,7 +89,7 @@ impl TopicUser for Shared {
     }
 }
 
-/// Keeps one task running for every broker that assigned partitions are read from, and metadata known for all of them.
+/// Keeps one task running for every broker that assigned partitions are read from.
 async fn supervise(source: Arc<Source>) {
     let mut work = source.shared.work();
     let mut metadata_changes = source.cluster.watch();
@@ -86,59 +99,117 @@ async fn supervise(source: Arc<Source>) {
     loop {
         work.borrow_and_update();
         let metadata = metadata_changes.borrow_and_update().clone();
-        let mut leaderless = Vec::new();
         {
-            let now = std::time::Instant::now();
+            let now = Instant::now();
             let state = source.shared.lock();
             if state.closed {
                 return;
             }
             for (tp, cursor) in state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_some() && !c.failed) {
-                match cursor.read_from(tp, &metadata, now) {
-                    Some((node, _)) if served.insert(node) => {
+                if let Some((node, _)) = cursor.read_from(tp, &metadata, now)
+                    && served.insert(node)
+                {
+                    let kept = Kept {
+                        name: format!("reading from broker {node}"),
+                        shared: Arc::clone(&source.shared),
+                        backoff: source.cluster.backoff(),
+                    };
+                    let source = Arc::clone(&source);
+                    let read = move || {
                         let source = Arc::clone(&source);
-                        brokers.spawn(async move { source.run(node).await });
-                    }
-                    Some(_) => {}
-                    None => leaderless.push((tp.clone(), cursor.version)),
+                        async move { source.run(node).await }
+                    };
+                    brokers.spawn(kept.keep(read, move |shared| shared.lock().recover(node)));
                 }
             }
         }
         tokio::select! {
             _ = work.changed() => {}
             _ = metadata_changes.changed() => {}
-            () = find_leaders(&source, &leaderless), if !leaderless.is_empty() => {}
         }
     }
 }
 
-/// Asks for the metadata of partitions that have no leader; one that does not exist fails.
-async fn find_leaders(source: &Source, leaderless: &[(TopicPartition, u64)]) {
-    let mut topics: Vec<&str> = leaderless.iter().map(|(tp, _)| &*tp.topic).collect();
-    topics.sort_unstable();
-    topics.dedup();
-    let patience = source.cluster.options().default_api_timeout;
-    for topic in topics {
-        let found = source.cluster.topics(&[topic], patience).await;
-        let mut state = source.shared.lock();
-        for (tp, version) in leaderless.iter().filter(|(tp, _)| &*tp.topic == topic) {
-            let error = match &found {
-                Ok(metadata) if metadata.partition(topic, tp.partition).is_some() => continue,
-                Ok(_) => {
-                    let context = format!("{tp} (the topic has fewer partitions)");
-                    Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context)
+/// A task that is started again when it fails.
+struct Kept {
+    name: String,
+    shared: Arc<Shared>,
+    backoff: Backoff,
+}
+
+impl Kept {
+    /// Until the task ends by itself. A panic is logged, and raised by `poll` if it is not the first; `recover` undoes
+    /// what the task has left half done.
+    async fn keep<F>(mut self, mut start: impl FnMut() -> F, recover: impl Fn(&Shared))
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut before: Option<Instant> = None;
+        loop {
+            // In a set of its own, it ends with this one.
+            let mut task = JoinSet::new();
+            task.spawn(start());
+            let Some(Err(failed)) = task.join_next().await else { return };
+            let Ok(panic) = failed.try_into_panic() else { return };
+            let (name, reason) = (&self.name, text(&*panic));
+            tracing::error!(task = name, reason, "a task of the consumer failed: it is started again");
+            recover(&self.shared);
+            match before.replace(Instant::now()) {
+                Some(before) if before.elapsed() < RECENTLY => {
+                    let error = format!("{name} failed again, which is a defect of samsarrow: {reason}");
+                    self.shared.push(Item::Error(Error::State(error)));
                 }
-                Err(error) => error.clone(),
-            };
-            if let Some(cursor) = state.at_version(tp, *version) {
-                cursor.failed = true;
-                state.queue.push_back(Item::PartitionError(tp.clone(), *version, error));
+                _ => self.backoff.reset(),
             }
+            tokio::time::sleep(self.backoff.next_delay()).await;
         }
-        drop(state);
-        source.shared.ring_ready();
     }
-    // Known, but without a leader: an election takes its time.
-    source.cluster.request_refresh();
-    tokio::time::sleep(source.cluster.options().retry_backoff_max).await;
+}
+
+/// What a panic says.
+fn text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason is known")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[tokio::test]
+    async fn a_task_that_fails_is_started_again_and_told_of_if_it_fails_again() {
+        let (shared, tp, _) = Shared::at_start(64 << 20);
+        // Fetched up to 9, and not decoded.
+        let taken = |shared: &Shared| {
+            let mut state = shared.lock();
+            let cursor = state.cursors.get_mut(&tp).unwrap();
+            (cursor.fetch_offset, cursor.undecoded) = (Some(9), (1, 3));
+        };
+        let starts = Arc::new(AtomicUsize::new(0));
+        let backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(2));
+        let kept = Kept { name: "reading".into(), shared: Arc::clone(&shared), backoff };
+        let (count, state) = (Arc::clone(&starts), Arc::clone(&shared));
+        let start = move || {
+            let failing = count.fetch_add(1, Ordering::SeqCst) < 2;
+            if failing {
+                taken(&state);
+            }
+            async move {
+                if failing {
+                    std::panic::panic_any("out of luck");
+                }
+            }
+        };
+        kept.keep(start, |shared| shared.lock().recover(3)).await;
+        assert_eq!(starts.load(Ordering::SeqCst), 3);
+        assert_eq!(shared.lock().cursors[&tp].fetch_offset, Some(0));
+        let now = tokio::time::Instant::now();
+        let error = shared.poll(9, now, || None, |rows| rows).await.unwrap().unwrap_err();
+        assert!(
+            error.to_string().contains("reading failed again") && error.to_string().contains("out of luck"),
+            "{error}"
+        );
+        assert!(shared.poll(9, now, || None, |rows| rows).await.is_none());
+    }
 }

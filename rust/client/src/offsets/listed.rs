@@ -1,17 +1,20 @@
 //! Offsets that the leaders of partitions know: the first, the last, the first at or after a time.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
-use samsarrow_wire::messages::ListOffsetsRequest;
 use samsarrow_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsTopic};
-use tokio::time::{Instant, sleep};
+use samsarrow_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
+use tokio::task::JoinSet;
 
 use super::by_topic;
 use crate::cluster::Cluster;
 use crate::config::IsolationLevel;
 use crate::error::{Error, Result};
+use crate::metadata::Metadata;
+use crate::retry::Retry;
 use crate::types::{OffsetAndTimestamp, TopicPartition, some_of};
 
 /// Which offset of a partition.
@@ -36,6 +39,8 @@ impl ListTarget {
 }
 
 type Found = (TopicPartition, Option<OffsetAndTimestamp>);
+/// What became of one partition: `None` where no record is at or after the time asked for.
+pub type Listed = (TopicPartition, Result<Option<OffsetAndTimestamp>>);
 /// What to ask a leader: the partition, the offset wanted, the leader epoch that we know.
 type Question = (TopicPartition, (ListTarget, i32));
 
@@ -43,92 +48,191 @@ type Question = (TopicPartition, (ListTarget, i32));
 /// `wanted`; `None` where no record is at or after the time asked for.
 ///
 /// # Errors
-/// What a broker says that retrying cannot heal, naming the partition; a timeout with its cause.
+/// Of the first partition that failed, once all others were asked for: what a broker says that retrying cannot heal; a
+/// timeout with its cause.
 pub async fn list_offsets(
     cluster: &Cluster,
     wanted: &[(TopicPartition, ListTarget)],
     isolation: IsolationLevel,
     timeout: Duration,
 ) -> Result<Vec<Found>> {
-    let deadline = Instant::now() + timeout;
-    let mut found: HashMap<TopicPartition, Option<OffsetAndTimestamp>> = HashMap::new();
-    let mut backoff = cluster.backoff();
-    let mut failure: Option<Error> = None;
-    let mut topics: Vec<&str> = wanted.iter().map(|(tp, _)| &*tp.topic).collect();
-    topics.sort_unstable();
-    topics.dedup();
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        cluster.topics(&topics, left).await?;
-        super::check_partitions(cluster, wanted.iter().map(|(tp, _)| tp), left).await?;
-        let open: Vec<_> = wanted.iter().filter(|(tp, _)| !found.contains_key(tp)).cloned().collect();
-        let now = ask_leaders(cluster, &open, isolation, left, &mut found).await?;
-        failure = now.map(|error| error.after(failure.take()));
-        if wanted.iter().all(|(tp, _)| found.contains_key(tp)) {
-            return Ok(wanted.iter().filter_map(|(tp, _)| found.remove_entry(tp)).collect());
-        }
-        cluster.request_refresh();
-        let wait = backoff.next_delay();
-        if Instant::now() + wait >= deadline {
-            let open = wanted.iter().map(|(tp, _)| tp).filter(|tp| !found.contains_key(tp));
-            return Err(Error::timeout_because(format!("ListOffsets of {}", some_of(open)), timeout, failure));
-        }
-        sleep(wait).await;
-    }
+    let each = list_offsets_each(cluster, wanted, isolation, timeout).await;
+    each.into_iter().map(|(tp, outcome)| Ok((tp, outcome?))).collect()
 }
 
-/// One round; gives the last error that a later round may heal.
-async fn ask_leaders(
+/// The same with a result for each partition.
+pub async fn list_offsets_each(
     cluster: &Cluster,
     wanted: &[(TopicPartition, ListTarget)],
     isolation: IsolationLevel,
     timeout: Duration,
-    found: &mut HashMap<TopicPartition, Option<OffsetAndTimestamp>>,
-) -> Result<Option<Error>> {
-    let metadata = cluster.metadata();
-    let mut failure = None;
-    let mut by_leader: BTreeMap<i32, Vec<Question>> = BTreeMap::new();
-    for (tp, target) in wanted {
-        match metadata.leader(&tp.topic, tp.partition) {
-            Some(leader) => by_leader.entry(leader.node).or_default().push((tp.clone(), (*target, leader.epoch))),
-            None => failure = Some(Error::server(ErrorCode::LEADER_NOT_AVAILABLE, tp.to_string())),
+) -> Vec<Listed> {
+    let mut found: HashMap<TopicPartition, Result<Option<OffsetAndTimestamp>>> = HashMap::new();
+    list_as_found(cluster, wanted, isolation, timeout, |listed| found.extend(listed)).await;
+    let lost = |tp: &TopicPartition| Err(Error::timeout(format!("ListOffsets of {tp}"), timeout));
+    wanted.iter().map(|(tp, _)| (tp.clone(), found.get(tp).cloned().unwrap_or_else(|| lost(tp)))).collect()
+}
+
+/// The same, given to `tell` as it is found: a leader that is slow or missing keeps nobody else waiting. Each partition
+/// is told of once.
+pub(crate) async fn list_as_found(
+    cluster: &Cluster,
+    wanted: &[(TopicPartition, ListTarget)],
+    isolation: IsolationLevel,
+    timeout: Duration,
+    mut tell: impl FnMut(Vec<Listed>),
+) {
+    let mut retry = Retry::new(cluster.options(), timeout);
+    let mut open: BTreeMap<TopicPartition, ListTarget> = wanted.iter().cloned().collect();
+    let mut metadata_is_new = false;
+    loop {
+        let mut round = Round { open: &mut open, failure: None, tell: &mut tell };
+        round.look_up(cluster, &mut metadata_is_new, retry.left()).await;
+        round.ask_leaders(cluster, isolation, retry.left()).await;
+        let failure = round.failure;
+        if open.is_empty() {
+            return;
+        }
+        cluster.request_refresh();
+        let failure = failure.unwrap_or_else(|| Error::timeout("ListOffsets", timeout));
+        let what = || format!("ListOffsets of {}", some_of(open.keys()));
+        if let Err(error) = retry.wait(failure, what).await {
+            // That a topic is not there says more than that time is up.
+            let metadata = cluster.metadata();
+            let why = |tp: &TopicPartition| match metadata.topic_error(&tp.topic) {
+                Some(code) if metadata.topic(&tp.topic).is_none() => Error::server(code, format!("topic {}", tp.topic)),
+                _ => error.clone(),
+            };
+            return tell(open.into_keys().map(|tp| (tp.clone(), Err(why(&tp)))).collect());
         }
     }
-    let limit = timeout.min(cluster.options().request_timeout);
-    let mut answers = Vec::with_capacity(by_leader.len());
-    for (node, partitions) in by_leader {
-        let build = |version| Ok(request(version, partitions, isolation, limit));
-        match cluster.dispatch(node, limit, build).await {
-            Ok(answer) => answers.push(answer),
-            Err(error) if error.retriable() => failure = Some(error),
-            Err(error) => return Err(error),
+}
+
+/// Whether a later round may heal it. Java's client also asks again after an error that a broker cannot name.
+fn passes(error: &Error) -> bool {
+    error.retriable() || error.code() == Some(ErrorCode::UNKNOWN_SERVER_ERROR.code())
+}
+
+/// One round of questions to all leaders.
+struct Round<'a, F> {
+    open: &'a mut BTreeMap<TopicPartition, ListTarget>,
+    /// The last error that a later round may heal.
+    failure: Option<Error>,
+    tell: &'a mut F,
+}
+
+impl<F: FnMut(Vec<Listed>)> Round<'_, F> {
+    /// Partitions that do not exist fail here. Metadata that lacks one of a known topic may be old, so it is asked for
+    /// once more.
+    async fn look_up(&mut self, cluster: &Cluster, is_new: &mut bool, left: Duration) {
+        let mut names: Vec<&str> = self.open.keys().map(|tp| &*tp.topic).collect();
+        names.dedup();
+        let limit = left.min(cluster.options().request_timeout);
+        let topics = cluster.topics_each(&names, limit).await;
+        let absent = |metadata: &Metadata, tp: &TopicPartition| {
+            metadata.topic(&tp.topic).is_some() && metadata.partition(&tp.topic, tp.partition).is_none()
+        };
+        if !*is_new && self.open.keys().any(|tp| absent(&cluster.metadata(), tp)) {
+            *is_new = cluster.refresh(limit).await.is_ok();
         }
+        let metadata = cluster.metadata();
+        let mut failed = Vec::new();
+        for tp in self.open.keys() {
+            match (metadata.topic(&tp.topic), topics.get(&*tp.topic)) {
+                (Some(topic), _) if *is_new && absent(&metadata, tp) => {
+                    let count = topic.partitions.len();
+                    let context = format!("{tp} (topic {} has {count} partitions, from 0 on)", tp.topic);
+                    failed.push((tp.clone(), Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context)));
+                }
+                (None, Some(Err(error))) if !error.retriable() => failed.push((tp.clone(), error.clone())),
+                (None, Some(Err(error))) => self.failure = Some(error.clone()),
+                _ => {}
+            }
+        }
+        self.settle(failed.into_iter().map(|(tp, error)| (tp, Err(error))).collect());
     }
-    for answer in answers {
-        let topics = match answer.await {
-            Ok(response) => response.topics,
-            Err(error) if error.retriable() => {
-                failure = Some(error);
+
+    async fn ask_leaders(&mut self, cluster: &Cluster, isolation: IsolationLevel, left: Duration) {
+        let metadata = cluster.metadata();
+        let mut by_leader: BTreeMap<i32, Vec<Question>> = BTreeMap::new();
+        for (tp, target) in &*self.open {
+            if metadata.topic(&tp.topic).is_none() {
                 continue;
             }
-            Err(error) => return Err(error),
-        };
-        for topic in topics {
-            for partition in topic.partitions {
-                let tp = TopicPartition::new(&*topic.name, partition.partition_index);
-                match ErrorCode::from_i16(partition.error_code).ok() {
-                    Ok(()) => {
-                        found.insert(tp, offset(&partition));
+            match metadata.leader(&tp.topic, tp.partition) {
+                Some(leader) => by_leader.entry(leader.node).or_default().push((tp.clone(), (*target, leader.epoch))),
+                None => self.failure = Some(Error::server(ErrorCode::LEADER_NOT_AVAILABLE, tp.to_string())),
+            }
+        }
+        let limit = left.min(cluster.options().request_timeout);
+        let mut asked = JoinSet::new();
+        for (node, questions) in by_leader {
+            let cluster = cluster.clone();
+            asked.spawn(async move {
+                let partitions: Vec<_> = questions.iter().map(|(tp, _)| tp.clone()).collect();
+                let build = |version| Ok(request(version, questions, isolation, limit));
+                let answer = match cluster.dispatch(node, limit, build).await {
+                    Ok(answer) => answer.await,
+                    Err(error) => Err(error),
+                };
+                (node, partitions, answer)
+            });
+        }
+        while let Some(answered) = asked.join_next().await {
+            match answered {
+                Ok((node, partitions, answer)) => self.read(node, partitions, answer),
+                Err(failed) => {
+                    if let Ok(panic) = failed.try_into_panic() {
+                        std::panic::resume_unwind(panic);
                     }
-                    Err(code) if code.retriable() => {
-                        failure = Some(Error::server(code, format!("ListOffsets of {tp}")))
-                    }
-                    Err(code) => return Err(Error::server(code, format!("ListOffsets of {tp}"))),
                 }
             }
         }
     }
-    Ok(failure)
+
+    fn read(&mut self, node: i32, asked: Vec<TopicPartition>, answer: Result<ListOffsetsResponse>) {
+        let mut told = HashMap::new();
+        let failed = match answer {
+            Ok(response) => {
+                for topic in response.topics {
+                    let name: Arc<str> = topic.name.into();
+                    let of =
+                        |p: &ListOffsetsPartitionResponse| TopicPartition::new(Arc::clone(&name), p.partition_index);
+                    told.extend(topic.partitions.into_iter().map(|p| (of(&p), p)));
+                }
+                None
+            }
+            Err(error) => Some(error),
+        };
+        let mut listed = Vec::with_capacity(asked.len());
+        for tp in asked {
+            let outcome = match (&failed, told.get(&tp)) {
+                (Some(error), _) => Err(error.clone()),
+                (None, Some(partition)) => match ErrorCode::from_i16(partition.error_code).ok() {
+                    Ok(()) => Ok(offset(partition)),
+                    Err(code) => Err(Error::server(code, format!("ListOffsets of {tp}"))),
+                },
+                (None, None) => {
+                    let reason = format!("its answer to ListOffsets leaves out {tp}");
+                    Err(Error::protocol(format!("broker {node}"), reason))
+                }
+            };
+            match outcome {
+                Err(error) if passes(&error) => self.failure = Some(error),
+                outcome => listed.push((tp, outcome)),
+            }
+        }
+        self.settle(listed);
+    }
+
+    fn settle(&mut self, listed: Vec<Listed>) {
+        if !listed.is_empty() {
+            for (tp, _) in &listed {
+                self.open.remove(tp);
+            }
+            (self.tell)(listed);
+        }
+    }
 }
 
 fn request(version: i16, partitions: Vec<Question>, isolation: IsolationLevel, limit: Duration) -> ListOffsetsRequest {

@@ -5,35 +5,17 @@ mod listed;
 
 pub use committed::{Outcomes, commit, fetch_committed};
 pub(crate) use committed::{PATIENCE, commit_with};
-pub use listed::{ListTarget, list_offsets};
+pub(crate) use listed::list_as_found;
+pub use listed::{ListTarget, Listed, list_offsets, list_offsets_each};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 
-use crate::cluster::Cluster;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::metadata::Metadata;
 use crate::types::TopicPartition;
-
-/// Partitions of known topics must be there: a broker's answer about one that is not would only be "try again".
-/// Metadata that lacks one may be old, so it is asked for once more.
-async fn check_partitions<'a>(
-    cluster: &Cluster,
-    partitions: impl Iterator<Item = &'a TopicPartition> + Clone,
-    timeout: Duration,
-) -> Result<()> {
-    let missing = || {
-        let metadata = cluster.metadata();
-        partitions.clone().find_map(|tp| absent(&metadata, tp))
-    };
-    if missing().is_some() {
-        cluster.refresh(timeout.min(cluster.options().request_timeout)).await?;
-    }
-    missing().map_or(Ok(()), Err)
-}
 
 /// Why a partition is not there, though its topic is.
 fn absent(metadata: &Metadata, tp: &TopicPartition) -> Option<Error> {

@@ -50,9 +50,9 @@ messages! {
         member_type: i8 = -1 => 1.., [ignorable];
     }
 
-    /// The partitions of a member.
+    /// The partitions of a member; Kafka 3.7 has null for none.
     struct Assignment {
-        topic_partitions: Vec<TopicPartitions> => 0..;
+        topic_partitions: Vec<TopicPartitions> => 0.., null_with any;
     }
 
     /// Partitions of a topic.

@@ -32,10 +32,10 @@ messages! {
         error_code: i16 => 0..;
         generation_id: i32 = -1 => 0..;
         protocol_type: Option<String> => 7.., [ignorable];
-        protocol_name: Option<String> => 0.., nullable 7..;
-        leader: String => 0..;
+        protocol_name: Option<String> => 0.., nullable 7.., null_with error_code;
+        leader: String => 0.., null_with error_code;
         skip_assignment: bool => 9..;
-        member_id: String => 0..;
+        member_id: String => 0.., null_with error_code;
         members: Vec<JoinGroupResponseMember> => 0..;
     }
 

@@ -12,8 +12,10 @@
 //! }
 //! ```
 //!
-//! A field is `name: Type [= default] => versions [, nullable versions] [, tag number] [, [ignorable]];`. An `Option`
-//! may be null in all its versions unless `nullable` says from when, and is null by default. A tagged field is sent
+//! A field is `name: Type [= default] => versions [, nullable versions] [, null_with error] [, tag number]
+//! [, [ignorable]];`. An `Option` may be null in all its versions unless `nullable` says from when, and is null by default.
+//! `null_with` names a field before it: where that is not 0, null is read as empty, as some brokers send it with an error;
+//! with `any` null is always read so. A tagged field is sent
 //! only when it differs from its default (KIP-482). A field that a version lacks is left out if it has its default or
 //! is `[ignorable]`, and is an encode error otherwise.
 
@@ -83,7 +85,7 @@ macro_rules! messages {
         $(#[$doc:meta])*
         struct $name:ident {
             $($field:ident: $type:ty $(= $default:expr)? => $versions:expr
-                $(, nullable $nullable:expr)? $(, tag $tag:literal)? $(, [$ignorable:ident])?;)*
+                $(, nullable $nullable:expr)? $(, null_with $error:ident)? $(, tag $tag:literal)? $(, [$ignorable:ident])?;)*
         }
     )*) => {$(
         $(#[$doc])*
@@ -155,10 +157,10 @@ macro_rules! messages {
                     const FIELD: &str = concat!(stringify!($name), ".", stringify!($field));
                     let tag: Option<u32> = $crate::messages::macros::option!($($tag)?);
                     if tag.is_none() && ($versions).contains(&cx.version) {
-                        message.$field = $crate::messages::types::Wire::read(cx, input).map_err(|e| e.within(FIELD))?;
-                        $(if message.$field.is_null() && !($nullable).contains(&cx.version) {
-                            return Err(input.error($crate::messages::DecodeErrorKind::Null).within(FIELD));
-                        })?
+                        message.$field = $crate::messages::macros::read_field!(
+                            cx, input $(, nullable $nullable)? $(, null_with message $error)?
+                        )
+                        .map_err(|e| e.within(FIELD))?;
                     }
                 })*
                 if cx.flexible {
@@ -257,6 +259,29 @@ macro_rules! messages {
     )*};
 }
 
+/// A field, or what is empty for one that is null in an answer with an error.
+macro_rules! read_field {
+    ($cx:ident, $input:ident) => {
+        $crate::messages::types::Wire::read($cx, $input)
+    };
+    ($cx:ident, $input:ident, nullable $nullable:expr) => {
+        $crate::messages::types::read_nullable(($nullable).contains(&$cx.version), $cx, $input)
+    };
+    ($cx:ident, $input:ident, null_with $message:ident any) => {
+        $crate::messages::types::read_or_empty(-1, $cx, $input)
+    };
+    ($cx:ident, $input:ident, null_with $message:ident $error:ident) => {
+        $crate::messages::types::read_or_empty($message.$error, $cx, $input)
+    };
+    ($cx:ident, $input:ident, nullable $nullable:expr, null_with $message:ident $error:ident) => {
+        if ($nullable).contains(&$cx.version) {
+            $crate::messages::types::Wire::read($cx, $input)
+        } else {
+            $crate::messages::types::read_or_empty($message.$error, $cx, $input).map(Some)
+        }
+    };
+}
+
 /// The default given, or the type's.
 macro_rules! value_or_default {
     ($type:ty) => {
@@ -287,4 +312,4 @@ macro_rules! given {
     };
 }
 
-pub(crate) use {given, message_of_api, option, value_or_default};
+pub(crate) use {given, message_of_api, option, read_field, value_or_default};

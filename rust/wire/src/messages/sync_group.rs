@@ -30,6 +30,6 @@ messages! {
         error_code: i16 => 0..;
         protocol_type: Option<String> => 5.., [ignorable];
         protocol_name: Option<String> => 5.., [ignorable];
-        assignment: Bytes => 0..;
+        assignment: Bytes => 0.., null_with error_code;
     }
 }

@@ -419,6 +419,22 @@ never_null! {
     [T: Wire] Vec<T>, |elements, cx, out| write_array(Some(elements), cx, out);
 }
 
+/// A field that may be null in some versions.
+pub(crate) fn read_nullable<T: Wire>(nullable: bool, cx: Cx, input: &mut Reader) -> Result<T, DecodeError> {
+    let value = T::read(cx, input)?;
+    if value.is_null() && !nullable { Err(input.error(DecodeErrorKind::Null)) } else { Ok(value) }
+}
+
+/// A field of an answer that has this error code, or 0: null is read as empty if there is an error.
+pub(crate) fn read_or_empty<T: Default>(error_code: i16, cx: Cx, input: &mut Reader) -> Result<T, DecodeError>
+where
+    Option<T>: Wire,
+{
+    let value = Option::<T>::read(cx, input)?;
+    let empty = (error_code != 0).then(T::default);
+    value.or(empty).ok_or_else(|| input.error(DecodeErrorKind::Null))
+}
+
 /// The tagged fields that end a flexible struct, in the order of their tags (KIP-482).
 pub(crate) fn write_tagged(mut tagged: Vec<(u32, Bytes)>, unknown: &[(u32, Bytes)], out: &mut Out) {
     tagged.extend_from_slice(unknown);

@@ -97,3 +97,36 @@ fn write_txn_markers_0_and_2() {
     let rest = b"\x02\x02t\x02\0\0\0\x02\0\0\0\0\x07\x02\0\0";
     check(2, &request(2), &[b"\x02", &producer[..], rest].concat());
 }
+
+/// Kafka's own brokers send no null there; librdkafka's mock does, with an error.
+#[test]
+fn nulls_in_answers_with_an_error_are_empty() {
+    let mut frame = BytesMut::from(&b"\0\x1b\xff\xff\xff\xff"[..]);
+    // Protocol name, leader, member id, no members.
+    frame.extend_from_slice(b"\xff\xff\xff\xff\xff\xff\0\0\0\0");
+    let join = JoinGroupResponse::of_bytes(0, &frame.clone().freeze()).unwrap();
+    assert_eq!((join.error_code, join.generation_id, &*join.leader, &*join.member_id), (27, -1, "", ""));
+    assert_eq!(join.protocol_name.as_deref(), Some(""));
+    let sync = SyncGroupResponse::of_bytes(0, &Bytes::from_static(b"\0\x1b\xff\xff\xff\xff")).unwrap();
+    assert_eq!((sync.error_code, sync.assignment.len()), (27, 0));
+
+    frame[1] = 0;
+    let error = JoinGroupResponse::of_bytes(0, &frame.freeze()).unwrap_err();
+    assert_eq!((error.field, error.kind), ("JoinGroupResponse.protocol_name", DecodeErrorKind::Null), "without one");
+    assert!(SyncGroupResponse::of_bytes(0, &Bytes::from_static(b"\0\0\xff\xff\xff\xff")).is_err());
+}
+
+/// As Kafka 3.7 describes a member that has been assigned nothing yet.
+#[test]
+fn a_member_without_partitions_may_have_null_for_them() {
+    use consumer_group_describe::*;
+    let member = Member { member_id: "m".into(), ..Default::default() };
+    let group = DescribedGroup { group_id: "g".into(), members: vec![member], ..Default::default() };
+    let response = ConsumerGroupDescribeResponse { groups: vec![group], ..Default::default() };
+    let bytes = response.bytes(0);
+    // An empty array of either assignment, and its tagged fields: the last of the member before its own tagged fields.
+    let at = bytes.windows(5).position(|w| w == [1, 0, 1, 0, 0]).unwrap();
+    let mut null = BytesMut::from(&bytes[..]);
+    (null[at], null[at + 2]) = (0, 0);
+    assert_eq!(ConsumerGroupDescribeResponse::of_bytes(0, &null.freeze()), Ok(response));
+}

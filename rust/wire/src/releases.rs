@@ -1,0 +1,304 @@
+//! Which versions of each API every release of Kafka speaks, since 0.8.2.
+//!
+//! From the ApiVersions answers of real brokers, and for releases in between from the history of Kafka's message
+//! definitions. A client finds here what to assume of a broker that cannot say what it speaks and which Kafka a request
+//! needs, the embedded broker what to say in another Kafka's place.
+
+use std::fmt;
+
+use crate::messages::ApiKey;
+
+/// A release of Kafka: 2.8 stands for all of 2.8.x, 0.10.2 for all of 0.10.2.x.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Release(u8, u8, u8);
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Release(0, minor, patch) => write!(f, "0.{minor}.{patch}"),
+            Release(major, minor, _) => write!(f, "{major}.{minor}"),
+        }
+    }
+}
+
+impl Release {
+    /// Knows topics, data and offsets, and neither groups nor ApiVersions.
+    pub const V0_8_2: Release = Release(0, 8, 2);
+    /// Has groups.
+    pub const V0_9_0: Release = Release(0, 9, 0);
+    /// Has ApiVersions (KIP-35) and timestamps (KIP-32).
+    pub const V0_10_0: Release = Release(0, 10, 0);
+    /// Finds offsets by time (KIP-79) and creates topics (KIP-4).
+    pub const V0_10_1: Release = Release(0, 10, 1);
+    /// The last without record batches.
+    pub const V0_10_2: Release = Release(0, 10, 2);
+    /// Has record batches, idempotence and transactions (KIP-98).
+    pub const V0_11_0: Release = Release(0, 11, 0);
+    /// Members may be silent for half an hour.
+    pub const V2_3: Release = Release(2, 3, 0);
+    /// Has flexible versions (KIP-482), and defaults for new topics (KIP-464).
+    pub const V2_4: Release = Release(2, 4, 0);
+    /// Shows ConsumerGroupHeartbeat, and refuses it unless it is switched on.
+    pub const V3_7: Release = Release(3, 7, 0);
+    /// Has groups of KIP-848 and features of transactions, and has dropped the oldest versions (KIP-896).
+    pub const V4_0: Release = Release(4, 0, 0);
+
+    /// All of them, the oldest first.
+    pub const ALL: &'static [Release] = &[
+        Release(0, 8, 2),
+        Release(0, 9, 0),
+        Release(0, 10, 0),
+        Release(0, 10, 1),
+        Release(0, 10, 2),
+        Release(0, 11, 0),
+        Release(1, 0, 0),
+        Release(1, 1, 0),
+        Release(2, 0, 0),
+        Release(2, 1, 0),
+        Release(2, 2, 0),
+        Release(2, 3, 0),
+        Release(2, 4, 0),
+        Release(2, 5, 0),
+        Release(2, 6, 0),
+        Release(2, 7, 0),
+        Release(2, 8, 0),
+        Release(3, 0, 0),
+        Release(3, 1, 0),
+        Release(3, 2, 0),
+        Release(3, 3, 0),
+        Release(3, 4, 0),
+        Release(3, 5, 0),
+        Release(3, 6, 0),
+        Release(3, 7, 0),
+        Release(3, 8, 0),
+        Release(3, 9, 0),
+        Release(4, 0, 0),
+        Release(4, 1, 0),
+        Release(4, 2, 0),
+        Release(4, 3, 0),
+    ];
+
+    /// The release that a version of Kafka belongs to: `2.8`, `2.8.2`, `0.9`, `0.10.2.1`.
+    pub fn named(version: &str) -> Option<Release> {
+        let parts: Option<Vec<u8>> = version.trim().split('.').map(|part| part.parse().ok()).collect();
+        let found = match *parts?.as_slice() {
+            [0, minor] => Release(0, minor, 0),
+            [0, minor, patch] | [0, minor, patch, _] => Release(0, minor, patch),
+            [major, minor] | [major, minor, _] => Release(major, minor, 0),
+            _ => return None,
+        };
+        Self::ALL.iter().copied().find(|release| *release == found)
+    }
+
+    /// The first and the last version of an API that its brokers name; `None` for an API that they do not know.
+    pub fn versions(self, key: ApiKey) -> Option<(i16, i16)> {
+        let rows = SPOKEN.iter().find(|(api, _)| *api == key).map(|(_, rows)| *rows)?;
+        rows.iter().rev().find(|(since, _)| *since <= self).map(|(_, range)| *range)
+    }
+
+    /// The first release that speaks this version of an API.
+    pub fn first_with(key: ApiKey, version: i16) -> Option<Release> {
+        let speaks = |release: &&Release| release.versions(key).is_some_and(|(_, last)| last >= version);
+        Self::ALL.iter().find(speaks).copied()
+    }
+}
+
+/// From this release on, these versions.
+type Row = (Release, (i16, i16));
+
+/// What each API's versions were, from the release on that brought or dropped one.
+#[rustfmt::skip]
+const SPOKEN: &[(ApiKey, &[Row])] = &[
+    (ApiKey::Produce, &[
+        (Release(0, 8, 2), (0, 0)), (Release(0, 9, 0), (0, 1)), (Release(0, 10, 0), (0, 2)),
+        (Release(0, 11, 0), (0, 3)), (Release(1, 0, 0), (0, 5)), (Release(2, 0, 0), (0, 6)),
+        (Release(2, 1, 0), (0, 7)), (Release(2, 4, 0), (0, 8)), (Release(2, 8, 0), (0, 9)),
+        (Release(3, 7, 0), (0, 10)), (Release(3, 8, 0), (0, 11)), (Release(4, 0, 0), (0, 12)),
+        (Release(4, 1, 0), (0, 13)),
+    ]),
+    (ApiKey::Fetch, &[
+        (Release(0, 8, 2), (0, 0)), (Release(0, 9, 0), (0, 1)), (Release(0, 10, 0), (0, 2)),
+        (Release(0, 10, 1), (0, 3)), (Release(0, 11, 0), (0, 5)), (Release(1, 0, 0), (0, 6)),
+        (Release(1, 1, 0), (0, 7)), (Release(2, 0, 0), (0, 8)), (Release(2, 1, 0), (0, 10)),
+        (Release(2, 3, 0), (0, 11)), (Release(2, 7, 0), (0, 12)), (Release(3, 1, 0), (0, 13)),
+        (Release(3, 5, 0), (0, 15)), (Release(3, 7, 0), (0, 16)), (Release(3, 9, 0), (0, 17)),
+        (Release(4, 0, 0), (4, 17)), (Release(4, 1, 0), (4, 18)),
+    ]),
+    (ApiKey::ListOffsets, &[
+        (Release(0, 8, 2), (0, 0)), (Release(0, 10, 1), (0, 1)), (Release(0, 11, 0), (0, 2)),
+        (Release(2, 0, 0), (0, 3)), (Release(2, 1, 0), (0, 4)), (Release(2, 2, 0), (0, 5)),
+        (Release(2, 8, 0), (0, 6)), (Release(3, 0, 0), (0, 7)), (Release(3, 5, 0), (0, 8)),
+        (Release(3, 9, 0), (0, 9)), (Release(4, 0, 0), (1, 10)), (Release(4, 2, 0), (1, 11)),
+    ]),
+    (ApiKey::Metadata, &[
+        (Release(0, 8, 2), (0, 0)), (Release(0, 10, 0), (0, 1)), (Release(0, 10, 1), (0, 2)),
+        (Release(0, 11, 0), (0, 4)), (Release(1, 0, 0), (0, 5)), (Release(2, 0, 0), (0, 6)),
+        (Release(2, 1, 0), (0, 7)), (Release(2, 3, 0), (0, 8)), (Release(2, 4, 0), (0, 9)),
+        (Release(2, 8, 0), (0, 11)), (Release(3, 1, 0), (0, 12)), (Release(4, 0, 0), (0, 13)),
+    ]),
+    (ApiKey::OffsetCommit, &[
+        (Release(0, 8, 2), (0, 1)), (Release(0, 9, 0), (0, 2)), (Release(0, 11, 0), (0, 3)),
+        (Release(2, 0, 0), (0, 4)), (Release(2, 1, 0), (0, 6)), (Release(2, 3, 0), (0, 7)),
+        (Release(2, 4, 0), (0, 8)), (Release(3, 7, 0), (0, 9)), (Release(4, 0, 0), (2, 9)),
+        (Release(4, 2, 0), (2, 10)),
+    ]),
+    (ApiKey::OffsetFetch, &[
+        (Release(0, 8, 2), (0, 1)), (Release(0, 11, 0), (0, 3)), (Release(2, 0, 0), (0, 4)),
+        (Release(2, 1, 0), (0, 5)), (Release(2, 4, 0), (0, 6)), (Release(2, 5, 0), (0, 7)),
+        (Release(3, 0, 0), (0, 8)), (Release(3, 7, 0), (0, 9)), (Release(4, 0, 0), (1, 9)),
+        (Release(4, 2, 0), (1, 10)),
+    ]),
+    (ApiKey::FindCoordinator, &[
+        (Release(0, 8, 2), (0, 0)), (Release(0, 11, 0), (0, 1)), (Release(2, 0, 0), (0, 2)),
+        (Release(2, 4, 0), (0, 3)), (Release(3, 0, 0), (0, 4)), (Release(3, 8, 0), (0, 5)),
+        (Release(3, 9, 0), (0, 6)),
+    ]),
+    (ApiKey::JoinGroup, &[
+        (Release(0, 9, 0), (0, 0)), (Release(0, 10, 1), (0, 1)), (Release(0, 11, 0), (0, 2)),
+        (Release(2, 0, 0), (0, 3)), (Release(2, 2, 0), (0, 4)), (Release(2, 3, 0), (0, 5)),
+        (Release(2, 4, 0), (0, 6)), (Release(2, 5, 0), (0, 7)), (Release(3, 2, 0), (0, 9)),
+    ]),
+    (ApiKey::Heartbeat, &[
+        (Release(0, 9, 0), (0, 0)), (Release(0, 11, 0), (0, 1)), (Release(2, 0, 0), (0, 2)),
+        (Release(2, 3, 0), (0, 3)), (Release(2, 4, 0), (0, 4)),
+    ]),
+    (ApiKey::LeaveGroup, &[
+        (Release(0, 9, 0), (0, 0)), (Release(0, 11, 0), (0, 1)), (Release(2, 0, 0), (0, 2)),
+        (Release(2, 4, 0), (0, 4)), (Release(3, 2, 0), (0, 5)),
+    ]),
+    (ApiKey::SyncGroup, &[
+        (Release(0, 9, 0), (0, 0)), (Release(0, 11, 0), (0, 1)), (Release(2, 0, 0), (0, 2)),
+        (Release(2, 3, 0), (0, 3)), (Release(2, 4, 0), (0, 4)), (Release(2, 5, 0), (0, 5)),
+    ]),
+    (ApiKey::DescribeGroups, &[
+        (Release(0, 9, 0), (0, 0)), (Release(0, 11, 0), (0, 1)), (Release(2, 0, 0), (0, 2)),
+        (Release(2, 3, 0), (0, 3)), (Release(2, 4, 0), (0, 5)), (Release(4, 0, 0), (0, 6)),
+    ]),
+    (ApiKey::ListGroups, &[
+        (Release(0, 9, 0), (0, 0)), (Release(0, 11, 0), (0, 1)), (Release(2, 0, 0), (0, 2)),
+        (Release(2, 4, 0), (0, 3)), (Release(2, 6, 0), (0, 4)), (Release(3, 8, 0), (0, 5)),
+    ]),
+    (ApiKey::ApiVersions, &[
+        (Release(0, 10, 0), (0, 0)), (Release(0, 11, 0), (0, 1)), (Release(2, 0, 0), (0, 2)),
+        (Release(2, 4, 0), (0, 3)), (Release(3, 9, 0), (0, 4)),
+    ]),
+    (ApiKey::CreateTopics, &[
+        (Release(0, 10, 1), (0, 0)), (Release(0, 10, 2), (0, 1)), (Release(0, 11, 0), (0, 2)),
+        (Release(2, 0, 0), (0, 3)), (Release(2, 4, 0), (0, 5)), (Release(2, 7, 0), (0, 6)),
+        (Release(2, 8, 0), (0, 7)), (Release(4, 0, 0), (2, 7)),
+    ]),
+    (ApiKey::DeleteTopics, &[
+        (Release(0, 10, 1), (0, 0)), (Release(0, 11, 0), (0, 1)), (Release(2, 0, 0), (0, 2)),
+        (Release(2, 1, 0), (0, 3)), (Release(2, 4, 0), (0, 4)), (Release(2, 7, 0), (0, 5)),
+        (Release(2, 8, 0), (0, 6)), (Release(4, 0, 0), (1, 6)),
+    ]),
+    (ApiKey::InitProducerId, &[
+        (Release(0, 11, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 4, 0), (0, 2)),
+        (Release(2, 5, 0), (0, 3)), (Release(2, 7, 0), (0, 4)), (Release(3, 8, 0), (0, 5)),
+    ]),
+    (ApiKey::AddPartitionsToTxn, &[
+        (Release(0, 11, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 7, 0), (0, 2)),
+        (Release(2, 8, 0), (0, 3)), (Release(3, 6, 0), (0, 4)), (Release(3, 8, 0), (0, 5)),
+    ]),
+    (ApiKey::AddOffsetsToTxn, &[
+        (Release(0, 11, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 7, 0), (0, 2)),
+        (Release(2, 8, 0), (0, 3)), (Release(3, 8, 0), (0, 4)),
+    ]),
+    (ApiKey::EndTxn, &[
+        (Release(0, 11, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 7, 0), (0, 2)),
+        (Release(2, 8, 0), (0, 3)), (Release(3, 8, 0), (0, 4)), (Release(4, 0, 0), (0, 5)),
+    ]),
+    (ApiKey::WriteTxnMarkers, &[
+        (Release(0, 11, 0), (0, 0)), (Release(2, 8, 0), (0, 1)), (Release(4, 0, 0), (1, 1)),
+        (Release(4, 2, 0), (1, 2)),
+    ]),
+    (ApiKey::TxnOffsetCommit, &[
+        (Release(0, 11, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 1, 0), (0, 2)),
+        (Release(2, 5, 0), (0, 3)), (Release(3, 8, 0), (0, 4)), (Release(4, 0, 0), (0, 5)),
+    ]),
+    (ApiKey::DeleteGroups, &[
+        (Release(1, 1, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 4, 0), (0, 2)),
+    ]),
+    (ApiKey::OffsetDelete, &[
+        (Release(2, 4, 0), (0, 0)),
+    ]),
+    (ApiKey::DescribeProducers, &[
+        (Release(2, 8, 0), (0, 0)),
+    ]),
+    (ApiKey::DescribeTransactions, &[
+        (Release(3, 0, 0), (0, 0)),
+    ]),
+    (ApiKey::ListTransactions, &[
+        (Release(3, 0, 0), (0, 0)), (Release(3, 8, 0), (0, 1)), (Release(4, 1, 0), (0, 2)),
+    ]),
+    (ApiKey::ConsumerGroupHeartbeat, &[
+        (Release(3, 7, 0), (0, 0)), (Release(4, 0, 0), (0, 1)),
+    ]),
+    (ApiKey::ConsumerGroupDescribe, &[
+        (Release(3, 8, 0), (0, 0)), (Release(4, 0, 0), (0, 1)),
+    ]),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::frame;
+
+    #[test]
+    fn a_version_of_kafka_belongs_to_a_release() {
+        for (given, wanted) in
+            [("2.8", "2.8"), ("2.8.2", "2.8"), (" 0.9", "0.9.0"), ("0.10.2.1", "0.10.2"), ("4.3.1", "4.3")]
+        {
+            assert_eq!(Release::named(given).map(|release| release.to_string()).as_deref(), Some(wanted), "{given}");
+        }
+        for none in ["", "2", "0.7", "2.9", "9.0", "2.x", "2.8.1.1", "0.10.2.1.1", "-1.0"] {
+            assert_eq!(Release::named(none), None, "{none}");
+        }
+        assert!(Release::ALL.is_sorted());
+    }
+
+    #[test]
+    fn a_version_of_an_api_has_a_first_release() {
+        assert_eq!(Release::first_with(ApiKey::InitProducerId, 0), Some(Release::V0_11_0));
+        assert_eq!(Release::first_with(ApiKey::ListOffsets, 1), Some(Release::V0_10_1));
+        assert_eq!(Release::first_with(ApiKey::Produce, 0), Some(Release::V0_8_2));
+        assert_eq!(Release::first_with(ApiKey::InitProducerId, 6), None, "no release speaks it yet");
+        assert_eq!(Release::V0_8_2.versions(ApiKey::JoinGroup), None);
+        for (key, rows) in SPOKEN {
+            assert!(rows.is_sorted_by_key(|(since, _)| *since), "{}", key.name());
+            assert!(rows.iter().all(|(since, _)| Release::ALL.contains(since)), "{}", key.name());
+        }
+    }
+
+    /// The answers of real brokers to ApiVersions v0, with the versions of Kafka that they are of.
+    fn captured() -> Vec<(String, Bytes)> {
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let folder =
+            std::env::var_os("SAMSARROW_CONFORMANCE").map_or(root.join("../shared/conformance"), PathBuf::from);
+        let folder = folder.join("api_versions");
+        let Ok(files) = std::fs::read_dir(&folder) else {
+            eprintln!("skipped: there is no {}", folder.display());
+            return Vec::new();
+        };
+        let paths = files.map(|file| file.unwrap().path());
+        let version = |path: &PathBuf| Some(path.file_name()?.to_str()?.strip_suffix("-v0.bin")?.to_owned());
+        paths.filter_map(|path| Some((version(&path)?, std::fs::read(&path).unwrap().into()))).collect()
+    }
+
+    #[test]
+    fn the_table_says_what_real_brokers_say() {
+        for (version, frame) in captured() {
+            let release = Release::named(&version).unwrap();
+            let (.., answer) = frame::decode_api_versions(0, frame).unwrap();
+            for key in ApiKey::ALL {
+                let told = answer.api_keys.iter().find(|told| told.api_key == key.code());
+                let told = told.map(|told| (told.min_version, told.max_version));
+                assert_eq!(release.versions(*key), told, "{} of Kafka {version}", key.name());
+            }
+        }
+    }
+}

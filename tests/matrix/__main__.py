@@ -1,0 +1,59 @@
+"""`make test-matrix`: the probe on every Kafka, then other Pythons, pyarrows and Sparks; prints and writes the table.
+
+    python -m matrix                     all of it, and docs/compatibility.md
+    python -m matrix 2.8.2 3.7.2         these Kafkas only, printed
+    python -m matrix surroundings        what is no Kafka only, printed
+
+Exit code 1 says that something is a defect.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from support.kafka import KafkaUnavailableError
+from support.kafka_releases import RELEASES
+
+from . import page
+from .probe import DEFECT, Outcome, probe_release
+from .spark import SparkProcess
+from .surroundings import Row, surroundings
+
+
+def kafkas(versions: Sequence[str]) -> dict[str, list[Outcome]]:
+    """The outcomes on each Kafka, one after the other; one Spark session serves them all."""
+    found = {}
+    with SparkProcess("--batches") as spark:
+        for version in versions:
+            started = time.monotonic()
+            try:
+                found[version] = probe_release(version, more=[spark.batch])
+            except (KafkaUnavailableError, RuntimeError) as error:
+                found[version] = [Outcome("broker", DEFECT, str(error))]
+            page.report(f"Kafka {version}", found[version], time.monotonic() - started)
+    return found
+
+
+def main(*arguments: str) -> int:
+    """What was asked for; the exit code."""
+    chosen = [a for a in arguments if a != "surroundings"]
+    if unknown := set(chosen) - set(RELEASES):
+        raise SystemExit(f"no Kafka {', '.join(sorted(unknown))}; there are {' '.join(RELEASES)}")
+    rows: list[Row] = []
+    found: dict[str, list[Outcome]] = {}
+    if not arguments or chosen:
+        found = kafkas(chosen or list(RELEASES))
+        print(page.kafka_table(found), flush=True)
+    if not arguments or "surroundings" in arguments:
+        rows = list(surroundings())
+        print(page.surroundings_tables(rows), flush=True)
+    if not arguments:
+        page.write(found, rows)
+    kinds = [o.kind for outcomes in found.values() for o in outcomes] + [row.kind for row in rows]
+    return int(DEFECT in kinds)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

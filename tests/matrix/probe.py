@@ -1,0 +1,186 @@
+"""The whole surface against one Kafka: what works, what is refused, and what is a defect.
+
+The steps run in a child process, one after the other, each with a limit of time. One that hangs or takes the process
+down costs only itself: the next ones get a new child.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from support.kafka import KafkaServer, server_of
+
+from .features import FEATURES, Feature
+
+TESTS = Path(__file__).resolve().parent.parent
+# Of the broker under test: topics come into being by use, as they did before there were requests for it.
+PROPERTIES = {"auto.create.topics.enable": "true", "num.partitions": "2", "delete.topic.enable": "true"}
+
+WORKS, REFUSED, DEFECT = "works", "refused", "defect"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one feature.
+
+    Attributes:
+        feature: its name.
+        kind: `works`, `refused` or `defect`.
+        text: of the error, empty where it works.
+        seconds: that it took.
+    """
+
+    feature: str
+    kind: str
+    text: str = ""
+    seconds: float = 0.0
+
+
+def judge(feature: Feature, version: str, error: str | None, refusal: bool, seconds: float = 0.0) -> Outcome:
+    """What a step's end means.
+
+    Args:
+        feature: that was tried.
+        version: of the Kafka.
+        error: why the step failed, None if it did not.
+        refusal: whether the error is one of ours; anything else is no answer to a user.
+        seconds: that it took.
+    """
+    if error is None:
+        return Outcome(feature.name, WORKS, "", seconds)
+    # A version by its number, `2.1` neither in `2.11` nor in `0.2.1`.
+    names = re.search(rf"(?<![\d.]){re.escape(feature.since)}(?![\d]|\.[1-9])", error)
+    if not feature.expected_of(version) and refusal and names:
+        return Outcome(feature.name, REFUSED, error, seconds)
+    return Outcome(feature.name, DEFECT, error, seconds)
+
+
+class _Child:
+    """A process that runs steps and says on its output how each began and ended."""
+
+    def __init__(self, bootstrap_servers: str, version: str, features: Sequence[Feature]) -> None:
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        command = [sys.executable, "-m", "matrix.probe", bootstrap_servers, version, *(f.name for f in features)]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self._errors, cwd=TESTS, text=True,
+            env={**os.environ, "PYTHONPATH": str(TESTS), "RUST_BACKTRACE": "0"},
+        )  # fmt: skip
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def outcome(self, feature: Feature, version: str) -> Outcome | None:
+        """Of the next step; None if the process ended or was ended, and `end` says why."""
+        try:
+            line = self._lines.get(timeout=feature.limit)
+        except queue.Empty:
+            self._process.kill()
+            return None
+        if line is None:
+            return None
+        told = json.loads(line)
+        return judge(feature, version, told["error"], told["refusal"], told["seconds"])
+
+    def end(self, limit: float = 15.0) -> str | None:
+        """What was wrong with its end, or None."""
+        try:
+            code = self._process.wait(limit)
+            problem = f"the process ended with exit code {code}" if code else None
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            problem = f"the process did not end within {limit:g} s"
+        self._errors.seek(0)
+        said = self._errors.read().decode(errors="replace")
+        if problem is None and "panicked at" in said:
+            problem = "a panic"
+        return f"{problem}: {said[-1500:]}" if problem else None
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._errors.close()
+
+
+def probe(bootstrap_servers: str, version: str, features: Sequence[Feature] = FEATURES) -> list[Outcome]:
+    """Tries all features on a broker of that version."""
+    outcomes: list[Outcome] = []
+    left = list(features)
+    while left:
+        child = _Child(bootstrap_servers, version, left)
+        try:
+            while left:
+                feature = left.pop(0)
+                started = time.monotonic()
+                outcome = child.outcome(feature, version)
+                if outcome is None:
+                    seconds = time.monotonic() - started
+                    hung = f"nothing after {feature.limit:g} s; " if seconds >= feature.limit else ""
+                    outcomes.append(Outcome(feature.name, DEFECT, f"{hung}{child.end()}", seconds))
+                    break
+                outcomes.append(outcome)
+            else:
+                problem = child.end()
+                outcomes.append(Outcome("exit", DEFECT if problem else WORKS, problem or ""))
+        finally:
+            child.close()
+    return outcomes
+
+
+def probe_release(
+    version: str, features: Sequence[Feature] = FEATURES, more: Sequence[Callable[[str, str], Outcome]] = ()
+) -> list[Outcome]:
+    """Starts that Kafka, tries all features, and whatever else is called with address and version, and ends it."""
+    with server_of(version, PROPERTIES) as server:
+        outcomes = probe(server.bootstrap_servers, version, features)
+        outcomes += [step(server.bootstrap_servers, version) for step in more]
+        return [*outcomes, _still_there(server)]
+
+
+def _still_there(server: KafkaServer) -> Outcome:
+    """That the broker is still there: what we sent may not have brought it down."""
+    return Outcome("broker", *((WORKS, "") if server.running else (DEFECT, server.log_path.read_text()[-1500:])))
+
+
+def _main(bootstrap_servers: str, version: str, *wanted: str) -> None:
+    """Runs steps in this process; one line of JSON for each."""
+    from samsarrow import KafkaError
+
+    from .steps import steps
+    from .subject import Probe
+
+    one = Probe(bootstrap_servers, version)
+    # Only this may write there.
+    with os.fdopen(os.dup(1), "w") as out:
+        os.dup2(2, 1)
+        for step in steps(wanted):
+            started = time.monotonic()
+            error, refusal = None, False
+            try:
+                step(one)
+            except Exception as failure:
+                error, refusal = f"{type(failure).__name__}: {failure}", isinstance(failure, KafkaError)
+            seconds = round(time.monotonic() - started, 2)
+            out.write(json.dumps({"error": error, "refusal": refusal, "seconds": seconds}) + "\n")
+            out.flush()
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -1,0 +1,89 @@
+"""PySpark beside the probe: a session in a process of its own, that is given one broker after the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from types import TracebackType
+
+from support.kafka import CACHE
+
+from .features import SPARK
+from .probe import DEFECT, Outcome, judge
+
+HERE = Path(__file__).resolve().parent
+
+
+class SparkProcess:
+    """`spark_smoke.py` under some Python; with the `with` block it and its JVM end."""
+
+    def __init__(self, *arguments: str, python: str = sys.executable) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "python")}
+        self._process = subprocess.Popen(
+            [python, str(HERE / "spark_smoke.py"), *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment,
+            # Scripts of Spark's start the JVM: all of them end as one group.
+            start_new_session=True,
+        )  # fmt: skip
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def next(self, timeout: float) -> tuple[str, str | None] | None:
+        """The next feature and its error; None when there are no more, an error where nothing comes in time."""
+        try:
+            line = self._lines.get(timeout=timeout)
+        except queue.Empty:
+            return "", f"nothing after {timeout:g} s"
+        if line is None:
+            code = self._process.wait()
+            return None if code == 0 else ("", f"the process ended with exit code {code}: {self.said()}")
+        told = json.loads(line)
+        return told["feature"], told["error"]
+
+    def said(self) -> str:
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")[-1500:]
+
+    def batch(self, bootstrap_servers: str, version: str) -> Outcome:
+        """A batch written to that Kafka and read back."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(bootstrap_servers + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            return Outcome(SPARK.name, DEFECT, self.said())
+        told = self.next(SPARK.limit)
+        error = "the process ended" if told is None else told[1]
+        return judge(SPARK, version, error, refusal=True)
+
+    def __enter__(self) -> SparkProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._errors.close()
+
+
+SURROUNDINGS = CACHE.parent / "surroundings"

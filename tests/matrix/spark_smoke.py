@@ -1,0 +1,176 @@
+"""What a PySpark can do with the source and the sink; run by a Python that has that PySpark.
+
+    python spark_smoke.py                      everything against the embedded broker
+    python spark_smoke.py --batches            batches only, against each broker whose address comes on standard input
+
+One line of JSON an outcome: `{"feature": ..., "error": null or text}`.
+"""
+
+import json
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from samsarrow import Producer
+from samsarrow.spark import check_session
+from samsarrow.testing import Broker
+
+SCRATCH = Path(tempfile.mkdtemp(prefix="samsarrow-spark-"))
+OUT = os.fdopen(os.dup(1), "w")
+
+
+def session() -> SparkSession:
+    """A small one on this machine."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(SCRATCH / "warehouse"),
+        "spark.local.dir": str(SCRATCH / "local"),
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("samsarrow matrix")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("FATAL")
+    return spark
+
+
+def equal(found: object, wanted: object) -> None:
+    if found != wanted:
+        raise AssertionError(f"found {found!r:.300}, wanted {wanted!r:.300}")
+
+
+class Smoke:
+    """The features, each a method that raises where something is wrong."""
+
+    def __init__(self, spark: SparkSession, servers: str) -> None:
+        self.spark, self.servers = spark, servers
+
+    def rows(self, count: int = 50) -> Any:
+        return self.spark.range(count).selectExpr("cast(id as string) as key", "cast(id * 2 as string) as value")
+
+    def loaded(self, reader: Any, topic: str, **options: str) -> Any:
+        reader = reader.format("samsarrow").option("kafka.bootstrap.servers", self.servers).option("subscribe", topic)
+        frame = reader.option("startingOffsets", "earliest").options(**options).load()
+        return frame.selectExpr("cast(key as string) as key", "cast(value as string) as value")
+
+    def write(self, topic: str) -> None:
+        self.rows().write.format("samsarrow").option("kafka.bootstrap.servers", self.servers).option(
+            "topic", topic
+        ).mode("append").save()
+
+    def content(self, topic: str) -> list[tuple[str, str]]:
+        return sorted((r.key, r.value) for r in self.loaded(self.spark.read, topic).collect())
+
+    def batch(self, topic: str = "batch") -> None:
+        """Written and read back; what is read is held against what was written."""
+        with Producer(bootstrap_servers=self.servers) as producer:
+            producer.partitions_for(topic)
+        self.write(topic)
+        equal(self.content(topic), sorted((r.key, r.value) for r in self.rows().collect()))
+
+    def filter(self) -> None:
+        """A predicate on offsets finds the rows that Spark finds by itself."""
+        frame = self.spark.read.format("samsarrow").option("kafka.bootstrap.servers", self.servers)
+        frame = frame.option("subscribe", "batch").load().where("offset >= 3 and offset < 7")
+        equal({r.offset for r in frame.collect()}, {3, 4, 5, 6})
+
+    def _query(self, frame: Any, name: str, trigger: dict[str, Any]) -> list[int]:
+        """The rows of each micro-batch of a query that ends by itself."""
+        sizes: list[int] = []
+        query = (
+            frame.writeStream.foreachBatch(lambda batch, number: sizes.append(batch.count()))
+            .option("checkpointLocation", str(SCRATCH / name))
+            .trigger(**trigger)
+            .start()
+        )
+        try:
+            if not query.awaitTermination(90):
+                raise AssertionError(f"the query runs on; micro-batches of {sizes}")
+        finally:
+            query.stop()
+        return [size for size in sizes if size]
+
+    def stream_read(self) -> None:
+        equal(sum(self._query(self.loaded(self.spark.readStream, "batch"), "once", {"once": True})), 50)
+
+    def available_now(self) -> None:
+        frame = self.loaded(self.spark.readStream, "batch")
+        equal(sum(self._query(frame, "now", {"availableNow": True})), 50)
+
+    def limited(self) -> None:
+        frame = self.loaded(self.spark.readStream, "batch", maxOffsetsPerTrigger="20")
+        sizes = self._query(frame, "limited", {"availableNow": True})
+        equal(sum(sizes), 50)
+        equal(max(sizes) <= 20, True)
+
+    def stream_write(self) -> None:
+        query = (
+            self.loaded(self.spark.readStream, "batch")
+            .writeStream.format("samsarrow")
+            .option("kafka.bootstrap.servers", self.servers)
+            .option("topic", "copy")
+            .option("checkpointLocation", str(SCRATCH / "copy"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            equal(query.awaitTermination(90), True)
+        finally:
+            query.stop()
+        equal(self.content("copy"), self.content("batch"))
+
+
+FEATURES = ("batch", "filter", "stream_read", "available_now", "limited", "stream_write")
+
+
+def told(feature: str, step: Callable[[], None]) -> None:
+    """Runs a step and says how it ended."""
+    error = None
+    try:
+        step()
+    except Exception as failure:
+        # Spark gives the worker's traceback: the errors in it.
+        lines = [line.strip() for line in str(failure).splitlines() if "Error:" in line] or [str(failure)]
+        error = f"{type(failure).__name__}: {' / '.join(lines)}"
+        traceback.print_exc()
+    OUT.write(json.dumps({"feature": feature, "error": error}) + "\n")
+    OUT.flush()
+
+
+def addresses() -> Iterator[str]:
+    for line in sys.stdin:
+        yield line.strip()
+
+
+def main(*arguments: str) -> None:
+    spark = session()
+    try:
+        check_session(spark)
+        if arguments == ("--batches",):
+            for number, servers in enumerate(addresses()):
+                told("spark", lambda n=number, s=servers: Smoke(spark, s).batch(f"spark-{n}"))
+            return
+        with Broker(topics={"batch": 1, "copy": 1}) as broker:
+            smoke = Smoke(spark, broker.bootstrap_servers)
+            for feature in FEATURES:
+                told(feature, getattr(smoke, feature))
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,149 @@
+"""The Kafka under test as the steps see it, and how they say what they want of it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from samsarrow import Admin, Consumer, ConsumerRecord, KafkaError, NewTopic, Producer, TopicPartition
+from support.kafka_releases import number
+from support.peers import dotted
+from support.raw import Raw
+
+from .features import OFFSET_VERSIONS_BEFORE_API_VERSIONS
+
+HOUR = 3_600_000
+# Months ago, in milliseconds: no broker's clock may take part in it.
+LONG_AGO = 1_700_000_000_000
+PATIENCE = 15.0
+
+
+class Probe:
+    """One Kafka under test, and what all steps need of it."""
+
+    def __init__(self, bootstrap_servers: str, version: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.version_text = version
+        self.version = number(version)
+        self._names = (f"m{os.getpid()}-{i}" for i in itertools.count())
+
+    def at_least(self, version: str) -> bool:
+        return self.version >= number(version)
+
+    def name(self) -> str:
+        """Of a topic, a group or a transaction that nothing else uses."""
+        return next(self._names)
+
+    def consumer(self, **options: Any) -> Consumer:
+        basic = {"auto_offset_reset": "earliest", "default_api_timeout_ms": int(PATIENCE * 1000)}
+        return Consumer(bootstrap_servers=self.bootstrap_servers, **{**basic, **options})
+
+    def producer(self, **options: Any) -> Producer:
+        basic = {"max_block_ms": int(PATIENCE * 1000), "linger_ms": 0}
+        return Producer(bootstrap_servers=self.bootstrap_servers, **{**basic, **options})
+
+    def admin(self) -> Admin:
+        return Admin(bootstrap_servers=self.bootstrap_servers, default_api_timeout_ms=int(PATIENCE * 1000))
+
+    def topic(self, partitions: int = 2, **configs: str) -> str:
+        """A new topic; older Kafkas make it with the two partitions that the broker is set to."""
+        name = self.name()
+        if configs or self.at_least("0.10.1"):
+            with self.admin() as admin:
+                admin.create_topics([NewTopic(name, partitions, 1, dotted(configs))])
+        else:
+            with self.producer() as producer:
+                producer.partitions_for(name)
+        return name
+
+    def filled(self, count: int = 10, **configs: str) -> TopicPartition:
+        """A partition with records whose values are their offsets, an hour between them."""
+        tp = TopicPartition(self.topic(**configs), 0)
+        with self.producer() as producer:
+            sent = [
+                producer.send(tp.topic, b"%d" % i, partition=0, timestamp=self.time(LONG_AGO + i * HOUR))
+                for i in range(count)
+            ]
+            equal([d.result(PATIENCE).offset for d in sent], list(range(count)))
+        return tp
+
+    def time(self, timestamp: int) -> int | None:
+        """A record's time, where records have one."""
+        return timestamp if self.at_least("0.10.0") else None
+
+    def read(self, tp: TopicPartition, count: int, **options: Any) -> list[ConsumerRecord]:
+        """The first records of a partition, by a consumer of its own."""
+        with self.consumer(**options) as consumer:
+            consumer.assign([tp])
+            return rows(consumer, count)
+
+    def offset_versions(self) -> list[tuple[int, int]]:
+        """The first and the last version of OffsetCommit and of OffsetFetch that the broker speaks."""
+        if not self.at_least("0.10"):
+            return list(OFFSET_VERSIONS_BEFORE_API_VERSIONS[self.version_text])
+        with Raw(self.bootstrap_servers) as raw:
+            spoken = {api["api_key"]: api for api in raw.call("ApiVersions", 0)["api_keys"]}
+        return [(spoken[key]["min_version"], spoken[key]["max_version"]) for key in (8, 9)]
+
+    @property
+    def peer_options(self) -> dict[str, str]:
+        """What librdkafka must be given for Kafkas that cannot say what they speak."""
+        if self.at_least("0.10.0"):
+            return {}
+        return {"api_version_request": "false", "broker_version_fallback": ".".join(map(str, self.version))}
+
+
+def equal(found: object, wanted: object) -> None:
+    if found != wanted:
+        raise AssertionError(f"found {found!r:.300}, wanted {wanted!r:.300}")
+
+
+def rows(consumer: Consumer, count: int) -> list[ConsumerRecord]:
+    """As many records as there should be, and no more in the poll that gives the last."""
+    found: list[ConsumerRecord] = []
+    deadline = time.monotonic() + PATIENCE
+    while len(found) < count:
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{len(found)} of {count} records after {PATIENCE:g} s")
+        found += consumer.records(0.5)
+    equal(len(found), count)
+    return found
+
+
+def values(found: Iterable[ConsumerRecord]) -> list[bytes | None]:
+    return [record.value for record in found]
+
+
+@contextmanager
+def raises(kind: type[BaseException]) -> Iterator[None]:
+    """Only that error will do; another one is the step's own."""
+    try:
+        yield
+    except kind:
+        return
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {PATIENCE:g} s: {what}")
+        time.sleep(0.05)
+
+
+def place(consumer: Consumer, tp: TopicPartition) -> tuple[int, str] | None:
+    """What the consumer's group has committed, without the leader epoch."""
+    found = consumer.committed([tp])[tp]
+    return None if found is None else (found.offset, found.metadata)
+
+
+def plain(found: object) -> dict[TopicPartition, int | None]:
+    """What the admin client found of a group, offsets alone; raises what it gives instead."""
+    if not isinstance(found, dict):
+        raise found if isinstance(found, KafkaError) else AssertionError(found)
+    return {tp: o and o.offset for tp, o in found.items()}

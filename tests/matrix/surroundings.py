@@ -1,0 +1,156 @@
+"""Other Pythons, pyarrows and Sparks, and what the compiled module asks of a machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import samsarrow
+from samsarrow import _baseline
+
+from .probe import DEFECT, REFUSED, WORKS
+from .pythons import NotHereError, Python, python, site, virtual_environment
+from .spark import HERE, SparkProcess
+
+NOT_RUN = "not run"
+ROOT = HERE.parents[1]
+SOURCES = ROOT / "python"
+PYTHONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
+SPARKS = ("4.0", "4.1", "4.2", "4.3")
+EARLIER_SPARK = "3.5"
+# Before it Spark asks a Python source for the latest offset without saying where the query is.
+LIMITS_SINCE = (4, 2)
+STEP_S = 240.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table.
+
+    Attributes:
+        group: the table.
+        what: was tried.
+        kind: `works`, `refused`, `defect`, `not run`.
+        text: more about it.
+    """
+
+    group: str
+    what: str
+    kind: str
+    text: str
+
+
+def surroundings() -> Iterator[Row]:
+    """All rows, as they are found."""
+    for version in PYTHONS:
+        yield _smoke("Python", version, f"site-{version}", version, "pyarrow")
+    for label, requirement in (("oldest", f"pyarrow=={oldest_pyarrow()}.0.*"), ("newest", "pyarrow")):
+        yield _smoke("pyarrow", label, f"pyarrow-{label}", "3.11", requirement)
+    for version in SPARKS:
+        yield _spark(version)
+    yield _earlier_spark()
+    yield _glibc()
+    yield _older_cpu()
+
+
+def oldest_pyarrow() -> str:
+    """The floor that the package names."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    [floor] = [name for name in project["dependencies"] if name.startswith("pyarrow")]
+    return str(floor.removeprefix("pyarrow>="))
+
+
+def _smoke(group: str, what: str, folder: str, version: str, pyarrow: str) -> Row:
+    try:
+        packages = site(folder, version, pyarrow, "click")
+        done = python(version).run(str(HERE / "smoke.py"), path=[SOURCES, packages])
+    except NotHereError as reason:
+        return Row(group, what, NOT_RUN, str(reason))
+    if done.returncode != 0:
+        return Row(group, what, DEFECT, f"exit code {done.returncode}: {done.stderr[-800:]}")
+    ran, arrow = done.stdout.split()
+    return Row(group, what, WORKS, f"Python {ran}, pyarrow {arrow}")
+
+
+def _environment(version: str) -> Path:
+    if version == SPARKS[-1]:
+        return Path(sys.executable)
+    return virtual_environment(f"pyspark-{version}", f"pyspark=={version}.*", "pyarrow", "pandas<3", "click")
+
+
+def _spark(version: str) -> Row:
+    try:
+        executable = _environment(version)
+    except NotHereError as reason:
+        return Row("PySpark", version, NOT_RUN, str(reason))
+    may_refuse = {"limited"} if tuple(map(int, version.split("."))) < LIMITS_SINCE else set()
+    works, refused, defects = [], [], []
+    with SparkProcess(python=str(executable)) as spark:
+        while (told := spark.next(STEP_S)) is not None:
+            feature, error = told
+            if error is None:
+                works.append(SPARK_FEATURES[feature])
+            elif feature in may_refuse and "needs Spark 4.2" in error:
+                refused.append(SPARK_FEATURES[feature])
+            else:
+                defects.append(f"{feature}: {error}")
+                if not feature:
+                    break
+    text = ", ".join(works) + (f"; refused, with an error that says so: {', '.join(refused)}" if refused else "")
+    return Row("PySpark", version, DEFECT, "; ".join(defects)) if defects else Row("PySpark", version, WORKS, text)
+
+
+SPARK_FEATURES = {
+    "batch": "batch writes and reads",
+    "filter": "filters",
+    "stream_read": "streaming reads",
+    "available_now": "Trigger.AvailableNow",
+    "limited": "`maxOffsetsPerTrigger`",
+    "stream_write": "streaming writes",
+}
+
+
+def _earlier_spark() -> Row:
+    try:
+        one = Python((str(_environment(EARLIER_SPARK)),))
+    except NotHereError as reason:
+        return Row("PySpark", EARLIER_SPARK, NOT_RUN, str(reason))
+    texts = set()
+    for module in ("pyspark_samsarrow", "samsarrow.spark"):
+        done = one.run("-c", f"import {module}", path=[SOURCES])
+        texts.add(done.stderr.strip().rpartition("\n")[2])
+    if len(texts) == 1 and "needs Spark 4.0 or later" in (text := texts.pop()):
+        return Row("PySpark", EARLIER_SPARK, REFUSED, text)
+    return Row("PySpark", EARLIER_SPARK, DEFECT, " / ".join(sorted(texts)))
+
+
+def _glibc() -> Row:
+    """What the compiled module asks of the C library; the wheel of `make wheel` is linked for an older one."""
+    [module] = (Path(samsarrow.__file__).parent).glob("_core*.so")
+    asked = max(tuple(map(int, found.split(b"."))) for found in re.findall(rb"GLIBC_(\d+\.\d+)\b", module.read_bytes()))
+    here = ".".join(map(str, asked))
+    wheels = sorted((ROOT / "dist").glob("*manylinux*x86_64.whl"))
+    built = f"; {wheels[-1].name} is built" if wheels else ""
+    text = f"this build asks for glibc {here}; `make wheel` links for glibc 2.17 and checks it{built}"
+    return Row("The machine", "glibc", WORKS, text)
+
+
+def _older_cpu() -> Row:
+    """What is said where the CPU lacks what the module is compiled for; by a fake, as there is no such CPU here."""
+    what = "a CPU before x86-64-v2"
+    if os.uname().machine != "x86_64":
+        return Row("The machine", what, NOT_RUN, f"this is {os.uname().machine}")
+    with tempfile.NamedTemporaryFile("w") as cpuinfo:
+        cpuinfo.write("processor\t: 0\nflags\t\t: fpu sse sse2 pni cx16\nbugs\t\t:\n")
+        cpuinfo.flush()
+        try:
+            _baseline.check(cpuinfo.name)
+        except ImportError as error:
+            return Row("The machine", what, REFUSED, f"ImportError: {error}")
+    return Row("The machine", what, DEFECT, "nothing is said; the core would end by an illegal instruction")

@@ -1,0 +1,50 @@
+"""The probe on a few Kafkas, each the first or the last of its kind; `make test-matrix` has them all."""
+
+import os
+
+import pytest
+
+from matrix.features import FEATURES, Feature
+from matrix.probe import WORKS, Outcome, judge, probe_release
+from support.kafka import KafkaUnavailableError, classpath
+
+# The first with records v2; the last before ApiVersions v3 and with ZooKeeper only; brokers that answer ApiVersions v4
+# by an error; the last and the first without the requests that 4.0 dropped; the newest.
+VERSIONS = ("0.11.0.3", "2.3.1", "2.8.2", "3.7.2", "3.9.1", "4.0.2", "4.3.1")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.timeout(600)
+def test_all_features_work_or_are_refused_with_the_version_they_need(version: str) -> None:
+    try:
+        classpath(version)
+    except KafkaUnavailableError as reason:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(reason))
+    outcomes = probe_release(version)
+    assert [o for o in outcomes if o.kind == "defect"] == []
+    expected = {f.name for f in FEATURES if f.expected_of(version)}
+    assert expected <= {o.feature for o in outcomes if o.kind == WORKS}
+
+
+HEADERS = Feature("headers", "headers", "0.11")
+
+
+@pytest.mark.parametrize(
+    ("version", "error", "refusal", "kind"),
+    [
+        ("0.11.0.3", None, False, "works"),
+        ("0.10.2.2", "needs Kafka 0.11 or later", True, "refused"),
+        ("0.10.2.2", "headers need Kafka 0.11.0", True, "refused"),
+        # No answer to a user: the client's own failure, another version, and the one that it runs on.
+        ("0.10.2.2", "needs Kafka 0.11 or later", False, "defect"),
+        ("0.10.2.2", "needs Kafka 0.111", True, "defect"),
+        ("0.10.2.2", "cannot be sent", True, "defect"),
+        ("0.11.0.3", "needs Kafka 0.11 or later", True, "defect"),
+    ],
+)
+def test_only_an_error_that_names_the_version_is_a_refusal(
+    version: str, error: str | None, refusal: bool, kind: str
+) -> None:
+    assert judge(HEADERS, version, error, refusal) == Outcome("headers", kind, error or "")

@@ -1,0 +1,92 @@
+"""A link of 50 ms each way and 10 MB/s is used."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pyarrow as pa
+import pytest
+
+from samsarrow import Consumer, OffsetAndMetadata, Producer, TopicPartition
+from samsarrow.testing import Broker
+from support.proxy import Network
+
+BANDWIDTH = 10e6
+RECORD = 1000
+RECORDS = 40_000
+# What is expected of a link, as a part of what it allows; `make test-chaos` asks for 0.8.
+FLOOR = float(os.environ.get("SAMSARROW_NETWORK_FLOOR", "0.6"))
+TABLE = pa.table({"value": pa.array([b"x" * RECORD], pa.binary()).take(pa.array([0] * RECORDS))})
+
+
+@pytest.fixture
+def slow(broker: Broker, network: Network) -> Network:
+    # One broker's link is what is measured: it leads all that is used.
+    for partition in range(4):
+        broker.move_leader("four", partition, 0)
+    network.each(lambda proxy: proxy.switch(delay=0.05, bandwidth=BANDWIDTH))
+    return network
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_produce_uses_the_link(broker: Broker, slow: Network, partitions: int) -> None:
+    topic = "t" if partitions == 1 else "four"
+    with Producer(bootstrap_servers=slow.bootstrap_servers) as producer:
+        producer.send(topic, b"first").result(30)
+        began = time.monotonic()
+        producer.send_batch(topic, TABLE).result(60)
+        share = RECORDS * RECORD / (time.monotonic() - began) / BANDWIDTH
+    print(f"produce to {partitions} over 100 ms: {share:.2f} of {BANDWIDTH / 1e6:.0f} MB/s")
+    assert share >= FLOOR
+    # Nothing was sent twice, nor asked again and again.
+    assert slow.carried("request") < 1.1 * RECORDS * RECORD
+    assert slow.requests()["Metadata"] <= 6
+    with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
+        ends = consumer.end_offsets([TopicPartition(topic, p) for p in range(partitions)])
+    assert sum(ends.values()) == RECORDS + 1
+
+
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_consume_uses_the_link(broker: Broker, slow: Network, partitions: int) -> None:
+    topic = "t" if partitions == 1 else "four"
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send_batch(topic, TABLE).result(60)
+    with Consumer(bootstrap_servers=slow.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, p) for p in range(partitions)])
+        first = rows = 0
+        while not first:
+            first = consumer.poll(30).num_rows
+        began = time.monotonic()
+        while first + rows < RECORDS:
+            batch = consumer.poll(30)
+            assert batch.num_rows
+            rows += batch.num_rows
+        share = rows * RECORD / (time.monotonic() - began) / BANDWIDTH
+    print(f"consume of {partitions} over 100 ms: {share:.2f} of {BANDWIDTH / 1e6:.0f} MB/s")
+    assert share >= FLOOR
+    assert slow.carried("answer") < 1.1 * RECORDS * RECORD
+    assert slow.requests()["Metadata"] <= 6
+    assert slow.requests()["Fetch"] <= 50
+
+
+def test_commits_keep_up_with_a_slow_link(network: Network) -> None:
+    """300 of them, 100 a second, over a link on which one takes 0.2 s: they do not queue up behind each other."""
+    network.each(lambda proxy: proxy.switch(delay=0.1))
+    answers: list[tuple[int, Exception | None]] = []
+    with Consumer(bootstrap_servers=network.bootstrap_servers, group_id="g") as consumer:
+        tp = TopicPartition("t", 0)
+        consumer.assign([tp])
+        consumer.commit({tp: OffsetAndMetadata(0)}, timeout=30)
+        for i in range(1, 301):
+            consumer.commit_async(
+                {tp: OffsetAndMetadata(i)},
+                lambda offsets, error, i=i: answers.append((i, error)),
+            )
+            consumer.poll(0.01)
+        began = time.monotonic()
+        consumer.close(5)
+        assert time.monotonic() - began < 6
+    assert answers == [(i, None) for i in range(1, 301)], "in order, each with its outcome"
+    with Consumer(bootstrap_servers=network.bootstrap_servers, group_id="g") as consumer:
+        assert consumer.committed([tp], timeout=30) == {tp: OffsetAndMetadata(300)}

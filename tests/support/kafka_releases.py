@@ -1,0 +1,63 @@
+"""What each Apache Kafka needs to be fetched from Maven and started on JDK 17, as data; `support.kafka` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Release:
+    """How one version is fetched and started.
+
+    Attributes:
+        scala: the Scala that its jar was built for; any will do.
+        profiles: of kafka-pom.xml: jars on top of its own.
+        zookeeper: whether it is started with ZooKeeper, else as one KRaft node.
+        log4j2: whether it reads a configuration of log4j 2, else of log4j 1.
+        properties: broker settings that must differ from those that all have.
+    """
+
+    scala: str
+    profiles: tuple[str, ...]
+    zookeeper: bool = False
+    log4j2: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+_BEFORE_CLUSTER_IDS = Release("2.11", (), zookeeper=True)
+_WITH_JAXB = Release("2.11", ("jaxb",), zookeeper=True)
+_OLD_ZOOKEEPER = Release("2.12", ("log4j", "zookeeper"), zookeeper=True)
+_ZOOKEEPER = Release("2.13", ("log4j",), zookeeper=True)
+_KRAFT = Release("2.13", ("log4j",))
+_KRAFT_ONLY = Release("2.13", ("log4j2",), log4j2=True)
+
+RELEASES: Mapping[str, Release] = {
+    # It counts milliseconds of retention in 32 bits and knows no "for ever".
+    "0.8.2.2": Release("2.11", (), zookeeper=True, properties={"log.retention.ms": "2147483647"}),
+    "0.9.0.1": _BEFORE_CLUSTER_IDS,
+    "0.10.0.1": _BEFORE_CLUSTER_IDS,
+    "0.10.2.2": _WITH_JAXB,
+    "0.11.0.3": _WITH_JAXB,
+    "1.1.1": Release("2.12", ("jaxb", "log4j"), zookeeper=True),
+    "2.0.1": _OLD_ZOOKEEPER,
+    "2.3.1": _OLD_ZOOKEEPER,
+    "2.4.1": _ZOOKEEPER,
+    "2.8.2": _ZOOKEEPER,
+    "3.0.2": _ZOOKEEPER,
+    "3.3.2": _KRAFT,
+    "3.6.2": _KRAFT,
+    "3.7.2": _KRAFT,
+    "3.8.1": _KRAFT,
+    # These two serve all other tests too, which use their tools; 3.9 brings a binding of its own.
+    "3.9.1": Release("2.13", ("tools",)),
+    "4.0.2": _KRAFT_ONLY,
+    "4.1.2": _KRAFT_ONLY,
+    "4.2.2": _KRAFT_ONLY,
+    "4.3.1": Release("2.13", ("tools", "log4j2"), log4j2=True),
+}
+
+
+def number(version: str) -> tuple[int, ...]:
+    """A version to be compared."""
+    return tuple(map(int, version.split(".")))
