@@ -363,3 +363,101 @@ async fn the_end_takes_no_longer_than_it_may_with_a_silent_coordinator() {
         broker.shutdown().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_member_keeps_is_read_and_committed_on_while_others_come_and_go() {
+    let broker = std::sync::Arc::new(broker(1, 4).await);
+    produce(&broker, 4, 0, 1).await;
+    // Members notice a rebalance late, so that a generation forms for long.
+    let more = [
+        ("partition.assignment.strategy", "cooperative-sticky"),
+        ("enable.auto.commit", "false"),
+        ("heartbeat.interval.ms", "1500"),
+    ];
+    let join = || consumer(&broker, &[&[("group.id", "g"), ("session.timeout.ms", "6000")][..], &more].concat());
+    let topics = || Wanted::topics(["t".to_owned()]).unwrap();
+    let members: Vec<_> = (0..3).map(|_| join()).collect();
+    let [one, two, three] = members.as_slice() else { unreachable!() };
+    one.subscribe(topics()).unwrap();
+    two.subscribe(topics()).unwrap();
+    let start = Instant::now();
+    while one.assignment().len() != 2 || two.assignment().len() != 2 {
+        assert!(start.elapsed() < 3 * SOON);
+        one.poll(Duration::from_millis(20)).await.unwrap();
+        two.poll(Duration::from_millis(20)).await.unwrap();
+    }
+    let going = std::sync::atomic::AtomicBool::new(true);
+    let goes = || going.load(std::sync::atomic::Ordering::Relaxed);
+    let writer = async {
+        let mut next = 1;
+        while goes() {
+            produce(&broker, 4, next, 1).await;
+            next += 1;
+        }
+    };
+    // What the first member always had, with the longest time without rows.
+    let reader = async {
+        let (mut kept, mut last, mut longest) = (one.assignment(), Instant::now(), Duration::ZERO);
+        while goes() {
+            let found = rows(&one.poll(Duration::from_millis(20)).await.unwrap());
+            let owned = one.assignment();
+            kept.retain(|tp| owned.contains(tp));
+            if found.iter().any(|(partition, ..)| kept.contains(&tp(*partition))) {
+                longest = longest.max(last.elapsed());
+                last = Instant::now();
+            }
+            let offsets = found.iter().filter(|(partition, ..)| kept.contains(&tp(*partition)));
+            let offset = |next| OffsetAndMetadata { offset: next, ..Default::default() };
+            let offsets: std::collections::BTreeMap<_, _> =
+                offsets.map(|(partition, at, _)| (tp(*partition), offset(at + 1))).collect();
+            one.commit(Some(offsets.into_iter().collect()), SOON).await.unwrap();
+        }
+        (kept, longest)
+    };
+    let second = async {
+        while goes() {
+            two.poll(Duration::from_millis(20)).await.unwrap();
+        }
+    };
+    let third = async {
+        three.subscribe(topics()).unwrap();
+        let start = Instant::now();
+        while three.assignment().is_empty() || start.elapsed() < Duration::from_secs(5) {
+            assert!(start.elapsed() < 3 * SOON);
+            three.poll(Duration::from_millis(20)).await.unwrap();
+        }
+        three.close(SOON).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        going.store(false, std::sync::atomic::Ordering::Relaxed);
+    };
+    let ((kept, longest), (), (), ()) = tokio::join!(reader, writer, second, third);
+    assert!(!kept.is_empty() && longest < Duration::from_millis(1400), "{kept:?}: {longest:?}");
+    one.close(SOON).await;
+    two.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_made_again_with_fewer_partitions_is_read_on() {
+    for (protocol, _) in PROTOCOLS {
+        let topics = vec![("t".to_owned(), 4)];
+        let broker = Broker::start(BrokerOptions { topics, auto_create_topics: false, ..Default::default() });
+        let broker = broker.await.unwrap();
+        produce(&broker, 4, 0, 10).await;
+        let more = [("metadata.max.age.ms", "300"), ("auto.commit.interval.ms", "200")];
+        let member = member(&broker, protocol, &more);
+        poll_until(&member, |found| found.len() >= 40).await;
+        let kind = samsarrow_client::config::ClientKind::Admin;
+        let options = consume_common::options(kind, &broker.bootstrap_servers(), &[]);
+        let admin = samsarrow_client::admin::Admin::new(&options).unwrap();
+        admin.delete_topics(&["t".to_owned()], SOON).await.unwrap().remove(0).1.unwrap();
+        broker.create_topic("t", 2).unwrap();
+        poll_until(&member, |_| member.assignment().len() == 2).await;
+        produce(&broker, 2, 0, 100).await;
+        let found =
+            poll_until(&member, |found| [0, 1].iter().all(|p| found.iter().any(|row| row.0 == *p && row.1 == 99)));
+        assert!(found.await.len() <= 200, "{protocol}");
+        member.close(SOON).await;
+        broker.shutdown().await;
+    }
+}

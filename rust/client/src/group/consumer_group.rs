@@ -173,21 +173,37 @@ impl ConsumerGroup {
 
     async fn commit_patiently(&self, offsets: Offsets, limit: Duration, patience: Duration) -> Result<Outcomes> {
         let deadline = Instant::now() + limit;
+        let left = || deadline.saturating_duration_since(Instant::now());
         let who = match self.committer() {
             Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS.code()) => {
-                // A cooperative member keeps its partitions while a generation forms, and may commit them after.
-                if !self.owns(&offsets)
-                    || timeout(limit, self.membership.formed()).await.is_err()
-                    || !self.owns(&offsets)
-                {
+                // A cooperative member keeps its partitions while a generation forms. Until all members have come the
+                // coordinator takes commits of the one before; then the member may commit in the new one.
+                let before = self.membership.identity();
+                if before.generation < 0 || !self.owns(&offsets) {
+                    return Err(error);
+                }
+                match self.commit_as(before, offsets.clone(), left(), patience).await {
+                    Err(refused) if refused.code().is_some_and(of_another_generation) => {}
+                    outcome => return outcome,
+                }
+                if timeout(left(), self.membership.formed()).await.is_err() || !self.owns(&offsets) {
                     return Err(error);
                 }
                 self.committer()?
             }
             who => who?,
         };
-        let answer = self.commits.submit(who, offsets, deadline.saturating_duration_since(Instant::now()), patience);
-        match tokio::time::timeout_at(deadline, answer).await {
+        self.commit_as(who, offsets, left(), patience).await
+    }
+
+    async fn commit_as(
+        &self,
+        who: Identity,
+        offsets: Offsets,
+        limit: Duration,
+        patience: Duration,
+    ) -> Result<Outcomes> {
+        match timeout(limit, self.commits.submit(who, offsets, limit, patience)).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Error::closed("the consumer")),
             Err(_) => Err(Error::timeout(format!("OffsetCommit for group {}", self.coordinator.group()), limit)),
@@ -316,6 +332,11 @@ impl ConsumerGroup {
             task.abort();
         }
     }
+}
+
+/// Whether a coordinator refuses a commit because its generation is over.
+fn of_another_generation(code: i16) -> bool {
+    [ErrorCode::REBALANCE_IN_PROGRESS, ErrorCode::ILLEGAL_GENERATION].iter().any(|refusal| refusal.code() == code)
 }
 
 fn report(group: &str, outcome: Result<Outcomes>) {
