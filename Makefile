@@ -22,13 +22,16 @@ TARGETS ?=
 VERSIONS ?=
 TARGET ?= batches
 SECONDS ?= 60
+# Of `make test-exits`.
+EXITS ?= 500
+PYTHON_EXITS ?=
 # zig, which links for any Linux; too large for everybody's environment.
 CROSS := .cache/cross
 ZIG := $(CROSS)/.done
 MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --compatibility manylinux_2_17
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help demo test test-rust test-python test-spark-cluster test-matrix test-chaos check bench bench-rust bench-python bench-spark bench-scale wheel wheel-arm test-arm fuzz fuzz-guided docs format clean
+.PHONY: help demo test test-rust test-python test-spark-cluster test-matrix test-chaos test-exits check bench bench-rust bench-python bench-spark bench-scale wheel wheel-arm test-arm fuzz fuzz-guided docs format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -69,6 +72,9 @@ test-matrix: $(BUILT) ## every Kafka since 0.8.2, other Pythons, pyarrows and Sp
 
 test-chaos: $(RELEASE) ## a bad network, brokers away for ten minutes, topics that come and go, ten minutes a group protocol (SAMSARROW_CHAOS_SEED=2); an hour and a half
 	SAMSARROW_NETWORK_FLOOR=0.8 SAMSARROW_AWAY_SECONDS=600 SAMSARROW_ROLLING_ROUNDS=5 SAMSARROW_CHAOS_SECONDS=600 $(BIN)/python -m pytest tests/network -s --timeout 1200
+
+test-exits: $(BUILT) ## programs that use clients end, EXITS=500 of them (PYTHON_EXITS=3.14 or a path, BOOTSTRAP=host:port)
+	$(BIN)/python tests/exits --runs $(EXITS) $(if $(PYTHON_EXITS),--python $(PYTHON_EXITS)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 
 check: $(BUILT) ## lint, types, stubs, licences
 	$(BIN)/ruff format --check .

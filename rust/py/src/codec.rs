@@ -1,5 +1,6 @@
 //! Record batches as bytes, without a broker.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, LargeBinaryArray, RecordBatch};
@@ -16,6 +17,7 @@ use samsarrow_wire::compression::Codec;
 
 use crate::arrow_ffi;
 use crate::error::to_py;
+use crate::gate;
 
 /// Bytes of values that [`write_values`] makes at most, but for the last one.
 const MAX_WRITTEN: usize = 1024 * 1024;
@@ -35,7 +37,7 @@ pub(crate) fn decode_batches<'py>(
     let options = DecodeOptions { layout, include_headers, include_control, check_crcs, ..Default::default() };
     // Borrowed: views point into the bytes that Python has.
     let data = Bytes::from_owner(data);
-    let batch: RecordBatch = py.detach(|| decode(data, options)).map_err(|error| {
+    let batch: RecordBatch = gate::detach(py, || decode(data, options)).map_err(|error| {
         let (text, corrupt) = (error.to_string(), error.cause.is_corrupt());
         to_py(py, &if corrupt { Error::corrupt(text) } else { Error::configuration(text) })
     })?;
@@ -77,18 +79,22 @@ pub(crate) fn encode_batches<'py>(
         })?;
     let columns = Columns { key, value, headers, timestamp, partition: None };
     let mut options = EncodeOptions { codec, level, magic, base_offset, batch_size, ..Default::default() };
-    let input = arrow_ffi::from_python(data)?;
-    let encoded = py.detach(|| {
-        let mut out = Vec::new();
-        for batch in input {
-            let batch = batch.map_err(|error| Error::configuration(format!("Arrow data cannot be read: {error}")))?;
-            let bytes = encode(&batch, &columns, &options).map_err(|error| Error::configuration(error.to_string()))?;
-            out.extend_from_slice(&bytes);
-            options.base_offset += batch.num_rows() as i64;
+    let mut input = arrow_ffi::from_python(data)?;
+    let mut parts = Vec::new();
+    // A stream may run Python.
+    while let Some(batch) = gate::detach_within(py, || input.next()) {
+        let unread = |error| Error::configuration(format!("Arrow data cannot be read: {error}"));
+        let batch = batch.map_err(|error| to_py(py, &unread(error)))?;
+        let encoded = gate::detach(py, || encode(&batch, &columns, &options));
+        parts.push(encoded.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?);
+        options.base_offset += batch.num_rows() as i64;
+    }
+    PyBytes::new_with(py, parts.iter().map(Vec::len).sum(), |mut out| {
+        for part in &parts {
+            out.write_all(part)?;
         }
-        Ok(out)
-    });
-    encoded.map(|bytes| PyBytes::new(py, &bytes)).map_err(|error: Error| to_py(py, &error))
+        Ok(())
+    })
 }
 
 /// One column by its name, or several.
@@ -140,7 +146,7 @@ pub(crate) fn write_values<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (format, value) = (format_of(py, value_format)?, value_columns(py, value)?);
     let mut input = arrow_ffi::from_python(data)?;
-    let written = py.detach(|| {
+    let written = gate::detach_within(py, || {
         let Some(batch) = input.next().transpose().map_err(|error| error.to_string())? else { return Ok(None) };
         let mut writer = ValueWriter::new(&batch, &value, format).map_err(|error| error.to_string())?;
         writer.next(MAX_WRITTEN).map_err(|error| error.to_string())
