@@ -8,6 +8,7 @@ pub use coordinators::Node;
 pub use groups::{GroupDescription, GroupListing, MemberDescription};
 pub use offsets::{CommitSettings, FetchSettings, Fetched, PerGroup, PerPartition};
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -78,8 +79,8 @@ impl Admin {
     /// When no controller can be asked within `timeout`.
     pub async fn create_topics(&self, topics: Vec<NewTopic>, timeout: Duration) -> Result<PerTopic> {
         let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
-        let build = |_, timeout_ms| {
-            let topics = topics.iter().map(|topic| CreatableTopic {
+        let build = |_, timeout_ms, open: &[&String]| {
+            let topics = topics.iter().filter(|topic| open.contains(&&topic.name)).map(|topic| CreatableTopic {
                 name: topic.name.clone(),
                 num_partitions: topic.num_partitions,
                 replication_factor: topic.replication_factor,
@@ -107,13 +108,13 @@ impl Admin {
     /// # Errors
     /// When no controller can be asked within `timeout`.
     pub async fn delete_topics(&self, names: &[String], timeout: Duration) -> Result<PerTopic> {
-        let build = |version, timeout_ms| {
+        let build = |version, timeout_ms, open: &[&String]| {
             let mut request = DeleteTopicsRequest { timeout_ms, ..Default::default() };
             if version >= DELETE_STRUCTS {
-                let state = |name: &String| DeleteTopicState { name: Some(name.clone()), ..Default::default() };
-                request.topics = names.iter().map(state).collect();
+                let state = |name: &&String| DeleteTopicState { name: Some((*name).clone()), ..Default::default() };
+                request.topics = open.iter().map(state).collect();
             } else {
-                request.topic_names = names.to_vec();
+                request.topic_names = open.iter().map(|name| (*name).clone()).collect();
             }
             request
         };
@@ -127,12 +128,13 @@ impl Admin {
         .await
     }
 
-    /// Asks the controller, another one if it moved, and sorts the outcomes by topic.
+    /// Asks the controller, and sorts the outcomes by topic. Topics that it refuses because it is no longer the
+    /// controller, or because of a quota (KIP-599), are asked for again; the others have their outcome.
     async fn at_controller<R>(
         &self,
         names: &[String],
         timeout: Duration,
-        build: impl Fn(i16, i32) -> R,
+        build: impl Fn(i16, i32, &[&String]) -> R,
         outcomes: impl Fn(R::Response) -> Vec<(String, i16, Option<String>)>,
     ) -> Result<PerTopic>
     where
@@ -140,6 +142,9 @@ impl Admin {
         R::Response: Send + 'static,
     {
         let mut retry = Retry::new(self.cluster.options(), timeout);
+        let mut done: HashMap<&String, Result<()>> = HashMap::new();
+        let mut open: Vec<&String> = names.iter().collect();
+        let mut answered = false;
         loop {
             let limit = retry.left().min(self.cluster.options().request_timeout);
             // The broker should give up before we do, or its answer would be lost.
@@ -147,20 +152,37 @@ impl Admin {
             let attempt = async {
                 self.cluster.refresh(limit).await?;
                 let controller = self.cluster.metadata().controller;
-                self.cluster.send_with(controller, limit, |version| Ok(build(version, timeout_ms))).await
+                self.cluster.send_with(controller, limit, |version| Ok(build(version, timeout_ms, &open))).await
             };
             let failure = match attempt.await {
                 Ok((_, response)) => {
-                    let mut answers = outcomes(response);
-                    let moved = ErrorCode::NOT_CONTROLLER;
-                    if !answers.iter().any(|(_, code, _)| *code == moved.code()) {
-                        return Ok(names.iter().map(|name| (name.clone(), outcome::<R>(name, &mut answers))).collect());
-                    }
-                    Error::server(moved, R::KEY.name())
+                    answered = true;
+                    let answers = outcomes(response);
+                    let mut failure = None;
+                    open.retain(|name| match outcome::<R>(name, &answers) {
+                        Err(error) if may_pass(&error) => {
+                            failure = Some(error);
+                            true
+                        }
+                        outcome => {
+                            done.insert(name, outcome);
+                            false
+                        }
+                    });
+                    failure
                 }
-                Err(error) => error,
+                Err(error) => Some(error),
             };
-            retry.again(failure, || R::KEY.name().to_owned()).await?;
+            let late = match failure {
+                None => None,
+                Some(failure) => match retry.again(failure, || R::KEY.name().to_owned()).await {
+                    Ok(()) => continue,
+                    Err(late) if !answered => return Err(late),
+                    Err(late) => Some(late),
+                },
+            };
+            let of = |name: &String| done.get(name).cloned().or_else(|| late.clone().map(Err)).unwrap_or(Ok(()));
+            return Ok(names.iter().map(|name| (name.clone(), of(name))).collect());
         }
     }
 
@@ -218,7 +240,13 @@ fn listings(response: MetadataResponse) -> Result<Vec<TopicListing>> {
     Ok(topics)
 }
 
-fn outcome<R: Request>(name: &str, answers: &mut [(String, i16, Option<String>)]) -> Result<()> {
+/// Whether a controller may do later what it refuses now.
+fn may_pass(error: &Error) -> bool {
+    let codes = [ErrorCode::NOT_CONTROLLER, ErrorCode::THROTTLING_QUOTA_EXCEEDED];
+    codes.iter().any(|code| error.code() == Some(code.code()))
+}
+
+fn outcome<R: Request>(name: &str, answers: &[(String, i16, Option<String>)]) -> Result<()> {
     let api = R::KEY.name();
     let Some((_, code, message)) = answers.iter().find(|(answered, ..)| answered == name) else {
         return Err(Error::protocol("the controller", format!("the answer to {api} leaves out topic {name}")));

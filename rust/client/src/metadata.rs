@@ -198,6 +198,12 @@ impl Metadata {
         next
     }
 
+    /// This snapshot with no brokers: whoever answers next names them.
+    pub(crate) fn without_brokers(&self) -> Metadata {
+        let (brokers, racks) = (BTreeMap::new(), BTreeMap::new());
+        Metadata { generation: self.generation + 1, brokers, racks, ..self.clone() }
+    }
+
     fn remove(&mut self, name: &str) {
         if let Some(topic) = self.topics.remove(name) {
             self.names.remove(&topic.topic_id);

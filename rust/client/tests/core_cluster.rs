@@ -197,22 +197,6 @@ async fn a_broken_connection_fails_all_who_wait_and_is_made_anew() {
 }
 
 #[tokio::test]
-async fn a_request_without_an_answer_in_time_gives_the_connection_up() {
-    let broker = broker(1, &[("t", 1)]).await;
-    let cluster = cluster(&broker.bootstrap_servers(), &[]);
-    cluster.topics(&["t"], SOON).await.unwrap();
-    let node = *cluster.metadata().brokers.keys().next().unwrap();
-    broker.fail_next(ApiKey::FindCoordinator, Fault::Delay(Duration::from_secs(30)), 1);
-    let start = Instant::now();
-    let error = cluster.send(node, FindCoordinatorRequest::default(), Duration::from_millis(200)).await.unwrap_err();
-    assert!(start.elapsed() < Duration::from_secs(5));
-    assert_eq!(error.name(), "KafkaTimeoutError");
-    assert!(error.to_string().contains("FindCoordinator"), "{error}");
-    cluster.send(node, ApiVersionsRequest::default(), SOON).await.unwrap();
-    broker.shutdown().await;
-}
-
-#[tokio::test]
 async fn a_long_poll_does_not_delay_other_requests() {
     let broker = broker(1, &[("t", 1)]).await;
     let cluster = cluster(&broker.bootstrap_servers(), &[]);

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use produce_common::{PATIENCE, record};
 use samsarrow_broker::{Broker, BrokerOptions, Fault};
-use samsarrow_client::admin::Admin;
+use samsarrow_client::admin::{Admin, NewTopic};
 use samsarrow_client::cluster::Cluster;
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
-use samsarrow_client::producer::Producer;
+use samsarrow_client::producer::{Producer, ProducerRecord};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{ApiKey, Message, MetadataRequest, Reader};
 
@@ -174,5 +174,83 @@ async fn wishes_for_what_does_not_change_become_rare() {
     let asked = seen.lock().unwrap().len();
     assert!((2..=9).contains(&asked), "{asked} requests");
     cluster.close().await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_topic_that_is_made_again_smaller_is_written_to_in_its_new_partitions() {
+    let broker = broker(false, &[]).await;
+    broker.create_topic("t", 8).unwrap();
+    let more = [("linger.ms", "0"), ("delivery.timeout.ms", "120000")];
+    let producer = Producer::new(&options(&broker, ClientKind::Producer, &more)).unwrap();
+    let send = async |key: i32| {
+        let record = ProducerRecord::new("t", "x").with_key(key.to_string());
+        tokio::time::timeout(PATIENCE, producer.send(record).await.unwrap().wait())
+            .await
+            .expect("fails at once or is sent")
+    };
+    let mut used = std::collections::BTreeSet::new();
+    for key in 0..40 {
+        used.insert(send(key).await.unwrap().partition);
+    }
+    assert!(used.len() > 4, "keys choose partitions: {used:?}");
+    delete(&broker, "t").await;
+    broker.create_topic("t", 2).unwrap();
+    // Until it is known, records may be meant for partitions that are gone: they fail, and not by timeout.
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match send(7).await.map_err(|error| error.code()) {
+            Ok(_) => break,
+            Err(code) => assert_eq!(code, Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code())),
+        }
+        assert!(Instant::now() < until);
+    }
+    for key in 0..40 {
+        assert!(send(key).await.unwrap().partition < 2);
+    }
+    producer.close(PATIENCE).await.unwrap();
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_names_the_topic_as_the_request_did() {
+    let broker = broker(false, &["t"]).await;
+    let more = [("linger.ms", "0"), ("enable.idempotence", "false"), ("metadata.max.age.ms", "50")];
+    let producer = Producer::new(&options(&broker, ClientKind::Producer, &more)).unwrap();
+    producer.send(record("t", 0, "0")).await.unwrap().wait().await.unwrap();
+    broker.fail_next(ApiKey::Produce, Fault::Delay(Duration::from_millis(700)), 1);
+    let delivery = producer.send(record("t", 0, "1")).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    // While it is on its way, metadata no longer tells of the topic.
+    let seen = watch(&broker);
+    broker.fail(ApiKey::Metadata, None, &Fault::Error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION), None);
+    let until = Instant::now() + PATIENCE;
+    while seen.lock().unwrap().is_empty() && Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    delivery.wait().await.unwrap();
+    assert_eq!(broker.end_offset("t", 0), Some(2), "what was taken was sent again");
+    broker.clear_faults();
+    producer.close(PATIENCE).await.unwrap();
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn topics_that_a_quota_refuses_are_asked_for_again() {
+    let broker = broker(false, &["old"]).await;
+    let admin = Admin::new(&options(&broker, ClientKind::Admin, &[])).unwrap();
+    let topic =
+        |name: &str| NewTopic { name: name.into(), num_partitions: 1, replication_factor: 1, configs: Vec::new() };
+    broker.fail_next(ApiKey::CreateTopics, Fault::Error(ErrorCode::THROTTLING_QUOTA_EXCEEDED), 2);
+    let created = admin.create_topics(vec![topic("a"), topic("old"), topic("b")], PATIENCE).await.unwrap();
+    let told: Vec<_> = created.iter().map(|(name, o)| (&**name, o.as_ref().err().and_then(|e| e.code()))).collect();
+    let exists = Some(ErrorCode::TOPIC_ALREADY_EXISTS.code());
+    assert_eq!(told, [("a", None), ("old", exists), ("b", None)]);
+    // Until time is up.
+    broker.fail_next(ApiKey::DeleteTopics, Fault::Error(ErrorCode::THROTTLING_QUOTA_EXCEEDED), 1000);
+    let deleted = admin.delete_topics(&["a".to_owned()], Duration::from_millis(300)).await.unwrap();
+    let error = deleted[0].1.clone().unwrap_err();
+    assert!(error.to_string().contains("THROTTLING_QUOTA_EXCEEDED"), "{error}");
+    admin.close().await;
     broker.shutdown().await;
 }

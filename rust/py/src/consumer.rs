@@ -193,7 +193,6 @@ impl Consumer {
         Ok((group, who.member_id, who.generation, who.instance_id))
     }
 
-
     /// What `close` and `unsubscribe` have to tell the listener: a kind and partitions.
     fn to_give_up(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Tp>)>> {
         Ok(self.core.get(py)?.to_give_up().as_ref().map(named))

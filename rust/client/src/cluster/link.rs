@@ -1,73 +1,243 @@
-//! The way to one broker.
+//! The way to one broker: a connection when there is one, a wait when there was none to be had.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::backoff::Backoff;
 use crate::config::CommonOptions;
-use crate::connection::Connection;
+use crate::connection::{Connection, Patience};
 use crate::error::{Error, Result};
 
-/// The way to one broker: a connection when there is one, a wait when there was none to be had.
+/// Addresses that cannot be reached, so that each trouble is logged once and not with every attempt.
+#[derive(Debug, Default)]
+pub(super) struct Troubles(Mutex<HashMap<String, Trouble>>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    Unreachable,
+    NotKafka,
+}
+
+impl Troubles {
+    fn met(&self, address: &str, error: &Error) {
+        if self.is_news(address, error) {
+            tracing::warn!(%error, "cannot connect to the broker: it is tried again, and logged when it is reached");
+        } else {
+            tracing::debug!(%error, "cannot connect to the broker");
+        }
+    }
+
+    fn is_news(&self, address: &str, error: &Error) -> bool {
+        let trouble = if matches!(error, Error::Protocol { .. }) { Trouble::NotKafka } else { Trouble::Unreachable };
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(address.to_owned(), trouble) != Some(trouble)
+    }
+
+    fn over(&self, address: &str) {
+        if self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(address).is_some() {
+            tracing::info!(address, "connected to the broker");
+        }
+    }
+}
+
+/// What becomes of an attempt to connect; whoever wants a connection meanwhile shares it.
+type Attempt = watch::Receiver<Option<Result<Arc<Connection>>>>;
+
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) address: String,
-    pub(super) state: tokio::sync::Mutex<LinkState>,
+    options: Arc<CommonOptions>,
+    troubles: Arc<Troubles>,
+    state: Mutex<State>,
 }
 
 #[derive(Debug)]
-pub(super) struct LinkState {
-    pub(super) connection: Option<Arc<Connection>>,
+struct State {
+    connection: Option<Arc<Connection>>,
+    attempt: Option<(Attempt, AbortHandle)>,
     backoff: Backoff,
-    failure: Option<(Instant, Duration, Error)>,
+    /// Grows with each failure (`socket.connection.setup.timeout.max.ms`).
+    setup: Backoff,
+    failure: Option<Failure>,
+}
+
+#[derive(Debug)]
+struct Failure {
+    at: Instant,
+    /// Nobody tries again before.
+    until: Instant,
+    error: Error,
+}
+
+/// How soon a broker could answer, the soonest first. It works on one request of a connection at a time: a new
+/// connection is better than one with requests before ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Load {
+    /// Connected to, and nothing is asked.
+    Idle,
+    /// To be connected to.
+    Untried,
+    /// Connected to, with so many requests to answer first.
+    Busy(usize),
+    /// Could not be connected to, the longest ago first.
+    Failed(Instant),
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some((_, task)) = self.state().attempt.take() {
+            task.abort();
+        }
+    }
 }
 
 impl Link {
-    pub(super) fn new(address: String, options: &CommonOptions) -> Self {
-        let backoff = Backoff::new(options.reconnect_backoff, options.reconnect_backoff_max);
-        Self { address, state: tokio::sync::Mutex::new(LinkState { connection: None, backoff, failure: None }) }
+    pub(super) fn new(address: String, options: Arc<CommonOptions>, troubles: Arc<Troubles>) -> Self {
+        let state = State {
+            connection: None,
+            attempt: None,
+            backoff: Backoff::new(options.reconnect_backoff, options.reconnect_backoff_max),
+            setup: Backoff::new(options.connection_setup_timeout, options.connection_setup_timeout_max),
+            failure: None,
+        };
+        Self { address, options, troubles, state: Mutex::new(state) }
     }
 
-    /// The open connection, or a new one. Whoever waited while another failed to connect shares that failure.
-    pub(super) async fn connection(&self, options: &CommonOptions, deadline: Instant) -> Result<Arc<Connection>> {
-        let asked = Instant::now();
-        let late = || Error::connection(self.address.clone(), "no connection could be made in time");
-        let mut state = timeout_at(deadline, self.state.lock()).await.map_err(|_| late())?;
-        if let Some(open) = state.connection.as_ref().filter(|open| open.broken().is_none()) {
-            return Ok(Arc::clone(open));
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection that is open now.
+    pub(super) fn open(&self) -> Option<Arc<Connection>> {
+        self.state().connection.as_ref().filter(|open| open.broken().is_none()).cloned()
+    }
+
+    pub(super) fn load(&self) -> Load {
+        match (self.open(), &self.state().failure) {
+            (Some(open), _) => match open.load() {
+                0 => Load::Idle,
+                requests => Load::Busy(requests),
+            },
+            (None, None) => Load::Untried,
+            (None, Some(failure)) => Load::Failed(failure.at),
         }
-        state.connection = None;
-        if let Some((when, wait, error)) = &state.failure {
-            if *when > asked {
-                return Err(error.clone());
+    }
+
+    /// The open connection, or a new one. Connecting goes on when a caller's patience is over: the next may have more.
+    pub(super) async fn connection(self: &Arc<Self>, patience: Patience) -> Result<Arc<Connection>> {
+        let mut attempt = {
+            let mut state = self.state();
+            if let Some(open) = state.connection.as_ref().filter(|open| open.broken().is_none()) {
+                return Ok(Arc::clone(open));
             }
-            let (until, error) = (*when + *wait, error.clone());
-            if until > deadline {
-                return Err(error);
+            state.connection = None;
+            if let Some(failure) = state.failure.as_ref().filter(|failure| failure.until > patience.until()) {
+                return Err(failure.error.clone());
             }
-            tokio::time::sleep_until(until).await;
-        }
-        // Our deadline says nothing about the broker: the next in turn may have more time.
-        let Ok(attempt) = timeout_at(deadline, Connection::open(&self.address, options)).await else {
-            // What was wrong the last time tells more than that there was no time for this one.
-            return Err(state.failure.as_ref().map_or_else(late, |(.., error)| error.clone()));
+            match &state.attempt {
+                Some((attempt, _)) => attempt.clone(),
+                None => self.start(&mut state),
+            }
         };
-        match attempt {
+        let ended = timeout_at(patience.until(), attempt.wait_for(Option::is_some)).await;
+        match ended {
+            Ok(Ok(ended)) => ended.clone().unwrap_or_else(|| Err(self.late())),
+            Ok(Err(_)) => Err(Error::connection(self.address.clone(), "the connection was given up")),
+            // What was wrong the last time says more than that there was no time for this one.
+            Err(_) => Err(self.state().failure.as_ref().map_or_else(|| self.late(), |failure| failure.error.clone())),
+        }
+    }
+
+    fn late(&self) -> Error {
+        Error::connection(self.address.clone(), "no connection could be made in time")
+    }
+
+    fn start(self: &Arc<Self>, state: &mut State) -> Attempt {
+        let (outcome, attempt) = watch::channel(None);
+        let limit = match self.options.connection_setup_timeout {
+            limit if limit >= self.options.connection_setup_timeout_max => limit,
+            _ => state.setup.next_delay(),
+        };
+        let not_before = state.failure.as_ref().map(|failure| failure.until);
+        let (link, address, options) = (Arc::downgrade(self), self.address.clone(), Arc::clone(&self.options));
+        let task = tokio::spawn(async move {
+            if let Some(until) = not_before {
+                sleep_until(until).await;
+            }
+            let opened = Connection::open_within(&address, &options, limit).await.map(Arc::new);
+            if let Some(link) = Weak::upgrade(&link) {
+                link.ended(&opened);
+                outcome.send_replace(Some(opened));
+            }
+        });
+        state.attempt = Some((attempt.clone(), task.abort_handle()));
+        attempt
+    }
+
+    fn ended(&self, opened: &Result<Arc<Connection>>) {
+        let mut state = self.state();
+        state.attempt = None;
+        match opened {
             Ok(connection) => {
-                let connection = Arc::new(connection);
-                state.connection = Some(Arc::clone(&connection));
+                state.connection = Some(Arc::clone(connection));
                 state.failure = None;
                 state.backoff.reset();
-                Ok(connection)
+                state.setup.reset();
+                self.troubles.over(&self.address);
             }
             Err(error) => {
-                tracing::debug!(%error, "cannot connect");
-                let wait = state.backoff.next_delay();
-                state.failure = Some((Instant::now(), wait, error.clone()));
-                Err(error)
+                let at = Instant::now();
+                let until = at + state.backoff.next_delay();
+                state.failure = Some(Failure { at, until, error: error.clone() });
+                self.troubles.met(&self.address, error);
             }
         }
+    }
+
+    /// Ends the connection and every attempt to make one.
+    pub(super) fn close(&self, error: &Error) {
+        let mut state = self.state();
+        if let Some((_, task)) = state.attempt.take() {
+            task.abort();
+        }
+        if let Some(connection) = state.connection.take() {
+            connection.poison(error.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn each_trouble_is_news_once() {
+        let troubles = Troubles::default();
+        let refused = Error::connection("a:1", "cannot connect: connection refused");
+        let late = Error::connection("a:1", "cannot connect within 9873 ms");
+        let http = Error::protocol("a:1", "does not speak Kafka: it answers in HTTP");
+        assert!(troubles.is_news("a:1", &refused) && troubles.is_news("b:1", &refused));
+        assert!(!troubles.is_news("a:1", &refused) && !troubles.is_news("a:1", &late));
+        assert!(troubles.is_news("a:1", &http) && !troubles.is_news("a:1", &http));
+        troubles.over("a:1");
+        assert!(troubles.is_news("a:1", &http) && !troubles.is_news("b:1", &refused));
+    }
+
+    #[test]
+    fn the_least_loaded_come_first() {
+        let long_ago = Instant::now();
+        let now = long_ago + Duration::from_secs(1);
+        let mut loads =
+            [Load::Failed(now), Load::Busy(3), Load::Untried, Load::Failed(long_ago), Load::Idle, Load::Busy(1)];
+        loads.sort();
+        let wanted =
+            [Load::Idle, Load::Untried, Load::Busy(1), Load::Busy(3), Load::Failed(long_ago), Load::Failed(now)];
+        assert_eq!(loads, wanted);
     }
 }

@@ -7,20 +7,19 @@ mod refresh;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use samsarrow_wire::messages::{ApiKey, Request};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
 
 use self::interest::Interest;
 pub(crate) use self::interest::TopicUser;
-use self::link::Link;
+use self::link::{Link, Troubles};
 use crate::api_versions::Features;
 use crate::backoff::Backoff;
 use crate::config::{CommonOptions, Options};
-use crate::connection::{Connection, FrameBody};
+use crate::connection::{Connection, FrameBody, Patience, RequestTimeout};
 use crate::error::{Error, Result};
 use crate::metadata::{Leader, Metadata};
 use crate::types::TopicPartition;
@@ -35,6 +34,8 @@ pub enum Lane {
     Fetch,
     /// Entering a group, which waits for the other members.
     Group,
+    /// What else is asked of a group's coordinator: it may be slow, and nothing else should wait for it.
+    Coordinator,
     /// What belongs to a transaction, but for its records.
     Transactions,
 }
@@ -49,11 +50,14 @@ pub enum Wanted {
 }
 
 struct Inner {
-    options: CommonOptions,
+    options: Arc<CommonOptions>,
+    /// The servers to start from: names as given, or all their addresses (`client.dns.lookup`).
+    bootstrap: OnceCell<Vec<String>>,
     metadata: watch::Sender<Arc<Metadata>>,
     /// The newest that a broker told.
     features: Mutex<Features>,
     links: Mutex<HashMap<(i32, Lane), Arc<Link>>>,
+    troubles: Arc<Troubles>,
     /// Topics that metadata is asked for.
     interest: Mutex<Interest>,
     /// Metadata is asked for all topics.
@@ -63,7 +67,15 @@ struct Inner {
     /// How often all that is of interest was asked for.
     refreshes: AtomicU64,
     refresher_runs: AtomicBool,
+    /// Since when no broker has told metadata, though it was asked for.
+    lost_since: Mutex<Option<Instant>>,
     closed: watch::Sender<bool>,
+}
+
+impl Inner {
+    fn lost_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.lost_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for Inner {
@@ -90,16 +102,19 @@ impl Cluster {
     /// For the brokers that `options` start from.
     pub fn new(options: &Options) -> Result<Cluster> {
         let inner = Inner {
-            options: options.common.clone(),
+            options: Arc::new(options.common.clone()),
+            bootstrap: OnceCell::new(),
             metadata: watch::Sender::new(Arc::default()),
             features: Mutex::default(),
             links: Mutex::default(),
+            troubles: Arc::default(),
             interest: Mutex::default(),
             all_topics: AtomicBool::new(false),
             refresh_wanted: Arc::default(),
             refreshing: tokio::sync::Mutex::default(),
             refreshes: AtomicU64::new(0),
             refresher_runs: AtomicBool::new(false),
+            lost_since: Mutex::default(),
             closed: watch::Sender::new(false),
         };
         Ok(Cluster { inner: Arc::new(inner), lane: Lane::Control, wanted: None })
@@ -117,6 +132,17 @@ impl Cluster {
         Cluster { wanted: Some((key, version)), ..self.clone() }
     }
 
+    /// The same cluster, asked for one API in no newer version than this and what was wanted of it before.
+    pub(crate) fn at_most(&self, key: ApiKey, version: i16) -> Cluster {
+        match self.wanted {
+            Some((wanted, Wanted::AtMost(before))) if wanted == key => {
+                self.wanting(key, Wanted::AtMost(before.min(version)))
+            }
+            Some((wanted, Wanted::Exactly(_))) if wanted == key => self.clone(),
+            _ => self.wanting(key, Wanted::AtMost(version)),
+        }
+    }
+
     /// Options of every client.
     pub fn options(&self) -> &CommonOptions {
         &self.inner.options
@@ -130,25 +156,25 @@ impl Cluster {
     // ---- requests ----
 
     /// Sends a request to a broker and waits for the answer.
-    pub async fn send<R: Request>(&self, node: i32, request: R, timeout: Duration) -> Result<R::Response>
+    pub async fn send<R: Request>(&self, node: i32, request: R, patience: impl Into<Patience>) -> Result<R::Response>
     where
         R::Response: Send + 'static,
     {
-        self.dispatch(node, timeout, |_| Ok(request)).await?.await
+        self.dispatch(node, patience, |_| Ok(request)).await?.await
     }
 
     /// The same with a request that is built for the version in use, which is returned too.
     pub async fn send_with<R: Request>(
         &self,
         node: i32,
-        timeout: Duration,
+        patience: impl Into<Patience>,
         build: impl FnOnce(i16) -> Result<R>,
     ) -> Result<(i16, R::Response)>
     where
         R::Response: Send + 'static,
     {
         let mut used = 0;
-        let answer = self.dispatch(node, timeout, |version| {
+        let answer = self.dispatch(node, patience, |version| {
             used = version;
             build(version)
         });
@@ -158,30 +184,45 @@ impl Cluster {
 
     /// Returns once the request is queued; the future that it returns gives the answer. Requests of one caller go out
     /// in the order of these calls.
-    pub async fn dispatch<R: Request, F: FnOnce(i16) -> Result<R>>(
+    pub async fn dispatch<R: Request, P: Into<Patience>, F: FnOnce(i16) -> Result<R>>(
         &self,
         node: i32,
-        timeout: Duration,
+        patience: P,
         build: F,
-    ) -> Result<impl Future<Output = Result<R::Response>> + Send + 'static + use<R, F>>
+    ) -> Result<impl Future<Output = Result<R::Response>> + Send + 'static + use<R, P, F>>
     where
         R::Response: Send + 'static,
     {
-        let connection = self.connection(node, timeout).await?;
+        let patience = patience.into();
+        let connection = self.connection(node, patience).await?;
         let version = self.choose::<R>(&connection)?;
-        connection.request(&build(version)?, version, timeout)
+        connection.request(&build(version)?, version, self.limit::<R>(patience), patience)
     }
 
     /// As [`Self::dispatch`] with an answer that the caller reads off the socket; the version is the one in use.
     pub async fn dispatch_body<R: Request, F: FnOnce(i16) -> Result<R>>(
         &self,
         node: i32,
-        timeout: Duration,
+        patience: impl Into<Patience>,
         build: F,
-    ) -> Result<(i16, impl Future<Output = Result<FrameBody>> + Send + 'static + use<R, F>)> {
-        let connection = self.connection(node, timeout).await?;
+    ) -> Result<(i16, impl Future<Output = Result<FrameBody>> + Send + 'static)> {
+        let patience = patience.into();
+        let connection = self.connection(node, patience).await?;
         let version = self.choose::<R>(&connection)?;
-        Ok((version, connection.request_body(&build(version)?, version, timeout)?))
+        let answer = connection.request_body(&build(version)?, version, self.limit::<R>(patience), patience)?;
+        Ok((version, answer))
+    }
+
+    /// How long a broker has: `request.timeout.ms`, or what the caller grants to requests that wait at the broker for
+    /// records or for other members.
+    fn limit<R: Request>(&self, patience: Patience) -> RequestTimeout {
+        let usual = self.inner.options.request_timeout;
+        match R::KEY {
+            ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::ConsumerGroupHeartbeat => {
+                RequestTimeout(usual.max(patience.whole()))
+            }
+            _ => RequestTimeout(usual),
+        }
     }
 
     fn choose<R: Request>(&self, connection: &Connection) -> Result<i16> {
@@ -191,7 +232,11 @@ impl Cluster {
         match self.wanted.filter(|(key, _)| *key == R::KEY) {
             None => versions.choose::<R>(&options.api_versions, &options.newest_api_versions),
             Some((_, Wanted::Exactly(version))) => versions.choose::<R>(&only(version), &BTreeMap::new()),
-            Some((_, Wanted::AtMost(version))) => versions.choose::<R>(&options.api_versions, &only(version)),
+            Some((_, Wanted::AtMost(version))) => {
+                let newest =
+                    options.newest_api_versions.get(R::KEY.name()).map_or(version, |other| version.min(*other));
+                versions.choose::<R>(&options.api_versions, &only(newest))
+            }
         }
     }
 
@@ -199,17 +244,18 @@ impl Cluster {
     pub async fn send_oneway<R: Request>(
         &self,
         node: i32,
-        timeout: Duration,
+        patience: impl Into<Patience>,
         build: impl FnOnce(i16) -> Result<R>,
     ) -> Result<()> {
-        let connection = self.connection(node, timeout).await?;
+        let patience = patience.into();
+        let connection = self.connection(node, patience).await?;
         let version = self.choose::<R>(&connection)?;
-        connection.request_without_answer(&build(version)?, version, timeout).await
+        connection.request_without_answer(&build(version)?, version, self.limit::<R>(patience), patience).await
     }
 
     /// The version of `R` that a broker would be asked in.
-    pub async fn version<R: Request>(&self, node: i32, timeout: Duration) -> Result<i16> {
-        let connection = self.connection(node, timeout).await?;
+    pub async fn version<R: Request>(&self, node: i32, patience: impl Into<Patience>) -> Result<i16> {
+        let connection = self.connection(node, patience.into()).await?;
         self.choose::<R>(&connection)
     }
 
@@ -217,33 +263,47 @@ impl Cluster {
     fn address(&self, node: i32) -> Result<String> {
         let bootstrap = usize::try_from(-1 - i64::from(node)).ok();
         let known = match bootstrap {
-            Some(i) => self.inner.options.bootstrap_servers.get(i).cloned(),
+            Some(i) => self.bootstrap().get(i).cloned(),
             None => self.metadata().brokers.get(&node).cloned(),
         };
         known.ok_or_else(|| Error::connection(format!("broker {node}"), "the cluster's metadata does not name it"))
     }
 
-    async fn connection(&self, node: i32, timeout: Duration) -> Result<Arc<Connection>> {
+    async fn connection(&self, node: i32, patience: Patience) -> Result<Arc<Connection>> {
         self.check_open()?;
         let address = self.address(node)?;
         let link = {
+            let new = |address| {
+                let (options, troubles) = (Arc::clone(&self.inner.options), Arc::clone(&self.inner.troubles));
+                Arc::new(Link::new(address, options, troubles))
+            };
             let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
-            let link = links
-                .entry((node, self.lane))
-                .or_insert_with(|| Arc::new(Link::new(address.clone(), &self.inner.options)));
+            let link = links.entry((node, self.lane)).or_insert_with(|| new(address.clone()));
             if link.address != address {
-                *link = Arc::new(Link::new(address, &self.inner.options));
+                *link = new(address);
             }
             Arc::clone(link)
         };
         let mut closed = self.inner.closed.subscribe();
+        let ready = async {
+            let connection = link.connection(patience).await?;
+            self.learn_features(connection.versions().features());
+            connection.unpaused(patience).await?;
+            Ok(connection)
+        };
         tokio::select! {
             biased;
             // Whoever is connecting must not keep `close` waiting.
             _ = closed.wait_for(|closed| *closed) => Err(Error::closed("the client")),
-            connection = link.connection(&self.inner.options, Instant::now() + timeout) => {
-                connection.inspect(|connection| self.learn_features(connection.versions().features()))
-            }
+            ready = ready => ready,
+        }
+    }
+
+    /// A broker asked to be left alone in an answer that somebody else has read off the socket.
+    pub(crate) fn throttled(&self, node: i32, throttle_time_ms: i32) {
+        let link = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner).get(&(node, self.lane)).cloned();
+        if let Some(connection) = link.and_then(|link| link.open()) {
+            connection.throttled(throttle_time_ms);
         }
     }
 
@@ -298,9 +358,7 @@ impl Cluster {
         self.inner.refresh_wanted.notify_one();
         let links = std::mem::take(&mut *self.inner.links.lock().unwrap_or_else(PoisonError::into_inner));
         for link in links.into_values() {
-            if let Some(connection) = link.state.lock().await.connection.take() {
-                connection.poison(Error::closed("the client"));
-            }
+            link.close(&Error::closed("the client"));
         }
     }
 }

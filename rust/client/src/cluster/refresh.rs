@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::interest::{Interest, TopicUser};
 use super::{Cluster, Inner, Lane};
 use crate::backoff::Backoff;
+use crate::config::Recovery;
 use crate::error::{Error, Result};
 use crate::metadata::{Asked, Metadata};
 use crate::retry::Retry;
@@ -215,13 +216,50 @@ impl Cluster {
             })
         };
         let limit = self.options().request_timeout.min(deadline.saturating_duration_since(Instant::now()));
-        let (_, answer) = self.lane(Lane::Control).send_any_with(limit, build).await?;
-        ErrorCode::from_i16(answer.error_code).ok().map_err(|code| Error::server(code, "Metadata"))?;
+        if self.lost_for() > self.options().metadata_recovery_trigger {
+            self.rebootstrap("no broker has told metadata for metadata.recovery.rebootstrap.trigger.ms");
+        }
+        let told = self.send_any_with(limit, build).await.and_then(|(_, answer)| {
+            ErrorCode::from_i16(answer.error_code).ok().map_err(|code| Error::server(code, "Metadata"))?;
+            Ok(answer)
+        });
+        let answer = match told {
+            Ok(answer) => answer,
+            Err(error) => {
+                if error.code() == Some(ErrorCode::REBOOTSTRAP_REQUIRED.code()) {
+                    self.rebootstrap("a broker demands it");
+                    // The next attempt is another broker's: this one may pass.
+                    return Err(Error::connection("the cluster", error.to_string()));
+                }
+                self.inner.lost_since().get_or_insert_with(Instant::now);
+                return Err(error);
+            }
+        };
+        *self.inner.lost_since() = None;
         let asked = names.map_or(Asked::All, Asked::Topics);
         self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.updated(answer, asked)));
         let metadata = self.metadata();
         self.interest().learn(&metadata, names);
         Ok(())
+    }
+
+    /// For how long no broker has told metadata.
+    fn lost_for(&self) -> Duration {
+        self.inner.lost_since().map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Forgets the brokers, as if none had ever been met (KIP-899, KIP-1102). What is known of topics stays until the
+    /// bootstrap servers say otherwise.
+    fn rebootstrap(&self, why: &str) {
+        if self.options().metadata_recovery == Recovery::None || self.metadata().brokers.is_empty() {
+            return;
+        }
+        tracing::warn!(why, "starting again from the bootstrap servers");
+        *self.inner.lost_since() = None;
+        self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.without_brokers()));
+        let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = Error::connection("the cluster", "starting again from the bootstrap servers");
+        links.extract_if(|(node, _), _| *node >= 0).for_each(|(_, link)| link.close(&gone));
     }
 
     /// Asks for metadata of what a member has subscribed to, now and with every refresh until it subscribes to something

@@ -86,19 +86,32 @@ pub enum IsolationLevel {
     ReadCommitted,
 }
 
+/// What a client does that no known broker answers any more (KIP-899, KIP-1102).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recovery {
+    /// It goes on asking the brokers that it knows.
+    None,
+    /// It starts again from the bootstrap servers.
+    Rebootstrap,
+}
+
 /// Options that every client has.
 #[derive(Debug, Clone)]
 pub struct CommonOptions {
     /// `host:port` of each.
     pub bootstrap_servers: Vec<String>,
+    /// Whether each address of a bootstrap server is a server of its own.
+    pub expand_bootstrap_servers: bool,
     /// The client's own name.
     pub client_id: String,
     /// For one request.
     pub request_timeout: Duration,
     /// For a call without a timeout of its own.
     pub default_api_timeout: Duration,
-    /// For one connection attempt.
+    /// For one connection attempt, the first.
     pub connection_setup_timeout: Duration,
+    /// At most, after failures.
+    pub connection_setup_timeout_max: Duration,
     /// After which an idle connection is closed.
     pub connections_max_idle: Option<Duration>,
     /// Before reconnecting.
@@ -113,6 +126,10 @@ pub struct CommonOptions {
     pub metadata_max_age: Duration,
     /// After which a topic that nobody uses is forgotten.
     pub metadata_max_idle: Duration,
+    /// What to do when no known broker answers any more.
+    pub metadata_recovery: Recovery,
+    /// After how long without an answer that is done.
+    pub metadata_recovery_trigger: Duration,
     /// Of the socket.
     pub receive_buffer: Option<u32>,
     /// Of the socket.

@@ -10,7 +10,7 @@ use samsarrow_wire::messages::ApiKey;
 use super::table::{Kind, NOT_YET, NOT_YET_FAMILIES, OPTIONS, OptionSpec};
 use super::{
     ClientKind, CommonOptions, ConsumerOptions, GroupOptions, GroupProtocol, IsolationLevel, MASK, OffsetReset,
-    Options, Partitioner, ProducerOptions, is_secret,
+    Options, Partitioner, ProducerOptions, Recovery, is_secret,
 };
 use super::{duration, format, nearest};
 use crate::error::{Error, Result};
@@ -217,10 +217,12 @@ impl Values {
         let idle = self.millis("connections.max.idle.ms");
         Ok(CommonOptions {
             bootstrap_servers: servers,
+            expand_bootstrap_servers: self.text("client.dns.lookup") == "resolve_canonical_bootstrap_servers_only",
             client_id: self.text("client.id").to_owned(),
             request_timeout: self.millis("request.timeout.ms"),
             default_api_timeout: self.millis("default.api.timeout.ms"),
             connection_setup_timeout: self.millis("socket.connection.setup.timeout.ms"),
+            connection_setup_timeout_max: self.millis("socket.connection.setup.timeout.max.ms"),
             connections_max_idle: (!idle.is_zero()).then_some(idle),
             reconnect_backoff: self.millis("reconnect.backoff.ms"),
             reconnect_backoff_max: self.millis("reconnect.backoff.max.ms"),
@@ -228,6 +230,11 @@ impl Values {
             retry_backoff_max: self.millis("retry.backoff.max.ms"),
             metadata_max_age: self.millis("metadata.max.age.ms"),
             metadata_max_idle: self.millis("metadata.max.idle.ms"),
+            metadata_recovery: match self.text("metadata.recovery.strategy") {
+                "none" => Recovery::None,
+                _ => Recovery::Rebootstrap,
+            },
+            metadata_recovery_trigger: self.millis("metadata.recovery.rebootstrap.trigger.ms"),
             receive_buffer: Some(self.number::<u32>("receive.buffer.bytes")).filter(|size| *size > 0),
             send_buffer: Some(self.number::<u32>("send.buffer.bytes")).filter(|size| *size > 0),
             max_response_bytes: self.number("receive.message.max.bytes"),

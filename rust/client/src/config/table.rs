@@ -54,6 +54,8 @@ macro_rules! options {
 options! {
     "bootstrap.servers" ["metadata.broker.list"] ALL Kind::List, "",
         "Brokers to start from, `host:port` separated by commas. Required. One that answers is enough.";
+    "client.dns.lookup" ALL Kind::Choice(&["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]), "use_all_dns_ips",
+        "All addresses of a name are tried, one after the other. With `resolve_canonical_bootstrap_servers_only` each address of a bootstrap server counts as a server of its own (by number: no security protocol here looks at names).";
     "client.id" ALL Kind::Text, "samsarrow",
         "What the client calls itself in the broker's logs and quotas.";
     "client.rack" C Kind::Text, "",
@@ -65,7 +67,9 @@ options! {
     "default.api.timeout.ms" CA Kind::Millis(1, MAX), "60000",
         "How long a call that has no timeout of its own keeps trying.";
     "socket.connection.setup.timeout.ms" ALL Kind::Millis(1, MAX), "10000",
-        "How long a connection has to be made, per address.";
+        "How long a connection has to be made, per address; doubles with each failure.";
+    "socket.connection.setup.timeout.max.ms" ALL Kind::Millis(1, MAX), "30000",
+        "The longest such time.";
     "connections.max.idle.ms" ALL Kind::Millis(0, MAX), "540000",
         "An idle connection is closed after this time; 0 keeps it.";
     "reconnect.backoff.ms" ALL Kind::Millis(0, MAX), "50",
@@ -80,6 +84,10 @@ options! {
         "Metadata is asked for again after this time, even if nothing seems to have changed.";
     "metadata.max.idle.ms" ALL Kind::Millis(1, MAX), "300000",
         "Metadata of a topic that was not used for this time is dropped, and no longer asked for.";
+    "metadata.recovery.strategy" ALL Kind::Choice(&["rebootstrap", "none"]), "rebootstrap",
+        "What to do when the known brokers do not answer: `rebootstrap` asks the bootstrap servers as well, and forgets the known brokers if that goes on (KIP-899); `none` goes on asking the known ones only.";
+    "metadata.recovery.rebootstrap.trigger.ms" ALL Kind::Millis(0, MAX), "300000",
+        "How long metadata may fail to be refreshed before the known brokers are forgotten (KIP-1102).";
     "receive.buffer.bytes" ["socket.receive.buffer.bytes"] ALL Kind::Int(-1, MAX), "-1",
         "The socket's receive buffer; -1 leaves it to the operating system.";
     "send.buffer.bytes" ["socket.send.buffer.bytes"] ALL Kind::Int(-1, MAX), "-1",
@@ -188,19 +196,16 @@ options! {
 
 /// Options of Kafka's that this version does not have; better refused than ignored.
 pub(super) const NOT_YET: &[&str] = &[
-    "client.dns.lookup",
     "enable.metrics.push",
     "enable.partition.eof",
     "interceptor.classes",
     "key.deserializer",
     "key.serializer",
-    "metadata.recovery.strategy",
     "metric.reporters",
     "metrics.num.samples",
     "partitioner.class",
     "queued.max.messages.kbytes",
     "schema.registry.url",
-    "socket.connection.setup.timeout.max.ms",
     "statistics.interval.ms",
     "value.deserializer",
     "value.serializer",

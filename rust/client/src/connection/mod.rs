@@ -3,7 +3,9 @@
 //! Two tasks serve a socket, one writing and one reading. The first failure poisons the connection: everyone who waits
 //! gets the same error, and whoever owns it makes a new one.
 
+mod connect;
 mod handshake;
+mod limits;
 mod read;
 
 use std::collections::VecDeque;
@@ -13,25 +15,35 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
-use tokio::net::{TcpSocket, TcpStream, lookup_host};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use samsarrow_wire::frame;
-use samsarrow_wire::messages::{Frame, Request};
+use samsarrow_wire::messages::{Frame, Message, Request};
 
 use crate::api_versions::ApiVersions;
 use crate::config::CommonOptions;
 use crate::error::{Error, Result};
 
+pub(crate) use connect::resolve;
+pub use limits::{Patience, RequestTimeout};
 pub use read::FrameBody;
 use read::read_all;
+
+/// The longest that a broker is left alone because it asks for it: a mistake of a broker's must not stop a client for
+/// weeks. Kafka's own quotas ask for seconds.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// A request that was sent and has no answer yet.
 struct Pending {
     correlation_id: i32,
+    api: &'static str,
+    limit: RequestTimeout,
+    /// When the broker's time is over.
+    expires: Instant,
     reply: Reply,
 }
 
@@ -44,6 +56,14 @@ enum Reply {
 }
 
 impl Reply {
+    /// Whether nobody waits for it any more.
+    fn is_given_up(&self) -> bool {
+        match self {
+            Reply::Whole(reply) => reply.is_closed(),
+            Reply::Body(reply) => reply.is_closed(),
+        }
+    }
+
     fn fail(self, error: Error) {
         match self {
             Reply::Whole(reply) => drop(reply.send(Err(error))),
@@ -62,12 +82,16 @@ struct Outgoing {
 struct Waiting {
     pending: VecDeque<Pending>,
     last_used: Instant,
+    /// Until when the broker wants to be left alone (KIP-219).
+    paused_until: Option<Instant>,
 }
 
 /// What both tasks and all callers see.
 struct Shared {
     address: String,
     waiting: Mutex<Waiting>,
+    /// Rung when there is a request after there was none: its time is to be watched.
+    asked: Notify,
     broken: Mutex<Option<Error>>,
 }
 
@@ -92,20 +116,31 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Breaks the connection if nothing was asked for `idle` and nothing is waited for; else how long to look away.
-    fn idle_for(&self, idle: Duration) -> Result<Duration> {
+    /// When to look whether the oldest request is late, or the connection idle.
+    fn look_at(&self, idle: Option<Duration>) -> Option<Instant> {
         let waiting = self.waiting();
-        if !waiting.pending.is_empty() {
-            return Ok(idle);
+        match waiting.pending.front() {
+            Some(oldest) => Some(oldest.expires),
+            None => idle.map(|idle| waiting.last_used + idle),
         }
-        let left = idle.saturating_sub(waiting.last_used.elapsed());
-        if left.is_zero() {
-            // Under the lock that requests are queued with: none can slip in between.
-            let error = Error::connection(self.address.clone(), "the connection was idle and is closed");
-            self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.clone());
-            return Err(error);
-        }
-        Ok(left)
+    }
+
+    /// Breaks the connection if the oldest request has waited for longer than a broker may take, or if nothing is waited
+    /// for and nothing was asked for `idle`.
+    fn overdue(&self, idle: Option<Duration>) -> Option<Error> {
+        let waiting = self.waiting();
+        let error = match waiting.pending.front() {
+            Some(oldest) if oldest.expires <= Instant::now() => {
+                Error::timeout(format!("{} to {}", oldest.api, self.address), oldest.limit.0)
+            }
+            None if idle.is_some_and(|idle| waiting.last_used.elapsed() >= idle) => {
+                Error::connection(self.address.clone(), "the connection was idle and is closed")
+            }
+            _ => return None,
+        };
+        // Under the lock that requests are queued with: none can slip in between.
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.clone());
+        Some(error)
     }
 }
 
@@ -115,6 +150,7 @@ pub struct Connection {
     outgoing: mpsc::UnboundedSender<Outgoing>,
     next_id: AtomicI32,
     client_id: String,
+    request_timeout: RequestTimeout,
     versions: ApiVersions,
     tasks: [JoinHandle<()>; 2],
 }
@@ -140,22 +176,50 @@ impl Connection {
     /// # Errors
     /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if whoever answers is not Kafka.
     pub async fn open(address: &str, options: &CommonOptions) -> Result<Connection> {
-        let stream = connect(address, options).await?;
+        Self::open_within(address, options, options.connection_setup_timeout).await
+    }
+
+    /// The same with another time for each of the addresses that the name has. All are tried until one answers as Kafka
+    /// does: behind one of several addresses there may be somebody else.
+    ///
+    /// # Errors
+    /// That of the last address.
+    pub async fn open_within(address: &str, options: &CommonOptions, limit: Duration) -> Result<Connection> {
+        let mut last = Error::connection(address, "the host name has no address");
+        for target in resolve(address, limit).await? {
+            match connect::connect(address, target, options, limit).await {
+                Ok(stream) => match Self::agree(address, stream, options).await {
+                    Ok(connection) => return Ok(connection),
+                    Err(error) => last = error,
+                },
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Asks on a new socket what the broker speaks.
+    async fn agree(address: &str, stream: TcpStream, options: &CommonOptions) -> Result<Connection> {
         let (reader, writer) = stream.into_split();
-        let waiting = Mutex::new(Waiting { pending: VecDeque::new(), last_used: Instant::now() });
-        let shared = Arc::new(Shared { address: address.to_owned(), waiting, broken: Mutex::default() });
+        let waiting = Waiting { pending: VecDeque::new(), last_used: Instant::now(), paused_until: None };
+        let shared = Arc::new(Shared {
+            address: address.to_owned(),
+            waiting: Mutex::new(waiting),
+            asked: Notify::new(),
+            broken: Mutex::default(),
+        });
         let (outgoing, queue) = mpsc::unbounded_channel();
         let limit = options.max_response_bytes;
         let tasks = [
             tokio::spawn(write_all(writer, queue, Arc::clone(&shared))),
             tokio::spawn(read_all(reader, Arc::clone(&shared), limit, options.connections_max_idle)),
         ];
-        let client_id = options.client_id.clone();
         let mut connection = Connection {
             shared,
             outgoing,
             next_id: AtomicI32::new(0),
-            client_id,
+            client_id: options.client_id.clone(),
+            request_timeout: RequestTimeout(options.request_timeout),
             versions: ApiVersions::default(),
             tasks,
         };
@@ -186,21 +250,56 @@ impl Connection {
         }
     }
 
+    /// How many requests wait for their answers.
+    pub fn load(&self) -> usize {
+        self.shared.waiting().pending.len()
+    }
+
+    /// The broker asks to be left alone for so many milliseconds (KIP-219).
+    pub fn throttled(&self, throttle_time_ms: i32) {
+        let Some(pause) = u64::try_from(throttle_time_ms).ok().filter(|ms| *ms > 0) else { return };
+        let until = Instant::now() + Duration::from_millis(pause).min(LONGEST_PAUSE);
+        tracing::debug!(address = self.address(), throttle_time_ms, "the broker asks for a pause");
+        let mut waiting = self.shared.waiting();
+        waiting.paused_until = waiting.paused_until.max(Some(until));
+    }
+
+    /// Waits until the broker may be asked again. One that is asked earlier does not read what is sent (KIP-219), and
+    /// requests would run out of time there.
+    ///
+    /// # Errors
+    /// A timeout if that is longer than the caller can wait.
+    pub async fn unpaused(&self, patience: Patience) -> Result<()> {
+        loop {
+            let until = self.shared.waiting().paused_until;
+            let Some(until) = until.filter(|until| *until > Instant::now()) else { return Ok(()) };
+            if until > patience.until() {
+                let what = format!("the pause that {} asks for because of a quota", self.address());
+                return Err(Error::timeout(what, patience.whole()));
+            }
+            sleep_until(until).await;
+        }
+    }
+
     /// Queues a request; the future gives the answer's frame. Requests go out in the order of these calls.
     fn request_frame<R: Request>(
         &self,
         request: &R,
         version: i16,
     ) -> Result<impl Future<Output = Result<Bytes>> + Send + 'static + use<R>> {
-        let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let frame = self.encode(request, version, correlation_id)?;
         let (reply, answer) = oneshot::channel();
-        let reply = Reply::Whole(reply);
-        self.enqueue(Outgoing { frame, written: None }, Some(Pending { correlation_id, reply }))?;
+        self.queue(request, version, self.request_timeout, Reply::Whole(reply))?;
         let address = self.shared.address.clone();
         Ok(
             async move { answer.await.unwrap_or_else(|_| Err(Error::connection(address, "the connection was given up"))) },
         )
+    }
+
+    fn queue<R: Request>(&self, request: &R, version: i16, limit: RequestTimeout, reply: Reply) -> Result<()> {
+        let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let frame = self.encode(request, version, correlation_id)?;
+        let pending = Pending { correlation_id, api: R::KEY.name(), limit, expires: limit.end(), reply };
+        self.enqueue(Outgoing { frame, written: None }, Some(pending))
     }
 
     /// Queues a frame and whoever waits for its answer in one step: answers come in the order of frames, so the two
@@ -212,6 +311,9 @@ impl Connection {
             return Err(error);
         }
         self.outgoing.send(outgoing).map_err(|_| self.gone())?;
+        if waiting.pending.is_empty() && pending.is_some() {
+            self.shared.asked.notify_one();
+        }
         waiting.pending.extend(pending);
         waiting.last_used = Instant::now();
         Ok(())
@@ -226,27 +328,26 @@ impl Connection {
         self.broken().unwrap_or_else(|| Error::connection(self.address(), "the connection was given up"))
     }
 
-    /// Queues a request and returns at once; the future gives the decoded answer, an error after `limit`.
-    ///
-    /// A request that is not answered in time poisons the connection: answers come in order, so later ones are stuck too.
+    /// Queues a request and returns at once; the future gives the decoded answer, or an error when the caller's patience
+    /// is over. A broker that takes longer than `limit` loses the connection.
     pub fn request<R: Request>(
         self: &Arc<Self>,
         request: &R,
         version: i16,
-        limit: Duration,
+        limit: RequestTimeout,
+        patience: Patience,
     ) -> Result<impl Future<Output = Result<R::Response>> + Send + 'static + use<R>> {
-        let answer = self.request_frame(request, version)?;
+        let (reply, answer) = oneshot::channel();
+        self.queue(request, version, limit, Reply::Whole(reply))?;
         let connection = Arc::clone(self);
         Ok(async move {
-            let Ok(frame) = timeout(limit, answer).await else {
-                let what = format!("{} to {}", R::KEY.name(), connection.address());
-                connection.poison(Error::timeout(what.clone(), limit));
-                return Err(Error::timeout(what, limit));
-            };
-            match frame::decode_answer::<R>(version, frame?) {
-                Ok((response, 0)) => Ok(response),
+            let frame = connection.answered::<R, _>(answer, patience).await?;
+            match frame::decode_answer::<R>(version, frame) {
                 Ok((response, spare)) => {
-                    tracing::debug!(api = R::KEY.name(), version, spare, "ignored bytes after an answer");
+                    if spare > 0 {
+                        tracing::debug!(api = R::KEY.name(), version, spare, "ignored bytes after an answer");
+                    }
+                    connection.throttled(response.throttle_time_ms());
                     Ok(response)
                 }
                 Err(e) => {
@@ -263,77 +364,50 @@ impl Connection {
         self: &Arc<Self>,
         request: &R,
         version: i16,
-        limit: Duration,
+        limit: RequestTimeout,
+        patience: Patience,
     ) -> Result<impl Future<Output = Result<FrameBody>> + Send + 'static + use<R>> {
-        let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let frame = self.encode(request, version, correlation_id)?;
         let (reply, answer) = oneshot::channel();
-        let reply = Reply::Body(reply);
-        self.enqueue(Outgoing { frame, written: None }, Some(Pending { correlation_id, reply }))?;
+        self.queue(request, version, limit, Reply::Body(reply))?;
         let connection = Arc::clone(self);
-        Ok(async move {
-            match timeout(limit, answer).await {
-                Ok(Ok(body)) => body.map(|body| body.within(limit)),
-                Ok(Err(_)) => Err(connection.gone()),
-                Err(_) => {
-                    let what = format!("{} to {}", R::KEY.name(), connection.address());
-                    connection.poison(Error::timeout(what.clone(), limit));
-                    Err(Error::timeout(what, limit))
-                }
-            }
-        })
+        Ok(async move { connection.answered::<R, _>(answer, patience).await })
+    }
+
+    async fn answered<R: Request, T>(&self, answer: oneshot::Receiver<Result<T>>, patience: Patience) -> Result<T> {
+        match timeout_at(patience.until(), answer).await {
+            Ok(answer) => answer.unwrap_or_else(|_| Err(self.gone())),
+            Err(_) => Err(Error::timeout(format!("{} to {}", R::KEY.name(), self.address()), patience.whole())),
+        }
     }
 
     /// Sends a request that is never answered (Produce with acks=0) and waits until the socket has taken it: without
     /// that wait, a slow broker would let such requests pile up without bound.
-    pub async fn request_without_answer<R: Request>(&self, request: &R, version: i16, limit: Duration) -> Result<()> {
+    pub async fn request_without_answer<R: Request>(
+        &self,
+        request: &R,
+        version: i16,
+        limit: RequestTimeout,
+        patience: Patience,
+    ) -> Result<()> {
         let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let frame = self.encode(request, version, correlation_id)?;
         let (done, written) = oneshot::channel();
         self.enqueue(Outgoing { frame, written: Some(done) }, None)?;
-        match timeout(limit, written).await {
+        let end = limit.end();
+        match timeout_at(end.min(patience.until()), written).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(self.gone()),
             Err(_) => {
-                let error = Error::timeout(format!("sending {} to {}", R::KEY.name(), self.address()), limit);
-                self.poison(error.clone());
+                let late = end <= patience.until();
+                let time = if late { limit.0 } else { patience.whole() };
+                let error = Error::timeout(format!("sending {} to {}", R::KEY.name(), self.address()), time);
+                if late {
+                    self.poison(error.clone());
+                }
                 Err(error)
             }
         }
     }
-}
-
-/// Tries every address of a name; the error tells of the last.
-async fn connect(address: &str, options: &CommonOptions) -> Result<TcpStream> {
-    let limit = options.connection_setup_timeout;
-    let resolved = match timeout(limit, lookup_host(address)).await {
-        Ok(Ok(addresses)) => addresses.collect::<Vec<_>>(),
-        Ok(Err(e)) => return Err(Error::io(address, "the host name cannot be resolved", &e)),
-        Err(_) => return Err(Error::connection(address, "the host name cannot be resolved in time")),
-    };
-    let mut last = Error::connection(address, "the host name has no address");
-    for target in resolved {
-        let attempt = async {
-            let socket = if target.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-            if let Some(size) = options.receive_buffer {
-                socket.set_recv_buffer_size(size)?;
-            }
-            if let Some(size) = options.send_buffer {
-                socket.set_send_buffer_size(size)?;
-            }
-            let stream = socket.connect(target).await?;
-            stream.set_nodelay(true)?;
-            Ok::<_, std::io::Error>(stream)
-        };
-        match timeout(limit, attempt).await {
-            Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(e)) => last = Error::io(address, "cannot connect", &e),
-            Err(_) => {
-                last = Error::connection(address, format!("cannot connect within {} ms", limit.as_millis()));
-            }
-        }
-    }
-    Err(last)
 }
 
 async fn write_all(mut writer: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Outgoing>, shared: Arc<Shared>) {

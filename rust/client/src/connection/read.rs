@@ -7,23 +7,25 @@ use bytes::BytesMut;
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{sleep_until, timeout};
 
-use super::{Reply, Shared};
+use super::{Reply, RequestTimeout, Shared};
 use crate::error::{Error, Result};
 
 /// A frame is read in steps of this size, so that memory grows with what arrives and not with what a length claims.
 const READ_STEP: usize = 1 << 20;
+/// An answer that nobody waits for is thrown away in steps of this size.
+const DISCARD_STEP: usize = 1 << 16;
+
+const CLOSED: &str = "the broker closed the connection";
 
 pub(super) async fn read_all(mut reader: OwnedReadHalf, shared: Arc<Shared>, limit: usize, idle: Option<Duration>) {
     loop {
-        if let Some(idle) = idle
-            && let Err(error) = wait_unless_idle(&reader, &shared, idle).await
-        {
-            shared.poison(error);
-            return;
-        }
-        reader = match read_answer(reader, &shared, limit).await {
+        let answer = async {
+            let begun = wait_for_answer(&mut reader, &shared, idle).await?;
+            read_answer(reader, begun, &shared, limit).await
+        };
+        reader = match answer.await {
             Ok(reader) => reader,
             Err(error) => {
                 shared.poison(error);
@@ -33,26 +35,54 @@ pub(super) async fn read_all(mut reader: OwnedReadHalf, shared: Arc<Shared>, lim
     }
 }
 
-/// Returns when there is something to read. A frame is never given up half read, and no wait for an answer is idleness.
-async fn wait_unless_idle(reader: &OwnedReadHalf, shared: &Shared, idle: Duration) -> Result<()> {
+/// The first bytes of an answer: its length as far as it is there, and how much that is.
+type Begun = ([u8; 4], usize);
+
+/// Returns when an answer begins, for which no broker may keep us waiting for too long. A frame is never given up half
+/// read, and no wait for an answer is idleness.
+async fn wait_for_answer(reader: &mut OwnedReadHalf, shared: &Shared, idle: Option<Duration>) -> Result<Begun> {
+    let address = &shared.address;
+    let mut length = [0; 4];
     loop {
-        let look_again = shared.idle_for(idle)?;
-        match timeout(look_again, reader.readable()).await {
-            Ok(ready) => return ready.map_err(|e| Error::io(&shared.address, "the connection broke", &e)),
-            Err(_) => continue,
+        let overdue = async {
+            match shared.look_at(idle) {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            read = reader.read(&mut length) => return match read.map_err(|e| broke(address, &e))? {
+                0 => Err(Error::connection(address, CLOSED)),
+                read => Ok((length, read)),
+            },
+            () = shared.asked.notified() => {}
+            () = overdue => if let Some(error) = shared.overdue(idle) {
+                return Err(error);
+            }
         }
     }
 }
 
 /// Reads one answer for the oldest waiter, whose it must be, or lets that waiter read it.
-async fn read_answer(mut reader: OwnedReadHalf, shared: &Arc<Shared>, limit: usize) -> Result<OwnedReadHalf> {
+async fn read_answer(
+    mut reader: OwnedReadHalf,
+    (mut length, begun): Begun,
+    shared: &Arc<Shared>,
+    limit: usize,
+) -> Result<OwnedReadHalf> {
     let address = &shared.address;
-    // Whoever does not speak Kafka may never send more than this.
-    let mut length = [0; 4];
-    reader.read_exact(&mut length).await.map_err(|e| broke(address, &e))?;
-    let size = frame_size(length, limit).map_err(|reason| Error::protocol(address.clone(), reason))?;
-    let mut id = [0; 4];
-    reader.read_exact(&mut id).await.map_err(|e| broke(address, &e))?;
+    let patience = shared.waiting().pending.front().map_or(Duration::MAX, |oldest| oldest.limit.0);
+    let head = async {
+        let rest = length.get_mut(begun..).unwrap_or_default();
+        reader.read_exact(rest).await.map_err(|e| broke(address, &e))?;
+        // Whoever does not speak Kafka may never send more than this.
+        let size = frame_size(length, limit).map_err(|reason| Error::protocol(address.clone(), reason))?;
+        let mut id = [0; 4];
+        reader.read_exact(&mut id).await.map_err(|e| broke(address, &e))?;
+        Ok((size, id))
+    };
+    let (size, id) = timeout(patience, head).await.unwrap_or_else(|_| Err(rest_late(address, patience)))?;
     let found = i32::from_be_bytes(id);
     let Some(pending) = shared.waiting().pending.pop_front() else {
         return Err(Error::protocol(address.clone(), "an answer to nothing that was asked"));
@@ -63,36 +93,57 @@ async fn read_answer(mut reader: OwnedReadHalf, shared: &Arc<Shared>, limit: usi
         pending.reply.fail(error.clone());
         return Err(error);
     }
+    let given_up = pending.reply.is_given_up();
     match pending.reply {
-        Reply::Whole(reply) => {
+        Reply::Whole(reply) if !given_up => {
             let mut frame = BytesMut::with_capacity(size.min(READ_STEP));
             frame.extend_from_slice(&id);
-            let rest = read_rest(&mut reader, address, &mut frame, size).await;
+            let rest = read_rest(&mut reader, address, &mut frame, size, pending.limit).await;
             let _ = reply.send(rest.clone().map(|()| frame.freeze()));
             rest.map(|()| reader)
         }
-        Reply::Body(reply) => {
+        reply => {
             let (back, returned) = oneshot::channel();
             let way = Some((reader, back));
-            let body = FrameBody { way, left: size - 4, limit: Duration::MAX, shared: Arc::clone(shared) };
-            let _ = reply.send(Ok(body));
+            let body = FrameBody { way, left: size - 4, limit: pending.limit.0, shared: Arc::clone(shared) };
+            let unwanted = match reply {
+                Reply::Body(reply) => reply.send(Ok(body)).err().and_then(Result::ok),
+                Reply::Whole(_) => Some(body),
+            };
+            if let Some(body) = unwanted {
+                tracing::debug!(address, api = pending.api, "an answer came when nobody waited for it any more");
+                body.discard().await?;
+            }
             // Whoever drops it half read has broken the connection and has said why.
             returned.await.map_err(|_| Error::connection(address.clone(), "an answer was given up half read"))
         }
     }
 }
 
+fn rest_late(address: &str, limit: Duration) -> Error {
+    Error::timeout(format!("the rest of an answer from {address}"), limit)
+}
+
 fn broke(address: &str, e: &std::io::Error) -> Error {
     match e.kind() {
-        std::io::ErrorKind::UnexpectedEof => Error::connection(address, "the broker closed the connection"),
+        std::io::ErrorKind::UnexpectedEof => Error::connection(address, CLOSED),
         _ => Error::io(address, "the connection broke", e),
     }
 }
 
-async fn read_rest(reader: &mut OwnedReadHalf, address: &str, frame: &mut BytesMut, size: usize) -> Result<()> {
+/// A large answer over a slow link may take its time, as long as something comes.
+async fn read_rest(
+    reader: &mut OwnedReadHalf,
+    address: &str,
+    frame: &mut BytesMut,
+    size: usize,
+    limit: RequestTimeout,
+) -> Result<()> {
     while frame.len() < size {
         frame.reserve(READ_STEP.min(size - frame.len()));
-        read_some(reader, address, frame, size - frame.len()).await?;
+        let more = size - frame.len();
+        let read = timeout(limit.0, read_some(reader, address, frame, more)).await;
+        read.unwrap_or_else(|_| Err(rest_late(address, limit.0)))?;
     }
     Ok(())
 }
@@ -123,10 +174,14 @@ impl std::fmt::Debug for FrameBody {
 }
 
 impl FrameBody {
-    /// Gives up when nothing comes for so long.
-    pub(super) fn within(mut self, limit: Duration) -> FrameBody {
-        self.limit = limit;
-        self
+    /// Reads all of it, for nobody.
+    async fn discard(mut self) -> Result<()> {
+        let mut scratch = BytesMut::with_capacity(DISCARD_STEP);
+        while self.left > 0 {
+            scratch.clear();
+            self.read(&mut scratch, DISCARD_STEP).await?;
+        }
+        Ok(())
     }
 
     /// Host and port.
@@ -153,7 +208,7 @@ impl FrameBody {
         let Some((reader, _)) = &mut self.way else { return Ok(()) };
         let read = match timeout(limit, read_some(reader, address, into, most)).await {
             Ok(read) => read,
-            Err(_) => Err(Error::timeout(format!("the rest of an answer from {address}"), limit)),
+            Err(_) => Err(rest_late(address, limit)),
         };
         if let Err(error) = read {
             self.break_off(error.clone());

@@ -151,7 +151,8 @@ impl Source {
                     }
                 }
                 Told::Cut(bytes) => reading.iter_mut().for_each(|reading| reading.cut += bytes),
-                Told::Event(FetchEvent::Head { error_code, session_id, .. }) => {
+                Told::Event(FetchEvent::Head { throttle_time_ms, error_code, session_id }) => {
+                    self.cluster.throttled(node, throttle_time_ms);
                     session = session_id;
                     failure = ErrorCode::from_i16(error_code).ok().err();
                 }

@@ -70,7 +70,7 @@ impl<T> Verdict<T> {
 impl Coordinator {
     /// Of `group`; nothing is asked yet.
     pub fn new(cluster: Cluster, group: &str) -> Self {
-        Self { cluster, kind: Kind::Group, key: group.into(), node: Arc::default() }
+        Self { cluster: cluster.lane(Lane::Coordinator), kind: Kind::Group, key: group.into(), node: Arc::default() }
     }
 
     /// Of the transactions of a producer; nothing is asked yet.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::Uuid;
 
 use super::delivery::{BatchState, Delivery, Part};
 use super::metrics::{Counters, ProducerMetrics};
@@ -16,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::metadata::Metadata;
 
 /// Topic and partition as indices into the accumulator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Slot {
     pub(crate) topic: usize,
     pub(crate) partition: usize,
@@ -34,6 +36,10 @@ pub(crate) struct Limits {
 #[derive(Debug)]
 pub(crate) struct Topic {
     pub(crate) name: Arc<str>,
+    /// The newest that metadata told, zero for none.
+    pub(super) id: Uuid,
+    /// How many partitions it has. There may be queues of more: a topic that was made again can have fewer than before.
+    pub(super) count: usize,
     /// Records that brokers have taken.
     sent: u64,
     /// Whether the newest metadata tells of it; it need not when nothing was written for long.
@@ -48,7 +54,19 @@ pub(crate) struct Topic {
 impl Topic {
     /// The number of partitions, for the partitioner.
     pub(crate) fn count(&self) -> i32 {
-        self.partitions.len() as i32
+        self.count as i32
+    }
+
+    /// Fails what waits for a partition that the topic no longer has.
+    pub(super) fn give_up(&mut self, partition: usize, settled: &mut Vec<Settled>) {
+        let context = format!(
+            "Produce to {}-{partition}: the topic was made again with fewer partitions ({})",
+            self.name, self.count
+        );
+        let error = Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context);
+        if let Some(queue) = self.partitions.get_mut(partition) {
+            queue.drop_waiting(&error, settled);
+        }
     }
 }
 
@@ -151,6 +169,8 @@ impl Accumulator {
                 self.index.insert(Arc::clone(&name), self.topics.len());
                 let topic = Topic {
                     name,
+                    id: Uuid::ZERO,
+                    count: 0,
                     sent: 0,
                     known: true,
                     written: true,
@@ -197,7 +217,7 @@ impl Accumulator {
     ) -> std::result::Result<(Delivery, Wake), Refusal> {
         self.admits().map_err(Refusal::Failed)?;
         let index = self.find(record.topic).ok_or(Refusal::NeedsMetadata)?;
-        let count = self.topics.get(index).ok_or(Refusal::NeedsMetadata)?.partitions.len();
+        let count = self.topics.get(index).ok_or(Refusal::NeedsMetadata)?.count;
         let partition = match record.partition {
             Some(partition) => partition,
             None => self.choose(index, record.key, reserved),
@@ -425,6 +445,16 @@ fn apply(topic: &mut Topic, metadata: &Metadata) {
     let known = metadata.topic(&topic.name);
     topic.known = known.is_some();
     let Some(known) = known else { return };
+    let anew = !topic.id.is_zero() && !known.topic_id.is_zero() && topic.id != known.topic_id;
+    if !known.topic_id.is_zero() {
+        topic.id = known.topic_id;
+    }
+    if anew {
+        topic.sticky = Sticky::default();
+        topic.partitions.iter_mut().for_each(|queue| queue.leader = None);
+    }
+    // A topic only grows, unless it is another of the same name; a broker that lags behind may say otherwise.
+    topic.count = if anew { known.partitions.len() } else { topic.count.max(known.partitions.len()) };
     for partition in &known.partitions {
         let Ok(at) = usize::try_from(partition.partition) else { continue };
         // Answers list every partition from 0 on; a number far beyond their count is not to be believed.

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use samsarrow_wire::messages::Uuid;
+
 use super::accumulator::{Accumulator, Slot};
 use super::queue::{Batch, PartitionQueue, Readiness, Settled};
 
@@ -10,6 +12,8 @@ use super::queue::{Batch, PartitionQueue, Readiness, Settled};
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) slot: Slot,
+    /// The topic's id when it was taken out, zero for none. The answer names the topic by it, whatever metadata says then.
+    pub(crate) topic_id: Uuid,
     pub(crate) batch: Batch,
 }
 
@@ -64,7 +68,11 @@ impl Accumulator {
 
     fn expire(&mut self, now: Instant, settled: &mut Vec<Settled>) {
         for slot in &self.active {
-            let queue = self.topics.get_mut(slot.topic).and_then(|topic| topic.partitions.get_mut(slot.partition));
+            let Some(topic) = self.topics.get_mut(slot.topic) else { continue };
+            if slot.partition >= topic.count {
+                topic.give_up(slot.partition, settled);
+            }
+            let queue = topic.partitions.get_mut(slot.partition);
             if let Some(queue) = queue.filter(|queue| queue.next_deadline().is_some_and(|at| at <= now)) {
                 queue.expire(now, &self.rules, settled);
             }
@@ -127,8 +135,9 @@ impl Accumulator {
                 continue;
             };
             let (rules, identity, limit) = (&self.rules, self.identity, self.limits.max_request_size);
-            let queue = self.topics.get_mut(slot.topic).and_then(|topic| topic.partitions.get_mut(slot.partition));
-            let Some(queue) = queue else { continue };
+            let Some(topic) = self.topics.get_mut(slot.topic) else { continue };
+            let topic_id = topic.id;
+            let Some(queue) = topic.partitions.get_mut(slot.partition) else { continue };
             let bytes = queue.front_size();
             if !shipment.batches.is_empty() && *size + bytes > limit {
                 continue;
@@ -138,7 +147,7 @@ impl Accumulator {
                 if let Some(transaction) = &mut self.transaction {
                     transaction.writes();
                 }
-                shipment.batches.push(Outgoing { slot, batch });
+                shipment.batches.push(Outgoing { slot, topic_id, batch });
             }
         }
         let before = collected.shipments.len();

@@ -468,12 +468,15 @@ impl PartitionQueue {
         settled.extend(unsent.into_iter().map(|batch| batch.settle(Err(error.clone()))));
     }
 
+    /// Gives up on everything that waits; what is in flight has its answer to come.
+    pub(crate) fn drop_waiting(&mut self, error: &Error, settled: &mut Vec<Settled>) {
+        self.close_open();
+        settled.extend(self.waiting.drain(..).map(|batch| batch.settle(Err(error.clone()))));
+    }
+
     /// Gives up on everything that waits or is in flight.
     pub(crate) fn abandon(&mut self, error: &Error, settled: &mut Vec<Settled>) {
-        self.close_open();
-        for batch in self.waiting.drain(..) {
-            settled.push(batch.settle(Err(error.clone())));
-        }
+        self.drop_waiting(error, settled);
         for sent in self.in_flight.iter_mut().filter(|sent| !sent.expired) {
             sent.expired = true;
             let (state, first, count) = (Arc::clone(&sent.state), sent.first, sent.count);

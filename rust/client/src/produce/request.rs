@@ -8,10 +8,10 @@ use bytes::Bytes;
 use samsarrow_wire::batch::legacy::convert;
 use samsarrow_wire::compression::{Codec, Compressor};
 use samsarrow_wire::error_code::ErrorCode;
-use samsarrow_wire::messages::Uuid;
 use samsarrow_wire::messages::produce::{
     NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData,
 };
+use samsarrow_wire::messages::{Request, Uuid};
 
 pub(crate) use samsarrow_wire::messages::produce::ProduceResponse;
 
@@ -21,7 +21,7 @@ use super::queue::{Batch, Failure, FailureKind, Payload};
 use super::sink::Settings;
 use crate::config::format::newest_magic;
 use crate::error::{Error, Result};
-use crate::metadata::{Leader, Metadata};
+use crate::metadata::Leader;
 
 /// The first version that names topics by id.
 const TOPIC_ID_VERSION: i16 = 13;
@@ -32,8 +32,15 @@ const ZSTD_VERSION: i16 = 7;
 #[derive(Debug, Clone)]
 pub(crate) struct Parcel {
     topic: Arc<str>,
+    topic_id: Uuid,
     partition: i32,
     records: Bytes,
+}
+
+/// The newest version in which all of these topics can be named: one without an id must not hold up the others.
+pub(crate) fn newest_version(batches: &[Outgoing]) -> i16 {
+    let nameless = batches.iter().any(|outgoing| outgoing.topic_id.is_zero());
+    if nameless { TOPIC_ID_VERSION - 1 } else { ProduceRequest::MAX_VERSION }
 }
 
 /// The encoded batches of a request.
@@ -43,6 +50,7 @@ pub(crate) fn parcels(batches: &[Outgoing]) -> Vec<Parcel> {
         .filter_map(|outgoing| match &outgoing.batch.payload {
             Payload::Encoded(records) => Some(Parcel {
                 topic: Arc::clone(&outgoing.batch.state.topic),
+                topic_id: outgoing.topic_id,
                 partition: outgoing.batch.state.partition,
                 records: records.clone(),
             }),
@@ -54,12 +62,7 @@ pub(crate) fn parcels(batches: &[Outgoing]) -> Vec<Parcel> {
 }
 
 /// The request in the version that was chosen for the broker.
-pub(crate) fn build(
-    version: i16,
-    parcels: Vec<Parcel>,
-    settings: &Settings,
-    metadata: &Metadata,
-) -> Result<ProduceRequest> {
+pub(crate) fn build(version: i16, parcels: Vec<Parcel>, settings: &Settings) -> Result<ProduceRequest> {
     let magic = settings.magic.min(newest_magic(version));
     if settings.codec == Codec::Zstd && version < ZSTD_VERSION {
         return Err(Error::configuration(format!(
@@ -69,10 +72,10 @@ pub(crate) fn build(
     }
     let mut topic_data: Vec<TopicProduceData> = Vec::new();
     let mut last: Option<Arc<str>> = None;
-    for Parcel { topic, partition, records } in parcels {
+    for Parcel { topic, topic_id, partition, records } in parcels {
         let records = if magic < 2 { messages(magic, records, settings, &topic, partition)? } else { records };
         if last.as_ref() != Some(&topic) {
-            topic_data.push(address(version, &topic, metadata)?);
+            topic_data.push(address(version, &topic, topic_id)?);
             last = Some(topic);
         }
         if let Some(data) = topic_data.last_mut() {
@@ -99,18 +102,26 @@ fn messages(magic: i8, batch: Bytes, settings: &Settings, topic: &str, partition
     })
 }
 
-fn address(version: i16, topic: &str, metadata: &Metadata) -> Result<TopicProduceData> {
+fn address(version: i16, topic: &str, topic_id: Uuid) -> Result<TopicProduceData> {
     if version < TOPIC_ID_VERSION {
         return Ok(TopicProduceData { name: topic.to_owned(), ..Default::default() });
     }
     // An id of zeros would address no topic; a fresh answer will bring the id.
-    match metadata.topic(topic).map(|topic| topic.topic_id).filter(|id| *id != Uuid::ZERO) {
-        Some(topic_id) => Ok(TopicProduceData { topic_id, ..Default::default() }),
-        None => Err(Error::server(
+    match topic_id.is_zero() {
+        false => Ok(TopicProduceData { topic_id, ..Default::default() }),
+        true => Err(Error::server(
             ErrorCode::UNKNOWN_TOPIC_ID,
             format!("Produce to topic {topic}: the metadata does not tell its id, which version {version} needs"),
         )),
     }
+}
+
+/// The topics of a request by the ids that it named them by.
+pub(crate) type TopicNames = HashMap<Uuid, Arc<str>>;
+
+/// Of these batches.
+pub(crate) fn topic_names(batches: &[Outgoing]) -> TopicNames {
+    batches.iter().map(|outgoing| (outgoing.topic_id, Arc::clone(&outgoing.batch.state.topic))).collect()
 }
 
 /// A response, by batch.
@@ -122,13 +133,13 @@ pub(crate) struct Answers<'a> {
 }
 
 impl<'a> Answers<'a> {
-    pub(crate) fn new(response: &'a ProduceResponse, metadata: &'a Metadata) -> Self {
+    pub(crate) fn new(response: &'a ProduceResponse, names: &'a TopicNames) -> Self {
         let mut partitions = HashMap::new();
         for topic in &response.responses {
             let name = if topic.topic_id == Uuid::ZERO {
                 topic.name.as_str()
             } else {
-                metadata.topic_name(&topic.topic_id).unwrap_or(topic.name.as_str())
+                names.get(&topic.topic_id).map_or(topic.name.as_str(), |name| &**name)
             };
             for partition in &topic.partition_responses {
                 partitions.insert((name, partition.index), partition);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use samsarrow_wire::batch::encode::set_producer;
 use samsarrow_wire::compression::{Codec, Compressor};
+use samsarrow_wire::messages::ApiKey;
 use tokio::sync::mpsc;
 
 use super::collect::{Outgoing, Shipment};
@@ -77,11 +78,9 @@ async fn ship_one(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>) {
     }
     let settings = &shared.settings;
     let parcels = request::parcels(&batches);
-    let cluster = shared.produce_cluster();
-    let metadata = cluster.clone();
+    let cluster = shared.produce_cluster().at_most(ApiKey::Produce, request::newest_version(&batches));
     let too_late = too_late(&batches);
-    let build =
-        move |version| too_late().and_then(|()| request::build(version, parcels, settings, &metadata.metadata()));
+    let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings));
     let started = Instant::now();
     match cluster.dispatch(node, settings.request_timeout, build).await {
         Ok(answer) => {
@@ -113,11 +112,10 @@ fn too_late(batches: &[Outgoing]) -> impl Fn() -> Result<()> + use<> {
 async fn ship_unanswered(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>) {
     let settings = &shared.settings;
     let parcels = request::parcels(&batches);
-    let cluster = shared.cluster.clone();
+    let cluster = shared.cluster.at_most(ApiKey::Produce, request::newest_version(&batches));
     let too_late = too_late(&batches);
-    let build =
-        move |version| too_late().and_then(|()| request::build(version, parcels, settings, &cluster.metadata()));
-    match shared.cluster.send_oneway(node, settings.request_timeout, build).await {
+    let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings));
+    match cluster.send_oneway(node, settings.request_timeout, build).await {
         Ok(()) => {
             shared.lock().counters.requests += 1;
             answer_all(shared, node, Duration::ZERO, batches, |_| Ok(Appended { base_offset: -1, log_append_time: -1 }))

@@ -305,7 +305,7 @@ pub(super) fn answer_all(
     {
         let mut accumulator = shared.lock();
         accumulator.node_answered(node, throttle);
-        for (Outgoing { slot, batch }, outcome) in answered {
+        for (Outgoing { slot, batch, .. }, outcome) in answered {
             if outcome.is_ok() {
                 accumulator.count_taken(slot, &batch, now);
             }
@@ -344,8 +344,8 @@ pub(super) fn receive(shared: &Shared, node: i32, batches: Vec<Outgoing>, answer
         Ok(response) => response,
         Err(error) => return fail_on_the_way(shared, node, batches, error),
     };
-    let metadata = shared.cluster.metadata();
-    let answers = Answers::new(&response, &metadata);
+    let names = request::topic_names(&batches);
+    let answers = Answers::new(&response, &names);
     let (too_large, batches): (Vec<_>, Vec<_>) =
         batches.into_iter().partition(|outgoing| outgoing.batch.count > 1 && answers.too_large(outgoing));
     let mut refresh = false;
@@ -375,7 +375,7 @@ pub(super) fn receive(shared: &Shared, node: i32, batches: Vec<Outgoing>, answer
 
 /// The broker's limit is below ours: both halves take the batch's place.
 fn split_in_two(shared: &Shared, outgoing: Outgoing, answers: &Answers<'_>) {
-    let Outgoing { slot, batch } = outgoing;
+    let Outgoing { slot, batch, .. } = outgoing;
     let order = batch.order;
     let halves = split::halve(batch);
     let settled = {

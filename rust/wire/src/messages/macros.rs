@@ -62,6 +62,10 @@ macro_rules! message_of_api {
                 let cx = $crate::messages::types::Cx { version, flexible: version >= $flexible };
                 $crate::messages::types::Wire::read(cx, input).map_err(|e| e.of(stringify!($api), version))
             }
+
+            fn throttle_time_ms(&self) -> i32 {
+                $crate::messages::types::Wire::throttle_time_ms(self)
+            }
         }
 
         #[cfg(any(test, feature = "json"))]
@@ -178,6 +182,10 @@ macro_rules! messages {
                     message.unknown_tagged_fields.sort_by_key(|(tag, _)| *tag);
                 }
                 Ok(message)
+            }
+
+            fn throttle_time_ms(&self) -> i32 {
+                $crate::messages::macros::throttle!(self, $($field)*)
             }
         }
 
@@ -312,4 +320,17 @@ macro_rules! given {
     };
 }
 
-pub(crate) use {given, message_of_api, option, read_field, value_or_default};
+/// The field `throttle_time_ms` of those that a message has, 0 if it has none.
+macro_rules! throttle {
+    ($message:ident, throttle_time_ms $($rest:ident)*) => {
+        $message.throttle_time_ms
+    };
+    ($message:ident, $other:ident $($rest:ident)*) => {
+        $crate::messages::macros::throttle!($message, $($rest)*)
+    };
+    ($message:ident,) => {
+        0
+    };
+}
+
+pub(crate) use {given, message_of_api, option, read_field, throttle, value_or_default};

@@ -89,6 +89,8 @@ pub trait Message: Sized + Default {
     fn encode(&self, version: i16, out: &mut Out) -> Result<(), EncodeError>;
     /// Reads a message of `version`; bytes after it are left in `input`.
     fn decode(version: i16, input: &mut Reader) -> Result<Self, DecodeError>;
+    /// How long the broker asks to be left alone (KIP-219), 0 where a message cannot say so.
+    fn throttle_time_ms(&self) -> i32;
 }
 
 /// A request, which knows its API and its response.

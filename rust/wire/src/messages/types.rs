@@ -227,6 +227,10 @@ pub(crate) trait Wire: Sized {
     fn is_null(&self) -> bool {
         false
     }
+    /// The field of this name, where there is one.
+    fn throttle_time_ms(&self) -> i32 {
+        0
+    }
 }
 
 pub(crate) fn put_unsigned_varint(mut value: u32, out: &mut Out) {

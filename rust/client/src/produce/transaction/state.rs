@@ -8,7 +8,7 @@
 //!                               └─▶ Aborting ─▶ Ready
 //! ```
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -96,7 +96,7 @@ pub(crate) struct Transaction {
     /// Partitions that the coordinator knows of.
     registered: HashSet<Slot>,
     /// Partitions that it must be told of before anything is written to them.
-    unregistered: Vec<Slot>,
+    unregistered: BTreeSet<Slot>,
     pub(crate) registering: bool,
     /// Offsets on their way to the coordinators of their groups.
     pub(crate) offsets_under_way: usize,
@@ -113,7 +113,7 @@ impl Transaction {
             bump: false,
             used: false,
             registered: HashSet::new(),
-            unregistered: Vec::new(),
+            unregistered: BTreeSet::new(),
             registering: false,
             offsets_under_way: 0,
             pending: None,
@@ -280,8 +280,8 @@ impl Transaction {
         if self.protocol == Protocol::V2 || self.registered.contains(&slot) {
             return !matches!(self.phase, Phase::Fatal(_));
         }
-        if matches!(self.phase, Phase::Open | Phase::Committing) && !self.unregistered.contains(&slot) {
-            self.unregistered.push(slot);
+        if matches!(self.phase, Phase::Open | Phase::Committing) {
+            self.unregistered.insert(slot);
         }
         false
     }
@@ -300,14 +300,16 @@ impl Transaction {
 
     /// The partitions to register.
     pub(crate) fn unregistered(&self) -> Vec<Slot> {
-        self.unregistered.clone()
+        self.unregistered.iter().copied().collect()
     }
 
     /// The coordinator has taken these partitions.
     pub(crate) fn registered(&mut self, slots: &[Slot]) {
         self.started = true;
-        self.unregistered.retain(|slot| !slots.contains(slot));
-        self.registered.extend(slots);
+        for slot in slots {
+            self.unregistered.remove(slot);
+            self.registered.insert(*slot);
+        }
     }
 
     /// What waits to be registered is not going to be written.

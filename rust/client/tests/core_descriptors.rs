@@ -1,0 +1,40 @@
+//! A process that has no file descriptor left says so, and goes on when it has one again. The limit is of the process, so
+//! this is the only test here.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test that cannot go on should say where, or why it skips"
+)]
+
+use std::fs::File;
+use std::process::Command;
+use std::time::Duration;
+
+use samsarrow_broker::{Broker, BrokerOptions};
+use samsarrow_client::cluster::Cluster;
+use samsarrow_client::config::{ClientKind, OptionValue, Options};
+
+const SOON: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn a_process_without_descriptors_says_so_and_recovers() {
+    let broker = Broker::start(BrokerOptions::default()).await.unwrap();
+    let pairs = [("bootstrap.servers".to_owned(), OptionValue::Str(broker.bootstrap_servers()))];
+    let cluster = Cluster::new(&Options::parse(ClientKind::Consumer, pairs).unwrap()).unwrap();
+    let pid = std::process::id().to_string();
+    if !Command::new("prlimit").args(["--pid", &pid, "--nofile=64:"]).status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: prlimit cannot lower the limit");
+        return;
+    }
+    let mut files = Vec::new();
+    while let Ok(file) = File::open("/dev/null") {
+        files.push(file);
+    }
+    let text = cluster.refresh(Duration::from_millis(500)).await.unwrap_err().to_string();
+    assert!(text.contains("file descriptor") && text.contains("ulimit"), "{text}");
+    drop(files);
+    cluster.refresh(SOON).await.unwrap();
+    cluster.close().await;
+    broker.shutdown().await;
+}
