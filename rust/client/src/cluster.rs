@@ -466,14 +466,19 @@ impl Cluster {
         let names: Vec<String> =
             self.inner.interest.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
         let topic = |name| MetadataRequestTopic { name: Some(name), ..Default::default() };
-        let request = MetadataRequest {
-            topics: (!all).then(|| names.into_iter().map(topic).collect()),
-            allow_auto_topic_creation: self.inner.options.allow_auto_create_topics,
-            ..Default::default()
+        let build = |version| {
+            // Version 0 has no null: no topics are all topics. Versions before 4 cannot say that none may be created.
+            let all_topics = if version == 0 { Some(Vec::new()) } else { None };
+            let named = || Some(names.iter().cloned().map(topic).collect());
+            Ok(MetadataRequest {
+                topics: if all { all_topics } else { named() },
+                allow_auto_topic_creation: version < 4 || self.inner.options.allow_auto_create_topics,
+                ..Default::default()
+            })
         };
         let limit = self.inner.options.request_timeout.min(deadline.saturating_duration_since(Instant::now()));
         let control = self.lane(Lane::Control);
-        let answer = control.send_any(request, limit).await?;
+        let (_, answer) = control.send_any_with(limit, build).await?;
         ErrorCode::from_i16(answer.error_code).ok().map_err(|code| Error::server(code, "Metadata"))?;
         self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.updated(answer, all)));
         Ok(())

@@ -4,6 +4,7 @@
 //! gets the same error, and whoever owns it makes a new one.
 
 mod handshake;
+mod probe;
 mod read;
 
 use std::collections::VecDeque;
@@ -22,10 +23,11 @@ use tokio::time::{Instant, timeout};
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::{Frame, Request};
 
-use crate::api_versions::ApiVersions;
+use crate::api_versions::{ApiVersions, cannot_be_sent};
 use crate::config::CommonOptions;
 use crate::error::{Error, Result};
 
+pub use probe::OldBrokers;
 pub use read::FrameBody;
 use read::read_all;
 
@@ -135,11 +137,8 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Connects to `address` and asks what the broker speaks.
-    ///
-    /// # Errors
-    /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if whoever answers is not Kafka.
-    pub async fn open(address: &str, options: &CommonOptions) -> Result<Connection> {
+    /// Connects to `address`; what the broker speaks is not known yet.
+    async fn connected(address: &str, options: &CommonOptions) -> Result<Connection> {
         let stream = connect(address, options).await?;
         let (reader, writer) = stream.into_split();
         let waiting = Mutex::new(Waiting { pending: VecDeque::new(), last_used: Instant::now() });
@@ -151,16 +150,14 @@ impl Connection {
             tokio::spawn(read_all(reader, Arc::clone(&shared), limit, options.connections_max_idle)),
         ];
         let client_id = options.client_id.clone();
-        let mut connection = Connection {
+        Ok(Connection {
             shared,
             outgoing,
             next_id: AtomicI32::new(0),
             client_id,
             versions: ApiVersions::default(),
             tasks,
-        };
-        connection.versions = connection.handshake(options).await?;
-        Ok(connection)
+        })
     }
 
     /// Host and port.
@@ -219,7 +216,7 @@ impl Connection {
 
     fn encode<R: Request>(&self, request: &R, version: i16, correlation_id: i32) -> Result<Frame> {
         frame::request_in_pieces(request, version, correlation_id, Some(&self.client_id))
-            .map_err(|e| Error::configuration(format!("{} v{version} cannot be sent: {e}", R::KEY.name())))
+            .map_err(|e| cannot_be_sent(request, version, self.address(), &e))
     }
 
     fn gone(&self) -> Error {

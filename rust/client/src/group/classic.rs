@@ -279,12 +279,21 @@ impl Classic<'_> {
             // The coordinator waits for this member already.
             ErrorCode::REBALANCE_IN_PROGRESS if api == "SyncGroup" => return Ok(()),
             ErrorCode::REBALANCE_IN_PROGRESS => {}
+            ErrorCode::INVALID_SESSION_TIMEOUT => return Err(End::Fatal(self.session_refused(error))),
             code if code.retriable() => {}
             _ => return Err(End::Fatal(error)),
         }
         tracing::debug!(group = self.coordinator.group(), %error, "trying again");
         sleep(backoff.next_delay()).await;
         Ok(())
+    }
+
+    fn session_refused(&self, error: Error) -> Error {
+        error.context(format!(
+            "session.timeout.ms={} is not between the broker's group.min.session.timeout.ms and \
+             group.max.session.timeout.ms (30000 in Kafka 0.9, 300000 before 2.3): set another",
+            self.options.session_timeout.as_millis()
+        ))
     }
 
     /// As leader: assigns partitions to all members.

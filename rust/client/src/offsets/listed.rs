@@ -35,6 +35,9 @@ impl ListTarget {
     }
 }
 
+/// From this version on, a time is that of a record (KIP-79).
+const BY_TIME: i16 = 1;
+
 type Found = (TopicPartition, Option<OffsetAndTimestamp>);
 /// What to ask a leader: the partition, the offset wanted, the leader epoch that we know.
 type Question = (TopicPartition, (ListTarget, i32));
@@ -97,7 +100,10 @@ async fn ask_leaders(
     let limit = timeout.min(cluster.options().request_timeout);
     let mut answers = Vec::with_capacity(by_leader.len());
     for (node, partitions) in by_leader {
-        let build = |version| Ok(request(version, partitions, isolation, limit));
+        let build = |version| {
+            check_targets(version, &partitions)?;
+            Ok(request(version, partitions, isolation, limit))
+        };
         match cluster.dispatch(node, limit, build).await {
             Ok(answer) => answers.push(answer),
             Err(error) if error.retriable() => failure = Some(error),
@@ -129,6 +135,18 @@ async fn ask_leaders(
         }
     }
     Ok(failure)
+}
+
+/// Version 0 takes a time for something else: the last segment that was written to before it.
+fn check_targets(version: i16, partitions: &[Question]) -> Result<()> {
+    let by_time = |question: &&Question| matches!(question.1.0, ListTarget::Timestamp(_));
+    match partitions.iter().find(by_time) {
+        Some((tp, _)) if version < BY_TIME => Err(Error::UnsupportedVersion(format!(
+            "the offset of {tp} at a time: brokers before Kafka 0.10.1 cannot find it (ListOffsets v{version}), only the \
+             first and the last offset"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn request(version: i16, partitions: Vec<Question>, isolation: IsolationLevel, limit: Duration) -> ListOffsetsRequest {
