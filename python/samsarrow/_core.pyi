@@ -196,6 +196,7 @@ class Broker:
         auto_create_topics: bool,
         transaction_version: int,
         times: dict[str, float],
+        kafka_version: str | None,
     ) -> Broker: ...
     @property
     def bootstrap_servers(self) -> str: ...

@@ -36,6 +36,9 @@ class Broker:
         transaction_marker_delay: how long after its end a transaction is complete in its partitions and groups; 0
             unless told. Kafka takes a moment, in which producers are told CONCURRENT_TRANSACTIONS.
         transactional_id_expiration: how long a transactional id is remembered; 7 days unless told, as Kafka.
+        kafka_version: the Kafka to pass for, such as `"2.8"`: the broker names and takes the versions of each request that
+            this Kafka has, refuses others as it does, and has its limits and defaults, such as no groups of KIP-848
+            before 4.0. From 0.8.2 on. Without it, every version of every request that the broker knows.
         producer_id_expiration: how long a partition remembers an idempotent producer; a day unless told, as Kafka.
 
     Raises:
@@ -61,6 +64,7 @@ class Broker:
         transaction_marker_delay: Seconds | None = None,
         transactional_id_expiration: Seconds | None = None,
         producer_id_expiration: Seconds | None = None,
+        kafka_version: str | None = None,
     ) -> None:
         given = {
             "group_initial_rebalance_delay": to_seconds(group_initial_rebalance_delay),
@@ -78,7 +82,7 @@ class Broker:
         named = list((topics or {}).items())
         if not 0 <= transaction_version <= 2:
             raise ValueError(f"transaction_version={transaction_version}: it must be 0, 1 or 2")
-        self._core = _core.Broker(brokers, named, port, auto_create_topics, transaction_version, times)
+        self._core = _core.Broker(brokers, named, port, auto_create_topics, transaction_version, times, kafka_version)
         self._closed = False
 
     @property

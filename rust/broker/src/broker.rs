@@ -16,6 +16,7 @@ use crate::api::SERVED;
 use crate::fault::{Fault, RequestInfo};
 use crate::node::{Running, bind};
 use crate::options::BrokerOptions;
+use crate::profile;
 use crate::state::State;
 use crate::state::create::NewTopic;
 use crate::state::groups::Members;
@@ -50,7 +51,8 @@ fn invalid(why: impl Into<String>) -> io::Error {
 
 impl Broker {
     /// Binds the ports and serves on the current tokio runtime.
-    pub async fn start(options: BrokerOptions) -> io::Result<Broker> {
+    pub async fn start(mut options: BrokerOptions) -> io::Result<Broker> {
+        profile::adapt(&mut options);
         let version = options.transactions.version;
         if !(0..=LAST_TRANSACTION_VERSION).contains(&version) {
             let why = format!("transaction.version {version}: must be 0 to {LAST_TRANSACTION_VERSION}");

@@ -8,9 +8,11 @@ mod fault;
 mod log;
 mod node;
 mod options;
+mod profile;
 mod state;
 mod sync;
 
 pub use broker::Broker;
 pub use fault::{Fault, RequestInfo};
 pub use options::{BrokerOptions, GroupOptions, TransactionOptions};
+pub use samsarrow_wire::releases::Release;

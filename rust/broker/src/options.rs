@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use samsarrow_wire::releases::Release;
+
 /// How a broker treats consumer groups; the names are Kafka's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupOptions {
@@ -87,6 +89,9 @@ pub struct BrokerOptions {
     /// How many fetch sessions are kept (KIP-227), as `max.incremental.fetch.session.cache.slots`; none by default: every
     /// request names all that it asks for.
     pub fetch_sessions: usize,
+    /// The Kafka to pass for: its versions of each API, its way to refuse others, errors and defaults of its time. `None`
+    /// speaks every version that is served.
+    pub kafka: Option<Release>,
     /// Of consumer groups.
     pub groups: GroupOptions,
     /// Of transactions and idempotent producers.
@@ -107,6 +112,7 @@ impl Default for BrokerOptions {
             offset_metadata_max_bytes: 4096,
             request_max_bytes: 100 * 1024 * 1024,
             fetch_sessions: 0,
+            kafka: None,
             groups: GroupOptions::default(),
             transactions: TransactionOptions::default(),
         }

@@ -24,6 +24,8 @@ use crate::config::Options;
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 
+/// From this version on, a broker has its own numbers of partitions and replicas for new topics (KIP-464).
+const CREATE_DEFAULTS: i16 = 4;
 /// From this version on, topics to delete are a list of structs (KIP-516).
 const DELETE_STRUCTS: i16 = 6;
 
@@ -79,7 +81,17 @@ impl Admin {
     /// When no controller can be asked within `timeout`.
     pub async fn create_topics(&self, topics: Vec<NewTopic>, timeout: Duration) -> Result<PerTopic> {
         let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
-        let build = |_, timeout_ms, open: &[&String]| {
+        let build = |version, timeout_ms, open: &[&String]| {
+            if version < CREATE_DEFAULTS
+                && let Some(topic) =
+                    topics.iter().find(|topic| topic.num_partitions < 0 || topic.replication_factor < 0)
+            {
+                return Err(Error::UnsupportedVersion(format!(
+                    "topic {}: the broker's own number of partitions and replicas (-1) needs Kafka 2.4 or later, and this \
+                     broker is older (CreateTopics v{version}): give both numbers",
+                    topic.name
+                )));
+            }
             let topics = topics.iter().filter(|topic| open.contains(&&topic.name)).map(|topic| CreatableTopic {
                 name: topic.name.clone(),
                 num_partitions: topic.num_partitions,
@@ -95,7 +107,7 @@ impl Admin {
                     .collect(),
                 ..Default::default()
             });
-            CreateTopicsRequest { topics: topics.collect(), timeout_ms, ..Default::default() }
+            Ok(CreateTopicsRequest { topics: topics.collect(), timeout_ms, ..Default::default() })
         };
         self.at_controller(&names, timeout, build, |response: samsarrow_wire::messages::CreateTopicsResponse| {
             response.topics.into_iter().map(|t| (t.name, t.error_code, t.error_message)).collect()
@@ -116,7 +128,7 @@ impl Admin {
             } else {
                 request.topic_names = open.iter().map(|name| (*name).clone()).collect();
             }
-            request
+            Ok(request)
         };
         self.at_controller(names, timeout, build, |response: samsarrow_wire::messages::DeleteTopicsResponse| {
             response
@@ -134,7 +146,7 @@ impl Admin {
         &self,
         names: &[String],
         timeout: Duration,
-        build: impl Fn(i16, i32, &[&String]) -> R,
+        build: impl Fn(i16, i32, &[&String]) -> Result<R>,
         outcomes: impl Fn(R::Response) -> Vec<(String, i16, Option<String>)>,
     ) -> Result<PerTopic>
     where
@@ -152,7 +164,7 @@ impl Admin {
             let attempt = async {
                 self.cluster.refresh(limit).await?;
                 let controller = self.cluster.metadata().controller;
-                self.cluster.send_with(controller, limit, |version| Ok(build(version, timeout_ms, &open))).await
+                self.cluster.send_with(controller, limit, |version| build(version, timeout_ms, &open)).await
             };
             let failure = match attempt.await {
                 Ok((_, response)) => {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use samsarrow_wire::messages::api_versions::{ApiVersion, ApiVersionsResponse};
-use samsarrow_wire::messages::{ApiKey, Request};
+use samsarrow_wire::messages::{ApiKey, EncodeError, Out, Request};
+use samsarrow_wire::releases::Release;
 
 use crate::error::{Error, Result};
 
@@ -50,6 +51,13 @@ impl ApiVersions {
         Self { features, ..Self::new(address, &response.api_keys) }
     }
 
+    /// As brokers of a release speak that cannot say so.
+    pub fn of_release(address: &str, release: Release) -> Self {
+        let range = |key: &ApiKey| release.versions(*key).map(|range| (key.code(), range));
+        let ranges = ApiKey::ALL.iter().filter_map(range).collect();
+        Self { address: address.to_owned(), ranges, features: Features::default() }
+    }
+
     /// What the broker knows of the cluster's features.
     pub fn features(&self) -> &Features {
         &self.features
@@ -67,17 +75,20 @@ impl ApiVersions {
     ) -> Result<i16> {
         let api = R::KEY.name();
         let Some((min, max)) = self.range(R::KEY) else {
-            return Err(Error::UnsupportedVersion(format!("the broker at {} does not speak {api}", self.address)));
+            let needed = needed(R::KEY, R::MIN_VERSION).map(|needed| format!(", which {needed}")).unwrap_or_default();
+            let text = format!("the broker at {} does not speak {api}{needed}", self.address);
+            return Err(Error::UnsupportedVersion(text));
         };
         let (low, high) = (min.max(R::MIN_VERSION), max.min(R::MAX_VERSION));
         match chosen.get(api) {
             Some(version) if (low..=high).contains(version) => Ok(*version),
             Some(version) => Err(Error::UnsupportedVersion(format!(
                 "{api} v{version} was chosen, by the call or by option api.version, but the broker at {} speaks v{min} \
-                 to v{max} and this client v{} to v{}{}",
+                 to v{max} and this client v{} to v{}{}{}",
                 self.address,
                 R::MIN_VERSION,
                 R::MAX_VERSION,
+                if *version > max { needs(R::KEY, *version) } else { String::new() },
                 in_zookeeper(R::KEY, *version)
             ))),
             None => self.newest::<R>((min, max), newest.get(api).copied()),
@@ -111,6 +122,28 @@ impl ApiVersions {
         // but has dropped the versions before 3 with all others of that age (KIP-896), as those of Fetch tell.
         let dropped = key == ApiKey::Produce && self.ranges.get(&ApiKey::Fetch.code()).is_some_and(|fetch| fetch.0 > 3);
         Some((if dropped { min.max(3) } else { min }, max))
+    }
+}
+
+/// Which Kafka a version of an API needs, as a part of a sentence.
+pub(crate) fn needed(key: ApiKey, version: i16) -> Option<String> {
+    Release::first_with(key, version).map(|release| format!("needs Kafka {release} or later"))
+}
+
+/// The same as a sentence's end.
+fn needs(key: ApiKey, version: i16) -> String {
+    needed(key, version).map(|needed| format!(": v{version} {needed}")).unwrap_or_default()
+}
+
+/// Why a request cannot be sent in `version`, and the Kafka whose brokers could be asked for it.
+pub(crate) fn cannot_be_sent<R: Request>(request: &R, version: i16, address: &str, error: &EncodeError) -> Error {
+    let api = R::KEY.name();
+    let can = |later: &i16| request.encode(*later, &mut Out::sharing()).is_ok();
+    match (version + 1..=R::MAX_VERSION).find(can).and_then(|later| needed(R::KEY, later)) {
+        Some(needed) => Error::UnsupportedVersion(format!(
+            "{api} v{version}, which the broker at {address} is asked in, cannot say this ({error}): it {needed}"
+        )),
+        None => Error::configuration(format!("{api} v{version} cannot be sent: {error}")),
     }
 }
 

@@ -91,6 +91,7 @@ impl Producer {
             transactional_id: producer.transactional_id.as_deref().map(Arc::from),
             codec: producer.compression,
             level: producer.compression_level,
+            require_idempotence: producer.require_idempotence,
             magic: producer.magic,
             request_timeout: options.common.request_timeout,
             max_block: producer.max_block,

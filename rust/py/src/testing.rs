@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use samsarrow_broker::{Broker as Core, BrokerOptions, Fault, GroupOptions, TransactionOptions};
+use samsarrow_broker::{Broker as Core, BrokerOptions, Fault, GroupOptions, Release, TransactionOptions};
 use samsarrow_client::config::nearest;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
@@ -110,6 +110,13 @@ fn spans(given: &BTreeMap<String, f64>) -> PyResult<(GroupOptions, TransactionOp
     Ok((options, transactions))
 }
 
+/// The Kafka that a version is of.
+fn release(version: &str) -> PyResult<Release> {
+    let known = || Release::ALL.iter().map(Release::to_string).collect::<Vec<_>>().join(", ");
+    Release::named(version)
+        .map_or_else(|| refuse(format!("kafka_version={version:?}: it must be one of {}", known())), Ok)
+}
+
 #[pymethods]
 impl Broker {
     #[new]
@@ -121,11 +128,21 @@ impl Broker {
         auto_create_topics: bool,
         transaction_version: i16,
         times: BTreeMap<String, f64>,
+        kafka_version: Option<&str>,
     ) -> PyResult<Self> {
+        let kafka = kafka_version.map(release).transpose()?;
         let (groups, transactions) = spans(&times)?;
         let transactions = TransactionOptions { version: transaction_version, ..transactions };
-        let options =
-            BrokerOptions { brokers, topics, port, auto_create_topics, groups, transactions, ..Default::default() };
+        let options = BrokerOptions {
+            brokers,
+            topics,
+            port,
+            auto_create_topics,
+            groups,
+            transactions,
+            kafka,
+            ..Default::default()
+        };
         let core = run(py, async { Ok(Core::start(options).await) })?.map_err(to_py)?;
         Ok(Self { core: Owned::new("broker", core) })
     }

@@ -13,14 +13,12 @@ const TRANSACTION_VERSION: &str = "transaction.version";
 /// The first version whose clients take a feature that begins at level 0.
 const FIRST_WITH_LEVEL_0: i16 = 4;
 
-fn served() -> Vec<ApiVersion> {
-    let range = |(key, first, last): &(ApiKey, i16, i16)| ApiVersion {
-        api_key: key.code(),
-        min_version: *first,
-        max_version: *last,
-        ..ApiVersion::default()
-    };
-    SERVED.iter().map(range).collect()
+fn range(key: ApiKey, (min_version, max_version): (i16, i16)) -> ApiVersion {
+    ApiVersion { api_key: key.code(), min_version, max_version, ..ApiVersion::default() }
+}
+
+fn served(call: &Call<'_>) -> Vec<ApiVersion> {
+    SERVED.iter().filter_map(|(key, ..)| Some(range(*key, call.profile().told(*key)?))).collect()
 }
 
 /// Kafka's rule for a client's name and version: letters, digits, '.' and '-', a letter or digit at both ends.
@@ -31,11 +29,11 @@ fn is_legal(name: &str) -> bool {
 }
 
 /// The answer to a version that is not served: in version 0, which every client reads, with the versions of ApiVersions
-/// itself and nothing else (KIP-511).
-pub(crate) fn unsupported(call: &Call<'_>) -> Outcome {
+/// itself and nothing else (KIP-511), or with nothing at all as before that.
+pub(crate) fn unsupported(call: &Call<'_>, own: Option<(i16, i16)>) -> Outcome {
     let response = ApiVersionsResponse {
         error_code: ErrorCode::UNSUPPORTED_VERSION.code(),
-        api_keys: served().into_iter().filter(|api| api.api_key == ApiKey::ApiVersions.code()).collect(),
+        api_keys: own.map(|own| range(ApiKey::ApiVersions, own)).into_iter().collect(),
         ..ApiVersionsResponse::default()
     };
     Call { version: 0, ..*call }.reply::<ApiVersionsRequest>(&response)
@@ -58,8 +56,12 @@ impl Serve for ApiVersionsRequest {
             min_version_level: level,
             ..FinalizedFeatureKey::default()
         };
+        if !call.profile().has_transaction_version() {
+            return call
+                .reply::<Self>(&ApiVersionsResponse { api_keys: served(call), ..ApiVersionsResponse::default() });
+        }
         call.reply::<Self>(&ApiVersionsResponse {
-            api_keys: served(),
+            api_keys: served(call),
             supported_features: if call.version >= FIRST_WITH_LEVEL_0 { vec![supported] } else { Vec::new() },
             finalized_features_epoch: 1,
             // Level 0 is not to have it.

@@ -32,7 +32,16 @@ fn create(
     if request.topics.iter().filter(|other| other.name == asked.name).count() > 1 {
         return Err((ErrorCode::INVALID_REQUEST, format!("topic '{}' is named twice in the request", asked.name)));
     }
-    // Before version 4 the numbers may not be left to the broker; Kafka takes -1 there with an assignment only.
+    // Before Kafka 2.4 the numbers may not be left to the broker: -1 is for an assignment only.
+    if asked.assignments.is_empty() && !call.profile().has_topic_defaults() {
+        if asked.num_partitions < 1 {
+            return Err((ErrorCode::INVALID_PARTITIONS, "Number of partitions must be larger than 0.".to_owned()));
+        }
+        if asked.replication_factor < 1 {
+            let message = "Replication factor must be larger than 0.";
+            return Err((ErrorCode::INVALID_REPLICATION_FACTOR, message.to_owned()));
+        }
+    }
     let topic = call.state.create_topic(&NewTopic {
         name: &asked.name,
         partitions: asked.num_partitions,

@@ -51,6 +51,7 @@ use tokio::sync::oneshot;
 
 use crate::connection::hung_up;
 use crate::fault::{Fault, RequestInfo};
+use crate::profile::{Profile, Unknown};
 use crate::state::State;
 
 /// Lists the APIs that are served, and leads each request to its file.
@@ -151,6 +152,11 @@ impl Call<'_> {
         }
     }
 
+    /// The Kafka that this broker passes for.
+    pub(crate) fn profile(&self) -> Profile {
+        Profile::new(self.state.options.kafka)
+    }
+
     /// Where the client is, as Kafka writes it.
     pub(crate) fn client_host(&self) -> String {
         self.stream.peer_addr().map(|peer| format!("/{}", peer.ip())).unwrap_or_default()
@@ -204,18 +210,18 @@ pub(crate) async fn dispatch(node: i32, frame: Bytes, state: &State, stream: &Tc
     let version = header.api_version;
     let client_id = header.client_id.as_deref().unwrap_or_default();
     let call = Call { state, node, version, correlation_id: header.correlation_id, client_id, stream };
-    let served = SERVED.iter().find(|(key, ..)| key.code() == header.api_key);
-    let Some((key, first, last)) = served else {
-        return Outcome::Close(format!("API {} is not served", header.api_key));
-    };
-    if version < *first || version > *last {
-        if *key == ApiKey::ApiVersions {
-            return api_versions::unsupported(&call);
+    let key = ApiKey::from_i16(header.api_key);
+    match key.filter(|key| call.profile().takes(*key, version)) {
+        Some(key) => {
+            call.state.count(key);
+            route(&call, &header, key, body).await
         }
-        return Outcome::Close(format!("{} v{version} is not served", key.name()));
+        None => match call.profile().unknown(key) {
+            Unknown::Told(range) => api_versions::unsupported(&call, range),
+            Unknown::PassedOver => Outcome::Silent,
+            Unknown::Closed => Outcome::Close(format!("API {} v{version} is not served", header.api_key)),
+        },
     }
-    call.state.count(*key);
-    route(&call, &header, *key, body).await
 }
 
 fn first_fields(frame: &[u8]) -> Option<RequestHeader> {
@@ -242,6 +248,9 @@ async fn handle<R: Serve>(call: &Call<'_>, header: &RequestHeader, key: ApiKey, 
     while let Some(Fault::Late(time, then)) = fault {
         tokio::time::sleep(time).await;
         fault = Some(*then);
+    }
+    if let Some(code) = call.profile().switched_off(key) {
+        return call.reply::<R>(&request.refuse(call.version, code));
     }
     match fault {
         None => request.serve(call).await,

@@ -297,14 +297,14 @@ fn fetch_request<'a>(
 ) -> Result<OffsetFetchRequest> {
     if require_stable && version < FETCH_STABLE {
         return Err(Error::configuration(format!(
-            "require_stable needs OffsetFetch v{FETCH_STABLE} or later, and v{version} is in use"
+            "require_stable needs OffsetFetch v{FETCH_STABLE} (Kafka 2.5) or later, and v{version} is in use"
         )));
     }
     let mut request = OffsetFetchRequest { require_stable, ..Default::default() };
     for (group, partitions) in groups {
         if partitions.is_none() && version < FETCH_ALL {
             return Err(Error::configuration(format!(
-                "OffsetFetch v{version} cannot ask for all that group {group} has: name the partitions"
+                "OffsetFetch v{version} cannot ask for all that group {group} has, which needs Kafka 0.11.0 or later: name the partitions"
             )));
         }
         let topics = partitions.map(|tps| {

@@ -12,6 +12,9 @@ use std::time::Duration;
 use samsarrow_arrow::layout::Layout;
 use samsarrow_wire::compression::Codec;
 use samsarrow_wire::messages::ApiKey;
+use samsarrow_wire::releases::Release;
+
+use crate::connection::OldBrokers;
 
 pub use nearest::nearest;
 pub use parse::OptionValue;
@@ -138,6 +141,12 @@ pub struct CommonOptions {
     pub max_response_bytes: usize,
     /// Whether metadata requests may create topics.
     pub allow_auto_create_topics: bool,
+    /// The Kafka that every broker is spoken to as, without asking it.
+    pub assumed_release: Option<Release>,
+    /// The Kafka that brokers are spoken to as that cannot say what they speak.
+    pub fallback_release: Option<Release>,
+    /// What was found out of those; clones share it.
+    pub old_brokers: OldBrokers,
     /// Versions that the user chose, by the API's name.
     pub api_versions: BTreeMap<&'static str, i16>,
     /// Versions that other options allow no newer one than, by the API's name.
@@ -168,6 +177,8 @@ pub struct ProducerOptions {
     pub acks: i16,
     /// Whether batches carry sequences.
     pub enable_idempotence: bool,
+    /// Whether they must, whatever the broker is.
+    pub require_idempotence: bool,
     /// Of a producer that writes in transactions.
     pub transactional_id: Option<String>,
     /// After which the coordinator aborts.

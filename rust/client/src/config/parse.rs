@@ -6,6 +6,7 @@ use std::time::Duration;
 use samsarrow_arrow::layout::Layout;
 use samsarrow_wire::compression::Codec;
 use samsarrow_wire::messages::ApiKey;
+use samsarrow_wire::releases::Release;
 
 use super::table::{Kind, NOT_YET, NOT_YET_FAMILIES, OPTIONS, OptionSpec};
 use super::{
@@ -13,6 +14,7 @@ use super::{
     Options, Partitioner, ProducerOptions, Recovery, is_secret,
 };
 use super::{duration, format, nearest};
+use crate::connection::OldBrokers;
 use crate::error::{Error, Result};
 
 /// A value as the user gave it.
@@ -101,7 +103,7 @@ impl Options {
         let mut api_versions = BTreeMap::new();
         for (given, value) in pairs {
             let dotted = given.replace('_', ".");
-            if let Some(api) = dotted.strip_prefix("api.version.") {
+            if let Some(api) = dotted.strip_prefix("api.version.").filter(|name| *name != "request") {
                 let (name, version) = api_version(&given, api, &value)?;
                 if api_versions.insert(name, version).is_some() {
                     return Err(twice(&given));
@@ -239,8 +241,33 @@ impl Values {
             send_buffer: Some(self.number::<u32>("send.buffer.bytes")).filter(|size| *size > 0),
             max_response_bytes: self.number("receive.message.max.bytes"),
             allow_auto_create_topics: kind != ClientKind::Admin && self.flag("allow.auto.create.topics"),
+            assumed_release: self.assumed_release()?,
+            fallback_release: self.fallback_release()?,
+            old_brokers: OldBrokers::default(),
             api_versions,
             newest_api_versions: BTreeMap::new(),
+        })
+    }
+
+    fn fallback_release(&self) -> Result<Option<Release>> {
+        let Some(given) = self.given("broker.version.fallback") else { return Ok(None) };
+        let unknown = || {
+            let known = Release::ALL.iter().map(Release::to_string).collect::<Vec<_>>().join(", ");
+            Error::configuration(format!("option broker.version.fallback={given} names none of Kafka {known}"))
+        };
+        Release::named(&given).map(Some).ok_or_else(unknown)
+    }
+
+    fn assumed_release(&self) -> Result<Option<Release>> {
+        if self.flag("api.version.request") {
+            return Ok(None);
+        }
+        let fallback = self.fallback_release()?;
+        fallback.map(Some).ok_or_else(|| {
+            Error::configuration(
+                "api.version.request=false needs broker.version.fallback: the version of Kafka that the brokers have, for \
+                 example 0.9.0",
+            )
         })
     }
 
@@ -311,6 +338,7 @@ impl Values {
         Ok(ProducerOptions {
             acks,
             enable_idempotence: idempotence,
+            require_idempotence: asked_for,
             transactional_id,
             transaction_timeout: self.millis("transaction.timeout.ms"),
             max_in_flight: self.number("max.in.flight.requests.per.connection"),

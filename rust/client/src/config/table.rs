@@ -95,6 +95,11 @@ options! {
     "receive.message.max.bytes" ALL Kind::Int(1000, MAX), "268435456",
         "The largest response that is accepted; a larger one breaks the connection.";
 
+    "api.version.request" ALL Kind::Bool, "true",
+        "Whether brokers are asked which versions they speak. If not, `broker.version.fallback` says it.";
+    "broker.version.fallback" ALL Kind::Text, "",
+        "The version of Kafka that a broker is spoken to as which cannot say what it speaks, for example `0.9.0`. Without it, such a broker (Kafka 0.8 and 0.9) is found out by what it answers.";
+
     "group.id" C Kind::Text, "",
         "The group whose offsets are committed and fetched.";
     "group.instance.id" C Kind::Text, "",
@@ -153,7 +158,7 @@ options! {
     "acks" ["request.required.acks"] P Kind::Choice(&["all", "-1", "0", "1"]), "all",
         "Who must have a record before it counts as sent: all in-sync replicas, nobody, or the leader.";
     "enable.idempotence" P Kind::Bool, "true",
-        "Whether retries can neither duplicate nor reorder records (KIP-98). Off by itself where `acks` is not `all`, unless asked for.";
+        "Whether retries can neither duplicate nor reorder records (KIP-98). Off by itself where `acks` is not `all`, and with brokers before Kafka 0.11 (with a warning), unless asked for.";
     "transactional.id" P Kind::Text, "",
         "The name of a producer that writes in transactions (KIP-98): whoever comes later under the same name fences it. Implies `enable.idempotence` and `acks=all`.";
     "transaction.timeout.ms" P Kind::Millis(1, MAX), "60000",

@@ -21,29 +21,37 @@ pub(crate) async fn resolve(address: &str, limit: Duration) -> Result<Vec<Socket
     }
 }
 
-/// A socket to one of them.
-pub(super) async fn connect(
-    address: &str,
-    target: SocketAddr,
-    options: &CommonOptions,
-    limit: Duration,
-) -> Result<TcpStream> {
-    let attempt = async {
-        let socket = if target.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        if let Some(size) = options.receive_buffer {
-            socket.set_recv_buffer_size(size)?;
+/// One of the addresses that a name has, and how it is connected to.
+pub(super) struct Target<'a> {
+    pub(super) address: &'a str,
+    pub(super) socket: SocketAddr,
+    pub(super) options: &'a CommonOptions,
+    /// For the connection to be made.
+    pub(super) limit: Duration,
+}
+
+impl Target<'_> {
+    /// A socket to it.
+    pub(super) async fn connect(&self) -> Result<TcpStream> {
+        let attempt = async {
+            let socket = if self.socket.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+            if let Some(size) = self.options.receive_buffer {
+                socket.set_recv_buffer_size(size)?;
+            }
+            if let Some(size) = self.options.send_buffer {
+                socket.set_send_buffer_size(size)?;
+            }
+            let stream = socket.connect(self.socket).await?;
+            stream.set_nodelay(true)?;
+            Ok::<_, std::io::Error>(stream)
+        };
+        match timeout(self.limit, attempt).await {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(e)) => Err(failed(self.address, "cannot connect", &e)),
+            Err(_) => {
+                Err(Error::connection(self.address, format!("cannot connect within {} ms", self.limit.as_millis())))
+            }
         }
-        if let Some(size) = options.send_buffer {
-            socket.set_send_buffer_size(size)?;
-        }
-        let stream = socket.connect(target).await?;
-        stream.set_nodelay(true)?;
-        Ok::<_, std::io::Error>(stream)
-    };
-    match timeout(limit, attempt).await {
-        Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(e)) => Err(failed(address, "cannot connect", &e)),
-        Err(_) => Err(Error::connection(address, format!("cannot connect within {} ms", limit.as_millis()))),
     }
 }
 

@@ -1,24 +1,90 @@
 //! What a new connection is asked first: which versions the broker speaks.
 
-use tokio::time::timeout;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::{ApiKey, ApiVersionsRequest, ApiVersionsResponse, Request};
+use samsarrow_wire::releases::Release;
 
 use super::Connection;
+use super::connect::Target;
+use super::probe::probe;
 use crate::api_versions::ApiVersions;
 use crate::config::CommonOptions;
 use crate::error::{Error, Result};
 
+/// What a broker speaks.
+enum Found {
+    /// It says so itself.
+    Told(ApiVersions),
+    /// It cannot say so, and speaks what this Kafka did.
+    Old(Release),
+}
+
+/// A broker that has not said by then what it speaks may be one that never will.
+const SILENCE: Duration = Duration::from_secs(1);
+
 impl Connection {
-    /// Asks what the broker speaks.
-    pub(super) async fn handshake(&self, options: &CommonOptions) -> Result<ApiVersions> {
+    /// Connects to one address of a broker and finds out what it speaks.
+    ///
+    /// # Errors
+    /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if what answers is not Kafka.
+    pub(super) async fn agree(target: &Target<'_>) -> Result<Connection> {
+        let (address, options) = (target.address, target.options);
+        let known = options.assumed_release.or_else(|| options.old_brokers.get(address));
+        let mut connection = Self::connected(target).await?;
         let limit = options.request_timeout.min(options.connection_setup_timeout);
-        timeout(limit, self.ask_versions(options)).await.unwrap_or_else(|_| {
-            let reason = format!("no answer to ApiVersions within {} ms: is this a Kafka broker?", limit.as_millis());
-            Err(Error::connection(self.address(), reason))
-        })
+        let found = match known {
+            Some(release) => Found::Old(release),
+            None => timeout(limit, connection.handshake(target, limit)).await.unwrap_or_else(|_| {
+                let reason =
+                    format!("no answer to ApiVersions within {} ms: is this a Kafka broker?", limit.as_millis());
+                Err(Error::connection(address, reason))
+            })?,
+        };
+        connection.versions = match found {
+            Found::Told(versions) => versions,
+            Found::Old(release) => {
+                if known.is_none() {
+                    // It was closed, or waits for an answer for ever.
+                    connection = Self::connected(target).await?;
+                    options.old_brokers.remember(address, release);
+                    tracing::info!(
+                        address,
+                        kafka = %release,
+                        "the broker does not answer ApiVersions: it is spoken to as this version of Kafka, unless option \
+                         broker.version.fallback names another"
+                    );
+                }
+                ApiVersions::of_release(address, release)
+            }
+        };
+        Ok(connection)
+    }
+
+    /// Asks what the broker speaks, and what is older than that question if there is no answer.
+    async fn handshake(&self, target: &Target<'_>, limit: Duration) -> Result<Found> {
+        let options = target.options;
+        let asked = self.ask_versions(options);
+        tokio::pin!(asked);
+        let closed = tokio::select! {
+            told = &mut asked => match told {
+                Err(error @ Error::Connection { .. }) => Some(error),
+                told => return told.map(Found::Told),
+            },
+            () = sleep(SILENCE.min(limit / 4)) => None,
+        };
+        let old = async { probe(target).await.map(|found| options.fallback_release.unwrap_or(found)) };
+        match closed {
+            Some(error) => old.await.map(Found::Old).ok_or(error),
+            None => tokio::select! {
+                told = &mut asked => told.map(Found::Told),
+                Some(release) = old => Ok(Found::Old(release)),
+            },
+        }
     }
 
     /// ApiVersions in our highest version, or in the one that an option chose. A broker that lacks it says so in version

@@ -6,6 +6,7 @@
 mod connect;
 mod handshake;
 mod limits;
+mod probe;
 mod read;
 
 use std::collections::VecDeque;
@@ -15,7 +16,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -24,12 +24,14 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::{Frame, Message, Request};
 
-use crate::api_versions::ApiVersions;
+use crate::api_versions::{ApiVersions, cannot_be_sent};
 use crate::config::CommonOptions;
 use crate::error::{Error, Result};
 
+use connect::Target;
 pub(crate) use connect::resolve;
 pub use limits::{Patience, RequestTimeout};
+pub use probe::OldBrokers;
 pub use read::FrameBody;
 use read::read_all;
 
@@ -171,7 +173,7 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Connects to `address` and asks what the broker speaks.
+    /// Connects to `address` and finds out what the broker speaks.
     ///
     /// # Errors
     /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if whoever answers is not Kafka.
@@ -186,20 +188,19 @@ impl Connection {
     /// That of the last address.
     pub async fn open_within(address: &str, options: &CommonOptions, limit: Duration) -> Result<Connection> {
         let mut last = Error::connection(address, "the host name has no address");
-        for target in resolve(address, limit).await? {
-            match connect::connect(address, target, options, limit).await {
-                Ok(stream) => match Self::agree(address, stream, options).await {
-                    Ok(connection) => return Ok(connection),
-                    Err(error) => last = error,
-                },
+        for socket in resolve(address, limit).await? {
+            match Self::agree(&Target { address, socket, options, limit }).await {
+                Ok(connection) => return Ok(connection),
                 Err(error) => last = error,
             }
         }
         Err(last)
     }
 
-    /// Asks on a new socket what the broker speaks.
-    async fn agree(address: &str, stream: TcpStream, options: &CommonOptions) -> Result<Connection> {
+    /// Connects; what the broker speaks is not known yet.
+    async fn connected(target: &Target<'_>) -> Result<Connection> {
+        let (address, options) = (target.address, target.options);
+        let stream = target.connect().await?;
         let (reader, writer) = stream.into_split();
         let waiting = Waiting { pending: VecDeque::new(), last_used: Instant::now(), paused_until: None };
         let shared = Arc::new(Shared {
@@ -214,7 +215,7 @@ impl Connection {
             tokio::spawn(write_all(writer, queue, Arc::clone(&shared))),
             tokio::spawn(read_all(reader, Arc::clone(&shared), limit, options.connections_max_idle)),
         ];
-        let mut connection = Connection {
+        Ok(Connection {
             shared,
             outgoing,
             next_id: AtomicI32::new(0),
@@ -222,9 +223,7 @@ impl Connection {
             request_timeout: RequestTimeout(options.request_timeout),
             versions: ApiVersions::default(),
             tasks,
-        };
-        connection.versions = connection.handshake(options).await?;
-        Ok(connection)
+        })
     }
 
     /// Host and port.
@@ -321,7 +320,7 @@ impl Connection {
 
     fn encode<R: Request>(&self, request: &R, version: i16, correlation_id: i32) -> Result<Frame> {
         frame::request_in_pieces(request, version, correlation_id, Some(&self.client_id))
-            .map_err(|e| Error::configuration(format!("{} v{version} cannot be sent: {e}", R::KEY.name())))
+            .map_err(|e| cannot_be_sent(request, version, self.address(), &e))
     }
 
     fn gone(&self) -> Error {

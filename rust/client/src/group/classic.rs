@@ -328,10 +328,19 @@ impl Classic<'_> {
                 self.cluster.request_refresh();
             }
             ErrorCode::REBALANCE_IN_PROGRESS | ErrorCode::MEMBER_ID_REQUIRED => {}
+            ErrorCode::INVALID_SESSION_TIMEOUT => return Err(End::Fatal(self.session_refused(error))),
             code if code.retriable() => {}
             _ => return Err(End::Fatal(error)),
         }
         Ok(error)
+    }
+
+    fn session_refused(&self, error: Error) -> Error {
+        error.context(format!(
+            "session.timeout.ms={} is not between the broker's group.min.session.timeout.ms and \
+             group.max.session.timeout.ms (30000 in Kafka 0.9, 300000 before 2.3): set another",
+            self.options.session_timeout.as_millis()
+        ))
     }
 
     /// As leader: assigns partitions to all members.

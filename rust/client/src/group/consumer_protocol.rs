@@ -163,15 +163,14 @@ impl<'a> Life<'a> {
                             member.coordinator.forget();
                             member.cluster.request_refresh();
                         }
+                        // Kafka 3.7 to 3.9 know the request and refuse it, unless they were set up for it.
+                        ErrorCode::UNSUPPORTED_VERSION => return Err(classic_only(&error.to_string())),
                         code if code.retriable() => {}
                         _ => return Err(End::Fatal(error)),
                     }
                     error
                 }
-                Err(Error::UnsupportedVersion(text)) => {
-                    let text = format!("{text}: brokers before Kafka 4.0 need group.protocol=classic");
-                    return Err(End::Fatal(Error::UnsupportedVersion(text)));
-                }
+                Err(Error::UnsupportedVersion(text)) => return Err(classic_only(&text)),
                 Err(error) if error.retriable() => {
                     // The answer may have been lost with the connection: everything is told once more.
                     self.told = None;
@@ -311,4 +310,9 @@ pub(super) async fn leave(member: &Member) {
 fn new_id() -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     (0..22).map(|_| char::from(*fastrand::choice(DIGITS).unwrap_or(&b'A'))).collect()
+}
+
+/// The broker has no groups of this protocol.
+fn classic_only(text: &str) -> End {
+    End::Fatal(Error::UnsupportedVersion(format!("{text}: brokers before Kafka 4.0 need group.protocol=classic")))
 }

@@ -13,6 +13,8 @@ use crate::retry::Retry;
 
 /// How long to wait first for what another request is about to finish; doubles.
 const SOON: Duration = Duration::from_millis(20);
+/// From this version on, there are coordinators of transactions (KIP-98).
+const KINDS: i16 = 1;
 /// From this version on a request asks for many keys (KIP-699).
 const MANY_KEYS: i16 = 4;
 
@@ -184,6 +186,13 @@ impl Coordinator {
             return Ok(node);
         }
         let build = |version| {
+            if version < KINDS && matches!(self.kind, Kind::Transactions) {
+                return Err(Error::UnsupportedVersion(format!(
+                    "this broker knows no transactions ({} {}): they need Kafka 0.11.0 or later",
+                    self.kind.name(),
+                    self.key
+                )));
+            }
             let mut request = FindCoordinatorRequest { key_type: self.kind as i8, ..Default::default() };
             if version >= MANY_KEYS {
                 request.coordinator_keys.push(self.key.to_string());

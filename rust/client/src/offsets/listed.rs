@@ -38,6 +38,9 @@ impl ListTarget {
     }
 }
 
+/// From this version on, a time is that of a record (KIP-79).
+const BY_TIME: i16 = 1;
+
 type Found = (TopicPartition, Option<OffsetAndTimestamp>);
 /// What became of one partition: `None` where no record is at or after the time asked for.
 pub type Listed = (TopicPartition, Result<Option<OffsetAndTimestamp>>);
@@ -170,7 +173,10 @@ impl<F: FnMut(Vec<Listed>)> Round<'_, F> {
             let cluster = cluster.clone();
             asked.spawn(async move {
                 let partitions: Vec<_> = questions.iter().map(|(tp, _)| tp.clone()).collect();
-                let build = |version| Ok(request(version, questions, isolation, limit));
+                let build = |version| {
+                    check_targets(version, &questions)?;
+                    Ok(request(version, questions, isolation, limit))
+                };
                 let answer = match cluster.dispatch(node, limit, build).await {
                     Ok(answer) => answer.await,
                     Err(error) => Err(error),
@@ -232,6 +238,18 @@ impl<F: FnMut(Vec<Listed>)> Round<'_, F> {
             }
             (self.tell)(listed);
         }
+    }
+}
+
+/// Version 0 takes a time for something else: the last segment that was written to before it.
+fn check_targets(version: i16, partitions: &[Question]) -> Result<()> {
+    let by_time = |question: &&Question| matches!(question.1.0, ListTarget::Timestamp(_));
+    match partitions.iter().find(by_time) {
+        Some((tp, _)) if version < BY_TIME => Err(Error::UnsupportedVersion(format!(
+            "the offset of {tp} at a time: brokers before Kafka 0.10.1 cannot find it (ListOffsets v{version}), only the \
+             first and the last offset"
+        ))),
+        _ => Ok(()),
     }
 }
 

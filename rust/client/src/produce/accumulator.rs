@@ -402,6 +402,11 @@ impl Accumulator {
         }
     }
 
+    /// All that is sent from now on carries no identity.
+    pub(crate) fn give_up_idempotence(&mut self) {
+        self.rules.idempotent = false;
+    }
+
     /// All that is sent from now on carries another identity. Nothing may wait to be sent.
     pub(crate) fn take_over(&mut self, identity: Identity) {
         self.identity = Some(identity);

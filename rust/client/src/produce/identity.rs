@@ -36,6 +36,15 @@ async fn ask(shared: &Shared) {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(1));
             }
+            Err(error @ Error::UnsupportedVersion(_)) if !shared.settings.require_idempotence => {
+                tracing::warn!(
+                    %error,
+                    "records are sent without idempotence, which these brokers do not have: a retry may duplicate or reorder \
+                     them (set enable.idempotence=false to say that this is known, or true for an error)"
+                );
+                shared.lock().give_up_idempotence();
+                return;
+            }
             Err(error) => {
                 tracing::error!(%error, "no producer identity: idempotent records cannot be sent");
                 let settled = shared.lock().abandon(&error);

@@ -66,7 +66,7 @@ pub(crate) fn build(version: i16, parcels: Vec<Parcel>, settings: &Settings) -> 
     let magic = settings.magic.min(newest_magic(version));
     if settings.codec == Codec::Zstd && version < ZSTD_VERSION {
         return Err(Error::configuration(format!(
-            "compression.type=zstd needs Produce version {ZSTD_VERSION}, this broker or api.version.produce allows \
+            "compression.type=zstd needs Produce version {ZSTD_VERSION} (Kafka 2.1), this broker or api.version.produce allows \
              {version}: choose another codec"
         )));
     }

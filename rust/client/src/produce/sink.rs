@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) transactional_id: Option<Arc<str>>,
     pub(crate) codec: Codec,
     pub(crate) level: Option<i32>,
+    /// Without idempotence nothing may be sent.
+    pub(crate) require_idempotence: bool,
     /// The newest message format to write.
     pub(crate) magic: i8,
     pub(crate) request_timeout: Duration,

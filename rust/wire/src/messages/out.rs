@@ -25,7 +25,7 @@ impl Out {
     }
 
     /// For a message whose large fields stay where they are.
-    pub(crate) fn sharing() -> Self {
+    pub fn sharing() -> Self {
         Self { sharing: true, ..Self::default() }
     }
 

@@ -1,0 +1,133 @@
+//! The Kafka that a broker passes for: which versions it names and takes, and how it refuses what it does not know.
+
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ApiKey;
+use samsarrow_wire::releases::Release;
+
+use crate::api::SERVED;
+use crate::options::{BrokerOptions, GroupOptions};
+
+/// The first version of Produce that Kafka 4 takes, though it names all (KIP-896).
+const FIRST_WITH_BATCHES: i16 = 3;
+
+/// Without a release it speaks all that is served, whichever Kafka had it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Profile(Option<Release>);
+
+/// What becomes of a request that no version is known of.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// The connection is closed.
+    Closed,
+    /// There is no answer, and the next request is read.
+    PassedOver,
+    /// ApiVersions says in version 0 which of its own versions it has, or names none (KIP-511).
+    Told(Option<(i16, i16)>),
+}
+
+impl Profile {
+    pub(crate) fn new(release: Option<Release>) -> Profile {
+        Profile(release)
+    }
+
+    fn is_before(self, release: Release) -> bool {
+        self.0.is_some_and(|own| own < release)
+    }
+
+    /// The versions of an API that the answer to ApiVersions names.
+    pub(crate) fn told(self, key: ApiKey) -> Option<(i16, i16)> {
+        let (_, first, last) = SERVED.iter().find(|(served, ..)| *served == key)?;
+        match self.0 {
+            None => Some((*first, *last)),
+            Some(release) => release.versions(key).map(|(low, high)| (low.max(*first), high.min(*last))),
+        }
+    }
+
+    /// Whether requests of this version are taken.
+    pub(crate) fn takes(self, key: ApiKey, version: i16) -> bool {
+        let dropped = key == ApiKey::Produce && self.0.is_some_and(|release| release >= Release::V4_0);
+        let least = if dropped { FIRST_WITH_BATCHES } else { 0 };
+        version >= least && self.told(key).is_some_and(|(first, last)| (first..=last).contains(&version))
+    }
+
+    /// How a request is refused that is not taken.
+    pub(crate) fn unknown(self, key: Option<ApiKey>) -> Unknown {
+        match key {
+            _ if self.is_before(Release::V0_9_0) => Unknown::Closed,
+            _ if self.is_before(Release::V0_10_0) => Unknown::PassedOver,
+            Some(ApiKey::ApiVersions) if self.is_before(Release::V2_4) => Unknown::Told(None),
+            Some(ApiKey::ApiVersions) => Unknown::Told(self.told(ApiKey::ApiVersions)),
+            _ => Unknown::Closed,
+        }
+    }
+
+    /// What an API answers that is there and switched off: groups of KIP-848, from 3.7 to 3.9.
+    pub(crate) fn switched_off(self, key: ApiKey) -> Option<ErrorCode> {
+        let of_groups = matches!(key, ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe);
+        (of_groups && self.is_before(Release::V4_0)).then_some(ErrorCode::UNSUPPORTED_VERSION)
+    }
+
+    /// Whether new topics may leave the numbers of partitions and replicas to the broker (KIP-464).
+    pub(crate) fn has_topic_defaults(self) -> bool {
+        !self.is_before(Release::V2_4)
+    }
+
+    /// Whether there are features of transactions.
+    pub(crate) fn has_transaction_version(self) -> bool {
+        !self.is_before(Release::V4_0)
+    }
+}
+
+/// Gives options that were not chosen the defaults of their time.
+pub(crate) fn adapt(options: &mut BrokerOptions) {
+    let profile = Profile::new(options.kafka);
+    if !profile.has_transaction_version() {
+        options.transactions.version = 0;
+    }
+    if options.groups.max_session_timeout == GroupOptions::default().max_session_timeout {
+        if profile.is_before(Release::V0_10_0) {
+            options.groups.max_session_timeout = Duration::from_secs(30);
+        } else if profile.is_before(Release::V2_3) {
+            options.groups.max_session_timeout = Duration::from_secs(300);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(kafka: &str) -> Profile {
+        Profile::new(Some(Release::named(kafka).unwrap()))
+    }
+
+    #[test]
+    fn every_version_of_a_release_is_served() {
+        for release in Release::ALL {
+            for key in ApiKey::ALL {
+                assert_eq!(Profile::new(Some(*release)).told(*key), release.versions(*key), "{key:?} of {release}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_refused_as_at_its_time() {
+        let ask = Some(ApiKey::ApiVersions);
+        assert_eq!(of("0.8.2").unknown(ask), Unknown::Closed);
+        assert_eq!(of("0.9.0").unknown(ask), Unknown::PassedOver);
+        assert_eq!(of("2.3").unknown(ask), Unknown::Told(None));
+        assert_eq!(of("2.4").unknown(ask), Unknown::Told(Some((0, 3))));
+        assert_eq!(of("4.3").unknown(ask), Unknown::Told(Some((0, 4))));
+        assert_eq!(of("2.8").unknown(Some(ApiKey::ListTransactions)), Unknown::Closed);
+        assert_eq!(Profile::new(None).unknown(ask), Unknown::Told(Some((0, 4))));
+    }
+
+    #[test]
+    fn kafka_4_names_versions_of_produce_that_it_does_not_take() {
+        assert_eq!(of("4.0").told(ApiKey::Produce), Some((0, 12)));
+        assert!(!of("4.0").takes(ApiKey::Produce, 2) && of("4.0").takes(ApiKey::Produce, 3));
+        assert!(of("3.9").takes(ApiKey::Produce, 0) && !of("3.9").takes(ApiKey::Produce, 12));
+    }
+}

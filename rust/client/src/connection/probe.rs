@@ -1,0 +1,86 @@
+//! Brokers from before ApiVersions (Kafka 0.10.0), which cannot say what they speak.
+//!
+//! Kafka 0.8 closes the connection when it is asked, 0.9 does not answer. So do brokers that are just being shut down or
+//! are slow, and things that are no brokers. What is old shows on one connection: it answers a request that every Kafka
+//! before 4.0 knows, and then not ApiVersions.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use samsarrow_wire::frame;
+use samsarrow_wire::messages::{ApiVersionsRequest, ListGroupsRequest, ListOffsetsRequest, Request};
+use samsarrow_wire::releases::Release;
+
+use super::connect::Target;
+
+/// The Kafka of brokers that cannot say it, by address. A client has one, so that each of its connections need not find
+/// out again.
+#[derive(Debug, Clone, Default)]
+pub struct OldBrokers(Arc<Mutex<HashMap<String, Release>>>);
+
+impl OldBrokers {
+    pub(super) fn get(&self, address: &str) -> Option<Release> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(address).copied()
+    }
+
+    pub(super) fn remember(&self, address: &str, release: Release) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(address.to_owned(), release);
+    }
+}
+
+/// Which old Kafka it is that did not answer ApiVersions; `None` where it is none, or cannot be told.
+pub(super) async fn probe(target: &Target<'_>) -> Option<Release> {
+    let mut line = Line::open(target).await?;
+    // Asks for no offset of no topic: there is nothing to answer, nothing to be allowed, nothing that it changes.
+    line.ask(&ListOffsetsRequest { replica_id: -1, ..Default::default() }).await?;
+    line.answer().await?;
+    let versions = line.ask(&ApiVersionsRequest::default()).await?;
+    // Requests are answered in their order: the answer to this one shows that the other was passed over.
+    let groups = line.ask(&ListGroupsRequest::default()).await;
+    match line.answer().await {
+        Some(id) if id == versions => None,
+        Some(id) if Some(id) == groups => Some(Release::V0_9_0),
+        Some(_) => None,
+        // Closed. Groups came with 0.9.
+        None => {
+            let mut line = Line::open(target).await?;
+            line.ask(&ListGroupsRequest::default()).await?;
+            Some(if line.answer().await.is_some() { Release::V0_9_0 } else { Release::V0_8_2 })
+        }
+    }
+}
+
+/// A connection for a few small requests.
+struct Line {
+    stream: TcpStream,
+    asked: i32,
+}
+
+impl Line {
+    async fn open(target: &Target<'_>) -> Option<Line> {
+        target.connect().await.ok().map(|stream| Line { stream, asked: 0 })
+    }
+
+    /// Sends a request in version 0 and gives its correlation id.
+    async fn ask<R: Request>(&mut self, request: &R) -> Option<i32> {
+        self.asked += 1;
+        let frame: Bytes = frame::encode_request(request, 0, self.asked, None).ok()?;
+        self.stream.write_all(&frame).await.ok()?;
+        Some(self.asked)
+    }
+
+    /// The correlation id of the next answer; `None` if the broker closes the connection, or what comes is no answer.
+    async fn answer(&mut self) -> Option<i32> {
+        let mut start = [0; 8];
+        self.stream.read_exact(&mut start).await.ok()?;
+        let (length, id) = start.split_first_chunk::<4>()?;
+        let rest = usize::try_from(i32::from_be_bytes(*length)).ok()?.checked_sub(4)?;
+        let copied = tokio::io::copy(&mut (&mut self.stream).take(rest as u64), &mut tokio::io::sink()).await.ok()?;
+        let id = i32::from_be_bytes(id.try_into().ok()?);
+        (copied == rest as u64 && (1..=self.asked).contains(&id)).then_some(id)
+    }
+}
