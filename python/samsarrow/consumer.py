@@ -160,7 +160,7 @@ class Consumer:
         return self._open.poll(to_seconds(timeout) or 0.0, self)
 
     def enforce_rebalance(self, reason: str = "the program asked for it") -> None:
-        """Has the group share its partitions anew, beginning with the next `poll`: when an assignor would decide otherwise.
+        """Has the group share its partitions anew, beginning with the next `poll`: an assignor may decide otherwise.
 
         Does nothing, with a warning, with `group.protocol=consumer`, where the coordinator decides.
 
