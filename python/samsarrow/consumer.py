@@ -179,7 +179,7 @@ class Consumer:
         return found
 
     def enforce_rebalance(self, reason: str = "the program asked for it") -> None:
-        """Has the group share its partitions anew, beginning with the next `poll`: when an assignor would decide otherwise.
+        """Has the group share its partitions anew, beginning with the next `poll`: an assignor may decide otherwise.
 
         Does nothing, with a warning, with `group.protocol=consumer`, where the coordinator decides.
 
@@ -299,7 +299,9 @@ class Consumer:
         """Commits offsets in the background.
 
         Commits of one consumer are made one after the other, in the order of the calls, synchronous ones included: a
-        late answer never undoes a newer commit. What fails for now is tried again until `default.api.timeout.ms`.
+        late answer never undoes a newer commit. Those that wait for one under way go out together, the newest offset of
+        each partition for all of them, and they are through before partitions go to others. What fails for now is tried
+        again until `default.api.timeout.ms`.
 
         Args:
             what: as `commit` takes it. The offsets are those of this moment.

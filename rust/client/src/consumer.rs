@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use samsarrow_wire::error_code::ErrorCode;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -193,7 +194,20 @@ impl Consumer {
                 None => group.has_completed().then_some(Ok(Polled::Committed)),
             }
         };
-        let polled = shared.poll(self.options.max_poll_records, deadline, first, Polled::Rows).await;
+        let polled = loop {
+            match shared.poll(self.options.max_poll_records, deadline, first, Polled::Rows).await {
+                // A topic that was deleted, or made again with fewer partitions: the group takes them from its members.
+                Some(Err(Error::Server { code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context }))
+                    if self.subscription().is_some() =>
+                {
+                    tracing::debug!(what = context, "waiting for the group to notice what is gone");
+                    // It is looked for again at once.
+                    let again = Instant::now() + self.cluster.options().retry_backoff;
+                    tokio::time::sleep_until(again.min(deadline)).await;
+                }
+                polled => break polled,
+            }
+        };
         match polled {
             Some(Ok(Polled::Rebalance(event))) => {
                 // A call that is given up meanwhile (Ctrl-C) leaves the event to the next poll.

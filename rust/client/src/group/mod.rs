@@ -8,6 +8,7 @@ pub mod coordinator;
 mod heart;
 pub(crate) mod member;
 pub(crate) mod membership;
+mod seen;
 pub mod wanted;
 
 pub use commits::Offsets;

@@ -68,9 +68,10 @@ pub(crate) async fn commit_with(
         return Ok(Vec::new());
     }
     let (began, group) = (Instant::now(), coordinator.group());
-    if !patience.is_zero() {
-        look_up(cluster, offsets.iter().map(|(tp, _)| tp), timeout).await?;
-    }
+    let denied = match patience.is_zero() {
+        true => BTreeSet::new(),
+        false => look_up(cluster, offsets.iter().map(|(tp, _)| tp), timeout).await?,
+    };
     let metadata = cluster.metadata();
     let hopeless = |tp: &TopicPartition| super::absent(&metadata, tp).or_else(|| refused(&metadata, &tp.topic));
     let done = offsets.iter().filter_map(|(tp, _)| Some((tp.clone(), Err(hopeless(tp)?)))).collect();
@@ -99,7 +100,8 @@ pub(crate) async fn commit_with(
                 let context = format!("OffsetCommit of {tp} for group {group}");
                 let unknown = matches!(code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID);
                 match Verdict::of(code, &context) {
-                    Ok(_) if unknown && began.elapsed() >= patience => {
+                    // The brokers, asked before, said the same.
+                    Ok(_) if unknown && (began.elapsed() >= patience || denied.contains(&*tp.topic)) => {
                         done.insert(tp, Err(Error::server(code, context)));
                     }
                     Ok(verdict) if matches!(again, None | Some(Verdict::Retry(_))) => again = Some(verdict),
@@ -305,12 +307,12 @@ fn read_fetched(names: &Names, group: &str, response: OffsetFetchResponse) -> Re
 }
 
 /// Asks for metadata once where a topic or partition is not known: it may be old. What the coordinator is to be asked
-/// about known topics does not depend on it, so that it may fail.
+/// about known topics does not depend on it, so that it may fail. Gives the topics that do not exist.
 async fn look_up(
     cluster: &Cluster,
     partitions: impl IntoIterator<Item = &TopicPartition>,
     timeout: Duration,
-) -> Result<()> {
+) -> Result<BTreeSet<String>> {
     let metadata = cluster.metadata();
     let mut unknown = BTreeSet::new();
     let mut absent = false;
@@ -323,11 +325,20 @@ async fn look_up(
     let limit = cluster.options().request_timeout.min(timeout / 2);
     let unknown: Vec<&str> = unknown.into_iter().collect();
     if !unknown.is_empty() {
-        cluster.topics_each(&unknown, limit).await;
-    } else if absent && let Err(error) = cluster.refresh(limit).await {
-        return if error.retriable() { Ok(()) } else { Err(error) };
+        let denied = |outcome: &Result<()>| {
+            let code = outcome.as_ref().err().and_then(Error::code);
+            code == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code())
+        };
+        let outcomes = cluster.topics_each(&unknown, limit).await;
+        return Ok(outcomes.into_iter().filter(|(_, outcome)| denied(outcome)).map(|(name, _)| name).collect());
     }
-    Ok(())
+    if absent
+        && let Err(error) = cluster.refresh(limit).await
+        && !error.retriable()
+    {
+        return Err(error);
+    }
+    Ok(BTreeSet::new())
 }
 
 /// What a broker says of a topic for good.
