@@ -398,7 +398,10 @@ class Consumer:
         return {TopicPartition(*tp): None if o is None else OffsetAndTimestamp(*o) for tp, o in found}
 
     def lag(self, *, timeout: Seconds | None = None) -> dict[TopicPartition, int]:
-        """How many offsets lie between position and end, of every assigned partition."""
+        """How many offsets lie between position and end, of every assigned partition.
+
+        Brokers tell the ends with the records: no request is made for partitions that were heard of within a second.
+        """
         return {TopicPartition(*tp): lag for tp, lag in self._open.lag(to_seconds(timeout))}
 
     def partitions_for(self, topic: str, *, timeout: Seconds | None = None) -> list[TopicPartition]:
@@ -409,9 +412,18 @@ class Consumer:
         """
         return [TopicPartition(*tp) for tp in self._open.partitions_for(topic, to_seconds(timeout))]
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Goes on at `offset`; what was prefetched of the partition is dropped."""
-        self._open.seek(to_pair(partition), offset)
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Goes on at `offset`; what was prefetched of the partition is dropped.
+
+        Args:
+            partition: an assigned one.
+            offset: a number, or what `committed` gave or a store of your own kept: with the leader epoch in it the
+                broker can say whether the record before it was lost since, and reading goes on where the log parted.
+        """
+        if isinstance(offset, OffsetAndMetadata):
+            self._open.seek(to_pair(partition), offset.offset, offset.leader_epoch)
+        else:
+            self._open.seek(to_pair(partition), offset, None)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Goes on at the first offset of these partitions, of all that are assigned if none is named."""
@@ -438,7 +450,10 @@ class Consumer:
         self._open.seek_to([to_pair(tp) for tp in partitions], target, None)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Gives no rows of these partitions until `resume`; their positions stay."""
+        """Gives no rows of these partitions until `resume`; their positions stay.
+
+        Rows that were prefetched are kept for then, as far as they take no more than half of `queued.max.bytes`.
+        """
         self._open.pause([to_pair(tp) for tp in partitions])
 
     def resume(self, *partitions: TopicPartition) -> None:

@@ -206,6 +206,37 @@ def test_paused_partitions_give_nothing(consumer):
     assert consumer.poll(5).num_rows > 0
 
 
+def test_a_file_takes_what_a_reader_gives_of_two_topics(servers, tmp_path):
+    with Producer(bootstrap_servers=servers) as producer:
+        for i in range(300):
+            producer.send("t" if i % 3 else "four", str(i), partition=0)
+    options = {"bootstrap_servers": servers, "auto_offset_reset": "earliest", "max_poll_records": 70}
+    with Consumer(options) as consumer:
+        consumer.assign([FOUR[0], TP])
+        first = consumer.poll(0.0)
+        reader = consumer.reader()
+        path = tmp_path / "rows.arrow"
+        # Files hold one dictionary a column: all batches must have the same.
+        with pa.ipc.new_file(path, reader.schema) as file:
+            file.write_batch(first)
+            for batch in reader:
+                file.write_batch(batch)
+        table = pa.ipc.open_file(path).read_all()
+        assert sorted(values(table)) == list(range(300))
+        assert table["topic"].to_pylist().count("t") == 200
+        assert {len(chunk.dictionary) for chunk in table["topic"].chunks} == {2}
+
+
+@pytest.mark.usefixtures("hundred")
+def test_seeking_to_a_committed_offset_takes_its_epoch_along(consumer, read):
+    read(consumer, 30)
+    consumer.commit({TP: OffsetAndMetadata(20, leader_epoch=0)})
+    committed = consumer.committed([TP])[TP]
+    consumer.seek(TP, committed)
+    assert consumer.position(TP) == 20
+    assert values(read(consumer, 80)) == list(range(20, 100))
+
+
 def test_assignment_changes(consumer, servers, read):
     with Producer(bootstrap_servers=servers) as producer:
         for tp in FOUR:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from samsarrow import Producer
+from samsarrow import Admin, Consumer, Producer, TopicPartition
 
 
 @pytest.mark.parametrize("level", [logging.DEBUG, logging.ERROR])
@@ -24,3 +24,28 @@ def test_lines_have_names_levels_and_fields(servers, caplog, level):
         assert lines[0].getMessage().startswith("producer identity (producer_id=")
     else:
         assert not lines
+
+
+def test_a_deleted_topic_is_one_warning_and_others_are_read(broker, servers, caplog):
+    caplog.set_level(logging.WARNING, "samsarrow")
+    assigned = [TopicPartition("t", 0), *(TopicPartition("four", p) for p in range(4))]
+    with (
+        Admin(bootstrap_servers=servers) as admin,
+        Producer(bootstrap_servers=servers) as producer,
+        Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", allow_auto_create_topics=False) as consumer,
+    ):
+        consumer.assign(assigned)
+        for tp in assigned:
+            assert consumer.position(tp) == 0
+        admin.delete_topics(["four"])
+        asked, start, rows = broker.requests("Metadata"), time.monotonic(), 0
+        for i in range(20):
+            producer.send("t", str(i)).result(10)
+            rows += consumer.poll(5).num_rows
+            time.sleep(0.1)
+        assert rows == 20
+        assert broker.requests("Metadata") - asked < 15 * (time.monotonic() - start)
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(lines) == 1
+    assert "four" in lines[0]
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in lines[0]

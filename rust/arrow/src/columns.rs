@@ -1,11 +1,10 @@
 //! The columns of a batch in the making, and the visitor that fills them.
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    ArrayRef, DictionaryArray, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray,
+    ArrayRef, DictionaryArray, Int8Array, Int32Array, Int64Array, RecordBatch, TimestampMillisecondArray,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, SchemaRef};
@@ -13,6 +12,7 @@ use samsarrow_wire::batch::{BatchHeader, Block, MessageSet, RecordError, Timesta
 
 use crate::layout::headers::HeadersColumn;
 use crate::layout::{Origin, ValueColumn, fitting};
+use crate::topics::Topics;
 
 /// Which records of a batch are wanted.
 #[derive(Debug, Clone, Copy)]
@@ -64,8 +64,7 @@ pub(crate) struct BatchColumns<C> {
     /// Empty if the rows are of no named place.
     topics: Vec<i32>,
     partitions: Vec<i32>,
-    topic_names: Vec<Arc<str>>,
-    topic_index: HashMap<Arc<str>, i32>,
+    names: Topics,
     headers: Option<HeadersColumn>,
     leader_epochs: Option<Vec<i32>>,
     replaced_header_keys: usize,
@@ -74,7 +73,7 @@ pub(crate) struct BatchColumns<C> {
 }
 
 impl<C: ValueColumn> BatchColumns<C> {
-    pub(crate) fn new(include_headers: bool, include_leader_epoch: bool) -> Self {
+    pub(crate) fn new(include_headers: bool, include_leader_epoch: bool, names: Topics) -> Self {
         BatchColumns {
             key: C::default(),
             value: C::default(),
@@ -85,8 +84,7 @@ impl<C: ValueColumn> BatchColumns<C> {
             any_timestamp_type_missing: false,
             topics: Vec::new(),
             partitions: Vec::new(),
-            topic_names: Vec::new(),
-            topic_index: HashMap::new(),
+            names,
             headers: include_headers.then(HeadersColumn::default),
             leader_epochs: include_leader_epoch.then(Vec::new),
             replaced_header_keys: 0,
@@ -117,14 +115,8 @@ impl<C: ValueColumn> BatchColumns<C> {
     }
 
     /// The number of `topic` in the dictionary.
-    pub(crate) fn topic(&mut self, topic: &Arc<str>) -> i32 {
-        if let Some(&index) = self.topic_index.get(topic) {
-            return index;
-        }
-        let index = self.topic_names.len() as i32;
-        self.topic_names.push(Arc::clone(topic));
-        self.topic_index.insert(Arc::clone(topic), index);
-        index
+    pub(crate) fn topic(&self, topic: &Arc<str>) -> i32 {
+        self.names.code(topic)
     }
 
     /// Registers bytes that views may point into.
@@ -255,7 +247,7 @@ impl<C: ValueColumn> BatchColumns<C> {
     /// Hands the columns over and starts anew.
     pub(crate) fn finish(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
         let rows = self.rows();
-        let fresh = Self::new(self.headers.is_some(), self.leader_epochs.is_some());
+        let fresh = Self::new(self.headers.is_some(), self.leader_epochs.is_some(), self.names.clone());
         let mut done = std::mem::replace(self, fresh);
         let key = done.key.finish(&done.buffers)?;
         let value = done.value.finish(&done.buffers)?;
@@ -275,11 +267,10 @@ impl<C: ValueColumn> BatchColumns<C> {
         } else {
             (Int32Array::new_null(rows), Int32Array::new_null(rows))
         };
-        let names = StringArray::from_iter_values(done.topic_names.iter().map(|name| &**name));
         let mut arrays: Vec<ArrayRef> = vec![
             key,
             value,
-            Arc::new(DictionaryArray::<Int32Type>::try_new(topics, Arc::new(names))?),
+            Arc::new(DictionaryArray::<Int32Type>::try_new(topics, done.names.values())?),
             Arc::new(partitions),
             Arc::new(Int64Array::from(fitting(done.offsets))),
             Arc::new(timestamps),

@@ -11,6 +11,7 @@ use crate::layout::Layout;
 use crate::layout::binary::BinaryColumn;
 use crate::layout::view::ViewColumn;
 use crate::schema::{SchemaOptions, batch_schema};
+use crate::topics::Topics;
 use crate::walker::Walker;
 
 /// How to decode.
@@ -208,10 +209,15 @@ enum Inner {
 impl Decoder {
     /// A decoder without rows.
     pub fn new(options: DecodeOptions) -> Decoder {
+        Self::with_topics(options, Topics::default())
+    }
+
+    /// The same with a dictionary of topics that other decoders share.
+    pub fn with_topics(options: DecodeOptions, topics: Topics) -> Decoder {
         let schema = options.schema();
         let inner = match options.layout {
-            Layout::Binary => Inner::Binary(Box::new(Walker::new(options))),
-            Layout::View => Inner::View(Box::new(Walker::new(options))),
+            Layout::Binary => Inner::Binary(Box::new(Walker::new(options, topics))),
+            Layout::View => Inner::View(Box::new(Walker::new(options, topics))),
         };
         Decoder { schema, inner }
     }

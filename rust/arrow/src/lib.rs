@@ -7,6 +7,7 @@ pub mod layout;
 mod rows;
 pub mod schema;
 pub mod segment;
+mod topics;
 pub mod values;
 mod walker;
 
@@ -17,4 +18,5 @@ pub use rows::HeaderRow;
 pub use samsarrow_wire::batch::{AbortedTransaction, AbortedTransactions};
 pub use schema::{SchemaOptions, batch_schema};
 pub use segment::{SegmentOptions, SegmentReader};
+pub use topics::Topics;
 pub use values::{ValueColumns, ValueFormat, ValueWriter};

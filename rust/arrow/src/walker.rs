@@ -15,6 +15,7 @@ use samsarrow_wire::compression::{Codec, Decompressor};
 use crate::columns::{BatchColumns, Cut, Place, Records};
 use crate::decode::{Appended, DecodeCause, DecodeError, DecodeOptions, Window};
 use crate::layout::{Layout, Origin, ValueColumn};
+use crate::topics::Topics;
 
 /// [`Decoder`](crate::Decoder) for one layout.
 #[derive(Debug)]
@@ -33,8 +34,8 @@ const MAX_RUN: usize = 64 * 1024;
 const MAX_KEPT_SCRATCH: usize = 8 * 1024 * 1024;
 
 impl<C: ValueColumn> Walker<C> {
-    pub(crate) fn new(options: DecodeOptions) -> Self {
-        let columns = BatchColumns::new(options.include_headers, options.include_leader_epoch);
+    pub(crate) fn new(options: DecodeOptions, topics: Topics) -> Self {
+        let columns = BatchColumns::new(options.include_headers, options.include_leader_epoch, topics);
         Walker {
             options,
             columns,

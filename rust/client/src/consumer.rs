@@ -219,7 +219,7 @@ impl Consumer {
                 Ok(Polled::Rebalance(event))
             }
             Some(polled) => polled,
-            None => Ok(Polled::Rows(RecordBatch::new_empty(self.schema.clone()))),
+            None => shared.with_topics(RecordBatch::new_empty(self.schema.clone())).map(Polled::Rows),
         }
     }
 
@@ -455,13 +455,21 @@ impl Consumer {
         self.unless_woken(offsets::list_offsets(&self.cluster, wanted, self.options.isolation_level, timeout)).await
     }
 
-    /// How many offsets lie between the position and the end, of every assigned partition.
+    /// How many offsets lie between the position and the end, of every assigned partition. Brokers tell the ends with the
+    /// records; only those that were not told within the last second are asked for.
     pub async fn lag(&self, timeout: Duration) -> Result<Vec<(TopicPartition, i64)>> {
+        self.check_open()?;
         let deadline = Instant::now() + timeout;
         let assigned = self.assignment();
+        let mut ends = self.fetcher.shared.ends(self.options.isolation_level == IsolationLevel::ReadCommitted);
+        let unknown: Vec<_> = assigned.iter().filter(|tp| !ends.contains_key(tp)).cloned().collect();
+        if !unknown.is_empty() {
+            ends.extend(self.end_offsets(&unknown, timeout).await?);
+        }
         let mut lags = Vec::with_capacity(assigned.len());
-        for (tp, end) in self.end_offsets(&assigned, timeout).await? {
+        for tp in assigned {
             let position = self.position(&tp, deadline.saturating_duration_since(Instant::now())).await?;
+            let end = ends.get(&tp).copied().unwrap_or(position);
             lags.push((tp, (end - position).max(0)));
         }
         Ok(lags)

@@ -91,6 +91,31 @@ async fn seeking_to_places_that_have_a_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn lag_is_known_from_what_brokers_told_with_the_records() {
+    let broker = broker(1, 2).await;
+    produce(&broker, 2, 0, 50).await;
+    let consumer = consumer(&broker, &[("max.poll.records", "10")]);
+    consumer.assign(&all(2)).unwrap();
+    let found = read(&consumer, 30).await;
+    broker.fail(ApiKey::ListOffsets, None, &Fault::DropBefore, None);
+    let lag = async || consumer.lag(SOON).await.unwrap().iter().map(|(_, lag)| lag).sum::<i64>();
+    assert_eq!(lag().await, 100 - found.len() as i64);
+    read(&consumer, 100 - found.len()).await;
+    assert_eq!(lag().await, 0);
+    produce(&broker, 2, 50, 5).await;
+    while lag().await < 10 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // Nobody tells of what is not read.
+    consumer.pause(&[tp(1)]).unwrap();
+    let error = consumer.lag(Duration::from_millis(300)).await.unwrap_err();
+    assert!(error.to_string().contains("ListOffsets of t-1"), "{error}");
+    broker.clear_faults();
+    assert_eq!(lag().await, 10);
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_group_goes_on_where_it_committed() {
     let broker = broker(1, 2).await;
     produce(&broker, 2, 0, 40).await;

@@ -276,8 +276,11 @@ impl Consumer {
         Ok(tuples(&run(py, core.partitions_for(topic, timeout))?))
     }
 
-    fn seek(&self, py: Python<'_>, partition: Tp, offset: i64) -> PyResult<()> {
-        self.core.get(py)?.seek(&tp(&partition), offset).map_err(|error| to_py(py, &error))
+    /// The epoch is that of the record before `offset`.
+    #[pyo3(signature = (partition, offset, leader_epoch))]
+    fn seek(&self, py: Python<'_>, partition: Tp, offset: i64, leader_epoch: Option<i32>) -> PyResult<()> {
+        let core = self.core.get(py)?;
+        core.seek_after(&tp(&partition), offset, leader_epoch).map_err(|error| to_py(py, &error))
     }
 
     /// `target` is `beginning`, `end`, `committed` or a timestamp in milliseconds.

@@ -45,7 +45,7 @@ impl Cores {
             let this = Arc::clone(self);
             tokio::task::spawn_blocking(move || {
                 let pooled = lock(&this.decoders).pop();
-                let mut decoder = pooled.unwrap_or_else(|| decoder(&this.options));
+                let mut decoder = pooled.unwrap_or_else(|| decoder(&this.options, &this.shared));
                 job.run(&mut decoder);
                 lock(&this.decoders).push(decoder);
                 drop(core);

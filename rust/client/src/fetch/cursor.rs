@@ -16,6 +16,15 @@ pub(super) enum Start {
     Reset,
 }
 
+/// Where a partition ends, as a broker told it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ends {
+    pub(super) node: i32,
+    pub(super) high_watermark: i64,
+    /// Where what is not decided by transactions begins.
+    pub(super) stable: i64,
+}
+
 /// One assigned partition.
 ///
 /// `position` is what the user was given; `fetch_offset` runs ahead of it by what is queued. `version` rises with every
@@ -41,6 +50,8 @@ pub(super) struct Cursor {
     pub(super) retry_at: Option<Instant>,
     /// Since when there were only errors, and the last of them.
     pub(super) failing: Option<(Instant, Error)>,
+    /// What the last answer said; nothing if it was an error.
+    pub(super) ends: Option<Ends>,
     /// Pauses between corrections of the fetch offset with no record in between.
     corrections: Option<Backoff>,
 }
@@ -61,6 +72,7 @@ impl Cursor {
             failed: false,
             retry_at: None,
             failing: None,
+            ends: None,
             corrections: None,
         }
     }

@@ -9,6 +9,7 @@ use samsarrow_wire::batch::AbortedTransactions;
 
 use super::cores::Outlet;
 use super::queue::{Chunk, Epochs, Failed, Item, Segment};
+use super::shared::Shared;
 use crate::config::ConsumerOptions;
 use crate::error::Error;
 use crate::types::TopicPartition;
@@ -33,9 +34,9 @@ pub(super) struct Part {
 /// Records of a chunk: beyond this, decoded columns leave the cache before they are used.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
-/// A decoder for chunks.
-pub(super) fn decoder(options: &ConsumerOptions) -> Decoder {
-    Decoder::new(decode_options(options))
+/// A decoder for chunks, of which all decoders of the consumer share the dictionary of topics.
+pub(super) fn decoder(options: &ConsumerOptions, shared: &Shared) -> Decoder {
+    Decoder::with_topics(decode_options(options), shared.topics.clone())
 }
 
 /// The same options as the user sees them.
@@ -134,7 +135,6 @@ fn fail(outlet: &Outlet, tp: &TopicPartition, version: u64, error: Error) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shared::Shared;
     use super::*;
     use arrow_array::{BinaryArray, RecordBatch};
     use samsarrow_arrow::decode::DecodeOptions;

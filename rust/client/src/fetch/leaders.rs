@@ -13,19 +13,20 @@ use crate::metadata::Metadata;
 use crate::types::TopicPartition;
 
 /// Keeps metadata known for all assigned partitions. One whose topic is refused fails at once, one whose topic or leader
-/// does not appear within `default.api.timeout.ms` then; the others are read meanwhile.
+/// is not there within `default.api.timeout.ms` then; the others are read meanwhile.
 pub(super) async fn find_leaders(shared: Arc<Shared>, cluster: Cluster) {
     let mut work = shared.work();
     let mut metadata_changes = cluster.watch();
     let mut since: BTreeMap<TopicPartition, Instant> = BTreeMap::new();
-    let mut warned = BTreeSet::new();
+    let mut warned: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut backoff = cluster.backoff();
     loop {
         work.borrow_and_update();
         let metadata = metadata_changes.borrow_and_update().clone();
         let Some(leaderless) = leaderless(&shared, &metadata) else { return };
         since.retain(|tp, _| leaderless.contains_key(tp));
-        warned.retain(|topic: &Arc<str>| metadata.topic(topic).is_none());
+        let lacks = |topic: &Arc<str>| leaderless.keys().any(|tp| tp.topic == *topic);
+        warned.retain(|topic| metadata.topic(topic).is_none() || lacks(topic));
         if leaderless.is_empty() {
             backoff.reset();
             tokio::select! {
@@ -70,21 +71,20 @@ fn judge(
             (Some(Some(partition)), _) if partition.leader >= 0 => continue,
             (_, Some(error)) => error.clone(),
             (Some(Some(_)), None) => Error::server(ErrorCode::LEADER_NOT_AVAILABLE, tp.to_string()),
+            // Made again with fewer: a group will take the others away.
             (Some(None), None) => {
                 let context = format!("{tp} (the topic has fewer partitions)");
-                let error = Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context);
-                failed.push((tp, version, Err(error)));
-                continue;
+                Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context)
             }
             (None, None) => {
                 let code = metadata.topic_error(&tp.topic).unwrap_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
-                let error = Error::server(code, format!("topic {}", tp.topic));
-                if error.retriable() && warned.insert(Arc::clone(&tp.topic)) {
-                    tracing::warn!(topic = %tp.topic, %error, "reading waits for a topic that is not there any more");
-                }
-                error
+                Error::server(code, format!("topic {}", tp.topic))
             }
         };
+        let gone = failure.is_none() && error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
+        if gone && warned.insert(Arc::clone(&tp.topic)) {
+            tracing::warn!(topic = %tp.topic, %error, "reading waits for what is not there any more");
+        }
         let waited = now.duration_since(*since.entry(tp.clone()).or_insert(now));
         if !error.retriable() || waited > patience {
             since.remove(&tp);

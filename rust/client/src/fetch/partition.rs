@@ -8,7 +8,7 @@ use samsarrow_wire::batch::{AbortedTransaction, AbortedTransactions, batches};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::fetch::{EpochEndOffset, LeaderIdAndEpoch, PartitionData};
 
-use super::cursor::Start;
+use super::cursor::{Ends, Start};
 use super::decode::Part;
 use super::queue::Epochs;
 use super::request::Asked;
@@ -120,6 +120,9 @@ impl<'a> Reading<'a> {
         }
         let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
         cursor.failing = None;
+        let high_watermark = data.high_watermark;
+        let stable = if data.last_stable_offset >= 0 { data.last_stable_offset } else { high_watermark };
+        cursor.ends = (high_watermark >= 0).then_some(Ends { node: self.node, high_watermark, stable });
         if data.preferred_read_replica >= 0 {
             if !metadata.brokers.contains_key(&data.preferred_read_replica) {
                 // One that has just come back: as long as we do not know where it is, the leader goes on sending us there.

@@ -74,7 +74,7 @@ impl Positioner {
     /// Places these partitions, or raises why they cannot be placed.
     async fn search(&self, mut open: Vec<Open>) {
         let mut retry = Retry::new(self.cluster.options(), self.timeout);
-        let mut warned = false;
+        let mut said = None;
         loop {
             let mut names: Vec<&str> = open.iter().map(|(tp, ..)| &*tp.topic).collect();
             names.dedup();
@@ -96,19 +96,19 @@ impl Positioner {
             }
             self.shared.placed_at(denied);
             let Some(failure) = failure else { return };
-            let said = matches!(failure, Error::Server { .. });
-            if said && !warned {
-                warned = true;
-                let partitions = some_of(open.iter().map(|(tp, ..)| tp));
-                tracing::warn!(error = %failure, partitions, "reading waits for a topic that is not there");
+            if matches!(failure, Error::Server { .. }) {
+                if said.is_none() {
+                    let partitions = some_of(open.iter().map(|(tp, ..)| tp));
+                    tracing::warn!(error = %failure, partitions, "reading waits for a topic that is not there");
+                }
+                said = Some(failure.clone());
             }
             let what = || format!("metadata of {}", some_of(open.iter().map(|(tp, ..)| tp)));
-            if let Err(late) = retry.wait(failure.clone(), what).await {
+            if let Err(late) = retry.wait(failure, what).await {
                 // What a broker said tells more than that time is up.
-                let error = if said { failure } else { late };
-                return self
-                    .shared
-                    .placed_at(open.into_iter().map(|(tp, version, _)| (tp, version, Err(error.clone()))));
+                let error = said.unwrap_or(late);
+                let failed = open.into_iter().map(|(tp, version, _)| (tp, version, Err(error.clone())));
+                return self.shared.placed_at(failed);
             }
         }
     }

@@ -1,8 +1,11 @@
 //! The state with the bells that tell of its changes, and what the user's calls do with it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
+use samsarrow_arrow::Topics;
 use tokio::sync::{Notify, watch};
 
 use super::cursor::Start;
@@ -11,10 +14,16 @@ use super::state::{Place, State};
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
+/// How old what a broker told of a partition's end may be.
+const FRESH: Duration = Duration::from_secs(1);
+
 /// The state with the bells that tell of its changes.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
+    /// What decoders write topics with. All that are assigned are in it before rows of them come, so that batches have the
+    /// same one: files of Arrow's IPC format want that.
+    pub(super) topics: Topics,
     /// Rings for `poll`: something is in the queue, or a position is known.
     ready: Notify,
     /// Rings for all tasks: something may have to be fetched from elsewhere, or its start found.
@@ -28,6 +37,7 @@ impl Shared {
     pub(super) fn new(memory: usize) -> Self {
         Self {
             state: Mutex::new(State::new(memory)),
+            topics: Topics::default(),
             ready: Notify::new(),
             work: watch::Sender::new(()),
             room: watch::Sender::new(()),
@@ -115,7 +125,7 @@ impl Shared {
                     if next.is_none() && state.is_stuck() {
                         self.ring_room();
                     }
-                    next.map(|next| next.map(&rows))
+                    next.map(|next| next.and_then(|batch| self.with_topics(batch)).map(&rows))
                 }),
             })
             .await;
@@ -128,9 +138,19 @@ impl Shared {
         found
     }
 
+    /// A batch with all topics in its dictionary that any batch before had.
+    pub(crate) fn with_topics(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        let refused = |error| Error::corrupt(format!("Arrow refuses the dictionary of topics: {error}"));
+        self.topics.renew(batch).map_err(refused)
+    }
+
     // ---- what the user says ----
 
     pub(crate) fn assign(&self, partitions: &[TopicPartition]) {
+        let names: BTreeSet<&Arc<str>> = partitions.iter().map(|tp| &tp.topic).collect();
+        for name in names {
+            self.topics.code(name);
+        }
         self.lock().assign(partitions);
         self.ring_work();
     }
@@ -204,6 +224,19 @@ impl Shared {
         known.map(|(tp, position, epoch)| (tp, position, Some(epoch).filter(|epoch| *epoch >= 0))).collect()
     }
 
+    /// Ends of assigned partitions as brokers told them with their last answers, where those are of the last second:
+    /// high watermarks, or last stable offsets.
+    pub(crate) fn ends(&self, stable: bool) -> HashMap<TopicPartition, i64> {
+        let state = self.lock();
+        let now = Instant::now();
+        let fresh = |node: i32| state.answered.get(&node).is_some_and(|at| now.duration_since(*at) < FRESH);
+        let ends = state.cursors.iter().filter_map(|(tp, cursor)| {
+            let ends = cursor.ends.filter(|ends| !cursor.paused && fresh(ends.node))?;
+            Some((tp.clone(), if stable { ends.stable } else { ends.high_watermark }))
+        });
+        ends.collect()
+    }
+
     /// The position of a partition, once it is known; the error that keeps it from being known is raised here too.
     pub(crate) async fn position(&self, tp: &TopicPartition, deadline: tokio::time::Instant) -> Option<Result<i64>> {
         self.wait_for(deadline, |state| {
@@ -270,8 +303,8 @@ fn not_assigned(tp: &TopicPartition) -> Error {
 #[cfg(test)]
 impl Shared {
     /// With partition t-0 assigned, at offset 0, and the version of its cursor.
-    pub(super) fn at_start(memory: usize) -> (std::sync::Arc<Self>, TopicPartition, u64) {
-        let shared = std::sync::Arc::new(Self::new(memory));
+    pub(super) fn at_start(memory: usize) -> (Arc<Self>, TopicPartition, u64) {
+        let shared = Arc::new(Self::new(memory));
         let tp = TopicPartition::new("t", 0);
         shared.assign(std::slice::from_ref(&tp));
         shared.seek(&[(tp.clone(), Some(0), None)]).unwrap();

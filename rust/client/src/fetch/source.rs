@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use samsarrow_arrow::decode::Decoder;
 use samsarrow_wire::error_code::ErrorCode;
@@ -69,7 +70,10 @@ impl Source {
             turn = turn.wrapping_add(1);
             let reserved = Reservation { shared: &self.shared, bytes: round.max_bytes as usize };
             match self.round(node, &round, &metadata, &mut session, &mut desk).await {
-                Ok(()) => backoff.reset(),
+                Ok(()) => {
+                    backoff.reset();
+                    self.shared.lock().answered.insert(node, Instant::now());
+                }
                 // The broker has forgotten the session: it is asked for everything again, at once.
                 Err(error) if session.is_open() && is_about_the_session(&error) => {
                     tracing::debug!(%error, node, "the fetch session is made anew");
@@ -229,7 +233,7 @@ impl<'a> Desk<'a> {
     fn new(source: &'a Source) -> Self {
         Self {
             source,
-            decoder: decoder(&source.options),
+            decoder: decoder(&source.options, &source.shared),
             outlet: Outlet::end(&source.shared),
             buffers: Buffers::default(),
             parts: VecDeque::new(),

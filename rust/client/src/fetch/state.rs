@@ -39,6 +39,8 @@ pub(super) struct State {
     pub(super) reserved: usize,
     /// Brokers that share the memory, when a round was last planned.
     pub(super) sharers: usize,
+    /// When each broker last answered a Fetch.
+    pub(super) answered: HashMap<i32, Instant>,
     pub(super) closed: bool,
     /// A broker waits for another's answer to be decoded, so that it does not overtake it.
     pub(super) overtaking: bool,
@@ -206,6 +208,7 @@ impl State {
     pub(super) fn set_paused(&mut self, tp: &TopicPartition, paused: bool) {
         if let Some(cursor) = self.cursors.get_mut(tp) {
             cursor.paused = paused;
+            cursor.ends = None;
         }
         if !paused {
             for item in self.withheld.take(tp).into_iter().rev() {
@@ -302,6 +305,7 @@ impl State {
         let Some(cursor) = self.at_version(tp, version) else { return };
         // The leader knows best.
         cursor.replica = None;
+        cursor.ends = None;
         let since = cursor.failing.as_ref().map_or(now, |(since, _)| *since);
         cursor.failing = Some((since, error.clone()));
         cursor.retry_at = Some(now + RETRY);

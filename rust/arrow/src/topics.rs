@@ -1,0 +1,94 @@
+//! The dictionary of the column `topic`.
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, StringArray};
+use arrow_schema::ArrowError;
+
+/// Names of topics in the order in which they were first met. It only grows, so that decoders that share it write
+/// batches of which the dictionary of one is the beginning of that of another.
+#[derive(Debug, Clone, Default)]
+pub struct Topics(Arc<Mutex<Names>>);
+
+#[derive(Debug, Default)]
+struct Names {
+    codes: HashMap<Arc<str>, i32>,
+    names: Vec<Arc<str>>,
+    /// The names as they were when they were last asked for.
+    values: Option<ArrayRef>,
+}
+
+impl Topics {
+    /// The number of `topic`, which is a new one if it has none yet.
+    pub fn code(&self, topic: &Arc<str>) -> i32 {
+        let mut names = self.lock();
+        if let Some(code) = names.codes.get(topic) {
+            return *code;
+        }
+        let code = names.names.len() as i32;
+        names.names.push(Arc::clone(topic));
+        names.codes.insert(Arc::clone(topic), code);
+        names.values = None;
+        code
+    }
+
+    /// The dictionary as it is now.
+    pub fn values(&self) -> ArrayRef {
+        let mut names = self.lock();
+        if let Some(values) = &names.values {
+            return Arc::clone(values);
+        }
+        let values: ArrayRef = Arc::new(StringArray::from_iter_values(&names.names));
+        names.values = Some(Arc::clone(&values));
+        values
+    }
+
+    /// A batch of a decoder that shares this dictionary, with all of it as it is now.
+    ///
+    /// # Errors
+    /// The batch's dictionary is not the beginning of this one.
+    pub fn renew(&self, batch: RecordBatch) -> Result<RecordBatch, ArrowError> {
+        let Some((at, _)) = batch.schema_ref().column_with_name("topic") else { return Ok(batch) };
+        let Some(old) = batch.column(at).as_dictionary_opt::<Int32Type>() else { return Ok(batch) };
+        let values = self.values();
+        if Arc::ptr_eq(old.values(), &values) {
+            return Ok(batch);
+        }
+        let renewed = DictionaryArray::try_new(old.keys().clone(), values)?;
+        let mut columns = batch.columns().to_vec();
+        if let Some(column) = columns.get_mut(at) {
+            *column = Arc::new(renewed);
+        }
+        RecordBatch::try_new(batch.schema(), columns)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Names> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DecodeOptions, Decoder};
+
+    #[test]
+    fn a_batch_has_all_topics_that_are_known_when_it_is_renewed() {
+        let topics = Topics::default();
+        let mut decoder = Decoder::with_topics(DecodeOptions::default(), topics.clone());
+        assert_eq!([topics.code(&"b".into()), topics.code(&"a".into()), topics.code(&"b".into())], [0, 1, 0]);
+        let batch = decoder.finish().unwrap();
+        let names = |batch: &RecordBatch| {
+            let values = Arc::clone(batch["topic"].as_dictionary::<Int32Type>().values());
+            values.as_string::<i32>().iter().flatten().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&batch), ["b", "a"]);
+        topics.code(&"c".into());
+        assert_eq!(names(&batch), ["b", "a"]);
+        let batch = topics.renew(batch).unwrap();
+        assert_eq!(names(&batch), ["b", "a", "c"]);
+        assert!(Arc::ptr_eq(batch["topic"].as_dictionary::<Int32Type>().values(), &topics.values()));
+    }
+}
