@@ -58,6 +58,8 @@ def server(case: str, n: int) -> Broker | Cluster:
         topics={"wide": n},
         auto_create_topics=False,
         group_initial_rebalance_delay=3,
+        # Kafka has 5; half a second, the embedded broker's own, is for groups of a few.
+        consumer_group_heartbeat_interval=5,
         group_max_session_timeout=1800,
     )
     if case == "partitions":
