@@ -3,7 +3,7 @@
     python benches/scale [--only partitions,topics] [--part 1.0] [--dry]
 
 Every case runs for n and 2n, each client process on a broker of its own; it fails where time or memory grow by more
-than `GROWTH` from one to the other. `--part 0.1` takes a tenth of each n, `--dry` prints the table only.
+than `GROWTH` from one to the other. `--part 0.1` takes a tenth of each n; a part of it, and `--dry`, only print the table.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def main() -> None:
             if whole[name] > unit and whole[name] > GROWTH * half[name]:
                 steep.append(f"{case}: {name} {half[name]:.2f} at {size // 2:,}, {whole[name]:.2f} at {size:,}")
     table = "\n".join(lines)
-    if given.dry:
+    if given.dry or given.part != 1.0 or chosen != list(SIZES):
         print(table)
     else:
         write(table)
