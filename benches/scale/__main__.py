@@ -2,8 +2,9 @@
 
     python benches/scale [--only partitions,topics] [--part 1.0] [--dry]
 
-Every case runs for n and 2n, each client process on a broker of its own; it fails where time or memory grow by more
-than `GROWTH` from one to the other. `--part 0.1` takes a tenth of each n; a part of it, and `--dry`, only print the table.
+Every case runs for n and 2n, each client process on a broker of its own; it fails where a time grows by more
+than `GROWTH` from one to the other. `--part 0.1` takes a tenth of each n. A part of it, or `--dry`, prints the table
+and writes nothing.
 """
 
 from __future__ import annotations
