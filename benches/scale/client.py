@@ -96,7 +96,13 @@ def clients(n: int, servers: str) -> tuple[dict[str, float], Idle]:
 def members(n: int, servers: str, protocol: str) -> tuple[dict[str, float], Idle]:
     """n members of one group in a process, polled in turn."""
     group = [
-        Consumer(bootstrap_servers=servers, group_id=f"members-{protocol}", group_protocol=protocol) for _ in range(n)
+        Consumer(
+            bootstrap_servers=servers,
+            group_id=f"members-{protocol}",
+            group_protocol=protocol,
+            enable_auto_commit=False,
+        )
+        for _ in range(n)
     ]
     for member in group:
         member.subscribe(["wide"])

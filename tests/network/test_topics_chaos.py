@@ -175,8 +175,10 @@ class Wreck:
     def run(self, members: Members) -> None:
         began = time.monotonic()
         works = [self.delay, self.reset, self.restart, self.grow, self.make_again, self.shrink]
-        todo: list[Any] = []
-        while time.monotonic() - began < SECONDS:
+        todo = list(works)
+        self._chance.shuffle(todo)
+        # Each at least once, however slow the machine is.
+        while len(self.events) < len(works) or time.monotonic() - began < SECONDS:
             if not todo:
                 todo = list(works)
                 self._chance.shuffle(todo)
