@@ -182,16 +182,18 @@ impl Connection {
     /// does: behind one of several addresses there may be somebody else.
     ///
     /// # Errors
-    /// That of the last address.
+    /// That of the last address, or of one where somebody answered who is not a broker.
     pub async fn open_within(address: &str, options: &CommonOptions, limit: Duration) -> Result<Connection> {
         let mut last = Error::connection(address, "the host name has no address");
         for target in resolve(address, limit).await? {
-            match connect::connect(address, target, options, limit).await {
-                Ok(stream) => match Self::agree(address, stream, options).await {
-                    Ok(connection) => return Ok(connection),
-                    Err(error) => last = error,
-                },
-                Err(error) => last = error,
+            let attempt = async {
+                let stream = connect::connect(address, target, options, limit).await?;
+                Self::agree(address, stream, options).await
+            };
+            match attempt.await {
+                Ok(connection) => return Ok(connection),
+                Err(error) if !matches!(last, Error::Protocol { .. }) => last = error,
+                Err(_) => {}
             }
         }
         Err(last)
