@@ -156,10 +156,13 @@ impl Interest {
         }
     }
 
-    /// A topic that is not there must not be asked for again with every refresh.
+    /// A topic that is not there must not be asked for again with every refresh. One that was there is remembered for a
+    /// while: forgotten, it would be created by whoever asks next.
     pub(super) fn forget(&mut self, names: &[&str]) {
         for name in names.iter().filter(|name| !self.subscribed.contains(**name)) {
-            self.topics.remove(*name);
+            if self.topics.get(*name).is_some_and(|topic| !topic.seen) {
+                self.topics.remove(*name);
+            }
         }
     }
 }
@@ -199,6 +202,11 @@ mod tests {
         assert!(interest.may_appear("b"));
         assert_eq!(interest.take_awaited(), names(&["b"], &[]));
         assert_eq!(interest.take_all(&[], Duration::MAX).0, names(&["b"], &["a"]));
+        interest.await_answer(&["never"], false);
+        interest.forget(&["a", "never"]);
+        assert_eq!(interest.take_all(&[], Duration::MAX).0, names(&["b"], &["a"]));
+        interest.await_answer(&["a"], false);
+        assert_eq!(interest.take_awaited(), names(&[], &["a"]));
     }
 
     #[test]

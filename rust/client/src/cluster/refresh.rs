@@ -91,6 +91,8 @@ impl Cluster {
                 outcomes.insert(name.to_owned(), Ok(()));
             }
             if open.is_empty() {
+                let refused: Vec<&str> = outcomes.iter().filter(|(_, o)| o.is_err()).map(|(name, _)| &**name).collect();
+                self.interest().forget(&refused);
                 return outcomes;
             }
             let asking: Vec<&str> = open.iter().copied().collect();
@@ -125,8 +127,6 @@ impl Cluster {
                     outcomes.insert((*name).to_owned(), Err(error));
                 }
                 open.retain(|name| answered.topic(name).is_some());
-                let refused: Vec<&str> = outcomes.iter().filter(|(_, o)| o.is_err()).map(|(n, _)| &**n).collect();
-                self.interest().forget(&refused);
             }
         }
     }

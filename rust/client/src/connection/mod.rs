@@ -185,13 +185,14 @@ impl Connection {
     /// does: behind one of several addresses there may be somebody else.
     ///
     /// # Errors
-    /// That of the last address.
+    /// That of the last address, or of one where somebody answered who is not a broker.
     pub async fn open_within(address: &str, options: &CommonOptions, limit: Duration) -> Result<Connection> {
         let mut last = Error::connection(address, "the host name has no address");
         for socket in resolve(address, limit).await? {
             match Self::agree(&Target { address, socket, options, limit }).await {
                 Ok(connection) => return Ok(connection),
-                Err(error) => last = error,
+                Err(error) if !matches!(last, Error::Protocol { .. }) => last = error,
+                Err(_) => {}
             }
         }
         Err(last)

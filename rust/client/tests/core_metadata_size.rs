@@ -1,0 +1,103 @@
+//! What a large cluster's metadata takes of memory. The peak is of the process, so this is the only test here.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+use std::time::Duration;
+
+use samsarrow_client::cluster::Cluster;
+use samsarrow_client::config::{ClientKind, OptionValue, Options};
+use samsarrow_wire::frame;
+use samsarrow_wire::messages::api_versions::ApiVersion;
+use samsarrow_wire::messages::{ApiKey, ApiVersionsRequest, ApiVersionsResponse};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+const TOPICS: i32 = 200;
+const PARTITIONS: i32 = 1000;
+const SOON: Duration = Duration::from_secs(120);
+
+/// An answer in version 1, which is simple enough to be written by hand: structs for all of it would be measured too.
+fn metadata(id: i32, port: u16) -> Vec<u8> {
+    let mut body = id.to_be_bytes().to_vec();
+    let text = |body: &mut Vec<u8>, text: &str| {
+        body.extend((text.len() as i16).to_be_bytes());
+        body.extend(text.as_bytes());
+    };
+    let nodes = |body: &mut Vec<u8>, first: i32| {
+        [3, first % 9, (first + 1) % 9, (first + 2) % 9].iter().for_each(|n: &i32| body.extend(n.to_be_bytes()));
+    };
+    [1, 0].iter().for_each(|n: &i32| body.extend(n.to_be_bytes()));
+    text(&mut body, "127.0.0.1");
+    body.extend(i32::from(port).to_be_bytes());
+    body.extend((-1_i16).to_be_bytes());
+    [0, TOPICS].iter().for_each(|n: &i32| body.extend(n.to_be_bytes()));
+    for topic in 0..TOPICS {
+        body.extend([0, 0]);
+        text(&mut body, &format!("topic-{topic}"));
+        body.push(0);
+        body.extend(PARTITIONS.to_be_bytes());
+        for partition in 0..PARTITIONS {
+            body.extend([0, 0]);
+            body.extend(partition.to_be_bytes());
+            body.extend((partition % 9).to_be_bytes());
+            nodes(&mut body, partition);
+            nodes(&mut body, partition);
+        }
+    }
+    let mut frame = (body.len() as i32).to_be_bytes().to_vec();
+    frame.append(&mut body);
+    frame
+}
+
+async fn serve(mut stream: TcpStream, port: u16) {
+    let mut length = [0; 4];
+    while stream.read_exact(&mut length).await.is_ok() {
+        let mut request = vec![0; u32::from_be_bytes(length) as usize];
+        stream.read_exact(&mut request).await.unwrap();
+        let version = i16::from_be_bytes(request[2..4].try_into().unwrap());
+        let id = i32::from_be_bytes(request[4..8].try_into().unwrap());
+        let answer = if i16::from_be_bytes(request[..2].try_into().unwrap()) == ApiKey::Metadata as i16 {
+            metadata(id, port)
+        } else {
+            let api = |(key, max_version)| ApiVersion { api_key: key as i16, max_version, ..Default::default() };
+            let api_keys = [(ApiKey::Metadata, 1), (ApiKey::ApiVersions, 4)].map(api).to_vec();
+            let response = ApiVersionsResponse { api_keys, ..Default::default() };
+            frame::encode_response::<ApiVersionsRequest>(&response, version, id).unwrap().to_vec()
+        };
+        stream.write_all(&answer).await.unwrap();
+    }
+}
+
+/// Megabytes of memory at the peak since the start.
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() / 1024
+}
+
+#[tokio::test]
+async fn metadata_that_was_not_asked_for_costs_little() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let frame = metadata(0, port).len() >> 20;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, port));
+        }
+    });
+    let before = peak();
+    let pairs = [("bootstrap.servers".to_owned(), OptionValue::Str(format!("127.0.0.1:{port}")))];
+    let cluster = Cluster::new(&Options::parse(ClientKind::Consumer, pairs).unwrap()).unwrap();
+    for _ in 0..3 {
+        cluster.refresh(SOON).await.unwrap();
+        cluster.topics(&["topic-7"], SOON).await.unwrap();
+    }
+    let metadata = cluster.metadata();
+    assert_eq!(metadata.topics().count(), 1, "what nobody asked for is kept");
+    assert_eq!(metadata.topic("topic-7").unwrap().partitions.len(), PARTITIONS as usize);
+    let grown = peak() - before;
+    // The answer at both ends, and while it is read its structs: 26 MB where this was written, 8 of which are the answer.
+    assert!(grown < 6 * frame, "{grown} MB for an answer of {frame} MB");
+    cluster.close().await;
+}
