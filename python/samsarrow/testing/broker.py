@@ -36,9 +36,9 @@ class Broker:
         transaction_marker_delay: how long after its end a transaction is complete in its partitions and groups; 0
             unless told. Kafka takes a moment, in which producers are told CONCURRENT_TRANSACTIONS.
         transactional_id_expiration: how long a transactional id is remembered; 7 days unless told, as Kafka.
-        kafka_version: the Kafka to pass for, such as `"2.8"`: the broker names and takes the versions of each request that
-            this Kafka has, refuses others as it does, and has its limits and defaults, such as no groups of KIP-848
-            before 4.0. From 0.8.2 on. Without it, every version of every request that the broker knows.
+        kafka_version: the Kafka to pass for, such as `"2.8"`: the broker names and takes the versions of each request
+            that this Kafka has, refuses others as it does, and has its limits and defaults, such as no groups of
+            KIP-848 before 4.0. From 0.8.2 on. Without it, every version of every request that the broker knows.
         producer_id_expiration: how long a partition remembers an idempotent producer; a day unless told, as Kafka.
 
     Raises:

@@ -228,9 +228,11 @@ async fn an_old_broker_is_asked_again_in_version_0() {
     assert_eq!(cluster.metadata().brokers.get(&5).map(String::as_str), Some("h:1"));
 }
 
+type Frames = Vec<(i16, Vec<u8>)>;
+
 /// A broker that answers ApiVersions with these frames (without their lengths), by version asked for; and what it was
 /// asked.
-async fn replay(frames: Vec<(i16, Vec<u8>)>) -> (String, Arc<Mutex<Vec<i16>>>) {
+async fn replay(frames: Frames) -> (String, Arc<Mutex<Vec<i16>>>) {
     let asked: Arc<Mutex<Vec<i16>>> = Arc::default();
     let seen = Arc::clone(&asked);
     let address = serve(move |api, version, id| {
@@ -267,7 +269,7 @@ fn speaking(version: i16) -> Vec<u8> {
 
 #[tokio::test]
 async fn api_versions_is_asked_again_as_the_broker_says() {
-    let cases: [(Vec<(i16, Vec<u8>)>, &[i16]); 5] = [
+    let cases: [(Frames, &[i16]); 5] = [
         // Kafka 2.4 to 3.8: one key, that of ApiVersions itself (KIP-511).
         (vec![(4, unsupported(&[(0, 3)])), (3, speaking(3))], &[4, 3]),
         // Before: no key at all.
