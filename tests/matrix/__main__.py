@@ -9,6 +9,7 @@ Exit code 1 says that something is a defect.
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -55,5 +56,11 @@ def main(*arguments: str) -> int:
     return int(DEFECT in kinds)
 
 
+def _end(*_: object) -> None:
+    """Ends as Ctrl-C does, so that brokers and sessions are stopped."""
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _end)
     sys.exit(main(*sys.argv[1:]))

@@ -1,7 +1,7 @@
 """What the probe tries, and since which Kafka there is such a thing: the expected table, as data.
 
 A step of `matrix.steps` has the name of its feature. A Kafka from `since` on must pass it; an older one may only
-refuse, with an error that names `since`.
+refuse, with an error that names the version that it takes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FEATURES = (
     Feature("codec_snappy", "snappy, with a peer"),
     Feature("codec_lz4", "lz4, with a peer"),
     Feature("codec_zstd", "zstd, with a peer", "2.1"),
-    Feature("timestamps", "timestamps", "0.10.0"),
+    Feature("timestamps", "timestamps (null before 0.10, whose records have none)"),
     Feature("log_append_time", "timestamps of the broker", "0.10.1"),
     Feature("headers", "headers", "0.11"),
     Feature("too_large", "a record too large for the broker is an error"),

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from support.kafka import KafkaServer, server_of
+from support.kafka_releases import number
 
 from .features import FEATURES, Feature
 
@@ -60,9 +61,13 @@ def judge(feature: Feature, version: str, error: str | None, refusal: bool, seco
     """
     if error is None:
         return Outcome(feature.name, WORKS, "", seconds)
-    # A version by its number, `2.1` neither in `2.11` nor in `0.2.1`.
-    names = re.search(rf"(?<![\d.]){re.escape(feature.since)}(?![\d]|\.[1-9])", error)
-    if not feature.expected_of(version) and refusal and names:
+    # Where several things are missing, the first that is missed may be named: a Kafka between this one and `since`.
+    named = [number(found) for found in re.findall(r"Kafka (\d+(?:\.\d+)+)", error)]
+    if (
+        not feature.expected_of(version)
+        and refusal
+        and any(number(version) < n <= number(feature.since) for n in named)
+    ):
         return Outcome(feature.name, REFUSED, error, seconds)
     return Outcome(feature.name, DEFECT, error, seconds)
 

@@ -152,6 +152,10 @@ def timestamps(p: Probe) -> None:
         sent = [producer.send(topic, b"v", partition=0, timestamp=t) for t in [*times, None]]
         told = [d.result(PATIENCE).timestamp for d in sent]
     read = p.read(TopicPartition(topic, 0), len(times) + 1)
+    if not p.at_least("0.10"):
+        # Records of format v0 have no time.
+        equal({(r.timestamp, r.timestamp_type) for r in read}, {(None, None)})
+        return
     equal([r.timestamp for r in read][:-1], times)
     equal({r.timestamp_type for r in read}, {0})
     equal([r.timestamp for r in read], told)

@@ -94,7 +94,7 @@ class Probe:
         """What librdkafka must be given for Kafkas that cannot say what they speak."""
         if self.at_least("0.10.0"):
             return {}
-        return {"api_version_request": "false", "broker_version_fallback": ".".join(map(str, self.version))}
+        return {"api_version_request": "false", "broker_version_fallback": self.version_text}
 
 
 def equal(found: object, wanted: object) -> None:

@@ -37,9 +37,12 @@ HEADERS = Feature("headers", "headers", "0.11")
         ("0.11.0.3", None, False, "works"),
         ("0.10.2.2", "needs Kafka 0.11 or later", True, "refused"),
         ("0.10.2.2", "headers need Kafka 0.11.0", True, "refused"),
+        # Something that the feature itself builds on is missed first.
+        ("0.8.2.2", "JoinGroup needs Kafka 0.9.0 or later", True, "refused"),
         # No answer to a user: the client's own failure, another version, and the one that it runs on.
         ("0.10.2.2", "needs Kafka 0.11 or later", False, "defect"),
         ("0.10.2.2", "needs Kafka 0.111", True, "defect"),
+        ("0.10.2.2", "this is Kafka 0.10.2", True, "defect"),
         ("0.10.2.2", "cannot be sent", True, "defect"),
         ("0.11.0.3", "needs Kafka 0.11 or later", True, "defect"),
     ],

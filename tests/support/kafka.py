@@ -329,8 +329,11 @@ class ZooKeeperKafkaServer(KafkaServer):
         zookeeper, self._zookeeper = self._zookeeper, None
         if zookeeper is not None:
             zookeeper.kill()
-            zookeeper.wait()
-        super().discard()
+        try:
+            super().discard()
+        finally:
+            if zookeeper is not None:
+                zookeeper.wait()
 
 
 def server_of(version: str, properties: Mapping[str, str] | None = None) -> KafkaServer:

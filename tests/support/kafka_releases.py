@@ -59,5 +59,6 @@ RELEASES: Mapping[str, Release] = {
 
 
 def number(version: str) -> tuple[int, ...]:
-    """A version to be compared."""
-    return tuple(map(int, version.split(".")))
+    """A version to be compared: 0.11 is 0.11.0, and 0.11.0.3 is later."""
+    parts = [int(part) for part in version.split(".")]
+    return tuple(parts + [0] * (4 - len(parts)))
