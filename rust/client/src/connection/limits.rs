@@ -13,9 +13,21 @@ const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 pub struct Patience {
     whole: Duration,
     until: Instant,
+    only_to_send: bool,
 }
 
 impl Patience {
+    /// For whoever must know what becomes of a request once it is sent: the time is for a connection, and after that a
+    /// caller waits for as long as the broker may take.
+    pub fn to_send(time: Duration) -> Self {
+        Self { only_to_send: true, ..Self::from(time) }
+    }
+
+    /// The end of the wait for an answer; without one it ends with the broker's time.
+    pub(super) fn answer_until(&self) -> Option<Instant> {
+        (!self.only_to_send).then_some(self.until)
+    }
+
     /// What was granted at first.
     pub fn whole(&self) -> Duration {
         self.whole
@@ -34,7 +46,7 @@ impl Patience {
 
 impl From<Duration> for Patience {
     fn from(whole: Duration) -> Self {
-        Self { whole, until: after(whole) }
+        Self { whole, until: after(whole), only_to_send: false }
     }
 }
 

@@ -374,7 +374,11 @@ impl Connection {
     }
 
     async fn answered<R: Request, T>(&self, answer: oneshot::Receiver<Result<T>>, patience: Patience) -> Result<T> {
-        match timeout_at(patience.until(), answer).await {
+        let answered = match patience.answer_until() {
+            Some(until) => timeout_at(until, answer).await,
+            None => Ok(answer.await),
+        };
+        match answered {
             Ok(answer) => answer.unwrap_or_else(|_| Err(self.gone())),
             Err(_) => Err(Error::timeout(format!("{} to {}", R::KEY.name(), self.address()), patience.whole())),
         }
@@ -394,11 +398,12 @@ impl Connection {
         let (done, written) = oneshot::channel();
         self.enqueue(Outgoing { frame, written: Some(done) }, None)?;
         let end = limit.end();
-        match timeout_at(end.min(patience.until()), written).await {
+        let until = patience.answer_until().map_or(end, |until| until.min(end));
+        match timeout_at(until, written).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(self.gone()),
             Err(_) => {
-                let late = end <= patience.until();
+                let late = until == end;
                 let time = if late { limit.0 } else { patience.whole() };
                 let error = Error::timeout(format!("sending {} to {}", R::KEY.name(), self.address()), time);
                 if late {

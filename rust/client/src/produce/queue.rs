@@ -214,7 +214,8 @@ impl PartitionQueue {
     /// Whether to send now; `force` sends what still lingers.
     pub(crate) fn readiness(&self, now: Instant, rules: &Rules, force: bool) -> Readiness {
         let Some(front) = self.waiting.front().or(self.open.as_ref()) else { return Readiness::Idle };
-        if let Some(at) = self.retry_at.filter(|at| *at > now) {
+        // The wait is the batch's that failed: with its end, those behind it owe nobody a wait.
+        if let Some(at) = self.retry_at.filter(|at| *at > now && front.attempts > 0) {
             return Readiness::At(at);
         }
         if !self.in_flight.is_empty() {

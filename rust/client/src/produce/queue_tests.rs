@@ -259,6 +259,23 @@ fn time_runs_out_for_waiting_and_for_flying_batches_once() {
 }
 
 #[test]
+fn the_wait_after_a_failure_ends_with_the_batch_that_failed() {
+    let mut bench = Bench::established();
+    bench.rules.backoff = Duration::from_secs(1000);
+    bench.rules.backoff_max = Duration::from_secs(1000);
+    bench.push(3);
+    let batch = bench.take(FIRST);
+    assert!(bench.answer(batch, Some(FailureKind::Retriable)).is_none());
+    assert!(!bench.ready());
+    let mut settled = Vec::new();
+    bench.now += bench.rules.delivery_timeout;
+    bench.queue.expire(bench.now, &bench.rules, &mut settled);
+    assert_eq!(settled.len(), 1);
+    bench.push(1);
+    assert!(bench.ready(), "a batch that never failed waits");
+}
+
+#[test]
 fn retries_are_counted() {
     let mut bench = Bench::new();
     bench.rules.retries = 1;

@@ -14,6 +14,7 @@ use super::delivery::Appended;
 use super::queue::{Batch, FailureKind, Payload};
 use super::request;
 use super::sink::{Settings, Shared, answer_all, fail_on_the_way, fail_shipment, receive};
+use crate::connection::Patience;
 use crate::error::{Error, Result};
 
 /// Bytes whose compression takes long enough to be done elsewhere.
@@ -82,7 +83,7 @@ async fn ship_one(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>) {
     let too_late = too_late(&batches);
     let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings));
     let started = Instant::now();
-    match cluster.dispatch(node, settings.request_timeout, build).await {
+    match cluster.dispatch(node, Patience::to_send(settings.request_timeout), build).await {
         Ok(answer) => {
             let shared = Arc::clone(shared);
             tokio::spawn(async move {
@@ -115,7 +116,7 @@ async fn ship_unanswered(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>
     let cluster = shared.cluster.at_most(ApiKey::Produce, request::newest_version(&batches));
     let too_late = too_late(&batches);
     let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings));
-    match cluster.send_oneway(node, settings.request_timeout, build).await {
+    match cluster.send_oneway(node, Patience::to_send(settings.request_timeout), build).await {
         Ok(()) => {
             shared.lock().counters.requests += 1;
             answer_all(shared, node, Duration::ZERO, batches, |_| Ok(Appended { base_offset: -1, log_append_time: -1 }))
