@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from time import monotonic
 from types import TracebackType
 from typing import Any
 
@@ -62,9 +64,14 @@ class Consumer:
         given, own = _split_assignors(merge(config, options))
         self._core: _core.Consumer | None = _core.Consumer(given, own)
         self._listener: RebalanceListener | None = None
+        # Whether the listener is being told that partitions go: then they are told of already.
+        self._giving_up = False
+        self._completed: deque[_Completed] = deque()
         self._callbacks: dict[int, tuple[CommitCallback | None, dict[TopicPartition, OffsetAndMetadata] | None]] = {}
         # A consumer that is forgotten, or still open when the interpreter ends, leaves its group all the same.
+        _open_cores[id(self._core)] = self._core
         self._finalizer = weakref.finalize(self, _abandon, self._core)
+        self._finalizer.atexit = False
 
     @property
     def _open(self) -> _core.Consumer:
@@ -114,7 +121,8 @@ class Consumer:
         The listener is told that the partitions are revoked; with `enable.auto.commit` what is finished is committed.
         """
         try:
-            self._give_up(self._open, True, to_seconds(timeout))
+            self._finish(self._open, True, to_seconds(timeout))
+            self._tell_last(self._open)
         finally:
             self._open.unsubscribe()
             self._listener = None
@@ -157,24 +165,42 @@ class Consumer:
             CorruptRecordError: a fetched batch is damaged; seek past it to go on.
             KafkaError: anything else that keeps an assigned partition from being read, once each time it is met.
         """
-        return self._open.poll(to_seconds(timeout) or 0.0, self)
+        core, left = self._open, to_seconds(timeout) or 0.0
+        deadline = monotonic() + left
+        while not isinstance(found := core.poll(left), pa.RecordBatch):
+            if found is None:
+                self._complete(core)
+            else:
+                try:
+                    self._rebalance(found.kind, found.partitions)
+                finally:
+                    core.acknowledge(found)
+            left = max(0.0, deadline - monotonic())
+        return found
 
     def wakeup(self) -> None:
         """Makes the `poll` that waits, or the next one, raise `WakeupError`. For other threads and signal handlers."""
         self._open.wakeup()
 
     def _rebalance(self, kind: str, partitions: list[tuple[str, int]]) -> None:
-        """What `poll` calls when partitions come and go."""
-        if self._listener is not None:
+        """Tells the listener of partitions that come and go."""
+        if self._listener is None:
+            return
+        outer = self._giving_up
+        self._giving_up = outer or kind != "assigned"
+        try:
             getattr(self._listener, f"on_partitions_{kind}")([TopicPartition(*tp) for tp in partitions])
+        finally:
+            self._giving_up = outer
 
-    def _completed(
-        self, commit: int, failures: list[tuple[tuple[str, int], KafkaError]], error: KafkaError | None
-    ) -> None:
-        """What `poll` and others call when an asynchronous commit is done."""
-        callback, offsets = self._callbacks.pop(commit, (None, None))
-        if callback is not None:
-            callback(offsets, error or _joined(failures))
+    def _complete(self, core: _core.Consumer) -> None:
+        """Calls back for asynchronous commits that are done; after one that raises, the next call goes on."""
+        self._completed.extend(core.take_completed())
+        while self._completed:
+            commit, failures, error = self._completed.popleft()
+            callback, offsets = self._callbacks.pop(commit, (None, None))
+            if callback is not None:
+                callback(offsets, error or _joined(failures))
 
     def records(self, timeout: Seconds = 1.0) -> Iterator[ConsumerRecord]:
         """The rows of one `poll`, one by one."""
@@ -246,7 +272,7 @@ class Consumer:
         """
         core = self._open
         failures = core.commit(self._offsets(what), to_seconds(timeout))
-        core.complete(self)
+        self._complete(core)
         if (error := _joined(failures)) is not None:
             raise error
 
@@ -408,7 +434,12 @@ class Consumer:
         """Commits what is finished (with `enable.auto.commit`), leaves the group and ends all connections.
 
         The listener is told that the partitions are revoked. Calls that wait in other threads raise `ClosedError`. May
-        be called again.
+        be called again, and by signal handlers and listeners: called within `on_partitions_revoked` or
+        `on_partitions_lost` it closes at once and tells the listener nothing more; a `poll` that had called the
+        listener then raises `ClosedError`.
+
+        Whatever a signal handler raises, Ctrl-C too, ends the wait within 200 ms; what is left to do goes on in the
+        background until the timeout.
 
         Args:
             timeout: seconds that it may take, by default `default.api.timeout.ms`; what a listener takes is its own.
@@ -416,20 +447,36 @@ class Consumer:
         self._close(True, timeout)
 
     def _close(self, everything: bool, timeout: Seconds | None) -> None:
-        core, seconds = self._core, to_seconds(timeout)
+        core, left = self._core, to_seconds(timeout)
         if core is None:
             return
+        # Not waited for after an interruption: whoever interrupts does not want to wait.
+        wait = False
         try:
-            self._give_up(core, everything, seconds)
+            left = self._finish(core, everything, left)
+            wait = True
+            self._tell_last(core)
+        except Exception:
+            raise
+        except BaseException:
+            wait = False
+            raise
         finally:
             self._core = None
             self._finalizer.detach()
-            core.close(seconds)
+            _open_cores.pop(id(core), None)
+            core.close(left, wait)
 
-    def _give_up(self, core: _core.Consumer, everything: bool, seconds: float | None) -> None:
+    def _finish(self, core: _core.Consumer, everything: bool, seconds: float | None) -> float:
+        """Commits what is finished, and gives the seconds that are left."""
+        deadline = monotonic() + (core.default_timeout() if seconds is None else seconds)
         core.commit_finished(everything, seconds)
-        core.complete(self)
-        if event := core.to_give_up():
+        return max(0.0, deadline - monotonic())
+
+    def _tell_last(self, core: _core.Consumer) -> None:
+        """Calls back for commits, and tells the listener that the partitions go, unless it is being told."""
+        self._complete(core)
+        if not self._giving_up and (event := core.to_give_up()):
             self._rebalance(*event)
 
     def __enter__(self) -> Consumer:
@@ -443,12 +490,24 @@ class Consumer:
 
 
 _Committed = tuple[int, str, int | None]
+_Completed = tuple[int, list[tuple[tuple[str, int], KafkaError]], KafkaError | None]
 
 
-def _abandon(core: _core.Consumer) -> None:
+_open_cores: dict[int, _core.Consumer] = {}
+
+
+def _abandon(core: _core.Consumer, seconds: float = _LAST_SECONDS) -> None:
+    _open_cores.pop(id(core), None)
     # After a fork it is the parent's.
     with suppress(KafkaError):
-        core.close(_LAST_SECONDS)
+        core.close(seconds, True)
+
+
+def leave_groups() -> None:
+    """What the core calls as the interpreter ends, when no other thread uses a client any more."""
+    deadline = monotonic() + _LAST_SECONDS
+    for core in list(_open_cores.values()):
+        _abandon(core, max(0.1, deadline - monotonic()))
 
 
 def _split_assignors(options: list[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[Assignor]]:

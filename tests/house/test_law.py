@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -75,3 +76,10 @@ def test_unsafe_lives_in_few_places() -> None:
         if "allow(unsafe_code" in path.read_text()
     ]
     assert permitting == ["rust/arrow/src/layout/view.rs", "rust/fuzz/src/memory.rs", "rust/py/src/arrow_ffi.rs"]
+
+
+def test_one_gate_leads_to_python() -> None:
+    """Whoever attaches or detaches elsewhere may be on the way to Python while it ends."""
+    calls = re.compile(r"\b(?:py|Python)(?:\(\))?\s*(?:\.|::)\s*(?:attach|try_attach|detach)\b")
+    files = sorted((ROOT / "rust" / "py" / "src").glob("*.rs"))
+    assert [path.name for path in files if calls.search(path.read_text())] == ["gate.rs"]

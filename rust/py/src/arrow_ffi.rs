@@ -15,6 +15,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyTuple};
 
+use crate::gate;
+
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
@@ -64,10 +66,13 @@ pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
     if data.hasattr("__arrow_c_stream__")? && !data.hasattr("__arrow_c_array__")? {
         let capsule = data.call_method0("__arrow_c_stream__")?;
         let pointer = pointer::<FFI_ArrowArrayStream>(&capsule, STREAM)?;
-        // SAFETY: the capsule's name was checked, so it holds a valid stream; `from_raw` moves it out and leaves a
-        // released one, which the capsule's destructor skips (Arrow PyCapsule interface).
-        let reader = unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr()) }.map_err(refused)?;
-        return Ok(Input::Stream(reader));
+        // SAFETY: the capsule's name was checked, so it holds a valid stream, or one that was taken before. It is moved
+        // out and a released one left, which the capsule's destructor skips (Arrow PyCapsule interface).
+        let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
+        unconsumed(stream.release().is_some(), "__arrow_c_stream__")?;
+        // It asks for the schema, which may run Python.
+        let reader = gate::detach_within(data.py(), || RecordBatchStreamReader::try_new(stream));
+        return Ok(Input::Stream(reader.map_err(refused)?));
     }
     if data.hasattr("__arrow_c_array__")? {
         let pair = data.call_method0("__arrow_c_array__")?;
@@ -75,11 +80,11 @@ pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
         let schema = pointer::<FFI_ArrowSchema>(&pair.get_item(0)?, SCHEMA)?;
         let array = pointer::<FFI_ArrowArray>(&pair.get_item(1)?, ARRAY)?;
         // SAFETY: both names were checked, so both point to valid structs that live as long as their capsules. The array
-        // is moved out and an empty one left, as the interface demands of a consumer; the schema is only read.
-        let imported = unsafe {
-            let array = FFI_ArrowArray::from_raw(array.as_ptr());
-            from_ffi(array, schema.as_ref())
-        };
+        // is moved out and an empty one left, as the interface demands of a consumer.
+        let (array, schema) = unsafe { (FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
+        unconsumed(!array.is_released() && schema.release().is_some(), "__arrow_c_array__")?;
+        // SAFETY: neither was released; the schema is only read.
+        let imported = unsafe { from_ffi(array, schema) };
         let imported = imported.map_err(refused)?;
         if !matches!(imported.data_type(), DataType::Struct(_)) {
             let kind = imported.data_type();
@@ -118,6 +123,15 @@ pub(crate) fn bytes_from_python(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
         return Ok(Bytes::from_owner(Owner(column.values().inner().clone())));
     }
     Err(PyTypeError::new_err("expected a record batch with one column of uint8"))
+}
+
+/// What was moved out of a capsule is freed by whoever did so: it must not be read again.
+fn unconsumed(whole: bool, method: &str) -> PyResult<()> {
+    if whole {
+        return Ok(());
+    }
+    let text = format!("{method}() gave a capsule that was consumed before: it must give a new one at each call");
+    Err(PyTypeError::new_err(text))
 }
 
 fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> PyResult<NonNull<T>> {

@@ -1,52 +1,108 @@
 //! Assignors that are written in Python.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
-use samsarrow_client::error::{Error, Result};
+use pyo3::types::{PyBytes, PyTuple};
+use samsarrow_client::error::Error;
 use samsarrow_client::group::assignor::{Assignment, Assignor, Members, Topics};
 use samsarrow_client::types::TopicPartition;
 
 use crate::consumer::{Tp, tp, tuple};
+use crate::lanes::{ASSIGNORS, Lane};
 
 /// An object with `name`, `cooperative` and `assign`; see `samsarrow.Assignor`.
 #[derive(Debug)]
 struct Custom {
     name: String,
     cooperative: bool,
-    object: Py<PyAny>,
+    object: Arc<Py<PyAny>>,
+    lane: Arc<Lane>,
 }
 
 /// The object as an assignor.
 pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Assignor>> {
     let name = object.getattr("name")?.extract()?;
     let cooperative = object.getattr("cooperative")?.extract()?;
-    Ok(Arc::new(Custom { name, cooperative, object: object.clone().unbind() }))
+    let lane = ASSIGNORS.get(object.py())?;
+    Ok(Arc::new(Custom { name, cooperative, object: Arc::new(object.clone().unbind()), lane }))
+}
+
+type Take = Box<dyn FnOnce(Result<&Bound<'_, PyAny>, String>) + Send>;
+
+/// Takes an assignor's answer, once.
+#[pyclass(frozen, module = "samsarrow._core")]
+pub(crate) struct Reply {
+    take: Mutex<Option<Take>>,
+}
+
+impl Reply {
+    fn settle(&self, found: Result<&Bound<'_, PyAny>, String>) {
+        let take = self.take.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(take) = take {
+            take(found);
+        }
+    }
+}
+
+#[pymethods]
+impl Reply {
+    fn give(&self, found: &Bound<'_, PyAny>) {
+        self.settle(Ok(found));
+    }
+
+    fn fail(&self, why: String) {
+        self.settle(Err(why));
+    }
 }
 
 /// A member as Python gets it: topics, owned partitions, user data, rack, instance id.
 type Seen<'py> = (Vec<String>, Vec<Tp>, Option<Bound<'py, PyBytes>>, Option<String>, Option<String>);
 
 impl Custom {
-    fn call(&self, topics: &Topics, members: &Members) -> PyResult<Assignment> {
-        Python::attach(|py| {
-            let counts: BTreeMap<&String, usize> = topics.iter().map(|(name, racks)| (name, racks.len())).collect();
-            let seen: BTreeMap<&String, Seen<'_>> = members
-                .iter()
-                .map(|(id, member)| {
-                    let owned = member.owned.iter().map(tuple).collect();
-                    let data = member.user_data.as_ref().map(|data| PyBytes::new(py, data));
-                    (id, (member.topics.clone(), owned, data, member.rack.clone(), member.instance_id.clone()))
-                })
-                .collect();
-            let found = self.object.bind(py).call_method1("_assign", (counts, seen))?;
-            let found: BTreeMap<String, Vec<Tp>> = found.extract()?;
-            Ok(found.into_iter().map(|(id, tps)| (id, tps.iter().map(tp).collect())).collect())
-        })
+    /// Has the lane call a method; the group's task waits, and no other task of the runtime with it.
+    fn ask<T: Send + 'static>(
+        &self,
+        method: &'static str,
+        arguments: impl FnOnce(Python<'_>) -> PyResult<Py<PyTuple>> + Send + 'static,
+        read: fn(&Bound<'_, PyAny>) -> PyResult<T>,
+    ) -> Result<T, String> {
+        let (sender, answer) = channel();
+        let object = Arc::clone(&self.object);
+        self.lane.push(usize::MAX, move |py| {
+            let take: Take = Box::new(move |found| {
+                let found = found.and_then(|found| read(found).map_err(|error| text_of(found.py(), &error)));
+                // Nobody may wait any more.
+                let _ = sender.send(found);
+            });
+            let reply = Py::new(py, Reply { take: Mutex::new(Some(take)) })?;
+            let method = object.bind(py).getattr(method)?;
+            let call = py.import("samsarrow._threads")?.getattr("answer")?.unbind();
+            Ok((call, (method, arguments(py)?, reply).into_pyobject(py)?.unbind()))
+        });
+        let answer = tokio::task::block_in_place(|| answer.recv());
+        answer.unwrap_or_else(|_| Err("it could not be called".to_owned()))
     }
+}
+
+fn text_of(py: Python<'_>, error: &PyErr) -> String {
+    error.value(py).repr().map(|text| text.to_string()).unwrap_or_default()
+}
+
+fn shown(py: Python<'_>, topics: &Topics, members: &Members) -> PyResult<Py<PyTuple>> {
+    let counts: BTreeMap<&String, usize> = topics.iter().map(|(name, racks)| (name, racks.len())).collect();
+    let seen: BTreeMap<&String, Seen<'_>> = members
+        .iter()
+        .map(|(id, member)| {
+            let owned = member.owned.iter().map(tuple).collect();
+            let data = member.user_data.as_ref().map(|data| PyBytes::new(py, data));
+            (id, (member.topics.clone(), owned, data, member.rack.clone(), member.instance_id.clone()))
+        })
+        .collect();
+    Ok((counts, seen).into_pyobject(py)?.unbind())
 }
 
 impl Assignor for Custom {
@@ -59,17 +115,17 @@ impl Assignor for Custom {
     }
 
     fn user_data(&self, owned: &[TopicPartition], generation: i32) -> Option<Bytes> {
-        Python::attach(|py| {
-            let owned: Vec<Tp> = owned.iter().map(tuple).collect();
-            let data = self.object.bind(py).call_method1("_user_data", (owned, generation)).ok()?;
-            data.extract::<Option<Vec<u8>>>().ok().flatten().map(Bytes::from)
-        })
+        let owned: Vec<Tp> = owned.iter().map(tuple).collect();
+        let arguments = move |py: Python<'_>| Ok((owned, generation).into_pyobject(py)?.unbind());
+        let found = self.ask("_user_data", arguments, |data| data.extract::<Option<Vec<u8>>>());
+        found.ok().flatten().map(Bytes::from)
     }
 
-    fn assign(&self, topics: &Topics, members: &Members) -> Result<Assignment> {
-        self.call(topics, members).map_err(|error| {
-            let text = Python::attach(|py| error.value(py).repr().map(|text| text.to_string()).unwrap_or_default());
-            Error::configuration(format!("assignor {} failed: {text}", self.name))
-        })
+    fn assign(&self, topics: &Topics, members: &Members) -> samsarrow_client::error::Result<Assignment> {
+        let (topics, members) = (topics.clone(), members.clone());
+        let arguments = move |py: Python<'_>| shown(py, &topics, &members);
+        let found = self.ask("_assign", arguments, |found| found.extract::<BTreeMap<String, Vec<Tp>>>());
+        let found = found.map_err(|text| Error::configuration(format!("assignor {} failed: {text}", self.name)))?;
+        Ok(found.into_iter().map(|(id, tps)| (id, tps.iter().map(tp).collect())).collect())
     }
 }

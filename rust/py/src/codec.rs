@@ -1,10 +1,12 @@
 //! Record batches as bytes, without a broker.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, LargeBinaryArray, RecordBatch};
 use bytes::Bytes;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use samsarrow_arrow::decode::{DecodeOptions, decode_batches as decode};
 use samsarrow_arrow::encode::{Columns, EncodeOptions, encode_batches as encode};
@@ -15,6 +17,7 @@ use samsarrow_wire::compression::Codec;
 
 use crate::arrow_ffi;
 use crate::error::to_py;
+use crate::gate;
 
 /// Bytes of values that [`write_values`] makes at most, but for the last one.
 const MAX_WRITTEN: usize = 1024 * 1024;
@@ -24,7 +27,7 @@ const MAX_WRITTEN: usize = 1024 * 1024;
 #[pyo3(signature = (data, layout, include_headers, include_control, check_crcs))]
 pub(crate) fn decode_batches<'py>(
     py: Python<'py>,
-    data: &[u8],
+    data: PyBackedBytes,
     layout: &str,
     include_headers: bool,
     include_control: bool,
@@ -32,9 +35,10 @@ pub(crate) fn decode_batches<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let layout = layout_of(py, layout)?;
     let options = DecodeOptions { layout, include_headers, include_control, check_crcs, ..Default::default() };
-    let data = Bytes::copy_from_slice(data);
+    // Not copied: nobody can change the bytes.
+    let data = Bytes::from_owner(data);
     let batch: RecordBatch =
-        py.detach(|| decode(data, options)).map_err(|error| to_py(py, &Error::corrupt(error.to_string())))?;
+        gate::detach(py, || decode(data, options)).map_err(|error| to_py(py, &Error::corrupt(error.to_string())))?;
     arrow_ffi::to_pyarrow(py, &batch)
 }
 
@@ -73,18 +77,22 @@ pub(crate) fn encode_batches<'py>(
         })?;
     let columns = Columns { key, value, headers, timestamp, partition: None };
     let mut options = EncodeOptions { codec, level, magic, base_offset, batch_size, ..Default::default() };
-    let input = arrow_ffi::from_python(data)?;
-    let encoded = py.detach(|| {
-        let mut out = Vec::new();
-        for batch in input {
-            let batch = batch.map_err(|error| Error::configuration(format!("Arrow data cannot be read: {error}")))?;
-            let bytes = encode(&batch, &columns, &options).map_err(|error| Error::configuration(error.to_string()))?;
-            out.extend_from_slice(&bytes);
-            options.base_offset += batch.num_rows() as i64;
+    let mut input = arrow_ffi::from_python(data)?;
+    let mut parts = Vec::new();
+    // A stream may run Python.
+    while let Some(batch) = gate::detach_within(py, || input.next()) {
+        let unread = |error| Error::configuration(format!("Arrow data cannot be read: {error}"));
+        let batch = batch.map_err(|error| to_py(py, &unread(error)))?;
+        let encoded = gate::detach(py, || encode(&batch, &columns, &options));
+        parts.push(encoded.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?);
+        options.base_offset += batch.num_rows() as i64;
+    }
+    PyBytes::new_with(py, parts.iter().map(Vec::len).sum(), |mut out| {
+        for part in &parts {
+            out.write_all(part)?;
         }
-        Ok(out)
-    });
-    encoded.map(|bytes| PyBytes::new(py, &bytes)).map_err(|error: Error| to_py(py, &error))
+        Ok(())
+    })
 }
 
 /// One column by its name, or several.
@@ -136,7 +144,7 @@ pub(crate) fn write_values<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let (format, value) = (format_of(py, value_format)?, value_columns(py, value)?);
     let mut input = arrow_ffi::from_python(data)?;
-    let written = py.detach(|| {
+    let written = gate::detach_within(py, || {
         let Some(batch) = input.next().transpose().map_err(|error| error.to_string())? else { return Ok(None) };
         let mut writer = ValueWriter::new(&batch, &value, format).map_err(|error| error.to_string())?;
         writer.next(MAX_WRITTEN).map_err(|error| error.to_string())

@@ -1,6 +1,7 @@
 //! The consumer as Python calls it.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use samsarrow_client::config::ClientKind;
@@ -8,7 +9,7 @@ use samsarrow_client::consumer::{Consumer as Core, Polled, SeekTarget};
 use samsarrow_client::error::Error;
 use samsarrow_client::fetch::positions_of;
 use samsarrow_client::group::wanted::Wanted;
-use samsarrow_client::group::{Offsets, Rebalance};
+use samsarrow_client::group::{Completed, Offsets, Rebalance};
 use samsarrow_client::offsets::Outcomes;
 use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
 
@@ -16,7 +17,7 @@ use crate::arrow_ffi;
 use crate::assignor;
 use crate::config;
 use crate::error::{to_py, to_py_value};
-use crate::runtime::{Owned, run, runtime, seconds};
+use crate::runtime::{Owned, run, run_to_its_end, runtime, seconds};
 
 /// Topic and partition, as a tuple.
 pub(crate) type Tp = (String, i32);
@@ -42,8 +43,29 @@ pub(crate) fn tuples(tps: &[TopicPartition]) -> Vec<Tp> {
 /// See `samsarrow.Consumer`.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub(crate) struct Consumer {
-    core: Owned<Core>,
+    core: Owned<Arc<Core>>,
 }
+
+/// A rebalance that the listener is to be told of: what happens, and to which partitions.
+#[pyclass(frozen, module = "samsarrow._core", name = "Rebalance")]
+#[derive(Debug)]
+pub(crate) struct Event(Rebalance);
+
+#[pymethods]
+impl Event {
+    #[getter]
+    fn kind(&self) -> &'static str {
+        named(&self.0).0
+    }
+
+    #[getter]
+    fn partitions(&self) -> Vec<Tp> {
+        named(&self.0).1
+    }
+}
+
+/// An asynchronous commit that is done: its number, what failed, the exception where nothing was committed.
+type Done = (u64, Failures, Option<Py<PyAny>>);
 
 #[pymethods]
 impl Consumer {
@@ -56,13 +78,13 @@ impl Consumer {
         let options = config::parse(py, ClientKind::Consumer, options)?;
         let assignors = assignors.iter().map(assignor::of).collect::<PyResult<_>>()?;
         let core = Core::with_assignors(&options, assignors).map_err(|error| to_py(py, &error))?;
-        Ok(Self { core: Owned::new("consumer", core) })
+        Ok(Self { core: Owned::new("consumer", Arc::new(core)) })
     }
 
     /// Topics, or a pattern.
     fn subscribe(&self, py: Python<'_>, topics: Vec<String>, pattern: Option<&str>) -> PyResult<()> {
         let core = self.core.get(py)?;
-        let runtime = runtime()?;
+        let runtime = runtime(py)?;
         let _inside = runtime.enter();
         let wanted = match pattern {
             Some(pattern) => Wanted::pattern(pattern),
@@ -87,7 +109,7 @@ impl Consumer {
 
     fn assign(&self, py: Python<'_>, partitions: Vec<Tp>) -> PyResult<()> {
         let core = self.core.get(py)?;
-        let runtime = runtime()?;
+        let runtime = runtime(py)?;
         let _inside = runtime.enter();
         core.assign(&tps(&partitions)).map_err(|error| to_py(py, &error))
     }
@@ -96,28 +118,31 @@ impl Consumer {
         Ok(tuples(&self.core.get(py)?.assignment()))
     }
 
-    /// The next rows. What happens to partitions meanwhile is told to `listener._rebalance(kind, partitions)`, and
-    /// asynchronous commits that are done to `listener._completed(id, failures)`.
-    fn poll<'py>(&self, py: Python<'py>, timeout: f64, listener: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    /// The next rows; a rebalance that the listener is to be told of and then acknowledged; or None: asynchronous commits
+    /// are done. Python calls the listener, so that nothing of the user's runs on top of this code.
+    fn poll(&self, py: Python<'_>, timeout: f64) -> PyResult<Py<PyAny>> {
         let core = self.core.get(py)?;
         let timeout = seconds(py, Some(timeout), Duration::ZERO)?;
-        let deadline = Instant::now() + timeout;
-        loop {
-            match run(py, core.next(deadline.saturating_duration_since(Instant::now())))? {
-                Polled::Rows(batch) => return arrow_ffi::to_pyarrow(py, &batch),
-                Polled::Rebalance(event) => {
-                    let told = listener.call_method1("_rebalance", named(&event));
-                    core.acknowledge(&event);
-                    told?;
-                }
-                Polled::Committed => tell_completed(py, core, listener)?,
-            }
+        match run(py, core.next(timeout))? {
+            Polled::Rows(batch) => arrow_ffi::to_pyarrow(py, &batch).map(Bound::unbind),
+            Polled::Rebalance(event) => Ok(Py::new(py, Event(event))?.into_any()),
+            Polled::Committed => Ok(py.None()),
         }
     }
 
-    /// Tells of asynchronous commits that are done.
-    fn complete<'py>(&self, py: Python<'py>, listener: &Bound<'py, PyAny>) -> PyResult<()> {
-        tell_completed(py, self.core.get(py)?, listener)
+    /// The listener was told.
+    fn acknowledge(&self, py: Python<'_>, event: &Event) -> PyResult<()> {
+        self.core.get(py)?.acknowledge(&event.0);
+        Ok(())
+    }
+
+    /// Asynchronous commits that are done, once each.
+    fn take_completed(&self, py: Python<'_>) -> PyResult<Vec<Done>> {
+        let one = |completed: Completed| match completed.outcome {
+            Ok(outcomes) => (completed.id, failures(py, outcomes), None),
+            Err(error) => (completed.id, Failures::new(), Some(to_py_value(py, &error))),
+        };
+        Ok(self.core.get(py)?.take_completed().into_iter().map(one).collect())
     }
 
     fn wakeup(&self, py: Python<'_>) -> PyResult<()> {
@@ -149,7 +174,7 @@ impl Consumer {
     #[pyo3(signature = (offsets))]
     fn commit_async(&self, py: Python<'_>, offsets: Option<Vec<(Tp, Committed)>>) -> PyResult<u64> {
         let core = self.core.get(py)?;
-        let runtime = runtime()?;
+        let runtime = runtime(py)?;
         let _inside = runtime.enter();
         core.commit_async(offsets.map(given)).map_err(|error| to_py(py, &error))
     }
@@ -162,6 +187,11 @@ impl Consumer {
     fn group_metadata(&self, py: Python<'_>) -> PyResult<(String, String, i32, Option<String>)> {
         let (group, who) = self.core.get(py)?.group_metadata().map_err(|error| to_py(py, &error))?;
         Ok((group, who.member_id, who.generation, who.instance_id))
+    }
+
+    /// Seconds that calls without a timeout keep trying.
+    fn default_timeout(&self, py: Python<'_>) -> PyResult<f64> {
+        Ok(self.core.get(py)?.default_timeout().as_secs_f64())
     }
 
     /// What `close` and `unsubscribe` have to tell the listener: a kind and partitions.
@@ -281,14 +311,20 @@ impl Consumer {
         Ok(tuples(&self.core.get(py)?.paused()))
     }
 
-    #[pyo3(signature = (timeout))]
-    fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let core = self.core.get(py)?;
+    /// Goes on in the background if it is not waited for, or if a signal's handler raises.
+    #[pyo3(signature = (timeout, wait))]
+    fn close(&self, py: Python<'_>, timeout: Option<f64>, wait: bool) -> PyResult<()> {
+        let core = Arc::clone(&*self.core.get(py)?);
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        run(py, async {
+        let closing = async move {
             core.close(timeout).await;
             Ok(())
-        })
+        };
+        if wait {
+            return run_to_its_end(py, closing);
+        }
+        runtime(py)?.spawn(closing);
+        Ok(())
     }
 }
 
@@ -326,20 +362,6 @@ pub(crate) fn given(offsets: Vec<(Tp, Committed)>) -> Offsets {
 fn failures(py: Python<'_>, outcomes: Outcomes) -> Failures {
     let failed = outcomes.into_iter().filter_map(|(tp, outcome)| Some((tp, outcome.err()?)));
     failed.map(|(tp, error)| (tuple(&tp), to_py_value(py, &error))).collect()
-}
-
-/// Calls `listener._completed(id, failures)`, with an exception instead of failures where nothing was committed.
-fn tell_completed(py: Python<'_>, core: &Core, listener: &Bound<'_, PyAny>) -> PyResult<()> {
-    for completed in core.take_completed() {
-        match completed.outcome {
-            Ok(outcomes) => listener.call_method1("_completed", (completed.id, failures(py, outcomes), py.None()))?,
-            Err(error) => {
-                let none = Failures::new();
-                listener.call_method1("_completed", (completed.id, none, to_py_value(py, &error)))?
-            }
-        };
-    }
-    Ok(())
 }
 
 /// Where to seek, as Python gives it.

@@ -7,6 +7,8 @@ mod codec;
 mod config;
 mod consumer;
 mod error;
+mod gate;
+mod lanes;
 mod logging;
 mod producer;
 mod runtime;
@@ -15,18 +17,23 @@ mod testing;
 
 use pyo3::prelude::*;
 
-#[pymodule(gil_used = false)]
+// On a free-threaded Python it is untried: there, importing it turns the GIL on.
+#[pymodule(gil_used = true)]
 mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
     use super::admin::Admin;
     #[pymodule_export]
+    use super::assignor::Reply;
+    #[pymodule_export]
     use super::codec::{decode_batches, encode_batches, write_values};
     #[pymodule_export]
     use super::config::{error_table, options_markdown};
     #[pymodule_export]
-    use super::consumer::{Consumer, offsets_of};
+    use super::consumer::{Consumer, Event, offsets_of};
+    #[pymodule_export]
+    use super::lanes::{Server, unraisable};
     #[pymodule_export]
     use super::producer::{BatchDelivery, Delivery, Producer};
     #[pymodule_export]
@@ -36,6 +43,6 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        super::runtime::watch_forks(module.py())
+        super::runtime::watch(module.py())
     }
 }

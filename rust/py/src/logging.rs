@@ -1,29 +1,35 @@
 //! The core's log lines, as records of Python's `logging`, from level DEBUG on.
 //!
-//! A thread of its own writes them: the core's threads never wait for the GIL. If Python is too slow for them, lines are
+//! A lane of their own writes them: the core's threads never wait for the GIL. If Python is too slow for them, lines are
 //! dropped and counted rather than kept without bound.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
+use std::time::Duration;
 
 use pyo3::prelude::*;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
+use crate::gate;
+use crate::lanes::{self, Call, Lane};
+
 /// Lines that may wait for Python.
 const WAITING: usize = 10_000;
 
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 /// Of this process: replaced after a fork.
-static LINES: RwLock<Option<SyncSender<Line>>> = RwLock::new(None);
+static LINES: RwLock<Option<Arc<Lane>>> = RwLock::new(None);
+/// Whether events come here. The child of a fork inherits that, with a registry of tracing's that it must not touch: a
+/// thread that is not there may hold its lock.
+static SUBSCRIBED: AtomicBool = AtomicBool::new(false);
 
-struct Line {
-    level: u8,
-    target: &'static str,
-    text: String,
+thread_local! {
+    /// [`LINES`] as this thread holds it over a fork.
+    static HELD: RefCell<Option<RwLockWriteGuard<'static, Option<Arc<Lane>>>>> = const { RefCell::new(None) };
 }
 
 struct Forward;
@@ -55,10 +61,12 @@ impl Subscriber for Forward {
         let mut text = Text::default();
         event.record(&mut text);
         let metadata = event.metadata();
-        let line = Line { level: number(*metadata.level()), target: metadata.target(), text: text.finish() };
-        // Not waited for: whoever holds the lock may be a thread that a fork left behind.
-        let sent = LINES.try_read().is_ok_and(|lines| lines.as_ref().is_some_and(|lines| lines.try_send(line).is_ok()));
-        if !sent {
+        let (level, target, text) = (number(*metadata.level()), metadata.target(), text.finish());
+        // Not waited for: while a thread forks it has the lock, and may need the GIL, which this one may have.
+        let taken = LINES.try_read().is_ok_and(|lines| {
+            lines.as_ref().is_some_and(|lane| lane.push(WAITING, move |py| line(py, target, level, &text)))
+        });
+        if !taken {
             DROPPED.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -100,38 +108,60 @@ impl Visit for Text {
     }
 }
 
-/// Starts forwarding; to be called once for each process, as its runtime starts.
-pub(crate) fn start() {
-    let (sender, receiver) = sync_channel(WAITING);
-    let Ok(_) = std::thread::Builder::new().name("samsarrow-log".into()).spawn(move || forward(&receiver)) else {
-        return;
-    };
-    *LINES.write().unwrap_or_else(PoisonError::into_inner) = Some(sender);
-    // It fails in the child of a fork, which inherits it, and where a program has a subscriber of its own.
-    let _ = tracing::subscriber::set_global_default(Forward);
+/// Starts forwarding, as the runtime of this process starts.
+pub(crate) fn start(py: Python<'_>) -> PyResult<()> {
+    if current(py).is_some() {
+        return Ok(());
+    }
+    let lane = lanes::begin(py, "samsarrow-log")?;
+    gate::detach(py, || {
+        LINES.write().unwrap_or_else(PoisonError::into_inner).get_or_insert(lane);
+    });
+    if !SUBSCRIBED.swap(true, Ordering::Relaxed) {
+        // It fails where a program has a subscriber of its own.
+        let _ = tracing::subscriber::set_global_default(Forward);
+    }
+    Ok(())
 }
 
-fn forward(lines: &Receiver<Line>) {
-    while let Ok(line) = lines.recv() {
-        let told = Python::try_attach(|py| {
-            // A handler that fails has told of it on stderr: `logging` raises nothing.
-            let _ = tell(py, &line);
-        });
-        if told.is_none() {
-            // The interpreter is ending.
+fn current(py: Python<'_>) -> Option<Arc<Lane>> {
+    gate::detach(py, || LINES.read().unwrap_or_else(PoisonError::into_inner).clone())
+}
+
+/// Before a fork: has no other thread log, neither us nor Python for us, until [`release`], which the same thread must
+/// call. The child would find the locks of `logging`'s streams taken, for good.
+pub(crate) fn hold(py: Python<'_>) {
+    if let Some(lane) = current(py).filter(|lane| !lane.is_here()) {
+        gate::detach(py, || lane.hold());
+    }
+    loop {
+        if let Ok(lines) = LINES.try_write() {
+            HELD.with_borrow_mut(|held| *held = Some(lines));
             return;
         }
+        // Another thread forks, and needs the GIL for that.
+        gate::detach(py, || std::thread::sleep(Duration::from_millis(1)));
     }
 }
 
-fn tell(py: Python<'_>, line: &Line) -> PyResult<()> {
-    let get = py.import("logging")?.getattr("getLogger")?;
-    let dropped = DROPPED.swap(0, Ordering::Relaxed);
-    if dropped > 0 {
-        let text = format!("{dropped} log lines were dropped: they came faster than they could be written");
-        get.call1(("samsarrow",))?.call_method1("warning", (text,))?;
+/// Undoes [`hold`].
+pub(crate) fn release() {
+    if let Some(lines) = HELD.take()
+        && let Some(lane) = &*lines
+    {
+        lane.release();
     }
-    let name = line.target.replacen("samsarrow_", "samsarrow.", 1).replace("::", ".");
-    get.call1((name,))?.call_method1("log", (line.level, "%s", &line.text))?;
-    Ok(())
+}
+
+/// In the child of a fork, under [`hold`]: the lane is the parent's. It is not dropped, as threads that are not here may
+/// hold its locks.
+pub(crate) fn forget() {
+    HELD.with_borrow_mut(|held| std::mem::forget(held.as_mut().and_then(|lines| lines.take())));
+}
+
+fn line(py: Python<'_>, target: &'static str, level: u8, text: &str) -> PyResult<Call> {
+    let log = py.import("samsarrow._threads")?.getattr("log")?.unbind();
+    let logger = target.replacen("samsarrow_", "samsarrow.", 1).replace("::", ".");
+    let dropped = DROPPED.swap(0, Ordering::Relaxed);
+    Ok((log, (dropped, logger, level, text).into_pyobject(py)?.unbind()))
 }

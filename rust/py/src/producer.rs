@@ -1,7 +1,8 @@
 //! The producer as Python calls it.
 
 use std::borrow::Cow;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use pyo3::exceptions::PyTypeError;
@@ -22,7 +23,9 @@ use crate::codec::{Names, format_of, value_columns};
 use crate::config;
 use crate::consumer::{Committed, Tp, given, tuple};
 use crate::error::{to_py, to_py_value};
-use crate::runtime::{Owned, run, runtime, seconds};
+use crate::gate;
+use crate::lanes::{CALLBACKS, Call};
+use crate::runtime::{Owned, run, run_to_its_end, runtime, seconds};
 
 /// Longer than any wait that ends.
 const FOREVER: Duration = Duration::from_secs(1_000_000_000);
@@ -30,7 +33,7 @@ const FOREVER: Duration = Duration::from_secs(1_000_000_000);
 /// See `samsarrow.Producer`.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub(crate) struct Producer {
-    core: Owned<Core>,
+    core: Owned<Arc<Core>>,
 }
 
 /// Bytes, or text as UTF-8: where nobody can change them, as they lie there.
@@ -65,10 +68,10 @@ impl Producer {
     #[new]
     fn new(py: Python<'_>, options: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Self> {
         let options = config::parse(py, ClientKind::Producer, options)?;
-        let runtime = runtime()?;
+        let runtime = runtime(py)?;
         let _inside = runtime.enter();
         let core = Core::new(&options).map_err(|error| to_py(py, &error))?;
-        Ok(Self { core: Owned::new("producer", core) })
+        Ok(Self { core: Owned::new("producer", Arc::new(core)) })
     }
 
     #[pyo3(signature = (topic, value, key, headers, partition, timestamp))]
@@ -132,29 +135,31 @@ impl Producer {
                 None
             }
         };
-        let input = arrow_ffi::from_python(data)?;
-        let sent = run(py, async {
-            let mut sent = Vec::new();
-            // One batch of the input after the other: memory holds what `buffer.memory` allows, not the whole input.
-            for batch in input {
-                let batch =
-                    batch.map_err(|error| Error::configuration(format!("Arrow data cannot be read: {error}")))?;
-                let columns = columns.clone();
-                sent.push(match &written {
-                    None => core.send_batch(topic, batch, columns).await?,
-                    Some((format, value)) => core.send_batch_written(topic, batch, columns, value, *format).await?,
-                });
-            }
-            Ok(sent)
-        })?;
+        let mut input = arrow_ffi::from_python(data)?;
+        let mut sent = Vec::new();
+        // One batch of the input after the other: memory holds what `buffer.memory` allows, not the whole input. A stream
+        // may run Python, which may use any client: it is read outside of the runtime.
+        while let Some(batch) = gate::detach_within(py, || input.next()) {
+            let unread = |error| Error::configuration(format!("Arrow data cannot be read: {error}"));
+            let batch = batch.map_err(|error| to_py(py, &unread(error)))?;
+            // What was lent by Python is given back where Python is at hand, not on a thread of the core.
+            let _lent = batch.clone();
+            let columns = columns.clone();
+            sent.push(match &written {
+                None => run(py, core.send_batch(topic, batch, columns))?,
+                Some((format, value)) => run(py, core.send_batch_written(topic, batch, columns, value, *format))?,
+            });
+        }
         Ok(BatchDelivery { parts: Owned::new("delivery", sent) })
     }
 
     #[pyo3(signature = (timeout))]
     fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let core = self.core.get(py)?;
-        let timeout = timeout.map(|given| seconds(py, Some(given), FOREVER)).transpose()?;
-        run(py, core.flush(timeout))
+        let limit = seconds(py, timeout, FOREVER)?;
+        let started = Instant::now();
+        run(py, core.flush(timeout.map(|_| limit)))?;
+        settle_callbacks(py, limit.saturating_sub(started.elapsed()))
     }
 
     fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<Vec<Tp>> {
@@ -230,12 +235,26 @@ impl Producer {
         run(py, core.send_offsets_to_transaction(given(offsets), who, timeout))
     }
 
+    /// Goes on in the background if a signal's handler raises.
     #[pyo3(signature = (timeout))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let core = self.core.get(py)?;
-        let timeout = seconds(py, timeout, FOREVER)?;
-        run(py, core.close(timeout))
+        let core = Arc::clone(&*self.core.get(py)?);
+        let limit = seconds(py, timeout, FOREVER)?;
+        let started = Instant::now();
+        let closed = run_to_its_end(py, async move { core.close(limit).await });
+        settle_callbacks(py, limit.saturating_sub(started.elapsed()))?;
+        closed
     }
+}
+
+/// Waits until the callbacks of what is done were called.
+fn settle_callbacks(py: Python<'_>, limit: Duration) -> PyResult<()> {
+    let Some(lane) = CALLBACKS.begun() else { return Ok(()) };
+    run(py, async {
+        // What is not called by then is called later.
+        let _ = tokio::time::timeout(limit, lane.settled()).await;
+        Ok(())
+    })
 }
 
 /// See `samsarrow.Delivery`.
@@ -265,8 +284,17 @@ impl Delivery {
 
     /// Calls `callback(metadata, error)` once, on a thread of the client's; one of the two is None.
     fn add_done_callback(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
-        let core = self.core.get(py)?.clone();
-        py.detach(|| core.on_done(Box::new(move |outcome| call(callback, outcome, metadata))));
+        let core = self.core.get(py)?;
+        let lane = CALLBACKS.get(py)?;
+        if lane.is_crowded() {
+            run(py, async {
+                lane.room().await;
+                Ok(())
+            })?;
+        }
+        core.on_done(Box::new(move |outcome| {
+            lane.push(usize::MAX, move |py| called(py, callback, outcome));
+        }));
         Ok(())
     }
 
@@ -358,21 +386,17 @@ fn build_receipt(py: Python<'_>, receipt: &PartitionReceipt) -> PyResult<Py<PyAn
     class.call1((receipt.partition, receipt.base_offset, receipt.count)).map(Bound::unbind)
 }
 
-/// Calls back into Python. An exception there has no caller to go to: it is reported as Python reports such.
-fn call<T>(
+/// The call of a callback.
+fn called(
+    py: Python<'_>,
     callback: Py<PyAny>,
-    outcome: samsarrow_client::error::Result<T>,
-    build: fn(Python<'_>, T) -> PyResult<Py<PyAny>>,
-) {
-    Python::attach(|py| {
-        let called = match outcome {
-            Ok(landed) => build(py, landed).and_then(|landed| callback.call1(py, (landed, py.None()))),
-            Err(error) => callback.call1(py, (py.None(), to_py_value(py, &error))),
-        };
-        if let Err(error) = called {
-            error.write_unraisable(py, Some(callback.bind(py)));
-        }
-    });
+    outcome: samsarrow_client::error::Result<RecordMetadata>,
+) -> PyResult<Call> {
+    let arguments = match outcome {
+        Ok(landed) => (metadata(py, landed)?, py.None()),
+        Err(error) => (py.None(), to_py_value(py, &error)),
+    };
+    Ok((callback, arguments.into_pyobject(py)?.unbind()))
 }
 
 fn wait_in_asyncio<'py>(delivery: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

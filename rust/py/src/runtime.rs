@@ -1,6 +1,7 @@
 //! The one door out of the GIL, and the runtime behind it.
 
 use std::future::Future;
+use std::ops::Deref;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +13,7 @@ use samsarrow_client::error::{Error, Result};
 use tokio::runtime::Runtime;
 
 use crate::error::{fork_error, to_py};
+use crate::gate::{self, Pass};
 use crate::logging;
 
 /// How often a waiting call looks for signals: Ctrl-C is answered well within 200 ms.
@@ -37,17 +39,44 @@ fn remember_process() -> u32 {
     pid
 }
 
+/// Before a fork: no lock that the child needs may be held by a thread that it will not have.
 #[pyfunction]
-fn forked() {
-    remember_process();
+fn forking(py: Python<'_>) {
+    logging::hold(py);
 }
 
-/// Has Python tell of forks. (Whoever forks without Python's knowledge can run no Python in the child.)
-pub(crate) fn watch_forks(py: Python<'_>) -> PyResult<()> {
+#[pyfunction]
+fn forked_in_parent() {
+    logging::release();
+}
+
+#[pyfunction]
+fn forked_in_child() {
+    remember_process();
+    gate::forked();
+    logging::forget();
+    logging::release();
+}
+
+/// The interpreter is about to end. The runtime stays: hooks that run later, and finalizers, may still close a client.
+#[pyfunction]
+fn ending(py: Python<'_>) -> PyResult<()> {
+    gate::close(py);
+    py.import("samsarrow.consumer")?.call_method0("leave_groups").map(drop)
+}
+
+/// Has Python tell of its end and of forks. (Whoever forks without Python's knowledge can run no Python in the child.)
+pub(crate) fn watch(py: Python<'_>) -> PyResult<()> {
+    // Before a fork its hook takes a lock that our log lines need: ours, which waits for them, must be called first.
+    py.import("logging")?;
+    // Hooks run in reverse order: those of the program, which may use clients, run before this one.
+    py.import("atexit")?.call_method1("register", (wrap_pyfunction!(ending, py)?,))?;
     // Not where there is no fork.
     if let Ok(register) = py.import("os")?.getattr("register_at_fork") {
         let told = PyDict::new(py);
-        told.set_item("after_in_child", wrap_pyfunction!(forked, py)?)?;
+        told.set_item("before", wrap_pyfunction!(forking, py)?)?;
+        told.set_item("after_in_parent", wrap_pyfunction!(forked_in_parent, py)?)?;
+        told.set_item("after_in_child", wrap_pyfunction!(forked_in_child, py)?)?;
         register.call((), Some(&told))?;
     }
     Ok(())
@@ -56,8 +85,8 @@ pub(crate) fn watch_forks(py: Python<'_>) -> PyResult<()> {
 /// This process's runtime, made at the first use and never at import.
 ///
 /// After a fork the child makes its own. The inherited one is forgotten, not dropped: dropping joins threads that do
-/// not exist in the child. The lock is held to read or swap only, so that a fork never leaves it locked for long.
-pub(crate) fn runtime() -> PyResult<Arc<Runtime>> {
+/// not exist in the child. The lock is held to read or swap only, by threads that are attached: no fork leaves it locked.
+pub(crate) fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
     let pid = process_id();
     if let Some((owner, runtime)) = &*RUNTIME.lock().unwrap_or_else(PoisonError::into_inner)
         && *owner == pid
@@ -69,6 +98,7 @@ pub(crate) fn runtime() -> PyResult<Arc<Runtime>> {
         .thread_name("samsarrow")
         .enable_all()
         .build()?;
+    logging::start(py)?;
     let mut slot = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((owner, runtime)) = &*slot
         && *owner == pid
@@ -79,33 +109,42 @@ pub(crate) fn runtime() -> PyResult<Arc<Runtime>> {
         built.shutdown_background();
         return Ok(kept);
     }
-    logging::start();
     let built = Arc::new(built);
     let inherited = slot.replace((pid, Arc::clone(&built)));
     std::mem::forget(inherited);
     Ok(built)
 }
 
-/// Waits for `work` without the GIL, answering signals.
+/// Waits for `work` without the GIL. Signals are answered between slices of the wait: their handlers run outside of the
+/// runtime, so that they may use any client.
 pub(crate) fn run<T, F>(py: Python<'_>, work: F) -> PyResult<T>
 where
     T: Send,
     F: Future<Output = Result<T>> + Send,
 {
-    let runtime = runtime()?;
-    let outcome: PyResult<Result<T>> = py.detach(|| {
-        runtime.block_on(async {
-            tokio::pin!(work);
-            loop {
-                tokio::select! {
-                    biased;
-                    done = &mut work => return Ok(done),
-                    () = tokio::time::sleep(SIGNAL_CHECK) => Python::attach(|py| py.check_signals())?,
-                }
-            }
-        })
-    });
-    outcome?.map_err(|error| to_py(py, &error))
+    let runtime = runtime(py)?;
+    let mut work = Box::pin(work);
+    loop {
+        let (step, rest) = gate::detach(py, || {
+            let step = runtime.block_on(async { tokio::time::timeout(SIGNAL_CHECK, work.as_mut()).await });
+            (step, work)
+        });
+        match step {
+            Ok(done) => return done.map_err(|error| to_py(py, &error)),
+            Err(_) => py.check_signals()?,
+        }
+        work = rest;
+    }
+}
+
+/// The same for work that goes on in the background if a signal's handler raises.
+pub(crate) fn run_to_its_end<T, F>(py: Python<'_>, work: F) -> PyResult<T>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T>> + Send + 'static,
+{
+    let task = runtime(py)?.spawn(work);
+    run(py, async { task.await.unwrap_or_else(|_| Err(Error::closed("the client (its work was given up)"))) })
 }
 
 /// Something that belongs to the process that made it.
@@ -124,15 +163,31 @@ impl<T> Owned<T> {
         Self { what, pid: process_id(), value: Some(value) }
     }
 
-    /// The value.
+    /// The value, to be used by a thread that is attached. Once the interpreter ends, other threads never get it.
     ///
     /// # Errors
     /// `ForkError` in any process but the one that made it.
-    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&T> {
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Held<'_, T>> {
+        let pass = gate::enter(py);
         match &self.value {
-            Some(value) if self.pid == process_id() => Ok(value),
+            Some(value) if self.pid == process_id() => Ok(Held { value, _pass: pass }),
             _ => Err(fork_error(py, self.what, self.pid)),
         }
+    }
+}
+
+/// Something in use, by a thread that has passed the gate.
+#[derive(Debug)]
+pub(crate) struct Held<'a, T> {
+    value: &'a T,
+    _pass: Pass,
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value
     }
 }
 

@@ -21,6 +21,7 @@ use samsarrow_wire::segment::{SegmentErrorKind, Source};
 use crate::arrow_ffi;
 use crate::codec::layout_of;
 use crate::error::to_py;
+use crate::gate;
 
 /// A file that is read by copying; what is appended after it was opened is not looked at.
 #[derive(Debug)]
@@ -120,7 +121,7 @@ impl SegmentReader {
     /// The next rows, None at the end.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         loop {
-            match py.detach(|| self.lock().step()) {
+            match gate::detach(py, || self.lock().step()) {
                 Ok(Step::Batch(batch)) => return arrow_ffi::to_pyarrow(py, &batch).map(Some),
                 Ok(Step::More) => py.check_signals()?,
                 Ok(Step::End) => return Ok(None),
@@ -203,7 +204,7 @@ impl LogDump {
 
     /// The next lines, about a megabyte of them at most, None at the end. They may be empty.
     fn next<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        let (text, more) = py.detach(|| {
+        let (text, more) = gate::detach(py, || {
             let mut text = String::new();
             let more = self.lock().step(&mut text);
             (text, more)

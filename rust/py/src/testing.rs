@@ -11,7 +11,7 @@ use samsarrow_client::config::nearest;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
-use crate::runtime::{Owned, run, runtime};
+use crate::runtime::{Owned, run};
 
 /// See `samsarrow.testing.Broker`.
 #[pyclass(frozen, module = "samsarrow._core")]
@@ -126,8 +126,7 @@ impl Broker {
         let transactions = TransactionOptions { version: transaction_version, ..transactions };
         let options =
             BrokerOptions { brokers, topics, port, auto_create_topics, groups, transactions, ..Default::default() };
-        let runtime = runtime()?;
-        let core = py.detach(|| runtime.block_on(Core::start(options))).map_err(to_py)?;
+        let core = run(py, async { Ok(Core::start(options).await) })?.map_err(to_py)?;
         Ok(Self { core: Owned::new("broker", core) })
     }
 

@@ -1,0 +1,44 @@
+"""Threads of the core's own, on which it calls Python: log lines, delivery callbacks, assignors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Thread
+from typing import Any
+
+from samsarrow import _core
+
+
+def start(lane: _core.Lane, name: str) -> None:
+    """Starts the thread of a lane. It never ends by itself, and keeps no program from ending."""
+    Thread(target=_serve, args=(lane,), name=name, daemon=True).start()
+
+
+def _serve(lane: _core.Lane) -> None:
+    while (calls := lane.next()) is not None:
+        for function, arguments in calls:
+            try:
+                function(*arguments)
+            except BaseException as error:
+                _core.unraisable(function, error)
+        # What was called with is not held while the lane waits.
+        calls = function = arguments = None  # type: ignore[assignment]
+
+
+def log(dropped: int, logger: str, level: int, text: str) -> None:
+    """Writes a line of the core's, and how many came too fast before it."""
+    if dropped:
+        told = "%d log lines were dropped: they came faster than they could be written"
+        logging.getLogger("samsarrow").warning(told, dropped)
+    logging.getLogger(logger).log(level, "%s", text)
+
+
+def answer(ask: Callable[..., Any], arguments: tuple[Any, ...], reply: _core.Reply) -> None:
+    """Asks an assignor for the core."""
+    try:
+        found = ask(*arguments)
+    except BaseException as error:
+        reply.fail(repr(error))
+    else:
+        reply.give(found)

@@ -1,0 +1,257 @@
+//! Threads of ours on which Python is called: for log lines, for delivery callbacks, for assignors.
+//!
+//! They are threads of Python's, so that below the user's code there are only frames of Python: however such a thread
+//! ends, it ends as any thread of Python does. The core's threads hand over what is to be called and never wait for the GIL.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use tokio::sync::watch;
+
+use crate::gate;
+use crate::runtime::process_id;
+
+/// Calls that a lane takes in one go.
+const TAKEN: usize = 1000;
+/// Calls that may wait before those who ask for more wait, too.
+const CROWDED: u64 = 100_000;
+/// A lane that does not end a single call for so long is not waited for by those who ask for more.
+const STUCK: Duration = Duration::from_secs(1);
+
+/// What is called, and with what.
+pub(crate) type Call = (Py<PyAny>, Py<PyTuple>);
+/// Makes a call, where Python is at hand.
+pub(crate) type Job = Box<dyn FnOnce(Python<'_>) -> PyResult<Call> + Send>;
+
+thread_local! {
+    /// The address of the lane whose thread this is, or 0.
+    static SERVING: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// How many were pushed, ever.
+    pushed: u64,
+    /// How many were handed to the thread, ever.
+    handed: u64,
+    /// There is no thread to do them.
+    over: bool,
+    /// Nothing is handed out until it is released.
+    held: bool,
+    /// The thread is not calling anything.
+    idle: bool,
+}
+
+/// Calls that wait for one thread, in their order.
+pub(crate) struct Lane {
+    pid: u32,
+    queue: Mutex<Queue>,
+    ready: Condvar,
+    /// The thread has become idle.
+    rests: Condvar,
+    /// How many are done, ever.
+    done: watch::Sender<u64>,
+}
+
+impl std::fmt::Debug for Lane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lane").field("pid", &self.pid).field("done", &*self.done.borrow()).finish_non_exhaustive()
+    }
+}
+
+impl Lane {
+    fn new() -> Arc<Self> {
+        let queue = Queue { jobs: VecDeque::new(), pushed: 0, handed: 0, over: false, held: false, idle: true };
+        Arc::new(Self {
+            pid: process_id(),
+            queue: Mutex::new(queue),
+            ready: Condvar::new(),
+            rests: Condvar::new(),
+            done: watch::Sender::new(0),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands a call over, unless `limit` of them wait already or nobody would take it.
+    pub(crate) fn push(&self, limit: usize, job: impl FnOnce(Python<'_>) -> PyResult<Call> + Send + 'static) -> bool {
+        let mut queue = self.lock();
+        if queue.over || queue.jobs.len() >= limit {
+            return false;
+        }
+        queue.jobs.push_back(Box::new(job));
+        queue.pushed += 1;
+        drop(queue);
+        self.ready.notify_one();
+        true
+    }
+
+    /// Whether this is the lane's own thread.
+    pub(crate) fn is_here(&self) -> bool {
+        SERVING.get() == std::ptr::from_ref(self).addr()
+    }
+
+    /// Waits until all calls of this moment are done. The lane's own thread does not wait: it would wait for itself.
+    pub(crate) async fn settled(&self) {
+        let target = self.lock().pushed;
+        if !self.is_here() && gate::is_open() {
+            let _ = self.done.subscribe().wait_for(|done| *done >= target).await;
+        }
+    }
+
+    /// Waits while too many calls wait, as long as that helps.
+    pub(crate) async fn room(&self) {
+        let mut done = self.done.subscribe();
+        while self.is_crowded() && tokio::time::timeout(STUCK, done.changed()).await.is_ok() {}
+    }
+
+    /// Whether those who ask for more should wait.
+    pub(crate) fn is_crowded(&self) -> bool {
+        !self.is_here() && self.lock().pushed.saturating_sub(*self.done.borrow()) > CROWDED
+    }
+
+    /// No call is made any more.
+    fn end(&self) {
+        let jobs = {
+            let mut queue = self.lock();
+            queue.over = true;
+            std::mem::take(&mut queue.jobs)
+        };
+        drop(jobs);
+        self.ready.notify_all();
+        self.done.send_replace(u64::MAX);
+    }
+
+    /// Waits, without the GIL, until the thread calls nothing, or is too long about it; it then stays so.
+    pub(crate) fn hold(&self) {
+        let mut queue = self.lock();
+        queue.held = true;
+        let busy = |queue: &mut Queue| !queue.idle && !queue.over;
+        drop(self.rests.wait_timeout_while(queue, STUCK, busy));
+    }
+
+    /// Undoes [`hold`](Self::hold).
+    pub(crate) fn release(&self) {
+        self.lock().held = false;
+        self.ready.notify_one();
+    }
+
+    /// The calls of the last time are done.
+    fn rest(&self) {
+        let mut queue = self.lock();
+        queue.idle = true;
+        self.done.send_replace(queue.handed);
+        self.rests.notify_all();
+    }
+
+    /// Waits for calls; None when there will be none.
+    fn take(&self) -> Option<Vec<Job>> {
+        let mut queue = self.lock();
+        while (queue.jobs.is_empty() || queue.held) && !queue.over {
+            queue = self.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        let count = queue.jobs.len().min(TAKEN);
+        queue.handed += count as u64;
+        queue.idle = false;
+        (!queue.over).then(|| queue.jobs.drain(..count).collect())
+    }
+}
+
+/// What a lane's thread works on.
+#[pyclass(frozen, module = "samsarrow._core", name = "Lane")]
+#[derive(Debug)]
+pub(crate) struct Server(Arc<Lane>);
+
+#[pymethods]
+impl Server {
+    /// The next calls, once those of the last time are done; None in the child of a fork, which has lanes of its own.
+    fn next(&self, py: Python<'_>) -> Option<Vec<Call>> {
+        if SERVING.replace(std::ptr::from_ref(&*self.0).addr()) != 0 {
+            // What the last calls held.
+            drop(gate::Pass::again());
+        }
+        if self.0.pid != process_id() {
+            return None;
+        }
+        self.0.rest();
+        let jobs = gate::detach(py, || self.0.take())?;
+        // Inside until it comes again: the end of the interpreter waits for calls that are being made.
+        gate::enter(py).keep();
+        let made = jobs.into_iter().filter_map(|job| job(py).map_err(|error| error.write_unraisable(py, None)).ok());
+        Some(made.collect())
+    }
+}
+
+/// A lane of this process, begun when it is first needed.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    name: &'static str,
+    lane: Mutex<Option<Arc<Lane>>>,
+}
+
+/// Of delivery callbacks.
+pub(crate) static CALLBACKS: Slot = Slot::new("samsarrow-callbacks");
+/// Of assignors, which a group waits for: not behind callbacks.
+pub(crate) static ASSIGNORS: Slot = Slot::new("samsarrow-assignors");
+
+impl Slot {
+    const fn new(name: &'static str) -> Self {
+        Self { name, lane: Mutex::new(None) }
+    }
+
+    /// The lane. The lock is only held by threads that are attached, so that no fork leaves it locked.
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<Lane>> {
+        let lane = {
+            let mut slot = self.lock();
+            if let Some(lane) = slot.as_ref().filter(|lane| lane.pid == process_id()) {
+                return Ok(Arc::clone(lane));
+            }
+            let lane = Lane::new();
+            // The parent's is forgotten, not dropped: its locks may be held by threads that are not here.
+            std::mem::forget(slot.replace(Arc::clone(&lane)));
+            lane
+        };
+        start(py, &lane, self.name).inspect_err(|_| *self.lock() = None)?;
+        Ok(lane)
+    }
+
+    /// The lane, if it was begun.
+    pub(crate) fn begun(&self) -> Option<Arc<Lane>> {
+        self.lock().as_ref().filter(|lane| lane.pid == process_id()).map(Arc::clone)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Lane>>> {
+        self.lane.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A new lane with its thread.
+pub(crate) fn begin(py: Python<'_>, name: &str) -> PyResult<Arc<Lane>> {
+    let lane = Lane::new();
+    start(py, &lane, name)?;
+    Ok(lane)
+}
+
+/// Starts a lane's thread. While Python ends it starts none: then nothing is called.
+fn start(py: Python<'_>, lane: &Arc<Lane>, name: &str) -> PyResult<()> {
+    let module = py.import("samsarrow._threads")?;
+    let started = module.getattr("start")?.call1((Server(Arc::clone(lane)), name));
+    started.map(drop).or_else(|error| {
+        lane.end();
+        if error.is_instance_of::<PyRuntimeError>(py) { Ok(()) } else { Err(error) }
+    })
+}
+
+/// Reports an exception that has no caller to go to as Python reports such.
+#[pyfunction]
+pub(crate) fn unraisable(py: Python<'_>, function: &Bound<'_, PyAny>, error: Bound<'_, PyAny>) {
+    let _pass = gate::enter(py);
+    PyErr::from_value(error).write_unraisable(py, Some(function));
+}

@@ -1,0 +1,70 @@
+"""Arrow data as it crosses from Python: what was consumed is not read again, and nothing is copied that need not be."""
+
+import sys
+
+import pyarrow as pa
+import pytest
+
+import samsarrow
+
+BATCH = pa.record_batch({"value": pa.array([b"a", b"b"], pa.binary())})
+
+
+class Once:
+    """Gives the same capsules at each call, against the interface."""
+
+    def __init__(self, data):
+        self.pair = data.__arrow_c_array__()
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.pair
+
+
+class OneStream:
+    def __init__(self, data):
+        self.capsule = data.__arrow_c_stream__()
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.capsule
+
+
+@pytest.mark.parametrize("data", [Once(BATCH), OneStream(pa.table(BATCH))], ids=["array", "stream"])
+def test_a_capsule_that_was_consumed_is_refused(data):
+    encoded = samsarrow.encode_batches(data)
+    assert samsarrow.decode_batches(encoded).column("value").to_pylist() == [b"a", b"b"]
+    for _ in range(3):
+        with pytest.raises(TypeError, match="consumed before: it must give a new one at each call"):
+            samsarrow.encode_batches(data)
+
+
+def test_a_schema_that_was_consumed_is_refused():
+    schema, array = BATCH.__arrow_c_array__()
+    pa.Schema._import_from_c_capsule(schema)
+
+    class Half:
+        def __arrow_c_array__(self, requested_schema=None):
+            return schema, array
+
+    with pytest.raises(TypeError, match="consumed before"):
+        samsarrow.encode_batches(Half())
+
+
+def test_decoding_borrows_the_bytes_that_it_is_given():
+    """Columns of views point into them; they are held as long as those are, and no longer."""
+    values = pa.array([b"%020d" % i for i in range(1000)], pa.binary())
+    encoded = samsarrow.encode_batches(pa.record_batch({"value": values}))
+    before = sys.getrefcount(encoded)
+    batch = samsarrow.decode_batches(encoded, layout="view")
+    assert sys.getrefcount(encoded) > before
+    assert batch.column("value").to_pylist() == values.to_pylist()
+    del batch
+    # What was let go while no Python was at hand is let go at the next call.
+    samsarrow.decode_batches(b"")
+    assert sys.getrefcount(encoded) == before
+
+
+def test_a_stream_is_encoded_batch_by_batch():
+    table = pa.table({"value": pa.chunked_array([[b"a"], [b"b", b"c"], [b"d"]], pa.binary())})
+    decoded = samsarrow.decode_batches(samsarrow.encode_batches(table, base_offset=7))
+    assert decoded.column("value").to_pylist() == [b"a", b"b", b"c", b"d"]
+    assert decoded.column("offset").to_pylist() == [7, 8, 9, 10]
