@@ -20,13 +20,16 @@ JOBS ?=
 TARGETS ?=
 TARGET ?= batches
 SECONDS ?= 60
+# Of `make test-exits`.
+EXITS ?= 500
+PYTHON_EXITS ?=
 # zig, which links for any Linux; too large for everybody's environment.
 CROSS := .cache/cross
 ZIG := $(CROSS)/.done
 MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --compatibility manylinux_2_17
 ARM := aarch64-unknown-linux-gnu
 
-.PHONY: help demo test test-rust test-python test-spark-cluster check bench bench-rust bench-python bench-spark wheel wheel-arm test-arm fuzz fuzz-guided docs format clean
+.PHONY: help demo test test-rust test-python test-spark-cluster test-exits check bench bench-rust bench-python bench-spark wheel wheel-arm test-arm fuzz fuzz-guided docs format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -61,6 +64,9 @@ test-python: $(BUILT)
 
 test-spark-cluster: $(BUILT) ## Spark as a cluster of two workers, and as a Connect server
 	SAMSARROW_SPARK_CLUSTER=1 $(BIN)/python -m pytest tests/spark/test_places.py
+
+test-exits: $(BUILT) ## programs that use clients end, EXITS=500 of them (PYTHON_EXITS=3.14 or a path, BOOTSTRAP=host:port)
+	$(BIN)/python tests/exits --runs $(EXITS) $(if $(PYTHON_EXITS),--python $(PYTHON_EXITS)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 
 check: $(BUILT) ## lint, types, stubs, licences
 	$(BIN)/ruff format --check .
