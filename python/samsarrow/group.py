@@ -19,8 +19,9 @@ class RebalanceListener:
     """Told of partitions that come and go, by the thread that polls, within `poll`, `unsubscribe` and `close`.
 
     Make one with callables, or a subclass with methods of the same names. Within a call the consumer may be used: to
-    commit in `on_partitions_revoked`, to seek in `on_partitions_assigned`. What a call raises is raised by `poll`, once
-    the rebalance is done.
+    commit in `on_partitions_revoked`, to seek in `on_partitions_assigned`. It may be closed too: at once, and without a
+    further call for what is being revoked; `poll` then raises `ClosedError`. What a call raises is raised by `poll`,
+    once the rebalance is done.
 
     Args:
         on_partitions_assigned: called with the partitions that are new, after they are assigned and before their rows.
@@ -78,7 +79,8 @@ class GroupMember(NamedTuple):
 class Assignor(ABC):
     """Shares partitions among the members of a group: give one in `partition_assignment_strategy`.
 
-    All members must have an assignor of the same name; the leader's decides.
+    All members must have an assignor of the same name; the leader's decides. Its methods are called on one thread of
+    the client's, for all consumers, and may use clients.
 
     Attributes:
         name: as the members compare it.

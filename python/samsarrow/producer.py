@@ -80,8 +80,10 @@ class Producer:
             headers: pairs of name and value in their order, names may repeat; or a mapping.
             partition: to send to, by default chosen by the key.
             timestamp: milliseconds since 1970 or a `datetime`, by default now.
-            on_delivery: called once as `on_delivery(metadata, error)`, one of them None, on a thread of the client's.
-                An exception in it goes to `sys.unraisablehook`.
+            on_delivery: called once as `on_delivery(metadata, error)`, one of them None, on a thread of the client's,
+                where all callbacks of the process are called one after the other. It may use any client, this one
+                too; `flush` and `close` wait for callbacks, but not within one. An exception in it goes to
+                `sys.unraisablehook`. While 100,000 wait to be called, `send` waits with them.
 
         Returns:
             The pending result: `.result(timeout)` gives a `RecordMetadata` or raises, so does `await`.
@@ -161,7 +163,7 @@ class Producer:
             raise
 
     def flush(self, timeout: Seconds | None = None) -> None:
-        """Sends what waits for company and waits for the answers to everything that was handed over.
+        """Sends what waits for company and waits for the answers to everything that was handed over, and for callbacks.
 
         Args:
             timeout: seconds, by default as long as it takes (at most `delivery.timeout.ms`).
@@ -306,8 +308,12 @@ class Producer:
     def close(self, timeout: Seconds | None = None) -> None:
         """Aborts an open transaction, flushes, and ends all connections. May be called again.
 
+        Whatever a signal handler raises, Ctrl-C too, ends the wait within 200 ms; what is left to do goes on in the
+        background until the timeout.
+
         Args:
-            timeout: seconds, by default as long as it takes; records that are not delivered then fail.
+            timeout: seconds, by default as long as it takes (at most `delivery.timeout.ms`); records that are not
+                delivered then fail.
 
         Raises:
             KafkaTimeoutError: some records were not delivered in time.

@@ -16,8 +16,8 @@ use tokio::sync::watch;
 use crate::gate;
 use crate::runtime::process_id;
 
-/// Calls that a lane takes in one go.
-const TAKEN: usize = 1000;
+/// Calls that a lane takes in one go: many for one way to Python, few to be waited for when Python ends.
+const TAKEN: usize = 100;
 /// Calls that may wait before those who ask for more wait, too.
 const CROWDED: u64 = 100_000;
 /// A lane that does not end a single call for so long is not waited for by those who ask for more.

@@ -156,6 +156,7 @@ pub(crate) fn release() {
 /// In the child of a fork, under [`hold`]: the lane is the parent's. It is not dropped, as threads that are not here may
 /// hold its locks.
 pub(crate) fn forget() {
+    DROPPED.store(0, Ordering::Relaxed);
     HELD.with_borrow_mut(|held| std::mem::forget(held.as_mut().and_then(|lines| lines.take())));
 }
 
