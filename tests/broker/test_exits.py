@@ -1,6 +1,8 @@
 """Programs end with the exit code that they should; `make test-exits` runs hundreds, on other Pythons too."""
 
 import importlib
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -9,7 +11,8 @@ import pytest
 
 from samsarrow.testing import Broker
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "exits"))
+EXITS = Path(__file__).parents[1] / "exits"
+sys.path.insert(0, str(EXITS))
 programs = importlib.import_module("programs")
 sys.path.pop(0)
 
@@ -28,3 +31,11 @@ def test_programs_end_as_they_should(kind, servers, tmp_path):
     for run in range(max(RUNS, len(texts))):
         ended = programs.end(sys.executable, kind, texts[run % len(texts)], servers, f"{kind.name}-{time.time_ns()}")
         assert ended.well, f"{texts[run % len(texts)].name} ended with {ended.code}: {ended.stderr}"
+
+
+def test_workers_of_spark_end_as_they_should(servers):
+    pytest.importorskip("pyspark")
+    command = [sys.executable, str(EXITS / "spark.py"), servers, str(RUNS)]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, done.stderr

@@ -21,7 +21,13 @@ def main(servers: str, tasks: int) -> None:
     """One job, each of its tasks in a worker of its own."""
     from pyspark import SparkConf, SparkContext
 
-    settings = {"spark.ui.enabled": "false", "spark.python.worker.reuse": "false", "spark.log.level": "ERROR"}
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.python.worker.reuse": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
     with SparkContext(conf=SparkConf().setMaster("local[2]").setAppName("exits").setAll(settings.items())) as spark:
         numbers = spark.parallelize(range(tasks), tasks)
         numbers.foreachPartition(lambda rows: [work(row, servers) for row in rows])
