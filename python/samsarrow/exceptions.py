@@ -713,6 +713,7 @@ class FencedInstanceIdError(KafkaError):
 
     name = "FENCED_INSTANCE_ID"
     code = 82
+    fatal = True
 
 
 class EligibleLeadersNotAvailableError(KafkaError):
