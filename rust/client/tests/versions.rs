@@ -141,7 +141,7 @@ async fn surface(broker: &Broker, more: Pairs<'_>) -> Vec<(&'static str, &'stati
     let fetched = admin.fetch_offsets(&[("o".to_owned(), None)], &FetchSettings::default(), SOON).await;
     seen.push((
         "all offsets of a group",
-        "0.11.0",
+        "0.10.2",
         fetched.and_then(|found| found.into_iter().next().unwrap().1).map(drop),
     ));
     seen.push(("delete offsets", "2.4", admin.delete_offsets("o", &[tp(0)], SOON).await.and_then(first)));
@@ -275,6 +275,25 @@ async fn topics_are_not_asked_to_be_left_uncreated_where_that_cannot_be_said() {
         let broker = passing_for(Release::named(kafka)).await;
         send(&broker.bootstrap_servers(), &[]).await.unwrap();
         consume(&broker, &[("allow.auto.create.topics", "false")], false).await.unwrap();
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn offsets_by_id_name_the_kafka_they_need() {
+    for kafka in ["0.10.2", "2.3", "3.9"] {
+        let broker = passing_for(Release::named(kafka)).await;
+        let admin = Admin::new(&options(ClientKind::Admin, &broker.bootstrap_servers(), &[])).unwrap();
+        let at = [(tp(0), OffsetAndMetadata { offset: 1, ..Default::default() })];
+        let commit = CommitSettings { version: Some(10), ..Default::default() };
+        let committed = admin.commit_offsets("g", &at, &commit, SOON).await.map(drop);
+        let fetch = FetchSettings { version: Some(10), ..Default::default() };
+        let fetched = admin.fetch_offsets(&[("g".to_owned(), Some(vec![tp(0)]))], &fetch, SOON).await.map(drop);
+        for error in [committed.unwrap_err(), fetched.unwrap_err()] {
+            assert_eq!(error.name(), "UnsupportedVersionError", "Kafka {kafka}: {error}");
+            assert!(error.to_string().contains("v10 needs Kafka 4.2"), "Kafka {kafka}: {error}");
+        }
+        admin.close().await;
         broker.shutdown().await;
     }
 }
