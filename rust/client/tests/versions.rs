@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use consume_common::{SOON, consumer, options, produce, read, tp};
-use samsarrow_broker::{Broker, BrokerOptions, Release};
+use samsarrow_broker::{Broker, BrokerOptions, Fault, Release};
 use samsarrow_client::admin::{Admin, CommitSettings, FetchSettings, NewTopic};
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::{Error, Result};
@@ -17,6 +17,7 @@ use samsarrow_client::group::Identity;
 use samsarrow_client::group::wanted::Wanted;
 use samsarrow_client::producer::{GroupMember, Producer, ProducerRecord};
 use samsarrow_client::types::OffsetAndMetadata;
+use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -296,6 +297,34 @@ async fn offsets_by_id_name_the_kafka_they_need() {
         admin.close().await;
         broker.shutdown().await;
     }
+}
+
+#[tokio::test]
+async fn headers_name_the_kafka_they_need() {
+    let broker = passing_for(Release::named("0.10.2")).await;
+    let producer = Producer::new(&options(ClientKind::Producer, &broker.bootstrap_servers(), &[])).unwrap();
+    let with_header = ProducerRecord { headers: vec![("h".to_owned(), None)], ..record() };
+    let error = producer.send(with_header).await.unwrap().wait().await.unwrap_err();
+    assert_eq!(error.name(), "UnsupportedVersionError");
+    assert!(error.to_string().contains("a record with headers needs Kafka 0.11.0"), "{error}");
+    producer.close(SOON).await.unwrap();
+    broker.shutdown().await;
+}
+
+/// Topics that keep an older format, which brokers of Kafka 0.10 to 3 let them.
+#[tokio::test]
+async fn a_format_that_a_topic_keeps_says_what_to_set() {
+    let broker = passing_for(Release::named("2.8")).await;
+    let refusal = Fault::Error(ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT);
+    broker.fail_next(ApiKey::Produce, refusal.clone(), 1);
+    let text = send(&broker.bootstrap_servers(), &[]).await.unwrap_err().to_string();
+    assert!(text.contains("message.format.version 0.11.0") && text.contains("enable.idempotence"), "{text}");
+    broker.fail_next(ApiKey::ListOffsets, refusal, 1);
+    let consumer = consumer(&broker, &[]);
+    let text = consumer.offsets_for_times(&[(tp(0), 1)], SOON).await.unwrap_err().to_string();
+    assert!(text.contains("message.format.version to 0.10.0"), "{text}");
+    consumer.close(SOON).await;
+    broker.shutdown().await;
 }
 
 #[tokio::test]
