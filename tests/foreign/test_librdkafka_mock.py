@@ -241,7 +241,7 @@ def test_read_process_write_once(mock, send, values):
 
 @pytest.mark.parametrize(
     "versions",
-    [{"Produce": (3, 7), "Fetch": (4, 7)}, {"Metadata": (0, 4), "Fetch": (4, 12)}, {"FindCoordinator": (0, 1)}],
+    [{"Produce": (3, 7), "Fetch": (4, 7)}, {"Metadata": (0, 4)}, {"FindCoordinator": (0, 1)}],
 )
 def test_brokers_of_other_versions(mock, send, values, versions):
     for api, (lowest, highest) in versions.items():

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::frame::RequestHeader;
 use samsarrow_wire::messages::ApiKey;
 use samsarrow_wire::releases::Release;
 
@@ -50,6 +51,13 @@ impl Profile {
         let dropped = key == ApiKey::Produce && self.0.is_some_and(|release| release >= Release::V4_0);
         let least = if dropped { FIRST_WITH_BATCHES } else { 0 };
         version >= least && self.told(key).is_some_and(|(first, last)| (first..=last).contains(&version))
+    }
+
+    /// Whether the header of a request can be read. Kafka 0.9 has two readers: the one for APIs that 0.8.2's clients
+    /// use takes requests without a client id, the other does not.
+    pub(crate) fn reads(self, header: &RequestHeader) -> bool {
+        let two_readers = !self.is_before(Release::V0_9_0) && self.is_before(Release::V0_10_0);
+        !two_readers || header.client_id.is_some() || header.api_key <= ApiKey::OffsetFetch.code()
     }
 
     /// How a request is refused that is not taken.
@@ -122,6 +130,21 @@ mod tests {
         assert_eq!(of("4.3").unknown(ask), Unknown::Told(Some((0, 4))));
         assert_eq!(of("2.8").unknown(Some(ApiKey::ListTransactions)), Unknown::Closed);
         assert_eq!(Profile::new(None).unknown(ask), Unknown::Told(Some((0, 4))));
+    }
+
+    #[test]
+    fn kafka_0_9_closes_on_what_names_no_client() {
+        let header = |key: ApiKey, client_id: Option<&str>| RequestHeader {
+            api_key: key.code(),
+            api_version: 0,
+            correlation_id: 1,
+            client_id: client_id.map(str::to_owned),
+        };
+        for (key, read) in [(ApiKey::ListOffsets, true), (ApiKey::ListGroups, false), (ApiKey::ApiVersions, false)] {
+            assert_eq!(of("0.9.0").reads(&header(key, None)), read, "{key:?}");
+            assert!(of("0.9.0").reads(&header(key, Some(""))) && of("0.8.2").reads(&header(key, None)), "{key:?}");
+            assert!(of("0.10.0").reads(&header(key, None)), "{key:?}");
+        }
     }
 
     #[test]

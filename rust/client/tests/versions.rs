@@ -6,10 +6,12 @@
 mod consume_common;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI16, Ordering};
 
 use bytes::Bytes;
 use consume_common::{SOON, consumer, options, produce, read, tp};
-use samsarrow_broker::{Broker, BrokerOptions, Release};
+use samsarrow_broker::{Broker, BrokerOptions, Fault, Release};
 use samsarrow_client::admin::{Admin, CommitSettings, FetchSettings, NewTopic};
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::{Error, Result};
@@ -17,6 +19,7 @@ use samsarrow_client::group::Identity;
 use samsarrow_client::group::wanted::Wanted;
 use samsarrow_client::producer::{GroupMember, Producer, ProducerRecord};
 use samsarrow_client::types::OffsetAndMetadata;
+use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -141,7 +144,7 @@ async fn surface(broker: &Broker, more: Pairs<'_>) -> Vec<(&'static str, &'stati
     let fetched = admin.fetch_offsets(&[("o".to_owned(), None)], &FetchSettings::default(), SOON).await;
     seen.push((
         "all offsets of a group",
-        "0.11.0",
+        "0.10.2",
         fetched.and_then(|found| found.into_iter().next().unwrap().1).map(drop),
     ));
     seen.push(("delete offsets", "2.4", admin.delete_offsets("o", &[tp(0)], SOON).await.and_then(first)));
@@ -200,11 +203,7 @@ async fn every_version_of_every_request_can_be_sent() {
                 name.push(c.to_ascii_lowercase());
                 name
             });
-            // Metadata that tells no ids of topics goes with requests that name none.
-            let by_name = [("api.version.produce", "12"), ("api.version.fetch", "12")];
-            let of_metadata = *key == ApiKey::Metadata;
-            let chosen = [&[(&*name, &*version)][..], if of_metadata { &by_name } else { &[] }].concat();
-            for (what, _, outcome) in surface(&broker, &chosen).await {
+            for (what, _, outcome) in surface(&broker, &[(&*name, &*version)]).await {
                 let text = outcome.err().map(|error| error.to_string()).unwrap_or_default();
                 if text.contains("cannot be sent") || text.contains("took longer") {
                     wrongs.push(format!("{what}, {name}={version}: {text}"));
@@ -277,6 +276,76 @@ async fn topics_are_not_asked_to_be_left_uncreated_where_that_cannot_be_said() {
         consume(&broker, &[("allow.auto.create.topics", "false")], false).await.unwrap();
         broker.shutdown().await;
     }
+}
+
+/// Brokers may speak newer requests than what they tell of topics: so do those with an old inter-broker protocol.
+#[tokio::test]
+async fn topics_whose_ids_are_not_told_are_named_otherwise() {
+    let broker = passing_for(None).await;
+    let newest = Arc::new(AtomicI16::new(-1));
+    for key in [ApiKey::Produce, ApiKey::Fetch] {
+        let newest = Arc::clone(&newest);
+        broker.on_request(key, move |request| {
+            newest.fetch_max(request.api_version, Ordering::Relaxed);
+            None
+        });
+    }
+    for version in ["0", "4", "9"] {
+        let chosen = [("api.version.metadata", version)];
+        send(&broker.bootstrap_servers(), &chosen).await.unwrap();
+        consume(&broker, &chosen, false).await.unwrap();
+    }
+    assert_eq!(newest.load(Ordering::Relaxed), 12);
+    consume(&broker, &[], false).await.unwrap();
+    assert_eq!(newest.load(Ordering::Relaxed), 18, "with ids they are used");
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn offsets_by_id_name_the_kafka_they_need() {
+    for kafka in ["0.10.2", "2.3", "3.9"] {
+        let broker = passing_for(Release::named(kafka)).await;
+        let admin = Admin::new(&options(ClientKind::Admin, &broker.bootstrap_servers(), &[])).unwrap();
+        let at = [(tp(0), OffsetAndMetadata { offset: 1, ..Default::default() })];
+        let commit = CommitSettings { version: Some(10), ..Default::default() };
+        let committed = admin.commit_offsets("g", &at, &commit, SOON).await.map(drop);
+        let fetch = FetchSettings { version: Some(10), ..Default::default() };
+        let fetched = admin.fetch_offsets(&[("g".to_owned(), Some(vec![tp(0)]))], &fetch, SOON).await.map(drop);
+        for error in [committed.unwrap_err(), fetched.unwrap_err()] {
+            assert_eq!(error.name(), "UnsupportedVersionError", "Kafka {kafka}: {error}");
+            assert!(error.to_string().contains("v10 needs Kafka 4.2"), "Kafka {kafka}: {error}");
+        }
+        admin.close().await;
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn headers_name_the_kafka_they_need() {
+    let broker = passing_for(Release::named("0.10.2")).await;
+    let producer = Producer::new(&options(ClientKind::Producer, &broker.bootstrap_servers(), &[])).unwrap();
+    let with_header = ProducerRecord { headers: vec![("h".to_owned(), None)], ..record() };
+    let error = producer.send(with_header).await.unwrap().wait().await.unwrap_err();
+    assert_eq!(error.name(), "UnsupportedVersionError");
+    assert!(error.to_string().contains("a record with headers needs Kafka 0.11.0"), "{error}");
+    producer.close(SOON).await.unwrap();
+    broker.shutdown().await;
+}
+
+/// Topics that keep an older format, which brokers of Kafka 0.10 to 3 let them.
+#[tokio::test]
+async fn a_format_that_a_topic_keeps_says_what_to_set() {
+    let broker = passing_for(Release::named("2.8")).await;
+    let refusal = Fault::Error(ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT);
+    broker.fail_next(ApiKey::Produce, refusal.clone(), 1);
+    let text = send(&broker.bootstrap_servers(), &[]).await.unwrap_err().to_string();
+    assert!(text.contains("message.format.version 0.11.0") && text.contains("enable.idempotence"), "{text}");
+    broker.fail_next(ApiKey::ListOffsets, refusal, 1);
+    let consumer = consumer(&broker, &[]);
+    let text = consumer.offsets_for_times(&[(tp(0), 1)], SOON).await.unwrap_err().to_string();
+    assert!(text.contains("message.format.version to 0.10.0"), "{text}");
+    consumer.close(SOON).await;
+    broker.shutdown().await;
 }
 
 #[tokio::test]

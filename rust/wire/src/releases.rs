@@ -143,8 +143,8 @@ const SPOKEN: &[(ApiKey, &[Row])] = &[
         (Release(4, 2, 0), (2, 10)),
     ]),
     (ApiKey::OffsetFetch, &[
-        (Release(0, 8, 2), (0, 1)), (Release(0, 11, 0), (0, 3)), (Release(2, 0, 0), (0, 4)),
-        (Release(2, 1, 0), (0, 5)), (Release(2, 4, 0), (0, 6)), (Release(2, 5, 0), (0, 7)),
+        (Release(0, 8, 2), (0, 1)), (Release(0, 10, 2), (0, 2)), (Release(0, 11, 0), (0, 3)),
+        (Release(2, 0, 0), (0, 4)), (Release(2, 1, 0), (0, 5)), (Release(2, 4, 0), (0, 6)), (Release(2, 5, 0), (0, 7)),
         (Release(3, 0, 0), (0, 8)), (Release(3, 7, 0), (0, 9)), (Release(4, 0, 0), (1, 9)),
         (Release(4, 2, 0), (1, 10)),
     ]),
@@ -265,6 +265,7 @@ mod tests {
     fn a_version_of_an_api_has_a_first_release() {
         assert_eq!(Release::first_with(ApiKey::InitProducerId, 0), Some(Release::V0_11_0));
         assert_eq!(Release::first_with(ApiKey::ListOffsets, 1), Some(Release::V0_10_1));
+        assert_eq!(Release::first_with(ApiKey::OffsetFetch, 2), Some(Release::named("0.10.2").unwrap()), "KIP-88");
         assert_eq!(Release::first_with(ApiKey::Produce, 0), Some(Release::V0_8_2));
         assert_eq!(Release::first_with(ApiKey::InitProducerId, 6), None, "no release speaks it yet");
         assert_eq!(Release::V0_8_2.versions(ApiKey::JoinGroup), None);

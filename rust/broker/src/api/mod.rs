@@ -207,6 +207,9 @@ pub(crate) async fn dispatch(node: i32, frame: Bytes, state: &State, stream: &Tc
             None => return Outcome::Close(format!("could not read a request header: {error}")),
         },
     };
+    if !Profile::new(state.options.kafka).reads(&header) {
+        return Outcome::Close(format!("API {} without a client id", header.api_key));
+    }
     let version = header.api_version;
     let client_id = header.client_id.as_deref().unwrap_or_default();
     let call = Call { state, node, version, correlation_id: header.correlation_id, client_id, stream };

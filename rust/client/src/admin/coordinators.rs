@@ -179,7 +179,7 @@ fn settle<T>(said: Vec<(String, Said<T>)>, done: &mut HashMap<String, Result<T>>
 type ByNode = BTreeMap<i32, Vec<String>>;
 
 /// All groups at one broker, whichever; at none if none can be reached at the moment.
-async fn at_any(cluster: &Cluster, groups: &[String], limit: Duration) -> Result<ByNode> {
+pub(super) async fn at_any(cluster: &Cluster, groups: &[String], limit: Duration) -> Result<ByNode> {
     match cluster.refresh(limit).await {
         Err(error) if !error.retriable() => return Err(error),
         _ => {}

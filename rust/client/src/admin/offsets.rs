@@ -10,12 +10,13 @@ use samsarrow_wire::messages::offset_fetch::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
 };
 use samsarrow_wire::messages::{
-    ApiKey, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, Uuid,
+    ApiKey, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, Request, Uuid,
 };
 use tokio::time::Instant;
 
 use super::Admin;
-use super::coordinators::{Said, left_out, passing};
+use super::coordinators::{Said, at_any, left_out, passing};
+use crate::api_versions::needed;
 use crate::cluster::{Cluster, Wanted};
 use crate::error::{Error, Result};
 use crate::offsets::by_topic;
@@ -86,7 +87,7 @@ impl Admin {
         }
         let deadline = Instant::now() + timeout;
         let cluster = self.at_version(ApiKey::OffsetCommit, settings.version);
-        let ids = self.ids(ApiKey::OffsetCommit, settings.version, timeout).await?;
+        let ids = self.ids::<OffsetCommitRequest>(&cluster, settings.version, timeout).await?;
         let known = |tp: &TopicPartition| ids.as_ref().is_none_or(|ids| ids.contains_key(&*tp.topic));
         let sent: Vec<_> = offsets.iter().filter(|(tp, _)| known(tp)).cloned().collect();
         let mut outcomes: HashMap<TopicPartition, Result<()>> = HashMap::new();
@@ -123,7 +124,7 @@ impl Admin {
         timeout: Duration,
     ) -> Result<PerGroup<Fetched>> {
         let cluster = self.at_version(ApiKey::OffsetFetch, settings.version);
-        let ids = self.ids(ApiKey::OffsetFetch, settings.version, timeout).await?;
+        let ids = self.ids::<OffsetFetchRequest>(&cluster, settings.version, timeout).await?;
         let names = ids.as_ref().map(names_of).unwrap_or_default();
         let wanted: HashMap<&str, Option<&[TopicPartition]>> =
             groups.iter().map(|(group, tps)| (group.as_str(), tps.as_deref())).collect();
@@ -162,10 +163,18 @@ impl Admin {
         self.chosen(key, version) == Some(0)
     }
 
-    /// The ids of all topics, if the version that was chosen needs them.
-    async fn ids(&self, key: ApiKey, version: Option<i16>, timeout: Duration) -> Result<Option<Ids>> {
-        if self.chosen(key, version).is_none_or(|version| version <= LAST_BY_NAME) {
+    /// The ids of all topics, if the version that was chosen needs them. A broker that does not speak it may know of no
+    /// ids, so that is found out first.
+    async fn ids<R: Request>(&self, cluster: &Cluster, version: Option<i16>, timeout: Duration) -> Result<Option<Ids>> {
+        if self.chosen(R::KEY, version).is_none_or(|version| version <= LAST_BY_NAME) {
             return Ok(None);
+        }
+        let limit = timeout.min(cluster.options().request_timeout);
+        for node in at_any(cluster, &[], limit).await?.into_keys() {
+            match cluster.version::<R>(node, limit).await {
+                Err(error) if !error.retriable() => return Err(error),
+                _ => {}
+            }
         }
         let topics = self.list_topics(None, timeout).await?.into_iter();
         Ok(Some(topics.filter(|topic| !topic.topic_id.is_zero()).map(|topic| (topic.name, topic.topic_id)).collect()))
@@ -303,8 +312,9 @@ fn fetch_request<'a>(
     let mut request = OffsetFetchRequest { require_stable, ..Default::default() };
     for (group, partitions) in groups {
         if partitions.is_none() && version < FETCH_ALL {
+            let since = needed(ApiKey::OffsetFetch, FETCH_ALL).unwrap_or_default();
             return Err(Error::configuration(format!(
-                "OffsetFetch v{version} cannot ask for all that group {group} has, which needs Kafka 0.11.0 or later: name the partitions"
+                "OffsetFetch v{version} cannot ask for all that group {group} has, which {since}: name the partitions"
             )));
         }
         let topics = partitions.map(|tps| {

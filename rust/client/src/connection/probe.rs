@@ -55,20 +55,23 @@ pub(super) async fn probe(target: &Target<'_>) -> Option<Release> {
 }
 
 /// A connection for a few small requests.
-struct Line {
+struct Line<'a> {
     stream: TcpStream,
+    client_id: &'a str,
     asked: i32,
 }
 
-impl Line {
-    async fn open(target: &Target<'_>) -> Option<Line> {
-        target.connect().await.ok().map(|stream| Line { stream, asked: 0 })
+impl Line<'_> {
+    async fn open<'a>(target: &Target<'a>) -> Option<Line<'a>> {
+        let stream = target.connect().await.ok()?;
+        Some(Line { stream, client_id: &target.options.client_id, asked: 0 })
     }
 
-    /// Sends a request in version 0 and gives its correlation id.
+    /// Sends a request in version 0 and gives its correlation id. Kafka 0.9 closes the connection where a request of the
+    /// kinds that came with it names no client.
     async fn ask<R: Request>(&mut self, request: &R) -> Option<i32> {
         self.asked += 1;
-        let frame: Bytes = frame::encode_request(request, 0, self.asked, None).ok()?;
+        let frame: Bytes = frame::encode_request(request, 0, self.asked, Some(self.client_id)).ok()?;
         self.stream.write_all(&frame).await.ok()?;
         Some(self.asked)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use samsarrow_wire::error_code::ErrorCode;
-use samsarrow_wire::messages::{FetchRequest, Uuid};
+use samsarrow_wire::messages::{FetchRequest, Request, Uuid};
 
 use super::session::Session;
 use super::shared::Shared;
@@ -159,12 +159,23 @@ fn epoch_to_compare(last: i32, leader: i32) -> i32 {
     if last < leader { last } else { -1 }
 }
 
+/// The newest version in which all of these topics can be named, as in Java's client: not every broker that speaks a later
+/// one tells ids, which take an inter-broker protocol of Kafka 2.8.
+pub(super) fn newest_version(round: &Round) -> i16 {
+    let nameless = round.asked.iter().any(|one| one.topic_id.is_zero());
+    if nameless { BY_ID - 1 } else { FetchRequest::MAX_VERSION }
+}
+
 /// The request of a round, in the form of `version`.
 pub(super) fn build(round: &Round, version: i16, session: &Session, options: &ConsumerOptions) -> Result<FetchRequest> {
     if version >= BY_ID
         && let Some(nameless) = round.asked.iter().find(|one| one.topic_id.is_zero())
     {
-        return Err(Error::server(ErrorCode::UNKNOWN_TOPIC_ID, format!("Fetch of topic {}", nameless.tp.topic)));
+        let text = format!(
+            "Fetch of topic {}: the metadata does not tell its id, which version {version} needs",
+            nameless.tp.topic
+        );
+        return Err(Error::server(ErrorCode::UNKNOWN_TOPIC_ID, text));
     }
     let mut request = FetchRequest {
         max_wait_ms: i32::try_from(options.fetch_max_wait.as_millis()).unwrap_or(i32::MAX),

@@ -20,6 +20,8 @@ const NONE: i32 = -1;
 pub(super) struct Session {
     id: i32,
     epoch: i32,
+    /// It names topics by id. A session cannot change over (KIP-516).
+    by_id: bool,
     /// What the broker remembers.
     known: BTreeMap<TopicPartition, Asked>,
 }
@@ -28,8 +30,8 @@ impl Session {
     /// Writes into `request` what the broker has to be told to send what is `asked`.
     pub(super) fn fill(&self, request: &mut FetchRequest, version: i16, asked: &[Asked], partition_bytes: i32) {
         request.session_id = self.id;
-        request.session_epoch = if version < SINCE { NONE } else { self.epoch };
-        let whole = version < SINCE || self.epoch == FIRST;
+        request.session_epoch = if version < SINCE { NONE } else { self.epoch_in(version) };
+        let whole = version < SINCE || request.session_epoch == FIRST;
         let mut topics: Vec<FetchTopic> = Vec::new();
         // The order is kept: it is the one in which a broker fills its first answer.
         for one in asked.iter().filter(|one| whole || self.known.get(&one.tp) != Some(one)) {
@@ -53,6 +55,11 @@ impl Session {
         if !whole {
             request.forgotten_topics_data = self.forgotten(version, asked);
         }
+    }
+
+    /// The epoch of the next request.
+    fn epoch_in(&self, version: i16) -> i32 {
+        if self.by_id == (version >= BY_ID) { self.epoch } else { FIRST }
     }
 
     fn forgotten(&self, version: i16, asked: &[Asked]) -> Vec<ForgottenTopic> {
@@ -83,7 +90,8 @@ impl Session {
             return;
         }
         self.id = id;
-        self.epoch = self.epoch.checked_add(1).unwrap_or(FIRST + 1);
+        self.epoch = self.epoch_in(version).checked_add(1).unwrap_or(FIRST + 1);
+        self.by_id = version >= BY_ID;
         self.known = asked.iter().map(|one| (one.tp.clone(), one.clone())).collect();
     }
 
@@ -152,6 +160,17 @@ mod tests {
     }
 
     #[test]
+    fn a_session_that_names_topics_otherwise_is_another_one() {
+        let mut session = Session::default();
+        let all = [asked("a", 0, 5)];
+        session.answered(13, 42, &all);
+        assert_eq!(ask(&session, 12, &all), (42, 0, vec![("a".into(), 0, 5)], vec![]));
+        session.answered(12, 43, &all);
+        assert_eq!(ask(&session, 12, &all), (43, 1, vec![], vec![]));
+        assert_eq!(ask(&session, 13, &all), (43, 0, vec![("a".into(), 0, 5)], vec![]));
+    }
+
+    #[test]
     fn brokers_without_sessions_are_told_everything() {
         let mut session = Session::default();
         let all = [asked("a", 0, 5)];
@@ -163,7 +182,7 @@ mod tests {
 
     #[test]
     fn epochs_start_again_at_one() {
-        let mut session = Session { id: 1, epoch: i32::MAX, known: BTreeMap::new() };
+        let mut session = Session { id: 1, epoch: i32::MAX, by_id: false, known: BTreeMap::new() };
         session.answered(12, 1, &[]);
         assert_eq!(session.epoch, 1);
     }

@@ -7,13 +7,13 @@ use std::time::Instant;
 use samsarrow_arrow::decode::Decoder;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::fetch::NodeEndpoint;
-use samsarrow_wire::messages::{FetchEvent, FetchRequest};
+use samsarrow_wire::messages::{ApiKey, FetchEvent, FetchRequest};
 
 use super::answer::{Answer, Buffers, Told};
 use super::cores::{Cores, Job, Outlet};
 use super::decode::{Part, decode, decoder};
 use super::partition::{Learned, Reading};
-use super::request::{Idle, Round, build, limit, plan};
+use super::request::{Idle, Round, build, limit, newest_version, plan};
 use super::session::Session;
 use super::shared::Shared;
 use crate::cluster::Cluster;
@@ -105,8 +105,8 @@ impl Source {
     ) -> Result<()> {
         let time = limit(&self.options, self.cluster.options().request_timeout);
         let (version, answer) = {
-            let asking = self
-                .cluster
+            let cluster = self.cluster.at_most(ApiKey::Fetch, newest_version(round));
+            let asking = cluster
                 .dispatch_body::<FetchRequest, _>(node, time, |version| build(round, version, session, &self.options));
             tokio::pin!(asking);
             tokio::select! {

@@ -116,6 +116,16 @@ fn passes(error: &Error) -> bool {
     error.retriable() || error.code() == Some(ErrorCode::UNKNOWN_SERVER_ERROR.code())
 }
 
+/// What is meant by an error that does not say what to do.
+fn hint(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT => {
+            " (to find offsets by time, set the topic's message.format.version to 0.10.0 or later)"
+        }
+        _ => "",
+    }
+}
+
 /// One round of questions to all leaders.
 struct Round<'a, F> {
     open: &'a mut BTreeMap<TopicPartition, ListTarget>,
@@ -216,7 +226,7 @@ impl<F: FnMut(Vec<Listed>)> Round<'_, F> {
                 (Some(error), _) => Err(error.clone()),
                 (None, Some(partition)) => match ErrorCode::from_i16(partition.error_code).ok() {
                     Ok(()) => Ok(offset(partition)),
-                    Err(code) => Err(Error::server(code, format!("ListOffsets of {tp}"))),
+                    Err(code) => Err(Error::server(code, format!("ListOffsets of {tp}{}", hint(code)))),
                 },
                 (None, None) => {
                     let reason = format!("its answer to ListOffsets leaves out {tp}");

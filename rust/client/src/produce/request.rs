@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use samsarrow_wire::batch::EncodeError;
 use samsarrow_wire::batch::legacy::convert;
 use samsarrow_wire::compression::{Codec, Compressor};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::produce::{
     NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData,
 };
-use samsarrow_wire::messages::{Request, Uuid};
+use samsarrow_wire::messages::{ApiKey, Request, Uuid};
 
 pub(crate) use samsarrow_wire::messages::produce::ProduceResponse;
 
@@ -19,12 +20,15 @@ use super::collect::Outgoing;
 use super::delivery::Appended;
 use super::queue::{Batch, Failure, FailureKind, Payload};
 use super::sink::Settings;
+use crate::api_versions::needed;
 use crate::config::format::newest_magic;
 use crate::error::{Error, Result};
 use crate::metadata::Leader;
 
 /// The first version that names topics by id.
 const TOPIC_ID_VERSION: i16 = 13;
+/// The first version with batches, and so with headers (KIP-82).
+const FIRST_WITH_HEADERS: i16 = 3;
 /// The first version under which brokers take zstd.
 const ZSTD_VERSION: i16 = 7;
 
@@ -96,9 +100,14 @@ fn messages(magic: i8, batch: Bytes, settings: &Settings, topic: &str, partition
     let mut compressor =
         Compressor::new(settings.codec, settings.level).map_err(|error| Error::configuration(error.to_string()))?;
     convert(batch, magic, &mut compressor).map(Bytes::from).map_err(|error| {
-        Error::configuration(format!(
-            "cannot write records for {topic}-{partition} in message format v{magic}: {error}"
-        ))
+        let text = format!("cannot write records for {topic}-{partition} in message format v{magic}: {error}");
+        match (error, needed(ApiKey::Produce, FIRST_WITH_HEADERS)) {
+            // The options allow headers, or the record would not have been taken.
+            (EncodeError::Headers { .. }, Some(needed)) => {
+                Error::UnsupportedVersion(format!("{text} (a record with headers {needed})"))
+            }
+            _ => Error::configuration(text),
+        }
     })
 }
 
@@ -216,6 +225,12 @@ fn describe(answer: &PartitionProduceResponse, batch: &Batch) -> String {
     if let Some(first) = answer.record_errors.first() {
         let reason = first.batch_index_error_message.as_deref().unwrap_or("no reason given");
         text.push_str(&format!(" (record {} of the batch: {reason})", first.batch_index));
+    }
+    if ErrorCode::from_i16(answer.error_code) == ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT {
+        text.push_str(
+            ": idempotence and transactions need a topic with message.format.version 0.11.0 or later: raise it, or set \
+             enable.idempotence to false",
+        );
     }
     text
 }
