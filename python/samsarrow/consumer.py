@@ -121,7 +121,7 @@ class Consumer:
         The listener is told that the partitions are revoked; with `enable.auto.commit` what is finished is committed.
         """
         try:
-            self._finish(self._open, True, to_seconds(timeout))
+            self._open.commit_finished(True, to_seconds(timeout))
             self._tell_last(self._open)
         finally:
             self._open.unsubscribe()
