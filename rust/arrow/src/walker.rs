@@ -26,12 +26,32 @@ pub(crate) struct Walker<C> {
     decompressor: Decompressor,
     legacy_decompressor: LegacyDecompressor,
     scratch: Vec<u8>,
+    kept: Option<Kept>,
+    #[cfg(test)]
+    decompressions: usize,
+}
+
+/// The decompressed records of a batch that was not taken to its end, for when its bytes come again.
+#[derive(Debug)]
+struct Kept {
+    /// The batch; held, so that no other bytes can be where it lies.
+    batch: Bytes,
+    records: Bytes,
+}
+
+impl Kept {
+    fn is_of(&self, batch: &Batch) -> bool {
+        let bytes = batch.bytes();
+        self.batch.as_ptr() == bytes.as_ptr() && self.batch.len() == bytes.len()
+    }
 }
 
 /// The most bytes of messages that are taken at once: they are read twice, and the second time from the cache.
 const MAX_RUN: usize = 64 * 1024;
 /// A scratch buffer larger than this is given back.
 const MAX_KEPT_SCRATCH: usize = 8 * 1024 * 1024;
+/// Decompressed records beyond this are not kept: the rest may never be asked for.
+const MAX_KEPT_RECORDS: usize = 64 * 1024 * 1024;
 
 impl<C: ValueColumn> Walker<C> {
     pub(crate) fn new(options: DecodeOptions, topics: Topics) -> Self {
@@ -43,6 +63,9 @@ impl<C: ValueColumn> Walker<C> {
             decompressor: Decompressor::new(),
             legacy_decompressor: LegacyDecompressor::new(),
             scratch: Vec::new(),
+            kept: None,
+            #[cfg(test)]
+            decompressions: 0,
         }
     }
 
@@ -108,7 +131,8 @@ impl<C: ValueColumn> Walker<C> {
                 appended.row_limit = true;
                 return Ok(());
             }
-            if self.options.check_crcs {
+            // What is kept of it was checked before.
+            if self.options.check_crcs && !self.kept.as_ref().is_some_and(|kept| kept.is_of(&batch)) {
                 batch.check_crc()?;
             }
             if !self.is_wanted(&batch, window.aborted.as_deref_mut())? {
@@ -200,6 +224,10 @@ impl<C: ValueColumn> Walker<C> {
     }
 
     fn decompress(&mut self, batch: &Batch, codec: Codec, out: &mut Vec<u8>) -> Result<(), BatchError> {
+        #[cfg(test)]
+        {
+            self.decompressions += 1;
+        }
         let limits = self.options.limits();
         out.clear();
         if batch.header.is_wrapper() {
@@ -218,6 +246,7 @@ impl<C: ValueColumn> Walker<C> {
         data: &Bytes,
         fetched: &mut Block,
     ) -> Result<Done, DecodeCause> {
+        let kept = self.kept.take().filter(|kept| kept.is_of(batch));
         let codec = self.codec(batch)?;
         if codec == Codec::None {
             if batch.header.magic < 2 {
@@ -237,25 +266,59 @@ impl<C: ValueColumn> Walker<C> {
             };
             return self.take(batch, records, origin, place, cut);
         }
-        let mut out = match C::LAYOUT {
-            Layout::Binary => std::mem::take(&mut self.scratch),
-            // Views keep it, so it cannot be used again.
-            Layout::View => Vec::new(),
-        };
-        self.decompress(batch, codec, &mut out)?;
-        if !self.has_room(out.len())? {
+        if let Some(kept) = kept {
+            return self.take_shared(batch, kept.records, place, cut);
+        }
+        if self.is_full_for(batch) {
             return Ok(Done::full());
         }
         if C::LAYOUT == Layout::View {
-            let records = Bytes::from(out);
-            let buffer = self.columns.add_buffer(Buffer::from(records.clone()));
-            return self.take(batch, &records, Origin { buffer, start: 0 }, place, cut);
+            // Views keep it, so it cannot be used again.
+            let mut out = Vec::new();
+            self.decompress(batch, codec, &mut out)?;
+            return self.take_shared(batch, Bytes::from(out), place, cut);
         }
-        let done = self.take(batch, &out, Origin::default(), place, cut);
-        if out.capacity() <= MAX_KEPT_SCRATCH {
+        let mut out = std::mem::take(&mut self.scratch);
+        self.decompress(batch, codec, &mut out)?;
+        let done = match self.has_room(out.len())? {
+            true => self.take(batch, &out, Origin::default(), place, cut)?,
+            false => Done::full(),
+        };
+        if done.stopped.is_some() {
+            self.keep(batch, Bytes::from(out));
+        } else if out.capacity() <= MAX_KEPT_SCRATCH {
             self.scratch = out;
         }
-        done
+        Ok(done)
+    }
+
+    /// Takes decompressed records, and keeps them if some are left.
+    fn take_shared(
+        &mut self,
+        batch: &Batch,
+        records: Bytes,
+        place: Option<Place>,
+        cut: Cut,
+    ) -> Result<Done, DecodeCause> {
+        let done = if self.has_room(records.len())? {
+            let origin = match C::LAYOUT {
+                Layout::Binary => Origin::default(),
+                Layout::View => Origin { buffer: self.columns.add_buffer(Buffer::from(records.clone())), start: 0 },
+            };
+            self.take(batch, &records, origin, place, cut)?
+        } else {
+            Done::full()
+        };
+        if done.stopped.is_some() {
+            self.keep(batch, records);
+        }
+        Ok(done)
+    }
+
+    fn keep(&mut self, batch: &Batch, records: Bytes) {
+        if records.len() <= MAX_KEPT_RECORDS {
+            self.kept = Some(Kept { batch: batch.bytes().clone(), records });
+        }
     }
 
     /// Takes a message that is not compressed, and with it those behind it.
@@ -315,6 +378,14 @@ impl<C: ValueColumn> Walker<C> {
         }
         let limit = if self.columns.rows() == 0 { hard } else { self.options.max_bytes.min(hard) };
         Ok(self.bytes + more <= limit)
+    }
+
+    /// Whether it is known before decompressing that the batch's records do not fit.
+    fn is_full_for(&self, batch: &Batch) -> bool {
+        let promised = usize::try_from(batch.header.record_count).unwrap_or(0).saturating_mul(MIN_RECORD_LEN);
+        // A header may promise anything.
+        let least = promised.min(batch.bytes().len()).max(1);
+        self.columns.rows() > 0 && self.bytes.saturating_add(least) > self.options.max_bytes
     }
 
     /// Makes room for what the headers of the batches promise, as far as their sizes make that plausible, and only
@@ -390,3 +461,7 @@ impl Block {
         Origin { buffer, start: (records.start - start) as u32 }
     }
 }
+
+#[cfg(test)]
+#[path = "walker_tests.rs"]
+mod tests;

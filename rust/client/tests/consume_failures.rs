@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use consume_common::{SOON, all, broker, by_partition, complete, consumer, produce, read, rows, tp};
-use samsarrow_broker::{Broker, BrokerOptions, Fault};
+use samsarrow_broker::{Broker, BrokerOptions, Fault, Release};
 use samsarrow_client::admin::Admin;
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::Error;
@@ -78,6 +78,16 @@ async fn a_session_that_is_lost_or_refused_is_made_anew() {
     }
 }
 
+async fn passing_for(kafka: Option<Release>) -> Broker {
+    let topics = vec![("t".to_owned(), 1)];
+    Broker::start(BrokerOptions { topics, kafka, ..BrokerOptions::default() }).await.unwrap()
+}
+
+/// How often positions were compared with the log.
+fn compared(broker: &Broker) -> usize {
+    broker.requests().get(&ApiKey::OffsetForLeaderEpoch).map_or(0, |count| *count as usize)
+}
+
 /// A log that ends at 60 where 100 were read, and has ten others after it.
 async fn truncated(broker: &Broker, policy: &str) -> samsarrow_client::consumer::Consumer {
     produce(broker, 1, 0, 60).await;
@@ -93,22 +103,69 @@ async fn truncated(broker: &Broker, policy: &str) -> samsarrow_client::consumer:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reading_goes_on_where_a_truncated_log_parted() {
-    for (policy, new) in [("earliest", 10), ("latest", 10), ("earliest", 70), ("latest", 70)] {
-        let broker = broker(1, 1).await;
+    let ways = [("earliest", 10), ("latest", 10), ("earliest", 70), ("latest", 70)];
+    let kafkas = [None, Release::named("2.4"), Release::named("2.6")];
+    for (kafka, (policy, new)) in kafkas.into_iter().flat_map(|kafka| ways.map(|way| (kafka, way))) {
+        let broker = passing_for(kafka).await;
         let consumer = truncated(&broker, policy).await;
         // With 70 more the old position is in the log again, with other records.
         produce(&broker, 1, 60, new).await;
         let end = 60 + new as i64;
-        assert_eq!(by_partition(&read(&consumer, new).await), complete(1, 60, end), "{policy}");
+        assert_eq!(by_partition(&read(&consumer, new).await), complete(1, 60, end), "{policy}, {kafka:?}");
         assert_eq!(consumer.position(&tp(0), SOON).await.unwrap(), end);
+        assert_eq!(compared(&broker), usize::from(kafka.is_some()), "{policy}, {kafka:?}");
         consumer.close(SOON).await;
         broker.shutdown().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn positions_are_compared_once_after_each_election_where_fetch_does_not() {
+    for (kafka, elections) in [("2.2", 0), ("2.6", 3), ("2.7", 0)] {
+        let broker = passing_for(Release::named(kafka)).await;
+        produce(&broker, 1, 0, 60).await;
+        let consumer = consumer(&broker, &[]);
+        consumer.assign(&[tp(0)]).unwrap();
+        assert_eq!(by_partition(&read(&consumer, 60).await), complete(1, 0, 60));
+        let leader = broker.leader("t", 0).unwrap();
+        for election in 1..=3 {
+            broker.move_leader("t", 0, leader).unwrap();
+            // Nothing that was read is gone, and several rounds bring nothing.
+            let fetches = broker.requests()[&ApiKey::Fetch];
+            while broker.requests()[&ApiKey::Fetch] < fetches + 5 {
+                assert!(consumer.poll(Duration::from_millis(20)).await.unwrap().num_rows() == 0);
+            }
+            assert_eq!(compared(&broker), election.min(elections), "Kafka {kafka}");
+        }
+        produce(&broker, 1, 60, 10).await;
+        assert_eq!(by_partition(&read(&consumer, 10).await), complete(1, 60, 70));
+        assert_eq!(compared(&broker), elections, "Kafka {kafka}");
+        consumer.close(SOON).await;
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_comparison_that_fails_is_made_again() {
+    let broker = passing_for(Release::named("2.6")).await;
+    broker.fail_next(ApiKey::OffsetForLeaderEpoch, Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER), 2);
+    broker.fail_next(ApiKey::OffsetForLeaderEpoch, Fault::DropAfter, 1);
+    let consumer = truncated(&broker, "latest").await;
+    produce(&broker, 1, 60, 70).await;
+    assert_eq!(by_partition(&read(&consumer, 70).await), complete(1, 60, 130));
+    assert_eq!(compared(&broker), 4);
+    consumer.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_truncated_log_is_an_error_where_nothing_may_be_reset() {
-    let broker = broker(1, 1).await;
+    for kafka in [None, Release::named("2.6")] {
+        an_error_where_nothing_may_be_reset(passing_for(kafka).await).await;
+    }
+}
+
+async fn an_error_where_nothing_may_be_reset(broker: Broker) {
     let consumer = truncated(&broker, "none").await;
     produce(&broker, 1, 60, 10).await;
     // It says so again until somebody seeks.

@@ -196,6 +196,10 @@ const SPOKEN: &[(ApiKey, &[Row])] = &[
         (Release(0, 11, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 4, 0), (0, 2)),
         (Release(2, 5, 0), (0, 3)), (Release(2, 7, 0), (0, 4)), (Release(3, 8, 0), (0, 5)),
     ]),
+    (ApiKey::OffsetForLeaderEpoch, &[
+        (Release(0, 11, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 1, 0), (0, 2)),
+        (Release(2, 3, 0), (0, 3)), (Release(2, 8, 0), (0, 4)), (Release(4, 0, 0), (2, 4)),
+    ]),
     (ApiKey::AddPartitionsToTxn, &[
         (Release(0, 11, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 7, 0), (0, 2)),
         (Release(2, 8, 0), (0, 3)), (Release(3, 6, 0), (0, 4)), (Release(3, 8, 0), (0, 5)),

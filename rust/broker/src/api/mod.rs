@@ -26,6 +26,7 @@ mod metadata;
 mod offset_commit;
 mod offset_delete;
 mod offset_fetch;
+mod offset_for_leader_epoch;
 mod produce;
 mod sync_group;
 mod txn_offset_commit;
@@ -42,8 +43,8 @@ use samsarrow_wire::messages::{
     DescribeGroupsRequest, DescribeProducersRequest, DescribeTransactionsRequest, EndTxnRequest, FetchRequest,
     FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest,
     ListGroupsRequest, ListOffsetsRequest, ListTransactionsRequest, MetadataRequest, OffsetCommitRequest,
-    OffsetDeleteRequest, OffsetFetchRequest, ProduceRequest, Reader, Request, SyncGroupRequest, TxnOffsetCommitRequest,
-    WriteTxnMarkersRequest,
+    OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest, Reader, Request,
+    SyncGroupRequest, TxnOffsetCommitRequest, WriteTxnMarkersRequest,
 };
 
 use tokio::net::TcpStream;
@@ -92,6 +93,7 @@ served! {
     CreateTopicsRequest: 0..=7;
     DeleteTopicsRequest: 0..=6;
     InitProducerIdRequest: 0..=6;
+    OffsetForLeaderEpochRequest: 0..=4;
     AddPartitionsToTxnRequest: 0..=5;
     AddOffsetsToTxnRequest: 0..=4;
     EndTxnRequest: 0..=5;

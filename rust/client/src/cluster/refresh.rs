@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::interest::{Interest, TopicUser};
+use super::link::Load;
 use super::{Cluster, Inner, Lane};
 use crate::backoff::Backoff;
 use crate::config::Recovery;
@@ -240,7 +241,23 @@ impl Cluster {
         self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.updated(answer, asked)));
         let metadata = self.metadata();
         self.interest().learn(&metadata, names);
+        self.drop_links(&metadata);
         Ok(())
+    }
+
+    /// Gives up the connections to brokers that are gone. One that is waited on stays until it is answered or breaks: a
+    /// broker that lags behind may not know all of the others yet.
+    fn drop_links(&self, metadata: &Metadata) {
+        let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = links.extract_if(|(node, _), link| {
+            *node >= 0 && !metadata.brokers.contains_key(node) && !matches!(link.load(), Load::Busy(_))
+        });
+        gone.for_each(|((node, _), link)| {
+            link.close(&Error::connection(
+                format!("broker {node}"),
+                "the cluster's metadata does not name it any more",
+            ));
+        });
     }
 
     /// For how long no broker has told metadata.
@@ -337,5 +354,45 @@ async fn keep_fresh(cluster: Weak<Inner>, wanted: Arc<Notify>, max_age: Duration
                 Err(error) => tracing::debug!(%error, "metadata could not be refreshed"),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use samsarrow_broker::{Broker, BrokerOptions};
+    use samsarrow_wire::messages::ApiVersionsRequest;
+
+    use super::*;
+    use crate::config::{ClientKind, OptionValue, Options};
+
+    #[tokio::test]
+    async fn links_of_brokers_that_are_gone_are_dropped() {
+        let soon = Duration::from_secs(10);
+        let broker = Broker::start(BrokerOptions { brokers: 3, ..Default::default() }).await.unwrap();
+        let servers = ("bootstrap.servers".to_owned(), OptionValue::Str(broker.bootstrap_servers()));
+        let cluster = Cluster::new(&Options::parse(ClientKind::Consumer, [servers]).unwrap()).unwrap();
+        cluster.refresh(soon).await.unwrap();
+        let all: Vec<i32> = cluster.metadata().brokers.keys().copied().collect();
+        for node in &all {
+            for lane in [Lane::Control, Lane::Fetch] {
+                cluster.lane(lane).version::<ApiVersionsRequest>(*node, soon).await.unwrap();
+            }
+        }
+        let linked = || {
+            let links = cluster.inner.links.lock().unwrap();
+            links.keys().map(|(node, _)| *node).filter(|node| *node >= 0).collect::<Vec<_>>()
+        };
+        assert_eq!(linked().len(), 2 * all.len());
+        // Of brokers that are still named, none.
+        cluster.refresh(soon).await.unwrap();
+        assert_eq!(linked().len(), 2 * all.len());
+        let mut smaller = Metadata::clone(&cluster.metadata());
+        smaller.brokers.retain(|node, _| *node == all[0]);
+        cluster.drop_links(&smaller);
+        assert_eq!(linked(), [all[0]; 2]);
+        // They are connected to again once they are named again.
+        cluster.version::<ApiVersionsRequest>(all[1], soon).await.unwrap();
+        assert_eq!(linked().len(), 3);
+        broker.shutdown().await;
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Cursor {
     /// Leader epochs of the records before `position` and `fetch_offset`, -1 if unknown (KIP-320).
     pub(super) position_epoch: i32,
     pub(super) last_epoch: i32,
+    /// The epoch of the leader whose log was asked whether it has what was read; -1 if none was.
+    pub(super) compared: i32,
     /// The replica to read from instead of the leader, and until when (KIP-392).
     pub(super) replica: Option<(i32, Instant)>,
     pub(super) start: Start,
@@ -65,6 +67,7 @@ impl Cursor {
             fetch_offset: None,
             position_epoch: -1,
             last_epoch: -1,
+            compared: -1,
             replica: None,
             start,
             undecoded: (0, -1),
@@ -84,6 +87,7 @@ impl Cursor {
         self.fetch_offset = offset;
         self.position_epoch = epoch;
         self.last_epoch = epoch;
+        self.compared = -1;
         self.start = Start::Committed;
         self.undecoded = (0, -1);
         self.failed = false;
@@ -113,6 +117,7 @@ impl Cursor {
         self.failed = false;
         self.fetch_offset = self.position;
         self.last_epoch = self.position_epoch;
+        self.compared = -1;
     }
 
     /// The broker to read from, and the partition's leader.

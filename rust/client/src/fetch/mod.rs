@@ -16,6 +16,7 @@ mod shared;
 mod source;
 mod state;
 mod supervise;
+mod validate;
 mod withheld;
 
 pub(crate) use decode::decode_options;

@@ -110,7 +110,7 @@ impl<'a> Reading<'a> {
             }
         }
         if diverging.end_offset >= 0 {
-            return self.diverged(source, &mut state, diverging);
+            return truncated(source, &mut state, asked, diverging);
         }
         if let Some(error) = self.stuck(version, source.options.max_partition_fetch_bytes as usize) {
             return match error {
@@ -158,26 +158,6 @@ impl<'a> Reading<'a> {
         cursor.start = Start::Reset;
     }
 
-    /// The log was truncated below what we have read (KIP-320): an unclean election has lost records.
-    fn diverged(&self, source: &Source, state: &mut State, diverging: &EpochEndOffset) {
-        let asked = self.asked;
-        // The epoch may end after what was read: then nothing of that is lost.
-        let end = diverging.end_offset.min(asked.offset);
-        if source.options.auto_offset_reset == OffsetReset::None {
-            let error = Error::OffsetOutOfRange(format!(
-                "{}: the log was truncated: offset {} was read in leader epoch {}, which now ends at {end}, and \
-                 auto.offset.reset is none; what was read from there on is no longer in the log: seek to {end} to go on",
-                asked.tp, asked.offset, asked.last_epoch
-            ));
-            return state.raise(&asked.tp, asked.version, error);
-        }
-        tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch, end, "the log was truncated: reading goes on where it parted");
-        if let Some(cursor) = state.at_version(&asked.tp, asked.version) {
-            cursor.corrected(source.cluster.backoff(), Instant::now());
-        }
-        state.place(&asked.tp, asked.version, end, diverging.epoch);
-    }
-
     /// Why the answer has bytes and yet nothing to go on with.
     fn stuck(&self, version: i16, partition_bytes: usize) -> Option<Stuck> {
         let asked = self.asked;
@@ -201,6 +181,25 @@ impl<'a> Reading<'a> {
         // From version 3 on a broker sends the first batch whole, whatever its size (KIP-74), in its turn.
         Some(if version < 3 || self.cut >= partition_bytes { Stuck::For(error) } else { Stuck::Cut(error) })
     }
+}
+
+/// The log was truncated below what we have read (KIP-320): an unclean election has lost records.
+pub(super) fn truncated(source: &Source, state: &mut State, asked: &Asked, diverging: &EpochEndOffset) {
+    // The epoch may end after what was read: then nothing of that is lost.
+    let end = diverging.end_offset.min(asked.offset);
+    if source.options.auto_offset_reset == OffsetReset::None {
+        let error = Error::OffsetOutOfRange(format!(
+            "{}: the log was truncated: offset {} was read in leader epoch {}, which now ends at {end}, and \
+             auto.offset.reset is none; what was read from there on is no longer in the log: seek to {end} to go on",
+            asked.tp, asked.offset, asked.last_epoch
+        ));
+        return state.raise(&asked.tp, asked.version, error);
+    }
+    tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch, end, "the log was truncated: reading goes on where it parted");
+    if let Some(cursor) = state.at_version(&asked.tp, asked.version) {
+        cursor.corrected(source.cluster.backoff(), Instant::now());
+    }
+    state.place(&asked.tp, asked.version, end, diverging.epoch);
 }
 
 /// Why an answer has bytes of a partition and yet nothing to go on with.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{FetchRequest, Request, Uuid};
 
+use super::cursor::Cursor;
 use super::session::Session;
 use super::shared::Shared;
 use crate::config::{ConsumerOptions, IsolationLevel};
@@ -124,7 +125,7 @@ pub(super) fn plan(
                     topic_id,
                     version: cursor.version,
                     offset,
-                    last_epoch: epoch_to_compare(cursor.last_epoch, leader.epoch),
+                    last_epoch: epoch_to_compare(cursor, leader.epoch),
                     leader_epoch: leader.epoch,
                     of_replica: from != leader.node,
                 });
@@ -155,8 +156,8 @@ pub(super) fn plan(
 /// The epoch of the last record, if a leader was elected since: only an election can have cut off what was read. It is
 /// not sent otherwise because a broker that has forgotten it calls the offset out of range, which it is not: a topic
 /// whose format was turned back from v2 has no epochs any more.
-fn epoch_to_compare(last: i32, leader: i32) -> i32 {
-    if last < leader { last } else { -1 }
+fn epoch_to_compare(cursor: &Cursor, leader: i32) -> i32 {
+    if cursor.last_epoch < leader && cursor.compared != leader { cursor.last_epoch } else { -1 }
 }
 
 /// The newest version in which all of these topics can be named, as in Java's client: not every broker that speaks a later
@@ -200,7 +201,13 @@ mod tests {
 
     #[test]
     fn an_epoch_is_compared_after_an_election_only() {
-        assert_eq!(epoch_to_compare(3, 4), 3);
-        assert_eq!([(4, 4), (5, 4), (-1, 4), (3, -1)].map(|(last, leader)| epoch_to_compare(last, leader)), [-1; 4]);
+        let to_compare = |last, compared, leader| {
+            let mut cursor = Cursor::new(1);
+            (cursor.last_epoch, cursor.compared) = (last, compared);
+            epoch_to_compare(&cursor, leader)
+        };
+        assert_eq!([(3, -1, 4), (3, 4, 5)].map(|(last, compared, leader)| to_compare(last, compared, leader)), [3; 2]);
+        let never = [(4, -1, 4), (5, -1, 4), (-1, -1, 4), (3, -1, -1), (3, 4, 4)];
+        assert_eq!(never.map(|(last, compared, leader)| to_compare(last, compared, leader)), [-1; 5]);
     }
 }

@@ -69,7 +69,12 @@ impl Source {
             };
             turn = turn.wrapping_add(1);
             let reserved = Reservation { shared: &self.shared, bytes: round.max_bytes as usize };
-            match self.round(node, &round, &metadata, &mut session, &mut desk).await {
+            let outcome = match self.compared(node, &round, &mut desk).await {
+                Ok(false) => self.round(node, &round, &metadata, &mut session, &mut desk).await,
+                Ok(true) => continue,
+                Err(error) => Err(error),
+            };
+            match outcome {
                 Ok(()) => {
                     backoff.reset();
                     self.shared.lock().answered.insert(node, Instant::now());
@@ -92,6 +97,32 @@ impl Source {
             // What is on the desk still counts, as long as it is not in the queue.
             desk.held = Some(reserved.exchange(desk.bytes));
         }
+    }
+
+    /// Whether positions of the round had to be compared with the leader's log, and have been: cursors may have changed.
+    async fn compared(&self, node: i32, round: &Round, desk: &mut Desk<'_>) -> Result<bool> {
+        if round.asked.iter().all(|one| one.last_epoch < 0) {
+            return Ok(false);
+        }
+        let must = {
+            let looking = self.must_compare(node);
+            tokio::pin!(looking);
+            tokio::select! {
+                biased;
+                must = &mut looking => must?,
+                // No connection yet: making one may take its time.
+                () = std::future::ready(()) => {
+                    desk.decode();
+                    looking.await?
+                }
+            }
+        };
+        if must {
+            // What is found out goes behind what was read before.
+            desk.decode();
+            self.compare(node, round).await?;
+        }
+        Ok(must)
     }
 
     /// One request and its answer. While the broker works on it, what is left of the last answer is decoded.

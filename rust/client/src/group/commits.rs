@@ -97,7 +97,18 @@ pub(crate) struct Commits {
 }
 
 /// Offsets that were committed, and when.
-type Last = BTreeMap<TopicPartition, (i64, Instant)>;
+#[derive(Debug, Default)]
+struct Last(BTreeMap<TopicPartition, (i64, Instant)>);
+
+impl Last {
+    /// The offsets that are others than these, or were committed too long ago.
+    fn news(&self, offsets: Offsets, now: Instant) -> Offsets {
+        let known = |tp: &TopicPartition, new: i64| {
+            self.0.get(tp).is_some_and(|(offset, at)| *offset == new && now.duration_since(*at) < RENEWAL)
+        };
+        offsets.into_iter().filter(|(tp, new)| !known(tp, new.offset)).collect()
+    }
+}
 
 /// What a commit needs.
 #[derive(Debug, Clone)]
@@ -160,18 +171,14 @@ impl Commits {
 
     /// The offsets that differ from what was committed last, or were committed too long ago.
     pub(crate) fn news(&self, offsets: Offsets) -> Offsets {
-        let last = self.last();
-        let known = |tp: &TopicPartition, new: i64| {
-            last.get(tp).is_some_and(|(offset, at)| *offset == new && at.elapsed() < RENEWAL)
-        };
-        offsets.into_iter().filter(|(tp, new)| !known(tp, new.offset)).collect()
+        self.last().news(offsets, Instant::now())
     }
 
     /// What others may commit from now on is not ours to remember.
     pub(crate) fn forget(&self, partitions: &[TopicPartition]) {
         let mut last = self.last();
         for tp in partitions {
-            last.remove(tp);
+            last.0.remove(tp);
         }
     }
 
@@ -195,7 +202,7 @@ async fn work(mut waiting: mpsc::UnboundedReceiver<Job>, committer: Committer, l
                 let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
                 for ((tp, outcome), (_, offset)) in outcomes.iter().zip(&batch.offsets) {
                     if outcome.is_ok() {
-                        last.insert(tp.clone(), (offset.offset, Instant::now()));
+                        last.0.insert(tp.clone(), (offset.offset, Instant::now()));
                     }
                 }
             }
@@ -264,5 +271,29 @@ impl Committer {
             }
             sleep(EPOCH_POLL).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_that_did_not_change_are_committed_again_before_they_could_expire() {
+        let (changed, same, unknown) = (0, 1, 2);
+        let start = Instant::now();
+        let tp = |partition| TopicPartition::new("t", partition);
+        let last = Last([changed, same].map(|partition| (tp(partition), (7, start))).into());
+        let news = |after: Duration| {
+            let offset = |offset| OffsetAndMetadata { offset, ..Default::default() };
+            let offsets = vec![(tp(changed), offset(8)), (tp(same), offset(7)), (tp(unknown), offset(7))];
+            let news = last.news(offsets, start + after).into_iter();
+            news.map(|(tp, _)| tp.partition).collect::<Vec<_>>()
+        };
+        assert_eq!(news(Duration::ZERO), [changed, unknown]);
+        assert_eq!(news(RENEWAL - Duration::from_millis(1)), [changed, unknown]);
+        assert_eq!(news(RENEWAL), [changed, same, unknown]);
+        // The shortest retention there is (KIP-211), two commits in time.
+        assert!(RENEWAL * 2 <= Duration::from_secs(60));
     }
 }

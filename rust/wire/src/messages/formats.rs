@@ -130,6 +130,7 @@ formats! {
     CreateTopicsRequest,
     DeleteTopicsRequest,
     InitProducerIdRequest,
+    OffsetForLeaderEpochRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
     DeleteGroupsRequest,

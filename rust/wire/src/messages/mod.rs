@@ -38,6 +38,7 @@ pub mod metadata;
 pub mod offset_commit;
 pub mod offset_delete;
 pub mod offset_fetch;
+pub mod offset_for_leader_epoch;
 pub mod produce;
 pub mod sync_group;
 pub mod txn_offset_commit;
@@ -78,6 +79,7 @@ pub use metadata::{MetadataRequest, MetadataResponse};
 pub use offset_commit::{OffsetCommitRequest, OffsetCommitResponse};
 pub use offset_delete::{OffsetDeleteRequest, OffsetDeleteResponse};
 pub use offset_fetch::{OffsetFetchRequest, OffsetFetchResponse};
+pub use offset_for_leader_epoch::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
 pub use produce::{ProduceRequest, ProduceResponse};
 pub use sync_group::{SyncGroupRequest, SyncGroupResponse};
 pub use txn_offset_commit::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
@@ -157,6 +159,7 @@ api_keys! {
     CreateTopics = 19,
     DeleteTopics = 20,
     InitProducerId = 22,
+    OffsetForLeaderEpoch = 23,
     AddPartitionsToTxn = 24,
     AddOffsetsToTxn = 25,
     EndTxn = 26,
@@ -196,6 +199,7 @@ impl ApiKey {
             ApiKey::Heartbeat => HeartbeatRequest::FLEXIBLE,
             ApiKey::LeaveGroup => LeaveGroupRequest::FLEXIBLE,
             ApiKey::InitProducerId => InitProducerIdRequest::FLEXIBLE,
+            ApiKey::OffsetForLeaderEpoch => OffsetForLeaderEpochRequest::FLEXIBLE,
             ApiKey::CreateTopics => CreateTopicsRequest::FLEXIBLE,
             ApiKey::DeleteTopics => DeleteTopicsRequest::FLEXIBLE,
             ApiKey::ApiVersions => ApiVersionsRequest::FLEXIBLE,

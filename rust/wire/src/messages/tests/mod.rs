@@ -73,6 +73,7 @@ fn one(api: ApiKey, check: &mut impl Check) {
         ApiKey::CreateTopics => both::<CreateTopicsRequest>(check),
         ApiKey::DeleteTopics => both::<DeleteTopicsRequest>(check),
         ApiKey::InitProducerId => both::<InitProducerIdRequest>(check),
+        ApiKey::OffsetForLeaderEpoch => both::<OffsetForLeaderEpochRequest>(check),
         ApiKey::DescribeGroups => both::<DescribeGroupsRequest>(check),
         ApiKey::ListGroups => both::<ListGroupsRequest>(check),
         ApiKey::DeleteGroups => both::<DeleteGroupsRequest>(check),

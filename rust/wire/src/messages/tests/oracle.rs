@@ -63,6 +63,7 @@ oracle! {
     CreateTopicsRequest => CreateTopicsResponse,
     DeleteTopicsRequest => DeleteTopicsResponse,
     InitProducerIdRequest => InitProducerIdResponse,
+    OffsetForLeaderEpochRequest => OffsetForLeaderEpochResponse,
     DescribeGroupsRequest => DescribeGroupsResponse,
     ListGroupsRequest => ListGroupsResponse,
     DeleteGroupsRequest => DeleteGroupsResponse,

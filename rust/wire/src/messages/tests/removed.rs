@@ -1,7 +1,7 @@
 //! Versions that no other oracle here covers, most of them removed by Kafka 4, byte by byte.
 
 use super::*;
-use crate::messages::{fetch, list_offsets, produce, write_txn_markers};
+use crate::messages::{fetch, list_offsets, offset_for_leader_epoch, produce, write_txn_markers};
 
 fn check<M: Tested>(version: i16, message: &M, bytes: &[u8]) {
     assert_eq!(&message.bytes(version)[..], bytes, "v{version}");
@@ -129,4 +129,23 @@ fn a_member_without_partitions_may_have_null_for_them() {
     let mut null = BytesMut::from(&bytes[..]);
     (null[at], null[at + 2]) = (0, 0);
     assert_eq!(ConsumerGroupDescribeResponse::of_bytes(0, &null.freeze()), Ok(response));
+}
+
+#[test]
+fn offset_for_leader_epoch_0_and_1() {
+    use offset_for_leader_epoch::*;
+    let partition = OffsetForLeaderPartition { partition: 2, leader_epoch: 5, ..Default::default() };
+    let topic = OffsetForLeaderTopic { topic: "t".into(), partitions: vec![partition], ..Default::default() };
+    let request = OffsetForLeaderEpochRequest { topics: vec![topic], ..Default::default() };
+    for version in 0..=1 {
+        check(version, &request, b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x02\0\0\0\x05");
+    }
+    let answer = |leader_epoch| {
+        let partition = EpochEndOffset { partition: 2, leader_epoch, end_offset: 7, ..Default::default() };
+        let topic = OffsetForLeaderTopicResult { topic: "t".into(), partitions: vec![partition], ..Default::default() };
+        OffsetForLeaderEpochResponse { topics: vec![topic], ..Default::default() }
+    };
+    let start = b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0\0\x02";
+    check(0, &answer(-1), &[&start[..], b"\0\0\0\0\0\0\0\x07"].concat());
+    check(1, &answer(4), &[&start[..], b"\0\0\0\x04\0\0\0\0\0\0\0\x07"].concat());
 }

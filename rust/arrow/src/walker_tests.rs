@@ -1,0 +1,76 @@
+//! A batch is decompressed once.
+
+use super::*;
+use crate::layout::binary::BinaryColumn;
+use crate::layout::view::ViewColumn;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use samsarrow_wire::batch::encode::{Append, BatchBuilder, BatchOptions};
+use samsarrow_wire::compression::Compressor;
+
+/// Two batches of 10,000 records each, from offset 0 on.
+fn batches_of_ten_thousand() -> Bytes {
+    let mut data = Vec::new();
+    let mut zstd = Compressor::new(Codec::Zstd, None).unwrap();
+    for base_offset in [0, 10_000] {
+        let mut builder =
+            BatchBuilder::new(BatchOptions { base_offset, max_bytes: 1 << 20, ..BatchOptions::default() });
+        for number in 0..10_000 {
+            let value = format!("value {}", base_offset + number);
+            let added = builder.append(7, None, Some(value.as_bytes()), std::iter::empty());
+            assert!(matches!(added, Ok(Append::Added(_))));
+        }
+        data.extend(builder.finish(&mut zstd).unwrap());
+    }
+    data.into()
+}
+
+/// Decodes to the end, as a caller does that finishes at every stop; the rows of each Arrow batch and the number of
+/// decompressions.
+fn read<C: ValueColumn>(max_rows: Option<usize>, max_bytes: usize) -> (Vec<usize>, usize) {
+    let options = DecodeOptions { layout: C::LAYOUT, max_bytes, ..DecodeOptions::default() };
+    let schema = options.schema();
+    let mut walker = Walker::<C>::new(options, Topics::default());
+    let (mut data, mut from_offset, mut rows) = (batches_of_ten_thousand(), 0, Vec::new());
+    loop {
+        let window = Window { max_rows, ..Window::from(from_offset) };
+        let appended = walker.append(None, &data, window).unwrap();
+        let batch = walker.finish(&schema).unwrap();
+        let offsets = batch["offset"].as_primitive::<Int64Type>();
+        assert!(offsets.values().iter().copied().eq(from_offset..appended.next_offset));
+        rows.push(batch.num_rows());
+        if !appended.row_limit && !appended.full {
+            return (rows, walker.decompressions);
+        }
+        data = data.slice(appended.consumed..);
+        from_offset = appended.next_offset;
+    }
+}
+
+fn decompresses_once<C: ValueColumn>() {
+    assert_eq!(read::<C>(None, usize::MAX), (vec![20_000], 2));
+    // However small the window of rows.
+    assert_eq!(read::<C>(Some(100), usize::MAX), (vec![100; 200], 2));
+    let (rows, decompressions) = read::<C>(Some(1_500), usize::MAX);
+    assert_eq!((rows.iter().sum::<usize>(), decompressions), (20_000, 2));
+    // The second batch does not fit behind the first, which shows when it is decompressed, or from its header.
+    for max_bytes in [200_000, 1000] {
+        assert_eq!(read::<C>(None, max_bytes), (vec![10_000; 2], 2), "{max_bytes}");
+    }
+}
+
+#[test]
+fn a_batch_is_decompressed_once_however_often_it_is_gone_on_with() {
+    decompresses_once::<BinaryColumn>();
+    decompresses_once::<ViewColumn>();
+}
+
+#[test]
+fn columns_that_are_full_are_not_decompressed_for() {
+    let data = batches_of_ten_thousand();
+    let options = DecodeOptions { max_bytes: 1000, ..DecodeOptions::default() };
+    let mut walker = Walker::<BinaryColumn>::new(options, Topics::default());
+    let appended = walker.append(None, &data, Window::from(0)).unwrap();
+    assert!(appended.full && appended.rows == 10_000);
+    assert_eq!((walker.decompressions, walker.kept.is_some()), (1, false));
+}
