@@ -58,7 +58,7 @@ FEATURES = (
     Feature("all_offsets", "all offsets of a group, of many groups", "0.10.2"),
     Feature("require_stable", "offsets that wait for open transactions", "2.5"),
     Feature("offset_versions", "OffsetCommit and OffsetFetch in each version of the broker", limit=40),
-    Feature("group_classic", "groups, classic protocol", "0.9", limit=40),
+    Feature("group_classic", "groups, classic protocol (0.9: with `session.timeout.ms` up to 30000)", "0.9", limit=40),
     Feature("group_cooperative", "groups, cooperative rebalances", "0.9", limit=40),
     Feature("group_pattern", "subscription by pattern", "0.9"),
     Feature("static_member", "static members", "2.3", limit=40),

@@ -39,7 +39,10 @@ class Probe:
         return next(self._names)
 
     def consumer(self, **options: Any) -> Consumer:
-        basic = {"auto_offset_reset": "earliest", "default_api_timeout_ms": int(PATIENCE * 1000)}
+        basic: dict[str, Any] = {"auto_offset_reset": "earliest", "default_api_timeout_ms": int(PATIENCE * 1000)}
+        if not self.at_least("0.10") and options.get("group_protocol") != "consumer":
+            # The most that Kafka 0.9 allows; what is said of the default there names it.
+            basic["session_timeout_ms"] = 30_000
         return Consumer(bootstrap_servers=self.bootstrap_servers, **{**basic, **options})
 
     def producer(self, **options: Any) -> Producer:

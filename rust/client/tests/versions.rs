@@ -302,6 +302,17 @@ async fn topics_whose_ids_are_not_told_are_named_otherwise() {
 }
 
 #[tokio::test]
+async fn a_group_whose_partitions_are_told_by_id_needs_ids() {
+    let broker = passing_for(None).await;
+    send(&broker.bootstrap_servers(), &[]).await.unwrap();
+    let more = [("group.id", "g"), ("group.protocol", "consumer"), ("api.version.metadata", "9")];
+    let error = consume(&broker, &more, true).await.unwrap_err();
+    assert_eq!(error.name(), "UnsupportedVersionError");
+    assert!(error.to_string().contains("leave out api.version.metadata"), "{error}");
+    broker.shutdown().await;
+}
+
+#[tokio::test]
 async fn offsets_by_id_name_the_kafka_they_need() {
     for kafka in ["0.10.2", "2.3", "3.9"] {
         let broker = passing_for(Release::named(kafka)).await;

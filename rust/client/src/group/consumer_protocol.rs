@@ -251,6 +251,12 @@ impl<'a> Life<'a> {
             }
         }
         let metadata = cluster.metadata();
+        // Every broker that speaks this protocol has ids, and tells them to whoever asks in a version that has them.
+        if unknown(&assignment.topic_partitions) && metadata.topics().any(|topic| topic.topic_id.is_zero()) {
+            let text = "group.protocol=consumer needs the ids of topics, which Metadata tells from version 10 (Kafka 2.8) \
+                        on: leave out api.version.metadata, or set group.protocol to classic";
+            return Err(End::Fatal(Error::UnsupportedVersion(text.to_owned())));
+        }
         let mut named = Owned::new();
         for topic in assignment.topic_partitions {
             match metadata.topic_name(&topic.topic_id) {
