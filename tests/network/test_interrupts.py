@@ -21,7 +21,9 @@ SOON = 1.5
 
 # Makes its clients, says so, and when the network is bad does one call after the other, each until it is interrupted.
 PROGRAM = """
-    import contextlib, sys, time
+    import contextlib, signal, sys, time
+    # Those that run in the background of a shell ignore it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     import pyarrow as pa
     from samsarrow import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -75,7 +76,8 @@ def test_commits_keep_up_with_a_slow_link(network: Network) -> None:
     """300 of them, 100 a second, over a link on which one takes 0.2 s: they do not queue up behind each other."""
     network.each(lambda proxy: proxy.switch(delay=0.1))
     answers: list[tuple[int, Exception | None]] = []
-    with Consumer(bootstrap_servers=network.bootstrap_servers, group_id="g") as consumer:
+    options: dict[str, Any] = {"group_id": "g", "enable_auto_commit": False}
+    with Consumer(bootstrap_servers=network.bootstrap_servers, **options) as consumer:
         tp = TopicPartition("t", 0)
         consumer.assign([tp])
         consumer.commit({tp: OffsetAndMetadata(0)}, timeout=30)

@@ -397,7 +397,9 @@ impl Consumer {
         self.check_open()?;
         let position = async {
             let found = self.fetcher.shared.position(tp, Instant::now() + timeout).await;
-            found.unwrap_or_else(|| Err(Error::timeout(format!("the position of {tp}"), timeout)))
+            let late =
+                || Error::timeout_because(format!("the position of {tp}"), timeout, self.fetcher.shared.trouble(tp));
+            found.unwrap_or_else(|| Err(late()))
         };
         self.unless_woken(position).await
     }

@@ -203,6 +203,15 @@ impl Error {
         }
     }
 
+    /// Whether it comes from no broker: none was reached, or none answered in time.
+    pub(crate) fn unanswered(&self) -> bool {
+        match self {
+            Self::Connection { .. } => true,
+            Self::Timeout { cause, .. } => cause.as_ref().is_none_or(|cause| cause.unanswered()),
+            _ => false,
+        }
+    }
+
     /// Whether metadata should be asked for again before the next try.
     pub fn refresh_metadata(&self) -> bool {
         match self {
@@ -283,11 +292,13 @@ mod tests {
         assert_eq!(late.clone().after(Some(error.clone())), error);
         assert_eq!(error.clone().after(Some(late.clone())), late);
         assert_eq!(late.clone().after(None), late);
+        assert!(late.unanswered() && error.unanswered());
         let denied = Error::server(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "Fetch of topic t");
         assert_eq!(
             denied.to_string(),
             "Fetch of topic t: TOPIC_AUTHORIZATION_FAILED (29): not authorized for the topic"
         );
         assert!(denied.fatal() && !denied.retriable());
+        assert!(!Error::timeout_because("metadata", Duration::ZERO, Some(denied)).unanswered());
     }
 }

@@ -40,6 +40,11 @@ impl Retry {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
+    /// Gives the attempts to come the whole time again; their waits go on to grow.
+    pub(crate) fn restart(&mut self) {
+        self.deadline = Instant::now() + self.timeout;
+    }
+
     /// After a failed attempt: waits for the next one if `error` may pass.
     ///
     /// # Errors

@@ -5,6 +5,8 @@
 mod consume_common;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use consume_common::{SOON, all, broker, by_partition, complete, consumer, options, produce, read, rows, tp};
@@ -250,12 +252,41 @@ async fn what_cannot_be_read_raises_from_poll() {
     let error = beyond.poll(SOON).await.unwrap_err();
     assert!(error.to_string().contains("t-7"), "{error}");
 
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn poll_waits_for_brokers_that_do_not_answer() {
+    let long = Duration::from_millis(1500);
+    let quick = [
+        ("default.api.timeout.ms", "200"),
+        ("request.timeout.ms", "200"),
+        ("retry.backoff.max.ms", "100"),
+        ("group.id", "g"),
+    ];
     let nobody = options(ClientKind::Consumer, "127.0.0.1:1", &quick);
     let nobody = Consumer::new(&nobody).unwrap();
     nobody.assign(&[tp(0)]).unwrap();
-    let error = nobody.poll(SOON).await.unwrap_err();
+    assert!(rows(&nobody.poll(long).await.unwrap()).is_empty());
+    let error = nobody.position(&tp(0), Duration::from_millis(100)).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }) && error.to_string().contains("127.0.0.1:1"), "{error}");
-    broker.shutdown().await;
+
+    // Each of these in its turn gets no answer for longer than a call may take.
+    for api in [ApiKey::Metadata, ApiKey::FindCoordinator, ApiKey::OffsetFetch, ApiKey::ListOffsets, ApiKey::Fetch] {
+        let broker = broker(1, 1).await;
+        produce(&broker, 1, 0, 10).await;
+        let swallowed = Arc::new(AtomicBool::new(true));
+        let swallows = Arc::clone(&swallowed);
+        broker.on_request(api, move |_| {
+            swallows.load(Ordering::Acquire).then_some(Fault::Delay(Duration::from_secs(600)))
+        });
+        let consumer = consumer(&broker, &quick);
+        consumer.assign(&[tp(0)]).unwrap();
+        assert!(rows(&consumer.poll(long).await.unwrap()).is_empty(), "{api:?}");
+        swallowed.store(false, Ordering::Release);
+        assert_eq!(by_partition(&read(&consumer, 10).await), complete(1, 0, 10), "{api:?}");
+        broker.shutdown().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use crate::metadata::{Leader, Metadata};
 use crate::types::TopicPartition;
 
 /// Where to start, while that is not known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Start {
     /// At the group's committed offset; without one, where `auto.offset.reset` says.
     Committed,
@@ -23,6 +23,17 @@ pub(super) struct Ends {
     pub(super) high_watermark: i64,
     /// Where what is not decided by transactions begins.
     pub(super) stable: i64,
+}
+
+/// Errors and nothing else.
+#[derive(Debug)]
+pub(super) struct Failing {
+    /// When errors of this kind began: of brokers that say what is wrong, or of none that answers.
+    pub(super) since: Instant,
+    /// The last of them.
+    pub(super) error: Error,
+    /// Whether it is in the log that nobody answers.
+    pub(super) logged: bool,
 }
 
 /// One assigned partition.
@@ -50,8 +61,7 @@ pub(super) struct Cursor {
     pub(super) failed: bool,
     /// Not to be fetched before.
     pub(super) retry_at: Option<Instant>,
-    /// Since when there were only errors, and the last of them.
-    pub(super) failing: Option<(Instant, Error)>,
+    pub(super) failing: Option<Failing>,
     /// What the last answer said; nothing if it was an error.
     pub(super) ends: Option<Ends>,
     /// Pauses between corrections of the fetch offset with no record in between.
@@ -94,6 +104,16 @@ impl Cursor {
         self.retry_at = None;
         self.failing = None;
         self.corrections = None;
+    }
+
+    /// Another attempt failed; since when they do.
+    pub(super) fn fails(&mut self, error: Error, now: Instant) -> Instant {
+        let (since, logged) = match self.failing.take() {
+            Some(before) if before.error.unanswered() == error.unanswered() => (before.since, before.logged),
+            _ => (now, false),
+        };
+        self.failing = Some(Failing { since, error, logged });
+        since
     }
 
     /// Records came.

@@ -13,7 +13,8 @@ use crate::metadata::Metadata;
 use crate::types::TopicPartition;
 
 /// Keeps metadata known for all assigned partitions. One whose topic is refused fails at once, one whose topic or leader
-/// is not there within `default.api.timeout.ms` then; the others are read meanwhile.
+/// is not there within `default.api.timeout.ms` then; the others are read meanwhile. Time in which no broker could be
+/// asked does not count.
 pub(super) async fn find_leaders(shared: Arc<Shared>, cluster: Cluster) {
     let mut work = shared.work();
     let mut metadata_changes = cluster.watch();
@@ -84,6 +85,10 @@ fn judge(
         let gone = failure.is_none() && error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
         if gone && warned.insert(Arc::clone(&tp.topic)) {
             tracing::warn!(topic = %tp.topic, %error, "reading waits for what is not there any more");
+        }
+        if error.unanswered() {
+            since.insert(tp, now);
+            continue;
         }
         let waited = now.duration_since(*since.entry(tp.clone()).or_insert(now));
         if !error.retriable() || waited > patience {

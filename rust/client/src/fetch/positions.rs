@@ -31,6 +31,9 @@ pub(super) struct Positioner {
 
 /// A partition without a position, and the version of its cursor.
 type Open = (TopicPartition, u64, Start);
+type Fetched = Result<HashMap<TopicPartition, Result<Place>>>;
+/// One of which no broker said anything, and why.
+pub(super) type Silent = (Open, Error);
 
 impl Positioner {
     /// Finds the start of every partition that has none, whenever there is one; ends when the consumer is closed.
@@ -71,57 +74,74 @@ impl Positioner {
         }
     }
 
-    /// Places these partitions, or raises why they cannot be placed.
+    /// Places these partitions, or raises why brokers say that they cannot be placed. As long as no broker answers, it
+    /// waits for one, as Java's client does.
     async fn search(&self, mut open: Vec<Open>) {
-        let mut retry = Retry::new(self.cluster.options(), self.timeout);
-        let mut said = None;
+        let options = self.cluster.options();
+        let (mut retry, mut silence) = (Retry::new(options, self.timeout), Retry::endless(options));
+        let mut limit = self.timeout;
+        let (mut awaits_topic, mut awaits_broker) = (false, false);
         loop {
             let mut names: Vec<&str> = open.iter().map(|(tp, ..)| &*tp.topic).collect();
             names.dedup();
-            let topics =
-                self.cluster.topics_each(&names, retry.left().min(self.cluster.options().request_timeout)).await;
+            let topics = self.cluster.topics_each(&names, limit.min(options.request_timeout)).await;
             let of = |tp: &TopicPartition| topics.get(&*tp.topic).and_then(|topic| topic.as_ref().err());
             let (known, missing): (Vec<_>, Vec<_>) = open.into_iter().partition(|(tp, ..)| of(tp).is_none());
-            self.place(&known).await;
-            let (mut denied, mut failure) = (Vec::new(), None);
-            open = Vec::new();
+            let mut silent = self.place(&known, limit).await;
+            let (mut denied, mut refused) = (Vec::new(), Vec::new());
             for one in missing {
                 match of(&one.0).cloned() {
                     Some(error) if !error.retriable() => denied.push((one.0, one.1, Err(error))),
-                    error => {
-                        failure = error.or(failure);
-                        open.push(one);
-                    }
+                    Some(error) if error.unanswered() => silent.push((one, error)),
+                    Some(error) => refused.push((one, error)),
+                    None => {}
                 }
             }
             self.shared.placed_at(denied);
-            let Some(failure) = failure else { return };
-            if matches!(failure, Error::Server { .. }) {
-                if said.is_none() {
-                    let partitions = some_of(open.iter().map(|(tp, ..)| tp));
-                    tracing::warn!(error = %failure, partitions, "reading waits for a topic that is not there");
-                }
-                said = Some(failure.clone());
+            self.shared.unanswered(&silent);
+            let Some((_, failure)) = refused.first().or(silent.first()).cloned() else { return };
+            if !refused.is_empty() && !std::mem::replace(&mut awaits_topic, true) {
+                let partitions = some_of(refused.iter().map(|((tp, ..), _)| tp));
+                tracing::warn!(error = %failure, partitions, "reading waits for a topic that is not there");
             }
-            let what = || format!("metadata of {}", some_of(open.iter().map(|(tp, ..)| tp)));
-            if let Err(late) = retry.wait(failure, what).await {
+            let what = || format!("metadata of {}", some_of(refused.iter().map(|((tp, ..), _)| tp)));
+            if refused.is_empty() {
+                if !std::mem::replace(&mut awaits_broker, true) {
+                    let partitions = some_of(silent.iter().map(|((tp, ..), _)| tp));
+                    tracing::warn!(error = %failure, partitions, "reading waits for a broker that does not answer");
+                }
+                // Maybe there was not time enough for an answer.
+                limit = limit.max(options.request_timeout.min(limit * 2));
+                if silence.wait(failure, what).await.is_err() {
+                    return;
+                }
+                retry.restart();
+            } else if let Err(late) = retry.wait(failure, what).await {
                 // What a broker said tells more than that time is up.
-                let error = said.unwrap_or(late);
-                let failed = open.into_iter().map(|(tp, version, _)| (tp, version, Err(error.clone())));
-                return self.shared.placed_at(failed);
+                let why = |error| if matches!(error, Error::Server { .. }) { error } else { late.clone() };
+                self.shared
+                    .placed_at(refused.drain(..).map(|((tp, version, _), error)| (tp, version, Err(why(error)))));
+                retry.restart();
+            }
+            let still: HashSet<_> = self.shared.unplaced().into_iter().collect();
+            open = silent.into_iter().chain(refused).map(|(one, _)| one).filter(|one| still.contains(one)).collect();
+            if open.is_empty() {
+                return;
             }
         }
     }
 
-    /// Places partitions of topics that are there.
-    async fn place(&self, open: &[Open]) {
+    /// Places partitions of topics that are there; gives back those of which no broker said anything, with the reason.
+    async fn place(&self, open: &[Open], limit: Duration) -> Vec<Silent> {
+        let mut silent = Vec::new();
         let mut unset = HashMap::new();
         let mut found = Vec::new();
-        for (tp, version, committed) in self.committed(open).await {
+        for (one, committed) in open.iter().zip(self.committed(open, limit).await) {
             match committed {
-                Ok(None) => drop(unset.insert(tp, version)),
-                Ok(Some(place)) => found.push((tp, version, Ok(place))),
-                Err(error) => found.push((tp, version, Err(error))),
+                Ok(None) => drop(unset.insert(&one.0, one)),
+                Err(error) if error.unanswered() => silent.push((one.clone(), error)),
+                Ok(Some(place)) => found.push((one.0.clone(), one.1, Ok(place))),
+                Err(error) => found.push((one.0.clone(), one.1, Err(error))),
             }
         }
         self.shared.placed_at(found);
@@ -136,67 +156,69 @@ impl Positioner {
                         "{tp} has no position: group {group:?} committed none, and auto.offset.reset is none; seek, or commit first"
                     ))
                 };
-                let failed = unset.into_iter().map(|(tp, version)| (tp.clone(), version, Err(error(&tp))));
-                return self.shared.placed_at(failed);
+                let failed = unset.into_values().map(|(tp, version, _)| (tp.clone(), *version, Err(error(tp))));
+                self.shared.placed_at(failed);
+                return silent;
             }
         };
         // Where no record is as young as asked for, at the end.
         for target in [target, ListTarget::Latest] {
-            let wanted: Vec<_> = unset.keys().map(|tp| (tp.clone(), target)).collect();
+            let wanted: Vec<_> = unset.keys().map(|tp| ((*tp).clone(), target)).collect();
             if wanted.is_empty() {
-                return;
+                return silent;
             }
-            list_as_found(&self.cluster, &wanted, self.isolation, self.timeout, |listed| {
+            list_as_found(&self.cluster, &wanted, self.isolation, limit, |listed| {
                 let mut found = Vec::with_capacity(listed.len());
                 for (tp, outcome) in listed {
                     let outcome = outcome.map(|found| found.map(|found| (found.offset, found.leader_epoch)));
                     if let Some(place) = outcome.transpose()
-                        && let Some(version) = unset.remove(&tp)
+                        && let Some(one) = unset.remove(&tp)
                     {
-                        found.push((tp, version, place));
+                        match place {
+                            Err(error) if error.unanswered() => silent.push((one.clone(), error)),
+                            place => found.push((tp, one.1, place)),
+                        }
                     }
                 }
                 self.shared.placed_at(found);
             })
             .await;
         }
-        self.shared.placed_at(unset.into_iter().map(|(tp, version)| (tp, version, Ok((0, None)))));
+        self.shared.placed_at(unset.into_values().map(|(tp, version, _)| (tp.clone(), *version, Ok((0, None)))));
+        silent
     }
 
     /// The committed offset of each that wants to start there.
-    async fn committed(&self, open: &[Open]) -> Vec<(TopicPartition, u64, Result<Option<Place>>)> {
+    async fn committed(&self, open: &[Open], limit: Duration) -> Vec<Result<Option<Place>>> {
         let wanted: Vec<_> = open.iter().filter(|o| o.2 == Start::Committed).map(|(tp, ..)| tp.clone()).collect();
-        let mut found = self.fetch(&wanted).await;
+        let mut found = self.fetch(&wanted, limit).await;
         // One topic must not hold up the others: each for itself.
         if found.as_ref().is_err_and(|error| matches!(error, Error::Server { code, .. } if is_of_a_topic(*code))) {
             let mut by_topic: HashMap<_, Vec<TopicPartition>> = HashMap::new();
             wanted.into_iter().for_each(|tp| by_topic.entry(Arc::clone(&tp.topic)).or_default().push(tp));
             let mut each = HashMap::new();
             for partitions in by_topic.into_values() {
-                match self.fetch(&partitions).await {
+                match self.fetch(&partitions, limit).await {
                     Ok(found) => each.extend(found),
                     Err(error) => each.extend(partitions.into_iter().map(|tp| (tp, Err(error.clone())))),
                 }
             }
             found = Ok(each);
         }
-        let of = |(tp, version, start): &Open| {
-            let place = match (&found, start) {
-                (_, Start::Reset) => Ok(None),
-                (Ok(found), Start::Committed) => found.get(tp).cloned().transpose(),
-                (Err(error), Start::Committed) => Err(error.clone()),
-            };
-            (tp.clone(), *version, place)
+        let of = |(tp, _, start): &Open| match (&found, start) {
+            (_, Start::Reset) => Ok(None),
+            (Ok(found), Start::Committed) => found.get(tp).cloned().transpose(),
+            (Err(error), Start::Committed) => Err(error.clone()),
         };
         open.iter().map(of).collect()
     }
 
-    async fn fetch(&self, wanted: &[TopicPartition]) -> Result<HashMap<TopicPartition, Result<Place>>> {
+    async fn fetch(&self, wanted: &[TopicPartition], limit: Duration) -> Fetched {
         let Some(coordinator) = self.coordinator.as_ref().filter(|_| !wanted.is_empty()) else {
             return Ok(HashMap::new());
         };
         let stable = self.isolation == IsolationLevel::ReadCommitted;
-        let fetched = fetch_committed(&self.cluster, coordinator, wanted, stable, self.timeout).await?;
+        let fetched = fetch_committed(&self.cluster, coordinator, wanted, stable, limit).await?;
         let fetched = fetched.into_iter().filter_map(|(tp, found)| Some((tp, found?)));
         Ok(fetched.map(|(tp, found)| (tp, Ok((found.offset, found.leader_epoch)))).collect())
     }

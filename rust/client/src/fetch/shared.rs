@@ -9,6 +9,7 @@ use samsarrow_arrow::Topics;
 use tokio::sync::{Notify, watch};
 
 use super::cursor::Start;
+use super::positions::Silent;
 use super::queue::Item;
 use super::state::{Place, State};
 use crate::error::{Error, Result};
@@ -261,6 +262,11 @@ impl Shared {
         .await
     }
 
+    /// What went wrong last with a partition that is not read.
+    pub(crate) fn trouble(&self, tp: &TopicPartition) -> Option<Error> {
+        Some(self.lock().cursors.get(tp)?.failing.as_ref()?.error.clone())
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().closed
     }
@@ -278,6 +284,14 @@ impl Shared {
         let state = self.lock();
         let open = state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_none() && !c.failed);
         open.map(|(tp, c)| (tp.clone(), c.version, c.start)).collect()
+    }
+
+    /// No broker could be asked where these start.
+    pub(super) fn unanswered(&self, silent: &[Silent]) {
+        let mut state = self.lock();
+        for ((tp, version, _), error) in silent {
+            state.unanswered(tp, *version, error.clone());
+        }
     }
 
     /// Where reading of partitions goes on, or why that cannot be known.

@@ -21,6 +21,7 @@ use crate::config::ConsumerOptions;
 use crate::connection::FrameBody;
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
+use crate::types::some_of;
 
 /// So many bytes of small partitions are decoded together.
 const TOGETHER: usize = 384 << 10;
@@ -230,7 +231,14 @@ impl Source {
 
     fn all_failed(&self, round: &Round, error: &Error) {
         let patience = self.cluster.options().default_api_timeout;
-        self.shared.lock().round_failed(&round.asked, error, patience);
+        let unheard_of = {
+            let mut state = self.shared.lock();
+            state.round_failed(&round.asked, error, patience);
+            state.unheard_of(&round.asked, patience)
+        };
+        if !unheard_of.is_empty() {
+            tracing::warn!(%error, partitions = some_of(&unheard_of), "reading waits for a broker that does not answer");
+        }
         if error.refresh_metadata() {
             self.cluster.request_refresh();
         }

@@ -276,6 +276,31 @@ impl State {
         }
     }
 
+    /// Records that nobody could be asked where a partition starts.
+    pub(super) fn unanswered(&mut self, tp: &TopicPartition, version: u64, error: Error) {
+        if let Some(cursor) = self.at_version(tp, version) {
+            cursor.fails(error, Instant::now());
+        }
+    }
+
+    /// Of these partitions those that nobody answered for, for longer than `patience`; each is told of once.
+    pub(super) fn unheard_of(&mut self, asked: &[Asked], patience: Duration) -> Vec<TopicPartition> {
+        let now = Instant::now();
+        let mut found = Vec::new();
+        for one in asked {
+            let Some(cursor) = self.at_version(&one.tp, one.version) else { continue };
+            if let Some(failing) = &mut cursor.failing
+                && failing.error.unanswered()
+                && !failing.logged
+                && now - failing.since > patience
+            {
+                failing.logged = true;
+                found.push(one.tp.clone());
+            }
+        }
+        found
+    }
+
     /// Records that an answer for a partition was an error that may heal; raises it when it did not for `patience`.
     pub(super) fn partition_failed(&mut self, tp: &TopicPartition, version: u64, error: Error, patience: Duration) {
         // Java's client takes this one for a passing trouble of the broker too.
@@ -291,7 +316,10 @@ impl State {
     /// The same for partitions that failed together: raised for all when it lasted for one.
     pub(super) fn round_failed(&mut self, asked: &[Asked], error: &Error, patience: Duration) {
         let now = Instant::now();
-        let last = |cursor: &Cursor| cursor.failing.as_ref().is_some_and(|(since, _)| now - *since > patience);
+        let last = |cursor: &Cursor| {
+            let alike = cursor.failing.as_ref().filter(|failing| failing.error.unanswered() == error.unanswered());
+            alike.is_some_and(|failing| now - failing.since > patience)
+        };
         let lasts = asked.iter().any(|one| self.at_version(&one.tp, one.version).is_some_and(|cursor| last(cursor)));
         let patience = if lasts { Duration::ZERO } else { patience };
         for one in asked {
@@ -306,10 +334,10 @@ impl State {
         // The leader knows best.
         cursor.replica = None;
         cursor.ends = None;
-        let since = cursor.failing.as_ref().map_or(now, |(since, _)| *since);
-        cursor.failing = Some((since, error.clone()));
+        let since = cursor.fails(error.clone(), now);
         cursor.retry_at = Some(now + RETRY);
-        if raise || patience.is_zero() || now - since > patience {
+        // Brokers that do not answer are waited for, as Java's client does.
+        if raise || !error.unanswered() && (patience.is_zero() || now - since > patience) {
             self.raise(tp, version, error);
         }
     }
