@@ -1,0 +1,123 @@
+//! What a consumer commits: positions, what was stored, or what the program says.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Consumer;
+use crate::config::IsolationLevel;
+use crate::error::{Error, Result};
+use crate::group::consumer_group::ConsumerGroup;
+use crate::group::{Completed, Offsets};
+use crate::offsets::{self, Outcomes};
+use crate::types::{OffsetAndMetadata, TopicPartition};
+
+/// What a coordinator that is slow with commits may have for LeaveGroup all the same.
+const LEAVING: Duration = Duration::from_secs(1);
+
+impl Consumer {
+    /// What may be committed without being named: positions, or what was stored; `all` with what the last poll gave.
+    pub(super) fn finished(&self, group: &ConsumerGroup, all: bool) -> Offsets {
+        if !group.stores_by_itself() {
+            return group.stored();
+        }
+        let shared = &self.fetcher.shared;
+        at(if all { shared.positions() } else { shared.finished() })
+    }
+
+    /// Remembers offsets to be committed without being named, with `enable.auto.offset.store=false`.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] for a partition that is not assigned: it may be somebody else's.
+    pub fn store_offsets(&self, offsets: Offsets) -> Result<()> {
+        let group = self.group()?;
+        if group.stores_by_itself() {
+            return Err(Error::configuration(
+                "store_offsets needs enable.auto.offset.store=false: otherwise poll stores offsets itself",
+            ));
+        }
+        check_offsets(&offsets)?;
+        if let Some((tp, _)) = offsets.iter().find(|(tp, _)| !self.fetcher.shared.is_assigned(tp)) {
+            return Err(Error::configuration(format!("cannot store an offset of {tp}, which is not assigned")));
+        }
+        group.store(offsets);
+        Ok(())
+    }
+
+    /// Commits offsets to the group, behind earlier commits: the ones given, or what was stored, or the positions of all
+    /// assigned partitions. What failed for now is tried again.
+    ///
+    /// # Errors
+    /// Without `group.id`; what the coordinator says of the group, the member or a partition; a timeout with its cause.
+    pub async fn commit(&self, offsets: Option<Offsets>, timeout: Duration) -> Result<()> {
+        let outcomes = self.commit_each(offsets, timeout).await?;
+        outcomes.into_iter().try_for_each(|(_, outcome)| outcome)
+    }
+
+    /// The same, with a result for each partition.
+    pub async fn commit_each(&self, offsets: Option<Offsets>, timeout: Duration) -> Result<Outcomes> {
+        let group = self.group()?;
+        let offsets = self.or_finished(group, offsets)?;
+        self.unless_woken(group.commit(offsets, timeout)).await
+    }
+
+    /// Commits in the background, in the order of the calls; returns the number that [`Completed`] will have. Must be
+    /// called within a tokio runtime.
+    pub fn commit_async(&self, offsets: Option<Offsets>) -> Result<u64> {
+        let group = self.group()?;
+        let offsets = self.or_finished(group, offsets)?;
+        group.commit_async(offsets, self.default_timeout())
+    }
+
+    fn or_finished(&self, group: &ConsumerGroup, offsets: Option<Offsets>) -> Result<Offsets> {
+        let offsets = offsets.unwrap_or_else(|| self.finished(group, true));
+        check_offsets(&offsets)?;
+        Ok(offsets)
+    }
+
+    /// Asynchronous commits that are done, in the order of the calls.
+    pub fn take_completed(&self) -> Vec<Completed> {
+        self.group.as_ref().map(ConsumerGroup::take_completed).unwrap_or_default()
+    }
+
+    /// What the group has committed; `None` where nothing. `stable` waits for open transactions that commit offsets; by
+    /// default with `isolation.level=read_committed`.
+    pub async fn committed(
+        &self,
+        partitions: &[TopicPartition],
+        stable: Option<bool>,
+        timeout: Duration,
+    ) -> Result<Vec<(TopicPartition, Option<OffsetAndMetadata>)>> {
+        let stable = stable.unwrap_or(self.options.isolation_level == IsolationLevel::ReadCommitted);
+        let coordinator = &self.group()?.coordinator;
+        self.unless_woken(offsets::fetch_committed(&self.cluster, coordinator, partitions, stable, timeout)).await
+    }
+
+    /// With `enable.auto.commit`, commits what is finished: with `all` what the last poll gave too. Gives what is left of
+    /// the time, some of which is kept for what comes after.
+    pub async fn commit_finished(&self, all: bool, timeout: Duration) -> Duration {
+        let Some(group) = self.group.as_ref().filter(|_| self.check_open().is_ok()) else { return timeout };
+        let began = Instant::now();
+        let limit = timeout - (timeout / 5).min(LEAVING);
+        if group.commits_by_itself() {
+            group.commit_finished(self.finished(group, all), limit).await;
+        } else {
+            group.settle(limit).await;
+        }
+        timeout.saturating_sub(began.elapsed())
+    }
+}
+
+fn at(positions: Vec<(TopicPartition, i64, Option<i32>)>) -> Offsets {
+    let what = |offset, leader_epoch| OffsetAndMetadata { offset, leader_epoch, ..Default::default() };
+    positions.into_iter().map(|(tp, position, epoch)| (tp, what(position, epoch))).collect()
+}
+
+fn check_offsets(offsets: &Offsets) -> Result<()> {
+    match offsets.iter().find(|(_, offset)| offset.offset < 0) {
+        None => Ok(()),
+        Some((tp, bad)) => {
+            Err(Error::configuration(format!("cannot commit offset {} of {tp}: offsets start at 0", bad.offset)))
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Where a consumer reads, where partitions begin and end, and how it goes on elsewhere.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Consumer;
+use crate::config::IsolationLevel;
+use crate::error::{Error, Result};
+use crate::offsets::{self, ListTarget};
+use crate::types::{OffsetAndMetadata, OffsetAndTimestamp, TopicPartition};
+
+/// Where to seek.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SeekTarget {
+    /// To the first offset that is there.
+    Beginning,
+    /// To the end.
+    End,
+    /// To the group's committed offset, or where `auto.offset.reset` says.
+    Committed,
+    /// To the first record at or after so many milliseconds since 1970, or the end.
+    Timestamp(i64),
+}
+
+impl Consumer {
+    /// The next offset that `poll` will give of an assigned partition.
+    pub async fn position(&self, tp: &TopicPartition, timeout: Duration) -> Result<i64> {
+        self.check_open()?;
+        let position = async {
+            let found = self.fetcher.shared.position(tp, Instant::now() + timeout).await;
+            let late =
+                || Error::timeout_because(format!("the position of {tp}"), timeout, self.fetcher.shared.trouble(tp));
+            found.unwrap_or_else(|| Err(late()))
+        };
+        self.unless_woken(position).await
+    }
+
+    /// The first offset of each partition that is still there.
+    pub async fn beginning_offsets(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<(TopicPartition, i64)>> {
+        self.ends(partitions, ListTarget::Earliest, timeout).await
+    }
+
+    /// The end of each partition: the high watermark, or the last stable offset for `read_committed`.
+    pub async fn end_offsets(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<(TopicPartition, i64)>> {
+        self.ends(partitions, ListTarget::Latest, timeout).await
+    }
+
+    async fn ends(
+        &self,
+        partitions: &[TopicPartition],
+        target: ListTarget,
+        timeout: Duration,
+    ) -> Result<Vec<(TopicPartition, i64)>> {
+        let wanted: Vec<_> = partitions.iter().map(|tp| (tp.clone(), target)).collect();
+        let found = self.list(&wanted, timeout).await?;
+        Ok(found.into_iter().map(|(tp, found)| (tp, found.map_or(0, |found| found.offset))).collect())
+    }
+
+    /// The first record at or after a time, per partition; `None` where there is none.
+    pub async fn offsets_for_times(
+        &self,
+        times: &[(TopicPartition, i64)],
+        timeout: Duration,
+    ) -> Result<Vec<(TopicPartition, Option<OffsetAndTimestamp>)>> {
+        if let Some((tp, time)) = times.iter().find(|(_, time)| *time < 0) {
+            return Err(Error::configuration(format!(
+                "a time of {time} ms for {tp}: times are milliseconds since 1970"
+            )));
+        }
+        let wanted: Vec<_> = times.iter().map(|(tp, time)| (tp.clone(), ListTarget::Timestamp(*time))).collect();
+        self.list(&wanted, timeout).await
+    }
+
+    async fn list(
+        &self,
+        wanted: &[(TopicPartition, ListTarget)],
+        timeout: Duration,
+    ) -> Result<Vec<(TopicPartition, Option<OffsetAndTimestamp>)>> {
+        self.check_open()?;
+        self.unless_woken(offsets::list_offsets(&self.cluster, wanted, self.options.isolation_level, timeout)).await
+    }
+
+    /// How many offsets lie between the position and the end, of every assigned partition. Brokers tell the ends with the
+    /// records; only those that were not told within the last second are asked for.
+    pub async fn lag(&self, timeout: Duration) -> Result<Vec<(TopicPartition, i64)>> {
+        self.check_open()?;
+        let deadline = Instant::now() + timeout;
+        let assigned = self.assignment();
+        let mut ends = self.fetcher.shared.ends(self.options.isolation_level == IsolationLevel::ReadCommitted);
+        let unknown: Vec<_> = assigned.iter().filter(|tp| !ends.contains_key(tp)).cloned().collect();
+        if !unknown.is_empty() {
+            ends.extend(self.end_offsets(&unknown, timeout).await?);
+        }
+        let mut lags = Vec::with_capacity(assigned.len());
+        for tp in assigned {
+            let position = self.position(&tp, deadline.saturating_duration_since(Instant::now())).await?;
+            let end = ends.get(&tp).copied().unwrap_or(position);
+            lags.push((tp, (end - position).max(0)));
+        }
+        Ok(lags)
+    }
+
+    /// Goes on at `offset`; what was prefetched is dropped.
+    pub fn seek(&self, tp: &TopicPartition, offset: i64) -> Result<()> {
+        self.seek_after(tp, offset, None)
+    }
+
+    /// The same for an offset that follows a record of a leader epoch, as commits and rows tell it: if that record was lost
+    /// in a truncation since, reading goes on where the log parted (KIP-320).
+    pub fn seek_after(&self, tp: &TopicPartition, offset: i64, leader_epoch: Option<i32>) -> Result<()> {
+        self.check_open()?;
+        if offset < 0 {
+            return Err(Error::configuration(format!("cannot seek {tp} to offset {offset}: offsets start at 0")));
+        }
+        self.fetcher.shared.seek(&[(tp.clone(), Some(offset), leader_epoch)])
+    }
+
+    /// Goes on elsewhere in these partitions, or in all assigned ones if none is given.
+    pub async fn seek_to(&self, partitions: &[TopicPartition], target: SeekTarget, timeout: Duration) -> Result<()> {
+        let partitions = if partitions.is_empty() { self.assignment() } else { partitions.to_vec() };
+        let deadline = Instant::now() + timeout;
+        let to: Vec<(TopicPartition, Option<i64>, Option<i32>)> = match target {
+            SeekTarget::Committed => {
+                let found = self.committed(&partitions, None, timeout).await?.into_iter();
+                let at = |found: &OffsetAndMetadata| (Some(found.offset), found.leader_epoch);
+                found
+                    .map(|(tp, found)| (tp, found.as_ref().map_or((None, None), at)))
+                    .map(|(tp, (o, e))| (tp, o, e))
+                    .collect()
+            }
+            SeekTarget::Beginning => some(self.beginning_offsets(&partitions, timeout).await?),
+            SeekTarget::End => some(self.end_offsets(&partitions, timeout).await?),
+            SeekTarget::Timestamp(time) => {
+                let times: Vec<_> = partitions.iter().map(|tp| (tp.clone(), time)).collect();
+                let found = self.offsets_for_times(&times, timeout).await?;
+                let ends = self.end_offsets(&partitions, deadline.saturating_duration_since(Instant::now())).await?;
+                let at = |(tp, found): (_, Option<OffsetAndTimestamp>), end| {
+                    (tp, Some(found.map_or(end, |found| found.offset)), None)
+                };
+                found.into_iter().zip(ends).map(|(found, (_, end))| at(found, end)).collect()
+            }
+        };
+        self.fetcher.shared.seek(&to)
+    }
+}
+
+fn some(found: Vec<(TopicPartition, i64)>) -> Vec<(TopicPartition, Option<i64>, Option<i32>)> {
+    found.into_iter().map(|(tp, offset)| (tp, Some(offset), None)).collect()
+}
