@@ -109,7 +109,7 @@ async fn paused_partitions_leave_memory_to_the_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn very_many_partitions_are_assigned_paused_and_given_up_in_a_moment() {
-    const MANY: i32 = 10_000;
+    const MANY: i32 = 20_000;
     let topics = vec![("t".to_owned(), MANY)];
     let broker = Broker::start(BrokerOptions { topics, ..BrokerOptions::default() }).await.unwrap();
     let consumer = consumer(&broker, &[]);
@@ -124,6 +124,6 @@ async fn very_many_partitions_are_assigned_paused_and_given_up_in_a_moment() {
     assert!(consumer.pause(&many).is_err());
     assert!(consumer.paused().is_empty());
     consumer.assign(&[]).unwrap();
-    assert!(start.elapsed() < SOON / 4, "{:?}", start.elapsed());
+    assert!(start.elapsed() < SOON / 2, "{:?}", start.elapsed());
     broker.shutdown().await;
 }

@@ -120,6 +120,7 @@ fn release(version: &str) -> PyResult<Release> {
 #[pymethods]
 impl Broker {
     #[new]
+    #[allow(clippy::too_many_arguments, reason = "the arguments of Python's constructor")]
     fn new(
         py: Python<'_>,
         brokers: usize,
