@@ -130,7 +130,11 @@ pub(super) fn take(chunk: Chunk, limit: usize, fate: impl Fn(&Segment) -> Fate) 
     } else {
         while let Some(mut segment) = left.next_if(|s| fate(s) == Fate::Give) {
             let room = limit.saturating_sub(taken);
-            if segment.rows > room {
+            // As with Java's client, a poll that took all that it may goes past no marker or hole after its last record.
+            let ends_early = segment.rows == room
+                && room > 0
+                && offset_at(&batch, skipped + taken + room - 1).is_some_and(|last| last + 1 < segment.next_offset);
+            if segment.rows > room || ends_early {
                 let mut rest = segment.clone();
                 rest.rows -= room;
                 if room > 0 {
@@ -255,6 +259,9 @@ mod tests {
         assert_eq!(steps[0].1, [(0, 3)]);
         assert_eq!(steps[1].1, [(0, 9), (1, 30), (2, 8)]);
         assert_eq!(steps[2].1, [(2, 9), (0, 11)]);
+        let at_its_end = drain(chunk(PARTS), 3, &[]);
+        assert_eq!(at_its_end[0], (vec![1, 2, 5], vec![(0, 6)]));
+        assert_eq!(at_its_end[1], (vec![7, 8, 10], vec![(0, 9), (1, 30), (2, 9), (0, 11)]));
     }
 
     #[test]
