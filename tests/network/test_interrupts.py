@@ -22,8 +22,15 @@ SOON = 1.5
 # Makes its clients, says so, and when the network is bad does one call after the other, each until it is interrupted.
 PROGRAM = """
     import contextlib, signal, sys, time
-    # Those that run in the background of a shell ignore it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    within = False
+
+    def interrupt(*_):
+        # One that comes when the call has just ended is nobody's.
+        if within:
+            raise KeyboardInterrupt
+
+    # Also in the background of a shell, where it is ignored.
+    signal.signal(signal.SIGINT, interrupt)
     import pyarrow as pa
     from samsarrow import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 
@@ -105,11 +112,15 @@ PROGRAM = """
     for name, call in calls.items():
         print(name, flush=True)
         try:
+            within = True
             call()
+            within = False
             print("returned", flush=True)
         except KeyboardInterrupt:
+            within = False
             print(time.monotonic(), flush=True)
         except Exception as error:
+            within = False
             print(f"raised {type(error).__name__}: {error}", flush=True)
         sys.stdin.readline()
     print("end", flush=True)

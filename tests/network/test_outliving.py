@@ -21,7 +21,6 @@ from support.proxy import Network, Proxy
 
 AWAY = float(os.environ.get("SAMSARROW_AWAY_SECONDS", "5"))
 FOUR = [TopicPartition("four", p) for p in range(4)]
-PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 FAULTS: dict[str, Callable[[Proxy], Any]] = {"refused": Proxy.refuse, "half open": Proxy.silence}
 
 
@@ -145,8 +144,7 @@ def test_admin_and_questions_wait_for_the_broker(gone: Network) -> None:
 
 
 @pytest.mark.timeout(AWAY + 240)
-@pytest.mark.parametrize("fault", FAULTS)
-@PROTOCOLS
+@pytest.mark.parametrize(("protocol", "fault"), [("classic", "refused"), ("consumer", "half open")])
 def test_brokers_are_away_for_a_while(
     network: Network, protocol: str, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:

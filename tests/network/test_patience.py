@@ -143,6 +143,10 @@ def calls(stack: ExitStack, servers: str) -> Iterator[tuple[str, Call]]:
     yield "new admin: list_topics", lambda: asking.list_topics(timeout=T)
 
 
+# A broker that hangs up is asked once more, as one that does not know ApiVersions yet.
+TRIES = {"closed at once": 2}
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_nothing_waits_longer_than_it_was_told_to(broker: Broker, network: Network, fault: str) -> None:
     took: dict[str, float] = {}
@@ -181,12 +185,13 @@ def test_nothing_waits_longer_than_it_was_told_to(broker: Broker, network: Netwo
     assert {name: round(seconds, 2) for name, seconds in took.items() if seconds > T + MORE} == {}
     assert odd == {}
     # A client has a handful of connections to each of two brokers, and tries each about six times in two seconds.
-    assert connected <= len(todo) * 20 * max(1.0, lasted / 2), connected
+    assert connected <= len(todo) * 20 * TRIES.get(fault, 1) * max(1.0, lasted / 2), connected
     assert max(asked.values(), default=0) <= len(todo) * 20 * max(1.0, lasted / 2), asked
 
 
-@pytest.mark.parametrize("fault", ["refused", "half open", "closed at once"])
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize(
+    ("protocol", "fault"), [("classic", "refused"), ("consumer", "half open"), ("consumer", "closed at once")]
+)
 def test_clients_that_wait_do_not_storm(broker: Broker, network: Network, protocol: str, fault: str) -> None:
     """Three clients, four seconds without a broker: a handful of connections, then all goes on."""
     with Producer(bootstrap_servers=broker.bootstrap_servers) as filler:
@@ -214,7 +219,7 @@ def test_clients_that_wait_do_not_storm(broker: Broker, network: Network, protoc
         asked, connected = network.requests() - before, network.accepted() - accepted
         network.each(Proxy.heal)
         # Waits grow from 50 ms to 1 s: seven or eight tries in four seconds, to two brokers, on a few lanes.
-        assert connected <= 150, connected
+        assert connected <= 150 * TRIES.get(fault, 1), connected
         assert max(asked.values(), default=0) <= 100, asked
         assert delivery.result(60).offset >= 0
         producer.send("t", b"z").result(60)

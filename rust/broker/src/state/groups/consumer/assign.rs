@@ -1,6 +1,6 @@
 //! Kafka's assignors on the server: `uniform` moves as little as it can, `range` gives neighbours of each topic.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::member::Member;
 use super::{Consumers, Partitions};
@@ -10,11 +10,27 @@ pub(super) const RANGE: &str = "range";
 /// The first is the default.
 pub(super) const ASSIGNORS: [&str; 2] = [UNIFORM, RANGE];
 
-/// What one member may have and has.
+/// What one member has, and which class it is of.
 struct Share {
     member: String,
-    may: Partitions,
+    class: usize,
     has: Partitions,
+}
+
+/// Members that read the same topics.
+struct Class {
+    topics: BTreeSet<[u8; 16]>,
+    by_size: BySize,
+}
+
+/// How many partitions a member has, and which member it is.
+type BySize = BTreeSet<(usize, usize)>;
+
+/// Who has what while a target is made, in an order that finds members with few and with many at once.
+struct Spread {
+    shares: Vec<Share>,
+    classes: Vec<Class>,
+    by_size: BySize,
 }
 
 impl Consumers {
@@ -33,25 +49,50 @@ impl Consumers {
 
     /// Keeps what members were to have, gives what is free to those with the least, and evens out.
     fn uniform(&self) -> BTreeMap<String, Partitions> {
-        let share = |member: &Member| {
-            let may = self.partitions_for(member);
-            let has = self.target.get(&member.id).map(|had| had.intersection(&may).copied().collect());
-            Share { member: member.id.clone(), has: has.unwrap_or_default(), may }
-        };
-        let mut shares: Vec<Share> = self.members.iter().map(share).collect();
-        let mut free: Partitions = shares.iter().flat_map(|share| share.may.iter().copied()).collect();
-        for share in &mut shares {
-            // Nobody has what somebody else has.
-            share.has.retain(|partition| free.remove(partition));
-        }
+        let (mut spread, free) = self.spread();
         for partition in free {
-            let readers = shares.iter_mut().filter(|share| share.may.contains(&partition));
-            if let Some(least) = readers.min_by_key(|share| share.has.len()) {
-                least.has.insert(partition);
+            let readers = spread.classes.iter().filter(|class| class.topics.contains(&partition.0));
+            if let Some((_, least)) = readers.filter_map(|class| class.by_size.first().copied()).min() {
+                spread.change(least, |has| has.insert(partition));
             }
         }
-        while even_out(&mut shares) {}
-        shares.into_iter().map(|share| (share.member, share.has)).collect()
+        while spread.even_out() {}
+        spread.shares.into_iter().map(|share| (share.member, share.has)).collect()
+    }
+
+    /// What members keep, and what is free.
+    fn spread(&self) -> (Spread, Partitions) {
+        let mut spread =
+            Spread { shares: Vec::with_capacity(self.members.len()), classes: Vec::new(), by_size: BySize::new() };
+        let mut known: BTreeMap<BTreeSet<[u8; 16]>, usize> = BTreeMap::new();
+        let read = |topics: &BTreeSet<[u8; 16]>| -> Partitions {
+            let read = self.reading.values().filter(|(id, _)| topics.contains(id));
+            read.flat_map(|(id, count)| (0..*count).map(|partition| (*id, partition))).collect()
+        };
+        let mut free = Partitions::new();
+        for (at, member) in self.members.iter().enumerate() {
+            let topics = self.reading.iter().filter(|(name, _)| member.reads(name));
+            let topics: BTreeSet<[u8; 16]> = topics.map(|(_, (id, _))| *id).collect();
+            let class = *known.entry(topics).or_insert_with_key(|topics| {
+                free.extend(read(topics));
+                spread.classes.push(Class { topics: topics.clone(), by_size: BySize::new() });
+                spread.classes.len() - 1
+            });
+            if let Some(class) = spread.classes.get_mut(class) {
+                class.by_size.insert((0, at));
+            }
+            spread.by_size.insert((0, at));
+            spread.shares.push(Share { member: member.id.clone(), class, has: Partitions::new() });
+        }
+        for (at, member) in self.members.iter().enumerate() {
+            let Some(had) = self.target.get(&member.id) else { continue };
+            let Some(topics) = spread.class_of(at).map(|class| &class.topics) else { continue };
+            // Nobody has what somebody else has.
+            let kept = had.iter().filter(|partition| topics.contains(&partition.0) && free.remove(partition));
+            let kept: Partitions = kept.copied().collect();
+            spread.change(at, |has| *has = kept);
+        }
+        (spread, free)
     }
 
     /// Members in order: static ones by their names first, so that they keep their places.
@@ -77,30 +118,43 @@ impl Consumers {
     }
 }
 
-/// Moves one partition from a member with more to one that has at least two less; `false` where that cannot be.
-fn even_out(shares: &mut [Share]) -> bool {
-    let mut by_size: Vec<usize> = (0..shares.len()).collect();
-    by_size.sort_by_key(|at| shares.get(*at).map(|share| share.has.len()));
-    for poor in &by_size {
-        for rich in by_size.iter().rev() {
-            let (Some(to), Some(from)) = (shares.get(*poor), shares.get(*rich)) else { continue };
-            if from.has.len() < to.has.len() + 2 {
-                break;
-            }
-            // The last ones move: the first stay where they are.
-            let Some(moved) = from.has.iter().rev().find(|partition| to.may.contains(partition)).copied() else {
-                continue;
-            };
-            if let Some(from) = shares.get_mut(*rich) {
-                from.has.remove(&moved);
-            }
-            if let Some(to) = shares.get_mut(*poor) {
-                to.has.insert(moved);
-            }
-            return true;
+impl Spread {
+    fn class_of(&self, at: usize) -> Option<&Class> {
+        self.classes.get(self.shares.get(at)?.class)
+    }
+
+    fn change<T>(&mut self, at: usize, change: impl FnOnce(&mut Partitions) -> T) {
+        let Some(share) = self.shares.get_mut(at) else { return };
+        let before = share.has.len();
+        change(&mut share.has);
+        let after = share.has.len();
+        let class = self.classes.get_mut(share.class).map(|class| &mut class.by_size);
+        for order in class.into_iter().chain([&mut self.by_size]) {
+            order.remove(&(before, at));
+            order.insert((after, at));
         }
     }
-    false
+
+    /// Moves one partition from a member with more to one that has at least two less; `false` where that cannot be.
+    fn even_out(&mut self) -> bool {
+        // What the one with the least of a class cannot take, no other of the class can.
+        let mut poor: Vec<_> = self.classes.iter().filter_map(|class| class.by_size.first().copied()).collect();
+        poor.sort_unstable();
+        let found = poor.into_iter().find_map(|(size, poor)| {
+            let topics = &self.class_of(poor)?.topics;
+            let rich = self.by_size.iter().rev().take_while(|(more, _)| *more >= size + 2);
+            rich.filter_map(|(_, rich)| {
+                // The last ones move: the first stay where they are.
+                let has = self.shares.get(*rich)?.has.iter().rev();
+                Some((*rich, poor, *has.into_iter().find(|partition| topics.contains(&partition.0))?))
+            })
+            .next()
+        });
+        let Some((rich, poor, moved)) = found else { return false };
+        self.change(rich, |has| has.remove(&moved));
+        self.change(poor, |has| has.insert(moved));
+        true
+    }
 }
 
 #[cfg(test)]
@@ -130,17 +184,23 @@ mod tests {
         group
     }
 
+    /// All partitions of the topics that a member reads.
+    fn partitions_for(group: &Consumers, member: &Member) -> Partitions {
+        let topics = group.reading.iter().filter(|(name, _)| member.reads(name));
+        topics.flat_map(|(_, (id, count))| (0..*count).map(|partition| (*id, partition))).collect()
+    }
+
     /// Every partition that somebody reads, once, with somebody who reads it.
     fn check(group: &Consumers) {
         let mut given = Partitions::new();
         for member in &group.members {
-            let may = group.partitions_for(member);
+            let may = partitions_for(group, member);
             for partition in group.target(&member.id) {
                 assert!(may.contains(&partition));
                 assert!(given.insert(partition), "given twice");
             }
         }
-        let wanted: Partitions = group.members.iter().flat_map(|member| group.partitions_for(member)).collect();
+        let wanted: Partitions = group.members.iter().flat_map(|member| partitions_for(group, member)).collect();
         assert_eq!(given, wanted);
         assert_eq!(group.target.len(), group.members.len());
     }
@@ -153,7 +213,7 @@ mod tests {
             group.target = group.uniform();
             check(&group);
             for poor in &group.members {
-                let may = group.partitions_for(poor);
+                let may = partitions_for(&group, poor);
                 for rich in &group.members {
                     let more = group.target(&rich.id);
                     let could_give = !more.is_disjoint(&may);
