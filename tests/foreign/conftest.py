@@ -1,6 +1,7 @@
 """What the tests on brokers of others share."""
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 
@@ -16,7 +17,8 @@ def kfake_program() -> None:
     try:
         program()
     except KFakeUnavailableError as reason:
-        if os.environ.get("CI"):
+        # Go is the only tool that the tests can do without.
+        if os.environ.get("CI") and shutil.which("go"):
             raise
         pytest.skip(str(reason))
 
