@@ -11,7 +11,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use samsarrow_wire::batch::{BatchHeader, Block, MessageSet, RecordError, TimestampType, walk_blocks};
 
 use crate::layout::headers::HeadersColumn;
-use crate::layout::{Origin, ValueColumn, fitting};
+use crate::layout::{Origin, ValueColumn};
 use crate::topics::Topics;
 
 /// Which records of a batch are wanted.
@@ -255,15 +255,14 @@ impl<C: ValueColumn> BatchColumns<C> {
             .any_timestamp_missing
             .then(|| NullBuffer::new(BooleanBuffer::from_iter(done.timestamps.iter().map(|&t| t != -1))))
             .filter(|nulls| nulls.null_count() > 0);
-        let timestamps =
-            TimestampMillisecondArray::try_new(ScalarBuffer::from(fitting(done.timestamps)), timestamp_nulls)?
-                .with_timezone("UTC");
+        let timestamps = TimestampMillisecondArray::try_new(ScalarBuffer::from(done.timestamps), timestamp_nulls)?
+            .with_timezone("UTC");
         let timestamp_type_nulls = done.any_timestamp_type_missing.then(|| {
             let known = done.timestamp_types.iter().map(|&t| t != NO_TIMESTAMP_TYPE);
             NullBuffer::new(BooleanBuffer::from_iter(known))
         });
         let (topics, partitions) = if done.topics.len() == rows {
-            (Int32Array::from(fitting(done.topics)), Int32Array::from(fitting(done.partitions)))
+            (Int32Array::from(done.topics), Int32Array::from(done.partitions))
         } else {
             (Int32Array::new_null(rows), Int32Array::new_null(rows))
         };
@@ -272,15 +271,15 @@ impl<C: ValueColumn> BatchColumns<C> {
             value,
             Arc::new(DictionaryArray::<Int32Type>::try_new(topics, done.names.values())?),
             Arc::new(partitions),
-            Arc::new(Int64Array::from(fitting(done.offsets))),
+            Arc::new(Int64Array::from(done.offsets)),
             Arc::new(timestamps),
-            Arc::new(Int8Array::try_new(ScalarBuffer::from(fitting(done.timestamp_types)), timestamp_type_nulls)?),
+            Arc::new(Int8Array::try_new(ScalarBuffer::from(done.timestamp_types), timestamp_type_nulls)?),
         ];
         if let Some(mut headers) = done.headers {
             arrays.push(headers.finish()?);
         }
         if let Some(epochs) = done.leader_epochs {
-            arrays.push(Arc::new(Int32Array::from(fitting(epochs))));
+            arrays.push(Arc::new(Int32Array::from(epochs)));
         }
         RecordBatch::try_new(Arc::clone(schema), arrays)
     }

@@ -150,28 +150,6 @@ fn short_values_do_not_keep_the_fetched_bytes() {
 
 /// A batch that waits is counted with the bytes of its records: it has no more room than it needs.
 #[test]
-fn finished_columns_have_no_room_left_over() {
-    let values: ArrayRef = Arc::new(BinaryArray::from_iter_values((0..33_000).map(|i: usize| vec![b'v'; i % 40])));
-    let table = RecordBatch::try_from_iter([("value", values)]).unwrap();
-    // Nobody can tell from a compressed batch how much room its records take.
-    let options = EncodeOptions { codec: Codec::Gzip, batch_size: 1 << 20, ..EncodeOptions::default() };
-    let data = Bytes::from(encode_batches(&table, &Columns::default(), &options).unwrap());
-    for layout in LAYOUTS {
-        let decoded = decode_batches(
-            data.clone(),
-            DecodeOptions { layout, include_leader_epoch: true, ..DecodeOptions::default() },
-        )
-        .unwrap();
-        for (field, column) in decoded.schema().fields().iter().zip(decoded.columns()) {
-            let data = column.to_data();
-            for buffer in data.buffers() {
-                assert!(buffer.capacity() <= buffer.len() + buffer.len() / 8 + 64, "{} ({layout:?})", field.name());
-            }
-        }
-    }
-}
-
-#[test]
 fn a_truncated_tail_is_not_an_error() {
     let data = Bytes::from(wire(2));
     for len in 0..data.len() {

@@ -6,7 +6,7 @@ use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 use samsarrow_wire::batch::RecordError;
 
-use super::{Layout, Nulls, NullsAmong, Origin, ValueColumn, beyond, fitting, nulls_among};
+use super::{Layout, Nulls, NullsAmong, Origin, ValueColumn, beyond, nulls_among};
 
 /// See [`Layout::Binary`]. While all rows are null, they are only counted: most topics have no keys.
 #[derive(Debug, Default)]
@@ -108,7 +108,7 @@ impl ValueColumn for BinaryColumn {
             return Ok(Arc::new(BinaryArray::new_null(column.leading_nulls)));
         }
         let mut nulls = column.nulls;
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(fitting(column.offsets)));
-        Ok(Arc::new(BinaryArray::try_new(offsets, Buffer::from_vec(fitting(column.data)), nulls.finish())?))
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(column.offsets));
+        Ok(Arc::new(BinaryArray::try_new(offsets, Buffer::from_vec(column.data), nulls.finish())?))
     }
 }

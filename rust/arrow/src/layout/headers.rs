@@ -7,7 +7,7 @@ use arrow_schema::ArrowError;
 use samsarrow_wire::batch::{RawRecord, RecordError};
 
 use super::binary::BinaryColumn;
-use super::{Origin, ValueColumn, beyond, fitting};
+use super::{Origin, ValueColumn, beyond};
 use crate::schema::{header_fields, header_item};
 
 /// Headers in the making. A record without headers is an empty list, not null.
@@ -60,10 +60,10 @@ impl HeadersColumn {
 
     pub(crate) fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         let mut column = std::mem::take(self);
-        let key_ends = OffsetBuffer::new(ScalarBuffer::from(fitting(column.key_ends)));
-        let keys = StringArray::try_new(key_ends, Buffer::from_vec(fitting(column.keys)), None)?;
+        let key_ends = OffsetBuffer::new(ScalarBuffer::from(column.key_ends));
+        let keys = StringArray::try_new(key_ends, Buffer::from_vec(column.keys), None)?;
         let structs = StructArray::try_new(header_fields(), vec![Arc::new(keys), column.values.finish(&[])?], None)?;
-        let lists = OffsetBuffer::new(ScalarBuffer::from(fitting(column.lists)));
+        let lists = OffsetBuffer::new(ScalarBuffer::from(column.lists));
         Ok(Arc::new(ListArray::try_new(header_item(), lists, Arc::new(structs), None)?))
     }
 }

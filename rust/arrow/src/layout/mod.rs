@@ -40,17 +40,8 @@ pub(crate) trait ValueColumn: Default + std::fmt::Debug + Send {
     /// Forgets the rows from number `rows` on.
     fn truncate(&mut self, rows: usize);
 
-    /// Hands the column over and starts anew, with no more room than it needs. `buffers` are what views point into.
+    /// Hands the column over and starts anew. `buffers` are what views point into.
     fn finish(&mut self, buffers: &[Buffer]) -> Result<ArrayRef, ArrowError>;
-}
-
-/// The same without the room that growth has left over: up to as much again, which nobody counts while the batch waits,
-/// and nobody uses after that. A little may stay: to give it back costs more than it is.
-pub(crate) fn fitting<T>(mut column: Vec<T>) -> Vec<T> {
-    if column.capacity() - column.len() > column.len() / 16 {
-        column.shrink_to_fit();
-    }
-    column
 }
 
 /// The error where a value does not lie within `data`. The walk looks at each, so it would be our mistake.

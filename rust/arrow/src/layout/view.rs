@@ -6,7 +6,7 @@ use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 use samsarrow_wire::batch::RecordError;
 
-use super::{Layout, Nulls, NullsAmong, Origin, ValueColumn, beyond, fitting, nulls_among};
+use super::{Layout, Nulls, NullsAmong, Origin, ValueColumn, beyond, nulls_among};
 
 /// Values up to this length lie in the view itself.
 const MAX_INLINE: i32 = 12;
@@ -123,7 +123,7 @@ impl ValueColumn for ViewColumn {
         }
         let buffers = pointed_into(&column.reaches, buffers)?;
         let mut nulls = column.nulls;
-        Ok(Arc::new(array(ScalarBuffer::from(fitting(column.views)), buffers, nulls.finish())?))
+        Ok(Arc::new(array(ScalarBuffer::from(column.views), buffers, nulls.finish())?))
     }
 }
 
