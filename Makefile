@@ -10,15 +10,20 @@ BIN := $(VENV)/bin
 BOOTSTRAP ?=
 
 RUST_SOURCES := $(shell find rust -name '*.rs' -not -path '*/target/*') $(shell find rust -name Cargo.toml) Cargo.toml Cargo.lock
+JAVA_SOURCES := $(shell find jvm/src -type f) jvm/build.py jvm/crates.py
 DEPS := $(VENV)/.deps
 BUILT := $(VENV)/.built
 RELEASE := $(VENV)/.release
+# Of `make jar`; `release` for use.
+JAR_PROFILE ?= ci
+JAR := jvm/target/.$(JAR_PROFILE)
+JAR_FILE := jvm/target/samsarrow-spark.jar
 # Of `make fuzz` and `make fuzz-guided`.
 RUNS ?= 1000000
 SEED ?= 1
 JOBS ?=
 TARGETS ?=
-# Of `make test-matrix`; empty is all, other surroundings too.
+# Of `make test-matrix`, Kafkas, and of `make test-spark-versions`, Sparks; empty is all, other surroundings too.
 VERSIONS ?=
 TARGET ?= batches
 SECONDS ?= 60
@@ -29,9 +34,11 @@ PYTHON_EXITS ?=
 CROSS := .cache/cross
 ZIG := $(CROSS)/.done
 MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --compatibility manylinux_2_17
+CARGO_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH cargo-zigbuild build --quiet
 ARM := aarch64-unknown-linux-gnu
+LINUXES := x86_64-unknown-linux-gnu $(ARM)
 
-.PHONY: help demo test test-rust test-python test-spark-cluster test-matrix test-chaos test-exits check bench bench-rust bench-python bench-spark bench-scale wheel wheel-arm test-arm fuzz fuzz-guided docs format clean
+.PHONY: help demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-spark test-arm fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -56,22 +63,54 @@ $(RELEASE): $(DEPS) $(RUST_SOURCES)
 demo: $(BUILT) ## flights into Kafka, back as Arrow, committed, and through PySpark (BOOTSTRAP=host:port for your own Kafka)
 	$(BIN)/samsarrow demo $(if $(BOOTSTRAP),--bootstrap-servers $(BOOTSTRAP))
 
+$(JAR): $(DEPS) $(RUST_SOURCES) $(JAVA_SOURCES)
+	cargo build --quiet --profile $(JAR_PROFILE) -p samsarrow-jvm
+	$(BIN)/python jvm/build.py $(JAR_FILE) target/$(JAR_PROFILE)/libsamsarrow_jvm.so
+	rm -f jvm/target/.release
+	touch jvm/target/.ci $@
+
+jar: $(JAR) ## the source and sink in Spark's JVM, format samsarrow-jvm, into jvm/target/ (JAR_PROFILE=release for use)
+
+jar-linux: $(ZIG) $(DEPS) ## the same with libraries for every Linux with glibc 2.17 or later, on x86-64 and 64-bit ARM
+	rustup --quiet target add $(LINUXES)
+	for target in $(LINUXES); do $(CARGO_ZIG) --profile $(JAR_PROFILE) -p samsarrow-jvm --target $$target.2.17; done
+	$(BIN)/python jvm/build.py $(JAR_FILE) $(LINUXES:%=target/%/$(JAR_PROFILE)/libsamsarrow_jvm.so)
+	rm -f jvm/target/.release
+	touch jvm/target/.ci $(JAR)
+
 test: test-rust test-python ## every test, on real Kafka and real Spark
 
 test-rust:
 	cargo test --workspace --quiet
 
-test-python: $(BUILT)
-	$(BIN)/python -m pytest tests
+test-python: $(BUILT) $(JAR)
+	$(BIN)/python tests/side_by_side.py
 
-test-spark-cluster: $(BUILT) ## Spark as a cluster of two workers, and as a Connect server
-	SAMSARROW_SPARK_CLUSTER=1 $(BIN)/python -m pytest tests/spark/test_places.py
+test-spark-whole: $(BUILT) $(JAR) ## all of Spark's tests: each direction of checkpoints, kills and failures of both sinks
+	SAMSARROW_SPARK_WHOLE=1 $(BIN)/python -m pytest tests/spark
 
-test-matrix: $(BUILT) ## every Kafka since 0.8.2, other Pythons, pyarrows and Sparks, into docs/compatibility.md (VERSIONS="2.8.2 3.7.2")
+test-spark-cluster: $(BUILT) $(JAR) ## Spark as a cluster of two workers, and as a Connect server, in Python and in the JVM
+	SAMSARROW_SPARK_CLUSTER=1 $(BIN)/python -m pytest tests/spark/test_places.py tests/spark/test_jvm_cluster.py
+
+test-spark-versions: $(BUILT) $(JAR) ## what queries find through samsarrow-jvm on Spark 4.0 to 4.3, in an environment each (VERSIONS="4.0 4.2")
+	cd tests && ../$(BIN)/python -m matrix shapes $(VERSIONS)
+
+test-spark-leaks: $(BUILT) $(JAR) ## what 400 million rows, 1,000 cancelled tasks and 1,000 limits leave behind in Spark's JVM: nothing
+	$(BIN)/python tests/leaks
+
+test-spark-jni: $(BUILT) $(JAR) ## the JVM reader's tests in a JVM that checks each JNI call; fails where it warns of one of ours
+	mkdir -p .cache
+	SAMSARROW_SPARK_JAVA_OPTIONS=-Xcheck:jni $(BIN)/python -m pytest -q -s tests/spark/test_jvm_*.py >.cache/jni.log 2>&1 || { tail -40 .cache/jni.log; exit 1; }
+	! grep -A 12 -E 'FATAL ERROR in native|WARNING in native|JNI local refs|JNI call made' .cache/jni.log | grep -B 12 'io.github.samsarrow'
+
+test-matrix: $(BUILT) $(JAR) ## every Kafka since 0.8.2, other Pythons, pyarrows and Sparks, into docs/compatibility.md (VERSIONS="2.8.2 3.7.2")
 	cd tests && ../$(BIN)/python -m matrix $(VERSIONS)
 
 test-chaos: $(RELEASE) ## a bad network, brokers away for ten minutes, topics that come and go, ten minutes a group protocol (SAMSARROW_CHAOS_SEED=2); an hour and a half
 	SAMSARROW_NETWORK_FLOOR=0.8 SAMSARROW_AWAY_SECONDS=600 SAMSARROW_ROLLING_ROUNDS=5 SAMSARROW_CHAOS_SECONDS=600 $(BIN)/python -m pytest tests/network -s --timeout 1200
+
+test-security: $(BUILT) ## every login, store and certificate on real Kafka, with logins renewed for a minute under load
+	SAMSARROW_REAUTHENTICATION_SECONDS=60 $(BIN)/python -m pytest tests/security
 
 test-exits: $(BUILT) ## programs that use clients end, EXITS=500 of them (PYTHON_EXITS=3.14 or a path, BOOTSTRAP=host:port)
 	$(BIN)/python tests/exits --runs $(EXITS) $(if $(PYTHON_EXITS),--python $(PYTHON_EXITS)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
@@ -80,10 +119,11 @@ check: $(BUILT) ## lint, types, stubs, licences
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	for example in examples/*/*.py; do $(BIN)/mypy --no-error-summary $$example || exit 1; done
 	$(BIN)/python -m mypy.stubtest samsarrow --mypy-config-file pyproject.toml
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	cargo deny --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-deny
+	cargo deny --version >/dev/null 2>&1 || cargo install --locked --debug --quiet cargo-deny
 	cargo deny --log-level error check licenses bans sources
 
 bench: bench-rust bench-python ## every benchmark; the Python ones against their peers on real Kafka
@@ -92,10 +132,18 @@ bench-rust:
 	cargo bench --workspace --quiet
 
 bench-python: $(RELEASE)
-	$(BIN)/python -m pytest benches/python --benchmark-only
+	$(BIN)/python -m pytest benches/python --benchmark-only --ignore benches/python/test_tls.py
+
+bench-tls: $(RELEASE) ## what TLS costs, against a bare loop and confluent-kafka; fails where a floor is missed
+	$(BIN)/python -m pytest benches/python/test_tls.py -q
 
 bench-spark: $(RELEASE) ## the Spark source and sink against Spark's own connector, with floors
+	$(MAKE) --no-print-directory jar JAR_PROFILE=release
 	$(BIN)/python benches/spark/bench.py
+
+bench-spark-scale: $(RELEASE) ## a hundred partitions on a cluster of two workers, and thousands that are planned, in Spark's JVM
+	$(MAKE) --no-print-directory jar JAR_PROFILE=release
+	$(BIN)/python benches/spark/scale.py
 
 bench-scale: $(RELEASE) ## what many partitions, topics, clients and members cost, into docs/benchmarks.md; fails where it grows more than in proportion
 	$(BIN)/python benches/scale
@@ -113,6 +161,10 @@ wheel-arm: $(ZIG) ## the same for 64-bit ARM, cross-built
 	rustup --quiet target add $(ARM)
 	$(MATURIN_ZIG) --target $(ARM) --out dist
 
+wheel-spark: ## samsarrow-spark, the wheel with the jar of jar-linux, into dist/
+	$(MAKE) --no-print-directory jar-linux JAR_PROFILE=release
+	$(BIN)/python jvm/wheel.py $(JAR_FILE) dist
+
 test-arm: $(BUILT) wheel-arm ## Rust tests and the wheel with pyarrow for 64-bit ARM, under emulation
 	$(BIN)/python tests/arm $$(ls -t dist/samsarrow-*aarch64.whl | head -1)
 
@@ -125,8 +177,11 @@ fuzz-guided: ## the same guided by coverage, one target with cargo-fuzz (TARGET=
 	cargo run --quiet --profile fuzz -p samsarrow-fuzz -- --seeds rust/fuzz/fuzz/corpus --runs 200 $(TARGET)
 	cd rust/fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz run $(TARGET) fuzz/corpus/$(TARGET) corpus/$(TARGET) -- -max_total_time=$(SECONDS)
 
-docs: $(BUILT) ## docs/options.md from the option table
+generate: $(BUILT) ## what follows from the core's tables: docs/options.md, docs/metrics.md, the dashboard, exceptions, types of options
 	$(BIN)/python -m samsarrow.cli options > docs/options.md
+	$(BIN)/python -c 'from samsarrow import _core; print(_core.metrics_markdown(), end="")' > docs/metrics.md
+	$(BIN)/python dashboards/build.py > dashboards/samsarrow.json
+	$(BIN)/python tools/generate.py
 
 format: $(DEPS) ## format Python and Rust
 	$(BIN)/ruff format .
@@ -134,4 +189,4 @@ format: $(DEPS) ## format Python and Rust
 	cargo fmt --all
 
 clean: ## remove what make made
-	rm -rf $(VENV) target dist .cache
+	rm -rf $(VENV) target jvm/target dist .cache

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,18 @@ results: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(li
 # What the benches of groups and of waiting found, a line each.
 groups: list[str] = []
 waits: list[str] = []
+# And those of event loops.
+loops: list[str] = []
+# What metrics cost.
+metrics: list[str] = []
+
+
+@dataclass(frozen=True)
+class Secured:
+    """Another way to the same Kafka."""
+
+    bootstrap_servers: str
+    options: dict[str, str]
 
 
 def run_client(
@@ -27,10 +40,14 @@ def run_client(
     count: int = RECORDS,
     kind: str = "100B",
     codec: str = "none",
+    secured: Secured | None = None,
 ) -> Any:
     """One client doing one thing once, in a fresh process."""
-    command = [sys.executable, "-m", "clients", name, verb, kafka.bootstrap_servers, topic, str(count), kind, codec]
+    servers = kafka.bootstrap_servers if secured is None else secured.bootstrap_servers
+    command = [sys.executable, "-m", "clients", name, verb, servers, topic, str(count), kind, codec]
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    if secured is not None:
+        environment["SAMSARROW_BENCH_SECURITY"] = json.dumps(secured.options)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -69,6 +86,12 @@ def table() -> list[str]:
             ratios = [f"{rate * p['seconds'] / p['rows']:.2f}" if p else "-" for p in peers.values()]
             line = f"{name:<12}{rate:>14,.0f}{cpu:>16.3f}{r['rss_mib']:>15,.0f}"
             lines.append(line + "".join(f"{ratio:>14}" for ratio in ratios))
-    for title, found in (("a record at a time, waited for", waits), ("groups", groups)):
+    named = (
+        ("a record at a time, waited for", waits),
+        ("groups", groups),
+        ("event loops", loops),
+        ("metrics", metrics),
+    )
+    for title, found in named:
         lines += ["", title, *found] if found else []
     return lines

@@ -71,7 +71,7 @@ def server(case: str, n: int) -> Broker | Cluster:
 
 
 def run(case: str, n: int) -> dict[str, Any]:
-    """One client process; what it told of itself, and the requests a second while it was idle."""
+    """One client process; what it reported of itself, and the requests a second while it was idle."""
     broker = server(case, n)
     command = [sys.executable, str(HERE / "client.py"), case, str(n), broker.bootstrap_servers]
     try:

@@ -120,7 +120,7 @@ def members(n: int, servers: str, protocol: str) -> tuple[dict[str, float], Idle
 
 
 def metadata(n: int, servers: str) -> tuple[dict[str, float], Idle]:
-    """Whoever asks about any topic is told of n partitions."""
+    """A request for any topic is answered with n partitions."""
     with Admin(bootstrap_servers=servers) as admin:
         found = {"seconds": timed(lambda: admin.list_topics(timeout=DEADLINE_S)), "list_topics, MB": resident()}
     consumer = Consumer(bootstrap_servers=servers)

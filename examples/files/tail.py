@@ -9,7 +9,7 @@ its last commit. All lines of a file have its path as their key, and so are in o
 - The first start reads the file that has the name then, from its start.
 - A last line without its end waits for it, and in a file that was rotated away for `PATIENCE` seconds.
 - A file that was renamed, to a name that begins with its own, is read to its end, then those renamed after it, by the
-  time of their last change (which a disk tells to some milliseconds), then the new one. Compressed files are left out.
+  time of their last change (which a disk keeps to some milliseconds), then the new one. Compressed files are left out.
 - A file that was truncated is read from its start, after what is new in a copy of it, if there is one. What was written
   between copy and truncation is lost if it was not read by then, so have files renamed.
 

@@ -31,7 +31,7 @@ def counts(spark: SparkSession, servers: str, topic: str) -> DataFrame:
 def run(spark: SparkSession, servers: str, topic: str, target: str, checkpoint: str) -> None:
     def write(changed: DataFrame, _: int) -> None:
         writer = changed.write.format("samsarrow").option("kafka.bootstrap.servers", servers).option("topic", target)
-        # The name is this write's own: it tells its repetition from other writes of the same micro-batch.
+        # The name is this write's own: it distinguishes its repetition from other writes of the same micro-batch.
         writer = writer.option("exactlyOnce", "true").option("transactionalIdPrefix", "word-count")
         writer.mode("append").save()
 

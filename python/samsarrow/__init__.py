@@ -4,39 +4,126 @@ Record batches are decoded straight into Arrow arrays and encoded straight from 
 Kafka's protocol itself.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from samsarrow import _baseline as _baseline  # before the core, which an older CPU could not even load
-from samsarrow._core import BatchDelivery, Delivery
-from samsarrow.admin import Admin
-from samsarrow.codec import decode_batches, encode_batches
-from samsarrow.consumer import Consumer
-from samsarrow.exceptions import KafkaError
-from samsarrow.group import Assignor, ConsumerGroupMetadata, GroupMember, RebalanceListener
-from samsarrow.producer import Producer
-from samsarrow.segment import read_segment
-from samsarrow.types import (
-    ConsumerRecord,
-    GroupDescription,
-    GroupListing,
-    Latency,
-    MemberDescription,
-    NewTopic,
-    Node,
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
-    PartitionReceipt,
-    ProducerMetrics,
-    RecordMetadata,
-    TopicListing,
-    TopicPartition,
+
+if TYPE_CHECKING:
+    from samsarrow._core import BatchDelivery, Delivery
+    from samsarrow.access import (
+        AclBinding,
+        AclFilter,
+        AclOperation,
+        AclPermission,
+        DelegationToken,
+        PatternType,
+        ResourceType,
+        ScramCredentialInfo,
+        ScramMechanism,
+        UserScramCredentialDeletion,
+        UserScramCredentialUpsertion,
+    )
+    from samsarrow.admin import Admin
+    from samsarrow.aio_admin import AsyncAdmin
+    from samsarrow.aio_consumer import AsyncConsumer
+    from samsarrow.aio_producer import AsyncProducer
+    from samsarrow.codec import decode_batches, encode_batches
+    from samsarrow.consumer import Consumer
+    from samsarrow.exceptions import KafkaError
+    from samsarrow.group import Assignor, ConsumerGroupMetadata, GroupMember, RebalanceListener
+    from samsarrow.metrics.client import AdminMetrics, ConsumerMetrics, NodeMetrics, ProducerMetrics
+    from samsarrow.producer import Producer
+    from samsarrow.results import PartialFailureError, Results
+    from samsarrow.segment import read_segment
+    from samsarrow.tokens import TokenProvider
+    from samsarrow.types import (
+        ConsumerRecord,
+        GroupDescription,
+        GroupListing,
+        Latency,
+        MemberDescription,
+        NewTopic,
+        Node,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        PartitionReceipt,
+        RecordMetadata,
+        TopicListing,
+        TopicPartition,
+    )
+
+# Loaded at their first use (PEP 562): programs pay for what they use, and pytest for nothing.
+_MODULES = {
+    "_core": ("BatchDelivery", "Delivery"),
+    "access": (
+        "AclBinding",
+        "AclFilter",
+        "AclOperation",
+        "AclPermission",
+        "DelegationToken",
+        "PatternType",
+        "ResourceType",
+        "ScramCredentialInfo",
+        "ScramMechanism",
+        "UserScramCredentialDeletion",
+        "UserScramCredentialUpsertion",
+    ),
+    "admin": ("Admin",),
+    "admin_types": (),
+    "aio_admin": ("AsyncAdmin",),
+    "cluster_types": (),
+    "group_types": (),
+    "results": ("PartialFailureError", "Results"),
+    "aio_consumer": ("AsyncConsumer",),
+    "aio_producer": ("AsyncProducer",),
+    "codec": ("decode_batches", "encode_batches"),
+    "consumer": ("Consumer",),
+    "exceptions": ("KafkaError",),
+    "group": ("Assignor", "ConsumerGroupMetadata", "GroupMember", "RebalanceListener"),
+    "metrics.client": ("AdminMetrics", "ConsumerMetrics", "NodeMetrics", "ProducerMetrics"),
+    "producer": ("Producer",),
+    "segment": ("read_segment",),
+    "tokens": ("TokenProvider",),
+    "types": (
+        "ConsumerRecord",
+        "GroupDescription",
+        "GroupListing",
+        "Latency",
+        "MemberDescription",
+        "NewTopic",
+        "Node",
+        "OffsetAndMetadata",
+        "OffsetAndTimestamp",
+        "PartitionReceipt",
+        "RecordMetadata",
+        "TopicListing",
+        "TopicPartition",
+    ),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+_SUBMODULES = frozenset(
+    {*_MODULES, "metrics", "offsets", "partitioner", "polars", "spark", "testing", "tracing"}
+    - {"_core", "metrics.client"}
 )
 
 __all__ = [
+    "AclBinding",
+    "AclFilter",
+    "AclOperation",
+    "AclPermission",
     "Admin",
+    "AdminMetrics",
     "Assignor",
+    "AsyncAdmin",
+    "AsyncConsumer",
+    "AsyncProducer",
     "BatchDelivery",
     "Consumer",
     "ConsumerGroupMetadata",
+    "ConsumerMetrics",
     "ConsumerRecord",
+    "DelegationToken",
     "Delivery",
     "GroupDescription",
     "GroupListing",
@@ -46,16 +133,40 @@ __all__ = [
     "MemberDescription",
     "NewTopic",
     "Node",
+    "NodeMetrics",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "PartialFailureError",
     "PartitionReceipt",
+    "PatternType",
     "Producer",
     "ProducerMetrics",
     "RebalanceListener",
     "RecordMetadata",
+    "ResourceType",
+    "Results",
+    "ScramCredentialInfo",
+    "ScramMechanism",
+    "TokenProvider",
     "TopicListing",
     "TopicPartition",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
     "decode_batches",
     "encode_batches",
     "read_segment",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"samsarrow.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'samsarrow' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"samsarrow.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_SUBMODULES})

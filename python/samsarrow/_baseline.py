@@ -17,10 +17,10 @@ def check(cpuinfo: str = "/proc/cpuinfo") -> None:
             return
         with open(cpuinfo, "rb", buffering=0) as file:
             # The first CPU's part: the whole file takes milliseconds where there are many.
-            told = file.read(8192).decode("ascii", "replace")
+            text = file.read(8192).decode("ascii", "replace")
     except (AttributeError, OSError):
         return
-    _, found, rest = told.partition("\nflags\t\t: ")
+    _, found, rest = text.partition("\nflags\t\t: ")
     flags, ended, _ = rest.partition("\n")
     missing = NEEDED.difference(flags.split())
     if found and ended and missing:

@@ -1,9 +1,10 @@
-"""Threads of the core's own, on which it calls Python: log lines, delivery callbacks, assignors."""
+"""Threads of the core's own, on which it calls Python: log lines, delivery callbacks, assignors, tokens."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextvars import Context
 from threading import Thread
 from typing import Any
 
@@ -21,7 +22,9 @@ def _serve(lane: _core.Lane) -> None:
             try:
                 function(*arguments)
             except BaseException as error:
-                _core.unraisable(function, error)
+                # What is called in a context is the first argument of its `run`.
+                inside = isinstance(getattr(function, "__self__", None), Context)
+                _core.unraisable(arguments[0] if inside else function, error)
         # What was called with is not held while the lane waits.
         calls = function = arguments = None  # type: ignore[assignment]
 
@@ -29,8 +32,8 @@ def _serve(lane: _core.Lane) -> None:
 def log(dropped: int, logger: str, level: int, text: str) -> None:
     """Writes a line of the core's, and how many came too fast before it."""
     if dropped:
-        told = "%d log lines were dropped: they came faster than they could be written"
-        logging.getLogger("samsarrow").warning(told, dropped)
+        notice = "%d log lines were dropped: they came faster than they could be written"
+        logging.getLogger("samsarrow").warning(notice, dropped)
     logging.getLogger(logger).log(level, "%s", text)
 
 

@@ -30,7 +30,7 @@ def decode_batches(
 
     Returns:
         One row per record: `key`, `value`, `topic`, `partition`, `offset`, `timestamp` and `timestamp_type` as from
-        `Consumer.poll`; `topic` and `partition` are null, as the bytes do not tell them. Records of
+        `Consumer.poll`; `topic` and `partition` are null, as the bytes do not have them. Records of
         format v0 have neither timestamp nor timestamp type: both are null.
 
     Raises:

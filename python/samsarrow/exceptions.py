@@ -30,24 +30,61 @@ class KafkaError(Exception):
     partitions: Mapping[TopicPartition, KafkaError] = MappingProxyType({})
 
 
-class KafkaTimeoutError(KafkaError, TimeoutError):
-    """Something was not done in its time; the text has the last error that was met on the way."""
+class RetriableError(KafkaError):
+    """What may pass by itself: the same call may succeed later. The base of all such errors."""
+
+    name = "RETRIABLE"
+    retriable = True
+
+
+class AuthorizationError(KafkaError):
+    """ACLs deny it to this user. The base of the errors that name the resource."""
+
+    name = "AUTHORIZATION"
+
+
+class FencedError(KafkaError):
+    """Another client has taken the place of this one: its transactional id, instance id or membership."""
+
+    name = "FENCED"
+
+
+class KafkaTimeoutError(RetriableError, TimeoutError):
+    """Something was not done in its time; the text has the last error that was met on the way.
+
+    This is the client's clock; `RequestTimedOutError` is what a broker answers when its own ran out.
+    """
 
     name = "TIMEOUT"
-    retriable = True
 
 
-class KafkaConnectionError(KafkaError, ConnectionError):
-    """A broker cannot be reached, or the connection broke."""
+class KafkaConnectionError(RetriableError, ConnectionError):
+    """A broker cannot be reached, or the connection broke.
+
+    Where a broker lost its connection to another broker it answers `NetworkError`.
+    """
 
     name = "CONNECTION"
-    retriable = True
 
 
 class KafkaProtocolError(KafkaError):
     """What answers does not speak Kafka, or not as it should."""
 
     name = "PROTOCOL"
+    fatal = True
+
+
+class TlsError(KafkaError):
+    """A TLS handshake failed and would fail again; the text says which fault it is and what to set."""
+
+    name = "TLS"
+    fatal = True
+
+
+class AuthenticationError(KafkaError):
+    """A broker refuses the login, or cannot prove that it knows the password."""
+
+    name = "AUTHENTICATION"
     fatal = True
 
 
@@ -91,13 +128,29 @@ class TransactionAbortedError(KafkaError):
 
 
 class CorruptRecordError(KafkaError):
-    """Bytes that should be record batches are not."""
+    """Bytes that should be record batches are not, as this client found.
+
+    `CorruptMessageError` is a broker's word for a batch that it was sent.
+    """
 
     name = "CORRUPT_RECORD"
 
 
 class OffsetStorageWarning(UserWarning):
-    """A client is told to commit offsets to one storage and to fetch them from the other."""
+    """A client is set to commit offsets to one storage and to fetch them from the other."""
+
+
+def error_of(
+    class_name: str, text: str, code: int | None, retriable: bool, fatal: bool, abortable: bool = False
+) -> KafkaError:
+    """The exception for an error of the core. A code that has no class of its own becomes a plain `KafkaError`."""
+    found = globals().get(class_name)
+    error = found(text) if isinstance(found, type) and issubclass(found, KafkaError) else KafkaError(text)
+    error.code, error.retriable, error.fatal, error.abortable = code, retriable, fatal, abortable
+    return error
+
+
+# Below: the protocol's errors, by `make generate` from the table in rust/wire.
 
 
 class UnknownServerError(KafkaError):
@@ -114,20 +167,18 @@ class OffsetOutOfRangeError(KafkaError):
     code = 1
 
 
-class CorruptMessageError(KafkaError):
+class CorruptMessageError(RetriableError):
     """The broker found a record batch whose checksum or size is wrong."""
 
     name = "CORRUPT_MESSAGE"
     code = 2
-    retriable = True
 
 
-class UnknownTopicOrPartitionError(KafkaError):
+class UnknownTopicOrPartitionError(RetriableError):
     """The broker does not have this topic or partition."""
 
     name = "UNKNOWN_TOPIC_OR_PARTITION"
     code = 3
-    retriable = True
 
 
 class InvalidFetchSizeError(KafkaError):
@@ -137,28 +188,25 @@ class InvalidFetchSizeError(KafkaError):
     code = 4
 
 
-class LeaderNotAvailableError(KafkaError):
+class LeaderNotAvailableError(RetriableError):
     """The partition has no leader at the moment."""
 
     name = "LEADER_NOT_AVAILABLE"
     code = 5
-    retriable = True
 
 
-class NotLeaderOrFollowerError(KafkaError):
+class NotLeaderOrFollowerError(RetriableError):
     """This broker is not the leader or a replica of the partition."""
 
     name = "NOT_LEADER_OR_FOLLOWER"
     code = 6
-    retriable = True
 
 
-class RequestTimedOutError(KafkaError):
+class RequestTimedOutError(RetriableError):
     """The request was not finished in its time."""
 
     name = "REQUEST_TIMED_OUT"
     code = 7
-    retriable = True
 
 
 class BrokerNotAvailableError(KafkaError):
@@ -168,12 +216,11 @@ class BrokerNotAvailableError(KafkaError):
     code = 8
 
 
-class ReplicaNotAvailableError(KafkaError):
+class ReplicaNotAvailableError(RetriableError):
     """The replica is not available."""
 
     name = "REPLICA_NOT_AVAILABLE"
     code = 9
-    retriable = True
 
 
 class MessageTooLargeError(KafkaError):
@@ -197,36 +244,32 @@ class OffsetMetadataTooLargeError(KafkaError):
     code = 12
 
 
-class NetworkError(KafkaError):
+class NetworkError(RetriableError):
     """The broker was disconnected before it answered."""
 
     name = "NETWORK_EXCEPTION"
     code = 13
-    retriable = True
 
 
-class CoordinatorLoadInProgressError(KafkaError):
+class CoordinatorLoadInProgressError(RetriableError):
     """The coordinator is still loading its state."""
 
     name = "COORDINATOR_LOAD_IN_PROGRESS"
     code = 14
-    retriable = True
 
 
-class CoordinatorNotAvailableError(KafkaError):
+class CoordinatorNotAvailableError(RetriableError):
     """The group or transaction has no coordinator at the moment."""
 
     name = "COORDINATOR_NOT_AVAILABLE"
     code = 15
-    retriable = True
 
 
-class NotCoordinatorError(KafkaError):
+class NotCoordinatorError(RetriableError):
     """This broker is not the coordinator."""
 
     name = "NOT_COORDINATOR"
     code = 16
-    retriable = True
 
 
 class InvalidTopicError(KafkaError):
@@ -243,20 +286,18 @@ class RecordListTooLargeError(KafkaError):
     code = 18
 
 
-class NotEnoughReplicasError(KafkaError):
+class NotEnoughReplicasError(RetriableError):
     """Fewer replicas are in sync than min.insync.replicas asks for."""
 
     name = "NOT_ENOUGH_REPLICAS"
     code = 19
-    retriable = True
 
 
-class NotEnoughReplicasAfterAppendError(KafkaError):
+class NotEnoughReplicasAfterAppendError(RetriableError):
     """Records were written, but to fewer in-sync replicas than asked for."""
 
     name = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
     code = 20
-    retriable = True
 
 
 class InvalidRequiredAcksError(KafkaError):
@@ -315,7 +356,7 @@ class InvalidCommitOffsetSizeError(KafkaError):
     code = 28
 
 
-class TopicAuthorizationFailedError(KafkaError):
+class TopicAuthorizationFailedError(AuthorizationError):
     """Not authorized for the topic."""
 
     name = "TOPIC_AUTHORIZATION_FAILED"
@@ -323,7 +364,7 @@ class TopicAuthorizationFailedError(KafkaError):
     fatal = True
 
 
-class GroupAuthorizationFailedError(KafkaError):
+class GroupAuthorizationFailedError(AuthorizationError):
     """Not authorized for the group."""
 
     name = "GROUP_AUTHORIZATION_FAILED"
@@ -331,7 +372,7 @@ class GroupAuthorizationFailedError(KafkaError):
     fatal = True
 
 
-class ClusterAuthorizationFailedError(KafkaError):
+class ClusterAuthorizationFailedError(AuthorizationError):
     """Not authorized for the cluster."""
 
     name = "CLUSTER_AUTHORIZATION_FAILED"
@@ -346,19 +387,19 @@ class InvalidTimestampError(KafkaError):
     code = 32
 
 
-class UnsupportedSaslMechanismError(KafkaError):
+class UnsupportedSaslMechanismError(AuthenticationError):
     """The broker does not support this SASL mechanism."""
 
     name = "UNSUPPORTED_SASL_MECHANISM"
     code = 33
-    fatal = True
 
 
-class IllegalSaslStateError(KafkaError):
+class IllegalSaslStateError(AuthenticationError):
     """SASL is not in the state for this request."""
 
     name = "ILLEGAL_SASL_STATE"
     code = 34
+    fatal = False
 
 
 class UnsupportedVersionError(KafkaError):
@@ -404,12 +445,11 @@ class InvalidConfigError(KafkaError):
     code = 40
 
 
-class NotControllerError(KafkaError):
+class NotControllerError(RetriableError):
     """This broker is not the controller."""
 
     name = "NOT_CONTROLLER"
     code = 41
-    retriable = True
 
 
 class InvalidRequestError(KafkaError):
@@ -447,7 +487,7 @@ class DuplicateSequenceNumberError(KafkaError):
     code = 46
 
 
-class InvalidProducerEpochError(KafkaError):
+class InvalidProducerEpochError(FencedError):
     """The producer's epoch is older than the one the broker knows."""
 
     name = "INVALID_PRODUCER_EPOCH"
@@ -477,12 +517,11 @@ class InvalidTransactionTimeoutError(KafkaError):
     code = 50
 
 
-class ConcurrentTransactionsError(KafkaError):
+class ConcurrentTransactionsError(RetriableError):
     """Another operation on this transaction is in progress."""
 
     name = "CONCURRENT_TRANSACTIONS"
     code = 51
-    retriable = True
 
 
 class TransactionCoordinatorFencedError(KafkaError):
@@ -493,7 +532,7 @@ class TransactionCoordinatorFencedError(KafkaError):
     fatal = True
 
 
-class TransactionalIdAuthorizationFailedError(KafkaError):
+class TransactionalIdAuthorizationFailedError(AuthorizationError):
     """Not authorized for the transactional id."""
 
     name = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
@@ -516,12 +555,11 @@ class OperationNotAttemptedError(KafkaError):
     code = 55
 
 
-class KafkaStorageError(KafkaError):
+class KafkaStorageError(RetriableError):
     """The broker cannot read or write its disk."""
 
     name = "KAFKA_STORAGE_ERROR"
     code = 56
-    retriable = True
 
 
 class LogDirNotFoundError(KafkaError):
@@ -531,12 +569,11 @@ class LogDirNotFoundError(KafkaError):
     code = 57
 
 
-class SaslAuthenticationFailedError(KafkaError):
+class SaslAuthenticationFailedError(AuthenticationError):
     """SASL authentication failed."""
 
     name = "SASL_AUTHENTICATION_FAILED"
     code = 58
-    fatal = True
 
 
 class UnknownProducerIdError(KafkaError):
@@ -581,7 +618,7 @@ class DelegationTokenRequestNotAllowedError(KafkaError):
     code = 64
 
 
-class DelegationTokenAuthorizationFailedError(KafkaError):
+class DelegationTokenAuthorizationFailedError(AuthorizationError):
     """Delegation token authorization failed."""
 
     name = "DELEGATION_TOKEN_AUTHORIZATION_FAILED"
@@ -616,28 +653,25 @@ class GroupIdNotFoundError(KafkaError):
     code = 69
 
 
-class FetchSessionIdNotFoundError(KafkaError):
+class FetchSessionIdNotFoundError(RetriableError):
     """The broker has forgotten the fetch session."""
 
     name = "FETCH_SESSION_ID_NOT_FOUND"
     code = 70
-    retriable = True
 
 
-class InvalidFetchSessionEpochError(KafkaError):
+class InvalidFetchSessionEpochError(RetriableError):
     """The fetch session is at another epoch."""
 
     name = "INVALID_FETCH_SESSION_EPOCH"
     code = 71
-    retriable = True
 
 
-class ListenerNotFoundError(KafkaError):
+class ListenerNotFoundError(RetriableError):
     """Listener not found."""
 
     name = "LISTENER_NOT_FOUND"
     code = 72
-    retriable = True
 
 
 class TopicDeletionDisabledError(KafkaError):
@@ -647,20 +681,18 @@ class TopicDeletionDisabledError(KafkaError):
     code = 73
 
 
-class FencedLeaderEpochError(KafkaError):
+class FencedLeaderEpochError(RetriableError):
     """The leader epoch of the request is older than the broker's."""
 
     name = "FENCED_LEADER_EPOCH"
     code = 74
-    retriable = True
 
 
-class UnknownLeaderEpochError(KafkaError):
+class UnknownLeaderEpochError(RetriableError):
     """The leader epoch of the request is newer than the broker's."""
 
     name = "UNKNOWN_LEADER_EPOCH"
     code = 75
-    retriable = True
 
 
 class UnsupportedCompressionTypeError(KafkaError):
@@ -678,12 +710,11 @@ class StaleBrokerEpochError(KafkaError):
     code = 77
 
 
-class OffsetNotAvailableError(KafkaError):
+class OffsetNotAvailableError(RetriableError):
     """The offset is not known yet to the new leader."""
 
     name = "OFFSET_NOT_AVAILABLE"
     code = 78
-    retriable = True
 
 
 class MemberIdRequiredError(KafkaError):
@@ -693,12 +724,11 @@ class MemberIdRequiredError(KafkaError):
     code = 79
 
 
-class PreferredLeaderNotAvailableError(KafkaError):
+class PreferredLeaderNotAvailableError(RetriableError):
     """Preferred leader not available."""
 
     name = "PREFERRED_LEADER_NOT_AVAILABLE"
     code = 80
-    retriable = True
 
 
 class GroupMaxSizeReachedError(KafkaError):
@@ -708,7 +738,7 @@ class GroupMaxSizeReachedError(KafkaError):
     code = 81
 
 
-class FencedInstanceIdError(KafkaError):
+class FencedInstanceIdError(FencedError):
     """Another member took over this group.instance.id."""
 
     name = "FENCED_INSTANCE_ID"
@@ -716,20 +746,18 @@ class FencedInstanceIdError(KafkaError):
     fatal = True
 
 
-class EligibleLeadersNotAvailableError(KafkaError):
+class EligibleLeadersNotAvailableError(RetriableError):
     """Eligible leaders not available."""
 
     name = "ELIGIBLE_LEADERS_NOT_AVAILABLE"
     code = 83
-    retriable = True
 
 
-class ElectionNotNeededError(KafkaError):
+class ElectionNotNeededError(RetriableError):
     """Election not needed."""
 
     name = "ELECTION_NOT_NEEDED"
     code = 84
-    retriable = True
 
 
 class NoReassignmentInProgressError(KafkaError):
@@ -753,23 +781,21 @@ class InvalidRecordError(KafkaError):
     code = 87
 
 
-class UnstableOffsetCommitError(KafkaError):
+class UnstableOffsetCommitError(RetriableError):
     """Transactions with offsets of this group are still open."""
 
     name = "UNSTABLE_OFFSET_COMMIT"
     code = 88
-    retriable = True
 
 
-class ThrottlingQuotaExceededError(KafkaError):
+class ThrottlingQuotaExceededError(RetriableError):
     """A quota was exceeded."""
 
     name = "THROTTLING_QUOTA_EXCEEDED"
     code = 89
-    retriable = True
 
 
-class ProducerFencedError(KafkaError):
+class ProducerFencedError(FencedError):
     """A newer producer with the same transactional id took over."""
 
     name = "PRODUCER_FENCED"
@@ -840,12 +866,11 @@ class PositionOutOfRangeError(KafkaError):
     code = 99
 
 
-class UnknownTopicIdError(KafkaError):
+class UnknownTopicIdError(RetriableError):
     """The broker does not have a topic of this id."""
 
     name = "UNKNOWN_TOPIC_ID"
     code = 100
-    retriable = True
 
 
 class DuplicateBrokerRegistrationError(KafkaError):
@@ -862,12 +887,11 @@ class BrokerIdNotRegisteredError(KafkaError):
     code = 102
 
 
-class InconsistentTopicIdError(KafkaError):
+class InconsistentTopicIdError(RetriableError):
     """The topic id does not belong to this topic name."""
 
     name = "INCONSISTENT_TOPIC_ID"
     code = 103
-    retriable = True
 
 
 class InconsistentClusterIdError(KafkaError):
@@ -884,12 +908,11 @@ class TransactionalIdNotFoundError(KafkaError):
     code = 105
 
 
-class FetchSessionTopicIdError(KafkaError):
+class FetchSessionTopicIdError(RetriableError):
     """Fetch session topic id error."""
 
     name = "FETCH_SESSION_TOPIC_ID_ERROR"
     code = 106
-    retriable = True
 
 
 class IneligibleReplicaError(KafkaError):
@@ -913,7 +936,7 @@ class OffsetMovedToTieredStorageError(KafkaError):
     code = 109
 
 
-class FencedMemberEpochError(KafkaError):
+class FencedMemberEpochError(FencedError):
     """The member's epoch is older than the group's."""
 
     name = "FENCED_MEMBER_EPOCH"
@@ -998,20 +1021,18 @@ class InvalidRecordStateError(KafkaError):
     code = 121
 
 
-class ShareSessionNotFoundError(KafkaError):
+class ShareSessionNotFoundError(RetriableError):
     """Share session not found."""
 
     name = "SHARE_SESSION_NOT_FOUND"
     code = 122
-    retriable = True
 
 
-class InvalidShareSessionEpochError(KafkaError):
+class InvalidShareSessionEpochError(RetriableError):
     """Invalid share session epoch."""
 
     name = "INVALID_SHARE_SESSION_EPOCH"
     code = 123
-    retriable = True
 
 
 class FencedStateEpochError(KafkaError):
@@ -1077,19 +1098,8 @@ class StreamsTopologyFencedError(KafkaError):
     code = 132
 
 
-class ShareSessionLimitReachedError(KafkaError):
+class ShareSessionLimitReachedError(RetriableError):
     """Share session limit reached."""
 
     name = "SHARE_SESSION_LIMIT_REACHED"
     code = 133
-    retriable = True
-
-
-def error_of(
-    class_name: str, text: str, code: int | None, retriable: bool, fatal: bool, abortable: bool = False
-) -> KafkaError:
-    """The exception for an error of the core. A code that has no class of its own becomes a plain `KafkaError`."""
-    found = globals().get(class_name)
-    error = found(text) if isinstance(found, type) and issubclass(found, KafkaError) else KafkaError(text)
-    error.code, error.retriable, error.fatal, error.abortable = code, retriable, fatal, abortable
-    return error

@@ -1,4 +1,4 @@
-"""Membership in a group: who is told of partitions, and who assigns them."""
+"""Membership in a group: who is called for partitions, and who assigns them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ PartitionsCallback = Callable[[list[TopicPartition]], object]
 
 
 class RebalanceListener:
-    """Told of partitions that come and go, by the thread that polls, within `poll`, `unsubscribe` and `close`.
+    """Called for partitions that come and go, by the thread that polls, within `poll`, `unsubscribe` and `close`.
 
     Make one with callables, or a subclass with methods of the same names. Within a call the consumer may be used: to
     commit in `on_partitions_revoked`, to seek in `on_partitions_assigned`. It may be closed too: at once, and without a
     further call for what is being revoked; `poll` then raises `ClosedError`. What a call raises is raised by `poll`,
-    once the rebalance is done.
+    once the rebalance is done. An `AsyncConsumer` awaits what a call returns, if it is awaitable: callables and methods
+    may be coroutine functions there.
 
     Args:
         on_partitions_assigned: called with the partitions that are new, after they are assigned and before their rows.
@@ -40,22 +41,17 @@ class RebalanceListener:
         self._revoked = on_partitions_revoked
         self._lost = on_partitions_lost
 
-    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> object:
         """These partitions are new; with a cooperative assignor there may be none."""
-        if self._assigned is not None:
-            self._assigned(partitions)
+        return None if self._assigned is None else self._assigned(partitions)
 
-    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> object:
         """These partitions go to others after this call."""
-        if self._revoked is not None:
-            self._revoked(partitions)
+        return None if self._revoked is None else self._revoked(partitions)
 
-    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> object:
         """These partitions may be others' already."""
-        if self._lost is not None:
-            self._lost(partitions)
-        else:
-            self.on_partitions_revoked(partitions)
+        return self.on_partitions_revoked(partitions) if self._lost is None else self._lost(partitions)
 
 
 class GroupMember(NamedTuple):

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from operator import index
 from types import TracebackType
 from typing import Any, Literal
+from uuid import UUID
 
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow.config import merge
-from samsarrow.exceptions import ClosedError, KafkaError
-from samsarrow.group import ConsumerGroupMetadata, Offsets, to_offsets
-from samsarrow.partitioner import Partitioned, as_bytes, take_partitioner
-from samsarrow.types import (
-    Latency,
-    ProducerMetrics,
-    RecordMetadata,
-    Seconds,
-    TopicPartition,
-    to_milliseconds,
-    to_seconds,
-)
-
-Payload = bytes | bytearray | memoryview | str | None
-OnDelivery = Callable[[RecordMetadata | None, Exception | None], object]
+from samsarrow._faces import Blocking, now
+from samsarrow._producer import Headers, OnDelivery, Payload, ProducerBase
+from samsarrow.exceptions import KafkaError
+from samsarrow.group import ConsumerGroupMetadata, Offsets
+from samsarrow.types import Seconds, TopicPartition
 
 
-class Producer:
-    """Sends records. Idempotent and with `acks=all` unless told otherwise (KIP-679); may be used from many threads.
+class Producer(Blocking, ProducerBase):
+    """Sends records. Idempotent and with `acks=all` by default (KIP-679); may be used from many threads.
 
     No connection is made before the first record. A producer belongs to the process that made it.
 
@@ -42,21 +30,12 @@ class Producer:
             `partitioner(topic, key, value, partitions)`, called with two bytes or None for every record that names no
             partition, on the thread that sends; it gives a number below `partitions`, and what it raises is raised by
             the call that sends. For Arrow data it is called row by row, which is slow: there a column of partitions,
-            named by `send_batch(partition=...)`, is the better way.
+            named by `send_batch(partition=...)`, is the better way. `sasl_oauthbearer_token_provider` takes a function,
+            too (`TokenProvider`).
 
     Raises:
         ConfigurationError: an option is unknown, given twice or has a value that cannot be.
     """
-
-    def __init__(self, config: Mapping[str, Any] | None = None, **options: Any) -> None:
-        self._partitioner, pairs = take_partitioner(merge(config, options))
-        self._core: _core.Producer | None = _core.Producer(pairs)
-
-    @property
-    def _open(self) -> _core.Producer:
-        if self._core is None:
-            raise ClosedError("the producer is closed")
-        return self._core
 
     def send(
         self,
@@ -64,7 +43,7 @@ class Producer:
         value: Payload,
         key: Payload = None,
         *,
-        headers: Iterable[tuple[str, Payload]] | Mapping[str, Payload] | None = None,
+        headers: Headers | None = None,
         partition: int | None = None,
         timestamp: int | datetime | None = None,
         on_delivery: OnDelivery | None = None,
@@ -94,16 +73,8 @@ class Producer:
             ConfigurationError: the topic has no such partition.
             KafkaTimeoutError: no room or no metadata within `max.block.ms`.
         """
-        pairs = None if headers is None else list(headers.items() if isinstance(headers, Mapping) else headers)
-        when = None if timestamp is None else to_milliseconds(timestamp)
-        core = self._core or self._open
-        if self._partitioner is not None and partition is None:
-            count = core.partition_count(topic)
-            partition = index(self._partitioner(topic, as_bytes(key), as_bytes(value), count))
-        delivery = core.send(topic, value, key, pairs, partition, when)
-        if on_delivery is not None:
-            delivery.add_done_callback(on_delivery)
-        return delivery
+        sent = self._sent(topic, value, key, headers, partition, timestamp, on_delivery)
+        return sent if isinstance(sent, _core.Delivery) else now(sent)
 
     def send_batch(
         self,
@@ -147,20 +118,9 @@ class Producer:
             ConfigurationError: a column is missing or of a type that cannot be sent; nothing is sent. Or a value cannot
                 be written in the format, as a date after the year 262142; the text names its row.
             MessageTooLargeError: a row is larger than `max.request.size`; the text names it. Nothing of its batch is
-                sent; with `value_format`, where values are written as they are sent, the text tells what was.
+                sent; with `value_format`, where values are written as they are sent, the text says what was.
         """
-        core = self._open
-        names = value if value is None or isinstance(value, str) else list(value)
-        if self._partitioner is None:
-            return core.send_batch(topic, data, key, names, headers, partition, timestamp, value_format)
-        count = core.partition_count(topic)
-        rows = Partitioned(self._partitioner, topic, count, data, key, names, partition, value_format)
-        try:
-            return core.send_batch(topic, rows.reader, key, rows.value, headers, rows.name, timestamp, None)
-        except Exception:
-            if rows.failure is not None:
-                raise rows.failure from None
-            raise
+        return now(self._send_batch(topic, data, key, value, headers, partition, timestamp, value_format))
 
     def flush(self, timeout: Seconds | None = None) -> None:
         """Sends what waits for company and waits for the answers to everything that was handed over, and for callbacks.
@@ -171,21 +131,24 @@ class Producer:
         Raises:
             KafkaTimeoutError: not all answers came in time; the records are still being sent.
         """
-        self._open.flush(to_seconds(timeout))
+        now(self._flush(timeout))
 
-    def metrics(self) -> ProducerMetrics:
-        """Counts and latencies since the producer was made. They cost the sending next to nothing."""
-        counts, request, delivery, topics = self._open.metrics()
-        return ProducerMetrics(
-            **dict(counts),
-            request_latency=Latency(*request),
-            delivery_latency=Latency(*delivery),
-            topics=dict(topics),
-        )
+    def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
+        """The id by which brokers know this client's metrics (KIP-714), for the logs of both sides.
+
+        Args:
+            timeout: seconds, by default `max.block.ms`.
+
+        Raises:
+            IllegalStateError: `enable.metrics.push` is off.
+            UnsupportedVersionError: the brokers take no metrics: they are older than Kafka 3.7, or have no plugin.
+            KafkaTimeoutError: no broker could be asked in time.
+        """
+        return now(self._client_instance_id(timeout))
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic, in order."""
-        return [TopicPartition(*tp) for tp in self._open.partitions_for(topic)]
+        return now(self._partitions_for(topic))
 
     @contextmanager
     def transaction(self) -> Iterator[Producer]:
@@ -209,21 +172,14 @@ class Producer:
         try:
             yield self
         except BaseException as error:
-            self._abort_after(error)
+            now(self._abort_after(error))
             raise
         try:
             self.commit_transaction()
         except KafkaError as error:
             if error.abortable:
-                self._abort_after(error)
+                now(self._abort_after(error))
             raise
-
-    def _abort_after(self, error: BaseException) -> None:
-        """Aborts; what keeps it from being done must not hide what went wrong before."""
-        try:
-            self.abort_transaction()
-        except KafkaError as failure:
-            error.add_note(f"and the transaction could not be aborted: {failure}")
 
     def init_transactions(self, timeout: Seconds | None = None) -> None:
         """Takes the `transactional.id` over: producers that had it before are fenced, what they left open is aborted.
@@ -238,7 +194,7 @@ class Producer:
             KafkaTimeoutError: no coordinator answered in time; the call may be repeated.
             InvalidTransactionTimeoutError: `transaction.timeout.ms` is more than the broker allows.
         """
-        self._open.init_transactions(to_seconds(timeout))
+        now(self._init_transactions(timeout))
 
     def begin_transaction(self) -> None:
         """Opens a transaction: what is sent from now on belongs to it.
@@ -247,7 +203,7 @@ class Producer:
             IllegalStateError: one is open already, or there is no `transactional.id`.
             KafkaError: with `abortable`, the last one must be aborted first; with `fatal`, the producer can do no more.
         """
-        self._open.begin_transaction()
+        now(self._begin_transaction())
 
     def commit_transaction(self, timeout: Seconds | None = None) -> None:
         """Sends what waits, and commits once all of it is delivered.
@@ -263,7 +219,7 @@ class Producer:
                 `fatal`, the producer can do no more.
             IllegalStateError: no transaction is open.
         """
-        self._open.commit_transaction(to_seconds(timeout))
+        now(self._commit_transaction(timeout))
 
     def abort_transaction(self, timeout: Seconds | None = None) -> None:
         """Drops records that are not sent yet, waits for those on their way, and aborts.
@@ -278,7 +234,7 @@ class Producer:
             KafkaError: with `fatal`, the producer can do no more; the coordinator aborts what is open.
             IllegalStateError: no transaction is open, or a commit has not come to its end.
         """
-        self._open.abort_transaction(to_seconds(timeout))
+        now(self._abort_transaction(timeout))
 
     def send_offsets_to_transaction(
         self, offsets: Offsets | pa.RecordBatch, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None = None
@@ -301,9 +257,7 @@ class Producer:
             KafkaTimeoutError: not done in time; it goes on, and the commit waits for it.
             IllegalStateError: no transaction is open.
         """
-        group, member, generation, instance = group_metadata
-        who = (group, member, generation, instance)
-        self._open.send_offsets_to_transaction(to_offsets(offsets), who, to_seconds(timeout))
+        now(self._send_offsets_to_transaction(offsets, group_metadata, timeout))
 
     def close(self, timeout: Seconds | None = None) -> None:
         """Aborts an open transaction, flushes, and ends all connections. May be called again.
@@ -318,9 +272,7 @@ class Producer:
         Raises:
             KafkaTimeoutError: some records were not delivered in time.
         """
-        core, self._core = self._core, None
-        if core is not None:
-            core.close(to_seconds(timeout))
+        now(self._close(timeout))
 
     def __enter__(self) -> Producer:
         return self
@@ -329,20 +281,3 @@ class Producer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def wait_in_asyncio(delivery: _core.Delivery) -> Generator[Any, None, RecordMetadata]:
-    """What `await delivery` does: the loop is woken from the client's thread when the answer is there."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[RecordMetadata] = loop.create_future()
-
-    def settle(metadata: RecordMetadata | None, error: Exception | None) -> None:
-        if future.done():
-            return
-        if metadata is not None:
-            future.set_result(metadata)
-        elif error is not None:
-            future.set_exception(error)
-
-    delivery.add_done_callback(lambda metadata, error: loop.call_soon_threadsafe(settle, metadata, error))
-    return future.__await__()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
+
+from samsarrow.access import AclOperation
 
 Seconds: TypeAlias = float | timedelta
 """A time span: seconds as a number, or a `timedelta`."""
@@ -42,7 +44,7 @@ class OffsetAndTimestamp(NamedTuple):
     Attributes:
         offset: of the first record at or after that time.
         timestamp: of that record, in milliseconds since 1970.
-        leader_epoch: of that record, if the broker tells it.
+        leader_epoch: of that record, if the broker sends it.
     """
 
     offset: int
@@ -60,6 +62,7 @@ class Latency:
         p99: 99 % took no longer.
         max: none took longer.
         count: how many there were.
+        sum: all of them one after the other.
     """
 
     p50: float
@@ -67,37 +70,7 @@ class Latency:
     p99: float
     max: float
     count: int
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerMetrics:
-    """What a producer has done since it was made, and what it has yet to do.
-
-    Attributes:
-        queued_records: records that have no result yet.
-        queued_bytes: bytes of `buffer.memory` in use.
-        records: records that brokers have taken.
-        bytes: bytes of their batches, compressed.
-        batches: their batches.
-        requests: Produce requests that were answered; with `acks=0`, those that were written.
-        retries: batches that had to be sent again.
-        failed_records: records that failed for good.
-        request_latency: from a request to its answer.
-        delivery_latency: from the first record of a batch to its answer, counted once for each of its records.
-        topics: records that brokers have taken, by topic.
-    """
-
-    queued_records: int
-    queued_bytes: int
-    records: int
-    bytes: int
-    batches: int
-    requests: int
-    retries: int
-    failed_records: int
-    request_latency: Latency
-    delivery_latency: Latency
-    topics: Mapping[str, int]
+    sum: float
 
 
 class ConsumerRecord(NamedTuple):
@@ -130,7 +103,7 @@ class RecordMetadata(NamedTuple):
     Attributes:
         topic: written to.
         partition: written to.
-        offset: in the partition; -1 where the broker does not tell it: with `acks=0`, and for a record that was sent
+        offset: in the partition; -1 where the broker does not report it: with `acks=0`, and for a record that was sent
             again because the answer was lost, when newer ones have made the broker forget where it is.
         timestamp: milliseconds since 1970, the broker's where the topic uses its time.
     """
@@ -147,7 +120,7 @@ class PartitionReceipt:
 
     Attributes:
         partition: written to.
-        base_offset: of the first of them; -1 where the broker does not tell it.
+        base_offset: of the first of them; -1 where the broker does not report it.
         count: how many.
     """
 
@@ -165,12 +138,14 @@ class NewTopic:
         num_partitions: -1 takes the broker's default.
         replication_factor: -1 takes the broker's default.
         configs: settings of the topic, such as `{"cleanup.policy": "compact"}`.
+        assignment: the brokers of each partition, the preferred leader first; both numbers follow from it.
     """
 
     name: str
     num_partitions: int = 1
     replication_factor: int = -1
     configs: Mapping[str, str] = field(default_factory=dict)
+    assignment: Sequence[Sequence[int]] = ()
 
 
 class TopicListing(NamedTuple):
@@ -209,8 +184,9 @@ class GroupListing(NamedTuple):
     Attributes:
         group: its name.
         protocol_type: `consumer` for consumers, empty for a group that has only offsets.
-        state: `Stable`, `Empty` and so on; None where the broker does not tell (before 2.6).
-        type: `classic`, `consumer` (KIP-848), `share`; None where the broker does not tell (before 3.8).
+        state: `Stable`, `Empty` and so on; None where the broker does not report it (before 2.6).
+        type: `classic`, `consumer` (KIP-848), `share`, `streams`; None where the broker does not report it
+            (before 3.8).
     """
 
     group: str
@@ -251,6 +227,7 @@ class GroupDescription:
         protocol_type: `consumer` for consumers, empty for a group that has only offsets.
         assignor: who assigns; empty without members.
         members: in the order of their ids.
+        authorized_operations: what this client may do with it; None unless asked for.
     """
 
     group: str
@@ -259,6 +236,7 @@ class GroupDescription:
     protocol_type: str
     assignor: str
     members: tuple[MemberDescription, ...]
+    authorized_operations: tuple[AclOperation, ...] | None = None
 
     @property
     def active(self) -> bool:

@@ -1,12 +1,14 @@
 """What the tests on the embedded broker share."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from samsarrow import Consumer, TopicPartition
 from samsarrow.testing import Broker
+from support.commands import Ended, runner
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def servers(broker: Broker) -> str:
 
 @pytest.fixture
 def read() -> Callable[..., pa.Table]:
-    """Polls until so many rows are there: `read(consumer, 100)`."""
+    """Polls until this many rows are there: `read(consumer, 100)`."""
 
     def poll(consumer: Consumer, rows: int, tries: int = 60) -> pa.Table:
         batches = []
@@ -39,3 +41,11 @@ def consumer(servers: str) -> Iterator[Consumer]:
     with Consumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition("t", 0)])
         yield consumer
+
+
+@pytest.fixture
+def command(
+    servers: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Ended]:
+    """Runs a command of the command line in this process: `command("consume", "t", code=0, stdin=b"")`."""
+    return runner(servers, monkeypatch, capsys, tmp_path)

@@ -13,6 +13,7 @@ from samsarrow.exceptions import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
+from samsarrow.results import PartialFailureError
 from samsarrow.testing import Broker
 
 T0, FOUR1, FOUR3 = TopicPartition("t", 0), TopicPartition("four", 1), TopicPartition("four", 3)
@@ -80,11 +81,12 @@ def test_what_a_version_cannot_hold_is_refused(admin):
 @pytest.mark.parametrize("version", [None, 0, 1, 9, 10])
 def test_each_partition_has_its_outcome(admin, version):
     nowhere, beyond = TopicPartition("nowhere", 0), TopicPartition("t", 9)
-    done = admin.commit_offsets(
-        "g", {T0: 5, nowhere: 1, beyond: 2, FOUR1: OffsetAndMetadata(3, "x" * 5000)}, api_version=version
-    )
-    assert list(done) == [T0, nowhere, beyond, FOUR1]
-    assert done[T0] is None
+    wanted = {T0: 5, nowhere: 1, beyond: 2, FOUR1: OffsetAndMetadata(3, "x" * 5000)}
+    with pytest.raises(PartialFailureError, match="and 2 more") as raised:
+        admin.commit_offsets("g", wanted, api_version=version)
+    done = raised.value.failures
+    assert list(done) == [nowhere, beyond, FOUR1]
+    assert raised.value.succeeded == {T0: None}
     assert isinstance(done[nowhere], UnknownTopicOrPartitionError)
     assert isinstance(done[beyond], UnknownTopicOrPartitionError)
     assert "t-9" in str(done[beyond])
@@ -128,11 +130,10 @@ def test_a_broker_that_is_gone_is_a_timeout_with_its_cause():
             lambda: admin.commit_offsets("g", {T0: 1}, timeout=0.3),
             lambda: admin.fetch_offsets("g", timeout=0.3),
             lambda: admin.find_coordinator("g", timeout=0.3),
+            lambda: admin.fetch_offsets_many(["a", "b"], timeout=0.3),
         ):
             with pytest.raises(KafkaTimeoutError, match=servers):
                 call()
-        found = admin.fetch_offsets_many(["a", "b"], timeout=0.3)
-        assert all(isinstance(error, KafkaTimeoutError) for error in found.values())
 
 
 @pytest.mark.parametrize("client", [Consumer, Admin])
@@ -158,4 +159,6 @@ def test_storages_that_agree_do_not_warn(servers):
 
 
 def test_errors_are_kafka_errors(admin):
-    assert all(isinstance(e, KafkaError) for e in admin.commit_offsets("g", {TopicPartition("nope", 0): 1}).values())
+    with pytest.raises(KafkaError) as raised:
+        admin.commit_offsets("g", {TopicPartition("nope", 0): 1})
+    assert isinstance(raised.value, UnknownTopicOrPartitionError)

@@ -106,7 +106,7 @@ def test_metadata_may_be_old() -> None:
             with pytest.raises(KafkaError):
                 p.send("gone", b"v").result(10)
             p.send("t", b"1").result(10)
-            # The old leader stays what metadata name; who is told so by an answer goes on all the same, or waits.
+            # Metadata still name the old leader; a client that learns the new one from an answer goes on, or waits.
             broker.move_leader("t", 0, 1)
             broker.move_leader("t", 0, 0)
             broker.heal("Metadata")

@@ -11,7 +11,9 @@ from samsarrow import Consumer, ConsumerRecord, OffsetAndMetadata, Producer, Top
 from samsarrow.exceptions import (
     ClosedError,
     ConfigurationError,
+    IllegalStateError,
     KafkaError,
+    KafkaTimeoutError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
@@ -107,6 +109,58 @@ def test_a_reader_ends_where_the_topic_ended(servers, layout):
         assert consumer.position(TP) == 100
         assert consumer.paused() == set()
         assert consumer.poll(5)["value"].to_pylist() == [b"late"]
+
+
+@pytest.mark.usefixtures("hundred")
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_reader_of_a_subscription_joins_the_group_first(servers, protocol):
+    options = {"group_id": "reads", "group_protocol": protocol, "auto_offset_reset": "earliest"}
+    with Consumer(bootstrap_servers=servers, **options) as consumer:
+        consumer.subscribe(["t"])
+        assert consumer.reader().read_all().num_rows == 100
+        assert consumer.reader().read_all().num_rows == 0
+        assert consumer.lag() == {TP: 0}
+    with Consumer(bootstrap_servers=servers, **options) as consumer:
+        consumer.subscribe(["t"])
+        with pytest.raises(KafkaTimeoutError, match=r"joining the group took longer than 0 s"):
+            consumer.reader(timeout=0)
+
+
+def test_what_is_asked_of_nothing_is_no_silence(servers):
+    with Consumer(bootstrap_servers=servers, group_id="early") as consumer:
+        calls = {
+            "reader": consumer.reader,
+            "lag": consumer.lag,
+            "seek_to_beginning": consumer.seek_to_beginning,
+            "seek_to_timestamp": lambda: consumer.seek_to_timestamp(0),
+            "pause": consumer.pause,
+        }
+        for call in calls.values():
+            with pytest.raises(ConfigurationError, match="call subscribe or assign first"):
+                call()
+        consumer.subscribe(["t"])
+        for name in calls.keys() - {"reader"}:
+            with pytest.raises(IllegalStateError, match=r"the group has given none yet: call poll\(\)"):
+                calls[name]()
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        for call in calls.values():
+            call()
+        assert consumer.paused() == {TP}
+        consumer.resume()
+        assert consumer.paused() == set()
+
+
+@pytest.mark.usefixtures("hundred")
+def test_a_reader_leaves_alone_what_the_program_has_paused(servers):
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TP])
+        consumer.pause(TP)
+        assert consumer.reader().read_all().num_rows == 0
+        assert consumer.paused() == {TP}
+        consumer.resume(TP)
+        assert consumer.reader().read_all().num_rows == 100
+        assert consumer.paused() == set()
 
 
 @pytest.mark.usefixtures("hundred")

@@ -118,9 +118,9 @@ def test_requests_are_counted(broker, consumer):
 @pytest.mark.parametrize(
     ("api", "arguments", "message"),
     [
-        ("OffsetCommits", {"error": "NOT_COORDINATOR"}, "API OffsetCommits is unknown; the nearest is OffsetCommit"),
-        ("fetch", {"error": "NOT_COORDINATOR"}, "the nearest is Fetch"),
-        ("Fetch", {"error": "NOT_COORDINATER"}, "error NOT_COORDINATER is unknown; the nearest is NOT_COORDINATOR"),
+        ("OffsetCommits", {"error": "NOT_COORDINATOR"}, "API OffsetCommits is unknown; did you mean OffsetCommit"),
+        ("fetch", {"error": "NOT_COORDINATOR"}, "did you mean Fetch"),
+        ("Fetch", {"error": "NOT_COORDINATER"}, "error NOT_COORDINATER is unknown; did you mean NOT_COORDINATOR"),
         ("Fetch", {"error": "NONE"}, "error NONE is unknown"),
         ("Fetch", {}, "what is to fail"),
         ("Fetch", {"error": "NOT_COORDINATOR", "garbage": True}, "exclude each other"),
@@ -139,7 +139,7 @@ def test_what_cannot_be_is_refused(broker, api, arguments, message):
 
 def test_places_that_are_not_there(broker):
     for name in ("heal", "requests"):
-        with pytest.raises(ValueError, match="the nearest is Metadata"):
+        with pytest.raises(ValueError, match="did you mean Metadata"):
             getattr(broker, name)("Metadatas")
     with pytest.raises(ValueError, match="no node 7"):
         broker.move_coordinator("g", 7)
@@ -153,7 +153,7 @@ def test_places_that_are_not_there(broker):
 
 def test_offsets_of_a_group_that_only_commits_are_kept_for_so_long():
     with (
-        Broker(topics={"t": 1}, offsets_retention=1.0) as broker,
+        Broker(topics={"t": 1}, offsets_retention=3.0) as broker,
         Consumer(bootstrap_servers=broker.bootstrap_servers, group_id="g") as consumer,
     ):
         consumer.commit({T0: OffsetAndMetadata(7)})

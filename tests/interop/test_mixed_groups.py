@@ -1,4 +1,4 @@
-"""One group of members by three makers, whoever of them leads it."""
+"""One group of members by three makers, whichever of them leads it."""
 
 from __future__ import annotations
 

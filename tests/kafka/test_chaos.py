@@ -196,7 +196,7 @@ def offsets(admin: Admin, group: str) -> dict[int, int | None]:
 
 
 def unexplained(log: str) -> dict[str, tuple[int, int]]:
-    """Members whose log does not tell why of each rebalance: how often they joined, and how many reasons they gave."""
+    """Members whose log lacks the reason of a rebalance: how often they joined, and how many reasons they gave."""
     joins: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for line in log.splitlines():

@@ -1,6 +1,8 @@
 """A topic that Kafka's cleaner has been through: batches with holes, batches without a record, markers left alone."""
 
 import itertools
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -158,3 +160,12 @@ def test_a_start_anywhere(kafka: KafkaServer, compacted: Compacted) -> None:
             assert found == min(offset for offset in compacted.latest.values() if offset >= start), start
         while consumer.position(tp) < end:
             assert consumer.poll(0.1).num_rows == 0
+
+
+def test_the_command_line_reads_it_and_ends(kafka: KafkaServer, compacted: Compacted) -> None:
+    command = [sys.executable, "-m", "samsarrow.cli", "consume", compacted.topic, "-b", kafka.bootstrap_servers]
+    level = ["-X", "isolation.level=read_committed", "--template", "{offset}"]
+    wanted = sorted(compacted.latest.values())
+    for more, offsets in (([], wanted), (["--tail", "3"], wanted[-3:])):
+        done = subprocess.run([*command, *level, *more], capture_output=True, text=True, timeout=60, check=True)
+        assert sorted(map(int, done.stdout.split())) == offsets

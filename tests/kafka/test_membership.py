@@ -19,7 +19,8 @@ from samsarrow import (
 )
 from samsarrow.exceptions import ConfigurationError
 from support.kafka import KafkaServer
-from support.members import Member, settle, until
+from support.members import Member, settle
+from support.waiting import until
 
 CLASSIC = ["range", "roundrobin", "sticky", "cooperative-sticky"]
 WAYS = [*({"partition_assignment_strategy": name} for name in CLASSIC), {"group_protocol": "consumer"}]

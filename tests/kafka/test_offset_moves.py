@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import confluent_kafka as ck
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from samsarrow import Admin, KafkaError, OffsetAndMetadata, Producer, TopicPartition
 from samsarrow.exceptions import OffsetMetadataTooLargeError, UnknownTopicOrPartitionError
 from samsarrow.offsets import KafkaOffsetStore, ZooKeeperOffsetStore
+from samsarrow.results import PartialFailureError
 from support.fixtures import create_topic
 from support.kafka import KafkaServer, ZooKeeperKafkaServer
 from support.peers.java_api import JavaPeer
@@ -30,6 +32,11 @@ def run(server: KafkaServer, *arguments: str, code: int = 0) -> str:
     done = subprocess.run(command(server, *arguments), capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stderr if code else done.stdout
+
+
+def described(server: KafkaServer, group: str) -> list[dict[str, Any]]:
+    """The partitions of a group, as `describe` prints them in a pipe."""
+    return [json.loads(line) for line in run(server, "describe", group).splitlines()]
 
 
 @pytest.fixture
@@ -50,7 +57,7 @@ def in_zookeeper(server: ZooKeeperKafkaServer, group: str, topic: str, partition
     lines = server.zookeeper_shell([f"ls {folder}", *(f"get {folder}/{p}" for p in partitions)])
     [names] = [line for line in lines if re.fullmatch(r"\[[\d, ]*\]", line)]
     there = set(json.loads(names))
-    # What is not there is told elsewhere.
+    # What is not there is reported elsewhere.
     offsets = (int(line) for line in lines if line.isdecimal())
     found = {p: next(offsets) for p in partitions if p in there}
     assert next(offsets, None) is None
@@ -79,10 +86,13 @@ def test_version_0_is_zookeeper_and_the_others_are_kafka(old_kafka: ZooKeeperKaf
         assert admin.fetch_offsets(group) == {tps[0]: at}
     assert in_zookeeper(old_kafka, group, topic, [0]) == [4711]
     nowhere = TopicPartition("nowhere", 0)
-    done = admin.commit_offsets(group, {nowhere: 1, tps[0]: OffsetAndMetadata(1, "x" * 5000), tps[1]: 5}, api_version=0)
+    wanted = {nowhere: 1, tps[0]: OffsetAndMetadata(1, "x" * 5000), tps[1]: 5}
+    with pytest.raises(PartialFailureError) as raised:
+        admin.commit_offsets(group, wanted, api_version=0)
+    done = raised.value.failures
     assert isinstance(done[nowhere], UnknownTopicOrPartitionError)
     assert isinstance(done[tps[0]], OffsetMetadataTooLargeError)
-    assert done[tps[1]] is None
+    assert raised.value.succeeded == {tps[1]: None}
     assert ZooKeeperOffsetStore(group, admin=admin).load() == {
         tps[0]: OffsetAndMetadata(4711), tps[1]: OffsetAndMetadata(5), tps[2]: OffsetAndMetadata(0)
     }  # fmt: skip
@@ -216,8 +226,7 @@ def test_kafkas_tool_sees_what_we_import_and_we_import_what_it_exports(
     theirs = tmp_path / "theirs.csv"
     theirs.write_text("\n".join(rows))
     run(kafka, "import", str(theirs), "--group", f"again-{group}")
-    tree = json.loads(run(kafka, "describe", f"again-{group}", "--json"))
-    assert [(p["partition"], p["offset"], p["end"], p["lag"]) for p in tree["partitions"]] == [
+    assert [(p["partition"], p["offset"], p["end"], p["lag"]) for p in described(kafka, f"again-{group}")] == [
         (0, 4, 10, 6), (1, 20, 20, 0)
     ]  # fmt: skip
 
@@ -234,25 +243,23 @@ def test_a_group_with_members_is_described_and_left_alone(kafka: KafkaServer, to
         member.subscribe([topic])
         wait_for(lambda: bool(member.poll(0.2)) or len(member.assignment()) == 2)
         member.commit(offsets=[ck.TopicPartition(topic, 1, 9, "theirs")], asynchronous=False)
-        tree = json.loads(run(kafka, "describe", group, "--json"))
-        assert (tree["state"], tree["members"]) == ("Stable", 1)
-        [zero, one] = tree["partitions"]
-        assert (zero["offset"], zero["member"]["client_id"], zero["member"]["host"]) == (None, "theirs", "/127.0.0.1")
+        [zero, one] = described(kafka, group)
+        assert (zero["state"], zero["member_id"]) == ("Stable", one["member_id"])
+        assert (zero["offset"], zero["client_id"], zero["host"]) == (None, "theirs", "/127.0.0.1")
         assert (one["offset"], one["lag"], one["metadata"].rstrip("\0")) == (9, 11, "theirs")
         arguments = ["reset", group, "--topic", topic, "--to-latest"]
         told = run(kafka, *arguments, code=1)
         assert f"group {group} is active (Stable; members: theirs at /127.0.0.1)" in told
         assert "UNKNOWN_MEMBER_ID" in run(kafka, *arguments, "--force", code=1)
         assert "is active" in run(kafka, "delete", group, code=1)
-        assert "NON_EMPTY_GROUP" in run(kafka, "delete", group, "--force", code=1)
+        assert "NON_EMPTY_GROUP" in run(kafka, "delete", group, "--force", "--yes", code=1)
     finally:
         member.close()
     run(kafka, *arguments)
-    tree = json.loads(run(kafka, "describe", group, "--json"))
-    assert [(p["offset"], p["lag"], p["metadata"]) for p in tree["partitions"]] == [(10, 0, ""), (20, 0, "")]
-    run(kafka, "delete", group, "--topic", f"{topic}:0")
-    assert [p["partition"] for p in json.loads(run(kafka, "describe", group, "--json"))["partitions"]] == [1]
-    run(kafka, "delete", group)
+    assert [(p["offset"], p["lag"], p["metadata"]) for p in described(kafka, group)] == [(10, 0, ""), (20, 0, "")]
+    run(kafka, "delete", group, "--topic", f"{topic}:0", "--yes")
+    assert [p["partition"] for p in described(kafka, group)] == [1]
+    run(kafka, "delete", group, "--yes")
     assert group not in run(kafka, "list")
 
 

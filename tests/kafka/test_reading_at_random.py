@@ -13,7 +13,7 @@ PARTITIONS = 30
 
 
 def produce(kafka: KafkaServer, topic: str, choose: random.Random) -> None:
-    """Values tell their partitions, so that a row in the wrong place shows."""
+    """Values name their partitions, so that a row in the wrong place shows."""
     with Producer(bootstrap_servers=kafka.bootstrap_servers, compression_type=choose.choice(["none", "lz4"])) as p:
         for _ in range(20):
             partitions = [choose.randrange(PARTITIONS) for _ in range(choose.randrange(1, 2000))]

@@ -16,7 +16,7 @@ from support.segments import stored
 
 
 class Cautious(KafkaServer):
-    """Knows every request of the second protocol, and is told to use the first."""
+    """Knows every request of the second protocol, and is set to use the first."""
 
     def _prepare(self, config: Path) -> None:
         feature = ["--feature", "transaction.version=1"]
@@ -82,7 +82,7 @@ def test_restarts_and_the_step_to_the_second_protocol(cautious: Cautious) -> Non
         cautious.step_up()
         producer.begin_transaction()
         write("of the first protocol")
-        # The connections that are made now tell of the second; the transaction goes on in the first.
+        # The connections that are made now report the second; the transaction goes on in the first.
         cautious.restart()
         producer.commit_transaction()
         for i in range(3):

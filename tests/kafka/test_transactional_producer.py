@@ -1,4 +1,4 @@
-"""Transactions that we write, in both versions of the protocol; Kafka's Java consumer tells what was committed."""
+"""Transactions that we write, in both versions of the protocol; Kafka's Java consumer shows what was committed."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def test_a_zombie_that_still_writes_is_told_so_by_its_end(side: Side) -> None:
     with pytest.raises((ProducerFencedError, InvalidTxnStateError)) as raised:
         old.commit_transaction()
     if raised.value.abortable:
-        # A leader that has the transaction verified first (KIP-890) knows only that there is none: the end tells.
+        # A leader that has the transaction verified first (KIP-890) knows only that there is none: the end says more.
         with pytest.raises(ProducerFencedError):
             old.abort_transaction()
     with pytest.raises(KafkaError):

@@ -24,7 +24,7 @@ T0 = 1_700_000_000_000
 
 
 class Scenario:
-    """A topic under construction: each record's value tells who wrote it and whether it counts."""
+    """A topic under construction: each record's value says who wrote it and whether it counts."""
 
     def __init__(self, java: JavaPeer, topic: str) -> None:
         self._java = java

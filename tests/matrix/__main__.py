@@ -1,8 +1,10 @@
 """`make test-matrix`: the probe on every Kafka, then other Pythons, pyarrows and Sparks; prints and writes the table.
+`make test-spark-versions`: the queries through Spark's JVM alone.
 
     python -m matrix                     all of it, and docs/compatibility.md
     python -m matrix 2.8.2 3.7.2         these Kafkas only, printed
     python -m matrix surroundings        what is no Kafka only, printed
+    python -m matrix shapes [4.0 4.2]    queries through `samsarrow-jvm` on all Sparks, or on these, printed
 
 Exit code 1 says that something is a defect.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from support.kafka import KafkaUnavailableError
 from support.kafka_releases import RELEASES
@@ -20,7 +22,7 @@ from support.kafka_releases import RELEASES
 from . import page
 from .probe import DEFECT, Outcome, probe_release
 from .spark import SparkProcess
-from .surroundings import Row, surroundings
+from .surroundings import JVM_SPARKS, Row, shapes, surroundings
 
 
 def kafkas(versions: Sequence[str]) -> dict[str, list[Outcome]]:
@@ -39,6 +41,8 @@ def kafkas(versions: Sequence[str]) -> dict[str, list[Outcome]]:
 
 def main(*arguments: str) -> int:
     """What was asked for; the exit code."""
+    if arguments[:1] == ("shapes",):
+        return _printed(shapes(arguments[1:] or JVM_SPARKS))
     chosen = [a for a in arguments if a != "surroundings"]
     if unknown := set(chosen) - set(RELEASES):
         raise SystemExit(f"no Kafka {', '.join(sorted(unknown))}; there are {' '.join(RELEASES)}")
@@ -53,6 +57,15 @@ def main(*arguments: str) -> int:
     if not arguments:
         page.write(found, rows)
     kinds = [o.kind for outcomes in found.values() for o in outcomes] + [row.kind for row in rows]
+    return int(DEFECT in kinds)
+
+
+def _printed(rows: Iterable[Row]) -> int:
+    """A table as it grows; the exit code."""
+    kinds = []
+    for row in rows:
+        kinds.append(row.kind)
+        print(f"{row.group} {row.what}: {row.kind}: {row.text}", flush=True)
     return int(DEFECT in kinds)
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -22,13 +23,13 @@ HERE = Path(__file__).resolve().parent
 
 
 class SparkProcess:
-    """`spark_smoke.py` under some Python; with the `with` block it and its JVM end."""
+    """`spark_smoke.py`, or its like, under some Python; with the `with` block it and its JVM end."""
 
-    def __init__(self, *arguments: str, python: str = sys.executable) -> None:
+    def __init__(self, *arguments: str, python: str = sys.executable, script: str = "spark_smoke.py") -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "python")}
         self._process = subprocess.Popen(
-            [python, str(HERE / "spark_smoke.py"), *arguments],
+            [python, str(HERE / script), *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment,
             # Scripts of Spark's start the JVM: all of them end as one group.
             start_new_session=True,
@@ -53,6 +54,13 @@ class SparkProcess:
             return None if code == 0 else ("", f"the process ended with exit code {code}: {self.said()}")
         told = json.loads(line)
         return told["feature"], told["error"]
+
+    def outcomes(self, timeout: float) -> Iterator[tuple[str, str | None]]:
+        """All that come; the last one has no name where the process failed."""
+        while (told := self.next(timeout)) is not None:
+            yield told
+            if not told[0]:
+                return
 
     def said(self) -> str:
         self._errors.seek(0)

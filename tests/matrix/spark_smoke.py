@@ -25,8 +25,8 @@ SCRATCH = Path(tempfile.mkdtemp(prefix="samsarrow-spark-"))
 OUT = os.fdopen(os.dup(1), "w")
 
 
-def session() -> SparkSession:
-    """A small one on this machine."""
+def session(**more: str) -> SparkSession:
+    """A small one on this machine, with more settings by their names."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
@@ -39,6 +39,7 @@ def session() -> SparkSession:
         "spark.sql.warehouse.dir": str(SCRATCH / "warehouse"),
         "spark.local.dir": str(SCRATCH / "local"),
         "spark.ui.showConsoleProgress": "false",
+        **more,
     }
     builder = SparkSession.builder.master("local[2]").appName("samsarrow matrix")
     for name, value in settings.items():
@@ -51,6 +52,21 @@ def session() -> SparkSession:
 def equal(found: object, wanted: object) -> None:
     if found != wanted:
         raise AssertionError(f"found {found!r:.300}, wanted {wanted!r:.300}")
+
+
+def ran_to_its_end(frame: Any, name: str, function: Callable[[Any, int], None], **trigger: Any) -> None:
+    """A streaming query that ends by itself; the function gets each micro-batch."""
+    query = (
+        frame.writeStream.foreachBatch(function)
+        .option("checkpointLocation", str(SCRATCH / name))
+        .trigger(**trigger)
+        .start()
+    )
+    try:
+        if not query.awaitTermination(90):
+            raise AssertionError(f"the query {name} runs on")
+    finally:
+        query.stop()
 
 
 class Smoke:
@@ -88,32 +104,22 @@ class Smoke:
         frame = frame.option("subscribe", "batch").load().where("offset >= 3 and offset < 7")
         equal({r.offset for r in frame.collect()}, {3, 4, 5, 6})
 
-    def _query(self, frame: Any, name: str, trigger: dict[str, Any]) -> list[int]:
+    def _query(self, frame: Any, name: str, **trigger: Any) -> list[int]:
         """The rows of each micro-batch of a query that ends by itself."""
         sizes: list[int] = []
-        query = (
-            frame.writeStream.foreachBatch(lambda batch, number: sizes.append(batch.count()))
-            .option("checkpointLocation", str(SCRATCH / name))
-            .trigger(**trigger)
-            .start()
-        )
-        try:
-            if not query.awaitTermination(90):
-                raise AssertionError(f"the query runs on; micro-batches of {sizes}")
-        finally:
-            query.stop()
+        ran_to_its_end(frame, name, lambda batch, number: sizes.append(batch.count()), **trigger)
         return [size for size in sizes if size]
 
     def stream_read(self) -> None:
-        equal(sum(self._query(self.loaded(self.spark.readStream, "batch"), "once", {"once": True})), 50)
+        equal(sum(self._query(self.loaded(self.spark.readStream, "batch"), "once", once=True)), 50)
 
     def available_now(self) -> None:
         frame = self.loaded(self.spark.readStream, "batch")
-        equal(sum(self._query(frame, "now", {"availableNow": True})), 50)
+        equal(sum(self._query(frame, "now", availableNow=True)), 50)
 
     def limited(self) -> None:
         frame = self.loaded(self.spark.readStream, "batch", maxOffsetsPerTrigger="20")
-        sizes = self._query(frame, "limited", {"availableNow": True})
+        sizes = self._query(frame, "limited", availableNow=True)
         equal(sum(sizes), 50)
         equal(max(sizes) <= 20, True)
 

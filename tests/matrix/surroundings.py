@@ -7,12 +7,13 @@ import re
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import samsarrow
 from samsarrow import _baseline
+from samsarrow.spark import jar
 
 from .probe import DEFECT, REFUSED, WORKS
 from .pythons import NotHereError, Python, python, site, virtual_environment
@@ -23,7 +24,10 @@ ROOT = HERE.parents[1]
 SOURCES = ROOT / "python"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
 SPARKS = ("4.0", "4.1", "4.2", "4.3")
+# 4.2.0 is given rows instead of columns.
+JVM_SPARKS = ("4.0", "4.1", "4.2.0", "4.2", "4.3")
 EARLIER_SPARK = "3.5"
+IN_THE_JVM = "Spark's JVM"
 # Before it Spark asks a Python source for the latest offset without saying where the query is.
 LIMITS_SINCE = (4, 2)
 STEP_S = 240.0
@@ -54,6 +58,7 @@ def surroundings() -> Iterator[Row]:
         yield _smoke("pyarrow", label, f"pyarrow-{label}", "3.11", requirement)
     for version in SPARKS:
         yield _spark(version)
+    yield from shapes(JVM_SPARKS)
     yield _earlier_spark()
     yield _glibc()
     yield _older_cpu()
@@ -92,16 +97,13 @@ def _spark(version: str) -> Row:
     may_refuse = {"limited"} if tuple(map(int, version.split("."))) < LIMITS_SINCE else set()
     works, refused, defects = [], [], []
     with SparkProcess(python=str(executable)) as spark:
-        while (told := spark.next(STEP_S)) is not None:
-            feature, error = told
+        for feature, error in spark.outcomes(STEP_S):
             if error is None:
                 works.append(SPARK_FEATURES[feature])
             elif feature in may_refuse and "needs Spark 4.2" in error:
                 refused.append(SPARK_FEATURES[feature])
             else:
                 defects.append(f"{feature}: {error}")
-                if not feature:
-                    break
     text = ", ".join(works) + (f"; refused, with an error that says so: {', '.join(refused)}" if refused else "")
     return Row("PySpark", version, DEFECT, "; ".join(defects)) if defects else Row("PySpark", version, WORKS, text)
 
@@ -116,13 +118,28 @@ SPARK_FEATURES = {
 }
 
 
+def shapes(versions: Iterable[str]) -> Iterator[Row]:
+    """What queries find through `samsarrow-jvm`, on each of these Sparks."""
+    for version in versions:
+        try:
+            executable = _environment(version)
+        except NotHereError as reason:
+            yield Row(IN_THE_JVM, version, NOT_RUN, str(reason))
+            continue
+        with SparkProcess(jar(), python=str(executable), script="spark_shapes.py") as spark:
+            outcomes = list(spark.outcomes(STEP_S))
+        defects = [f"{name}: {error}" for name, error in outcomes if error is not None]
+        text = f"{len(outcomes)} shapes of queries find what Spark finds in the same rows without Kafka"
+        yield Row(IN_THE_JVM, version, DEFECT if defects else WORKS, "; ".join(defects) or text)
+
+
 def _earlier_spark() -> Row:
     try:
         one = Python((str(_environment(EARLIER_SPARK)),))
     except NotHereError as reason:
         return Row("PySpark", EARLIER_SPARK, NOT_RUN, str(reason))
     texts = set()
-    for module in ("pyspark_samsarrow", "samsarrow.spark"):
+    for module in ("pyspark_samsarrow", "pyspark_samsarrow_python", "samsarrow.spark"):
         done = one.run("-c", f"import {module}", path=[SOURCES])
         texts.add(done.stderr.strip().rpartition("\n")[2])
     if len(texts) == 1 and "needs Spark 4.0 or later" in (text := texts.pop()):

@@ -1,4 +1,4 @@
-"""A process that has no descriptors left is told so, and goes on when there are some again."""
+"""A process that has no descriptors left gets an error that says so, and goes on when there are some again."""
 
 from __future__ import annotations
 

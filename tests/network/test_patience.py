@@ -1,4 +1,4 @@
-"""Nothing waits longer than it was told to, whatever the network does; and nobody is asked in a hot loop meanwhile."""
+"""Nothing waits longer than its timeout, whatever the network does; and nobody is asked in a hot loop meanwhile."""
 
 from __future__ import annotations
 

@@ -98,12 +98,12 @@ def test_a_message_is_late_by_the_delay_of_each_direction(proxy: Proxy) -> None:
         began = time.monotonic()
         s.sendall(request(12))
         answer(s)
-        assert 0.2 <= time.monotonic() - began < 2
+        assert 0.2 <= time.monotonic() - began < 10
         proxy.switch_one("answer", delay=0.0)
         began = time.monotonic()
         s.sendall(request(12))
         answer(s)
-        assert 0.1 <= time.monotonic() - began < 2
+        assert 0.1 <= time.monotonic() - began < 10
 
 
 def test_bandwidth_is_shared_and_used(proxy: Proxy) -> None:
@@ -123,7 +123,7 @@ def test_bandwidth_is_shared_and_used(proxy: Proxy) -> None:
     for thread in threads:
         thread.join()
     # Two times 2 MB up and down: a second each way, which overlap in part.
-    assert 1.0 <= max(took) < 4
+    assert 1.0 <= max(took) < 10
 
 
 def test_jitter_keeps_the_order(proxy: Proxy) -> None:

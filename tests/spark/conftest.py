@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from samsarrow.testing import Broker
 from support.kafka import KafkaServer, KafkaUnavailableError
 
 pyspark_sql = pytest.importorskip("pyspark.sql", reason="PySpark is not installed")
@@ -25,11 +27,28 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["pyspark_sql.Spa
     session.stop()
 
 
+@pytest.fixture(scope="session")
+def built() -> None:
+    """For tests of `samsarrow-jvm`, whose jar takes a build of its own."""
+    from support.spark import need_jar
+
+    need_jar()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """The address of a cluster of two workers."""
+    from support.spark_cluster import standalone
+
+    with standalone(tmp_path) as address:
+        yield address
+
+
 @pytest.fixture
 def load(spark: Any, kafka: KafkaServer) -> Callable[..., Any]:
     """A batch read: `load(subscribe="t")`."""
 
-    def read(format: str = "samsarrow", **options: str) -> Any:  # noqa: A002
+    def read(format: str = "samsarrow-python", **options: str) -> Any:  # noqa: A002
         dotted = {"kafka.bootstrap.servers": kafka.bootstrap_servers, **options}
         return spark.read.format(format).options(**dotted).load()
 
@@ -42,3 +61,21 @@ def topics(kafka: KafkaServer) -> Any:
     from support.parity import Topics
 
     return Topics(kafka)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """An embedded broker, for what needs no Kafka."""
+    with Broker() as embedded:
+        yield embedded
+
+
+@pytest.fixture
+def jvm(built: None, spark: Any, broker: Broker) -> Callable[..., Any]:
+    """A batch read of the embedded broker by the JVM: `jvm(subscribe="t")`."""
+
+    def read(**options: str) -> Any:
+        dotted = {"kafka.bootstrap.servers": broker.bootstrap_servers, **options}
+        return spark.read.format("samsarrow-jvm").options(**dotted).load()
+
+    return read

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from samsarrow import TopicPartition
+from samsarrow import Consumer, TopicPartition
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark.fetch import read_range
-from samsarrow.spark.handles import WORKER, Handles
+from samsarrow.spark.handles import CONSUMERS, Handles, reading
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.ranges import OffsetRange
 from support.kafka import KafkaServer
@@ -28,7 +28,7 @@ def test_columns_are_chosen_in_any_order(load: Load, topics: Topics) -> None:
 
 
 def test_a_schema_chooses_too(spark: Any, kafka: KafkaServer, topics: Topics) -> None:
-    reader = spark.read.format("samsarrow").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
+    reader = spark.read.format("samsarrow-python").option("kafka.bootstrap.servers", kafka.bootstrap_servers)
     frame = reader.option("subscribe", "parity-plain").schema(
         "headers array<struct<key:string,value:binary>>, value string, partition int"
     )
@@ -94,50 +94,51 @@ def options(kafka: KafkaServer, **given: str) -> ReadOptions:
 
 def test_tasks_of_a_worker_share_a_handle(kafka: KafkaServer, topics: Topics) -> None:
     read = options(kafka, columns="offset")
-    before = len(WORKER)
+    before = len(CONSUMERS)
     for start, end in ((0, 10), (10, 20), (30, 40)):
         batches = list(read_range(read, OffsetRange("parity-plain", 0, start, end)))
         assert pa.Table.from_batches(batches).column("offset").to_pylist() == list(range(start, end))
-    assert len(WORKER) == before + 1
+    assert len(CONSUMERS) == before + 1
 
 
 def test_a_task_that_ends_early_leaves_nothing_behind(
     kafka: KafkaServer, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("samsarrow.spark.fetch.MIN_ROWS", 1)
-    before = len(WORKER)
+    before = len(CONSUMERS)
     reading = read_range(options(kafka, **{"kafka.max.poll.records": "5"}), OffsetRange("parity-plain", 0, 0, 40))
     assert next(reading).num_rows == 5
     reading.close()  # type: ignore[attr-defined]
-    assert len(WORKER) == before
+    assert len(CONSUMERS) == before
 
 
 def test_handles_are_bounded_and_grow_old(kafka: KafkaServer, topics: Topics) -> None:
     config = {"bootstrap.servers": kafka.bootstrap_servers, "auto.offset.reset": "none"}
-    handles = Handles(capacity=2, idle_s=3600)
+    place = TopicPartition("parity-plain", 0)
+    handles = Handles(Consumer, capacity=2, idle_s=3600)
     for client in "abc":
-        with handles.lease({**config, "client.id": client}, TopicPartition("parity-plain", 0), 5) as consumer:
-            assert consumer.position(TopicPartition("parity-plain", 0)) == 5
+        with reading({**config, "client.id": client}, place, 5, handles=handles) as consumer:
+            assert consumer.position(place) == 5
     assert len(handles) == 2
-    handles = Handles(idle_s=0)
-    with handles.lease(config, TopicPartition("parity-plain", 0), 0):
+    handles = Handles(Consumer, idle_s=0)
+    with reading(config, place, 0, handles=handles):
         pass
     assert len(handles) == 0
-    with pytest.raises(ConfigurationError), handles.lease({"fetch.min.bites": 1}, TopicPartition("t", 0), 0):
+    with pytest.raises(ConfigurationError), handles.lease({"fetch.min.bites": 1}):
         pass
 
 
 def test_handles_of_a_parent_are_not_used_after_a_fork(kafka: KafkaServer, topics: Topics) -> None:
-    handles = Handles()
+    handles = Handles(Consumer)
     config = {"bootstrap.servers": kafka.bootstrap_servers, "auto.offset.reset": "none"}
     place = TopicPartition("parity-plain", 0)
-    with handles.lease(config, place, 0):
+    with reading(config, place, 0, handles=handles):
         pass
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            with handles.lease(config, place, 3) as consumer:
+            with reading(config, place, 3, handles=handles) as consumer:
                 code = 0 if consumer.position(place) == 3 else 2
         finally:
             os._exit(code)

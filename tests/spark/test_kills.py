@@ -22,13 +22,14 @@ from samsarrow import Admin, Consumer, Producer, TopicPartition
 from support.kafka import SUPPORT, KafkaServer
 from support.streams import wait_until
 from support.stuck import dump_stacks
+from support.whole import WHOLE
 
 KILLS = int(os.environ.get("SAMSARROW_SPARK_KILLS", "2"))
 SEED = int(os.environ.get("SAMSARROW_SPARK_SEED", "1"))
 
 
 class Feeder(threading.Thread):
-    """Sends numbered records until it is told to end."""
+    """Sends numbered records until it is stopped."""
 
     def __init__(self, kafka: KafkaServer, topic: str) -> None:
         super().__init__()
@@ -111,7 +112,7 @@ def check_group(kafka: KafkaServer, topic: str, isolation: str) -> None:
 
 
 def run_and_kill(kafka: KafkaServer, timeline: Timeline, arguments: tuple[str, ...], seconds: float) -> float:
-    """Kills the program after so many seconds in which both sinks grow; for how long they did not before."""
+    """Kills the program after that many seconds in which both sinks grow; for how long they did not before."""
     start = time.monotonic()
     with (
         Consumer(bootstrap_servers=kafka.bootstrap_servers, isolation_level="read_committed") as consumer,
@@ -137,19 +138,26 @@ def run_and_kill(kafka: KafkaServer, timeline: Timeline, arguments: tuple[str, .
 
 
 @pytest.mark.timeout(120 + 60 * KILLS)
-def test_killed_drivers_lose_nothing(kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("sink", ["samsarrow-python", pytest.param("samsarrow-jvm", marks=WHOLE)])
+def test_killed_drivers_lose_nothing(
+    request: pytest.FixtureRequest, kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path, sink: str
+) -> None:
+    if sink == "samsarrow-jvm":
+        request.getfixturevalue("built")
     timeline = Timeline(tmp_path / "errors")
     try:
-        kill_again_and_again(kafka, new_topic, tmp_path, timeline)
+        kill_again_and_again(sink, kafka, new_topic, tmp_path, timeline)
     except BaseException:
         sys.stdout.write(timeline.tail())
         raise
 
 
-def kill_again_and_again(kafka: KafkaServer, new_topic: Callable[..., str], folder: Path, timeline: Timeline) -> None:
+def kill_again_and_again(
+    sink: str, kafka: KafkaServer, new_topic: Callable[..., str], folder: Path, timeline: Timeline
+) -> None:
     draw = random.Random(SEED)
     come, at_least_once, exactly_once = new_topic(2), new_topic(2), new_topic(2)
-    arguments = (kafka.bootstrap_servers, str(folder), come, at_least_once, exactly_once)
+    arguments = (sink, kafka.bootstrap_servers, str(folder), come, at_least_once, exactly_once)
     feeder = Feeder(kafka, come)
     feeder.start()
     standstill = 0.0
@@ -168,7 +176,7 @@ def kill_again_and_again(kafka: KafkaServer, new_topic: Callable[..., str], fold
     several = Counter(values(kafka, at_least_once))
     again = several.total() - len(several)
     sys.stdout.write(
-        f"{KILLS} kills, {sent} sent: at least once with {again} twice, exactly once {once.total()}; "
+        f"{sink}: {KILLS} kills, {sent} sent: at least once with {again} twice, exactly once {once.total()}; "
         f"{standstill:.0f} s at most until both sinks grew again\n"
     )
     assert set(several) == set(range(sent))

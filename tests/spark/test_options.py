@@ -3,13 +3,26 @@
 from typing import Any
 
 import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.spark.bounds import EARLIEST, LATEST
 from samsarrow.spark.options import ReadOptions
-from samsarrow.spark.ranges import OffsetRange, split
+from samsarrow.spark.schema import COLUMNS, spark_schema
+from samsarrow.spark.write_options import WriteOptions
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
+
+
+COLLATED = StringType("UTF8_LCASE")
 
 
 def parse(**options: str) -> ReadOptions:
@@ -18,29 +31,31 @@ def parse(**options: str) -> ReadOptions:
 
 def test_defaults_are_the_connectors() -> None:
     o = parse()
-    assert o.ending is not None
-    assert (o.topics, o.assigned, o.pattern) == (("t",), None, None)
-    assert (o.starting.everywhere, o.ending.everywhere) == (EARLIEST, LATEST)
     assert o.columns == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
-    assert (o.min_partitions, o.poll_timeout_s, o.fail_on_data_loss, o.retries) == (None, 120.0, True, 3)
+    assert (o.text, o.poll_timeout_s, o.fail_on_data_loss) == (frozenset(), 120.0, True)
     assert o.kafka == {"bootstrap.servers": "localhost:9092", "client.id": "samsarrow-spark"}
     stream = ReadOptions.parse(BASE, streaming=True)
-    assert (stream.starting.everywhere, stream.ending, stream.max_delay_s) == (LATEST, None, 900.0)
+    assert (stream.max_offsets, stream.min_offsets, stream.token_mechanism) == (None, None, None)
 
 
 def test_names_are_case_insensitive() -> None:
-    o = parse(STARTINGOFFSETS='{"t":{"0":-2,"1":7}}', includeheaders="TRUE")
-    assert o.starting.offsets == {("t", 0): -2, ("t", 1): 7}
-    assert "headers" in o.columns
+    assert "headers" in parse(includeheaders="TRUE").columns
+    with pytest.raises(ConfigurationError, match=r"option startingOffsets: -1 \(latest\) of t-1 cannot be used"):
+        parse(STARTINGOFFSETS='{"t":{"0":-2,"1":-1}}')
 
 
-def test_subscribe_splits_and_strips() -> None:
-    assert parse(subscribe=" a, b,a,").topics == ("a", "b")
+def test_tasks_do_without_what_the_driver_plans_with() -> None:
+    o = parse(minPartitions="3", layout="string")
+    assert o.planning == {"subscribe": "t", "minpartitions": "3", "layout": "string"}
+    assert (o.for_tasks().planning, o.for_tasks().text) == ({}, {"key", "value"})
 
 
-def test_assign_is_json() -> None:
-    o = ReadOptions.parse({"kafka.bootstrap.servers": "h:1", "assign": '{"t":[2,0,2]}'})
-    assert o.assigned == {"t": (0, 2)}
+def test_what_batches_and_streams_differ_in_is_checked_where_it_is_known() -> None:
+    options = {**BASE, "startingOffsets": "latest", "endingOffsets": "latest", "commitOffsets": "true"}
+    assert ReadOptions.parse(options, streaming=None).columns == parse().columns
+    for streaming in (False, True):
+        with pytest.raises(ConfigurationError):
+            ReadOptions.parse(options, streaming=streaming)
 
 
 @pytest.mark.parametrize(
@@ -91,21 +106,6 @@ def test_a_stream_has_no_end(name: str) -> None:
         ReadOptions.parse({**BASE, name: "latest"}, streaming=True)
 
 
-def test_times_beat_offsets_and_one_time_beats_many() -> None:
-    o = parse(startingOffsets="earliest", startingOffsetsByTimestamp='{"t":{"0":5}}', startingTimestamp="7")
-    assert (o.starting.time, o.starting.times) == (7, None)
-    o = parse(endingOffsets="latest", endingOffsetsByTimestamp='{"t":{"0":5}}')
-    assert o.ending is not None
-    assert o.ending.times == {("t", 0): 5}
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("15m", 900), ("2 min", 120), ("250ms", 0.25), ("3", 0.003), ("1h", 3600)]
-)
-def test_durations_are_spark_s(text: str, seconds: float) -> None:
-    assert parse(maxTriggerDelay=text).max_delay_s == pytest.approx(seconds)
-
-
 def test_columns_and_layout() -> None:
     o = parse(columns="offset, VALUE", layout="value:string", includeHeaders="true")
     assert (o.columns, o.text) == (("offset", "value"), {"value"})
@@ -116,28 +116,76 @@ def test_the_isolation_level_goes_to_the_consumer() -> None:
     assert parse(**{"isolation.level": "read_committed"}).kafka["isolation.level"] == "read_committed"
 
 
-def test_split_covers_each_range_once() -> None:
-    ranges = [OffsetRange("t", 0, 10, 110), OffsetRange("t", 1, 0, 3)]
-    parts = split(ranges, 7)
-    assert 7 <= len(parts) <= 8
-    for r in ranges:
-        mine = [p for p in parts if p.partition == r.partition]
-        assert [o for p in mine for o in range(p.start, p.end)] == list(range(r.start, r.end))
-        assert all(len(p) > 0 for p in mine)
+def test_all_columns_have_the_connectors_types() -> None:
+    text = "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
+    text += "timestampType:int,headers:array<struct<key:string,value:binary>>>"
+    assert spark_schema(COLUMNS).simpleString() == text
 
 
-def test_split_leaves_enough_partitions_alone() -> None:
-    ranges = [OffsetRange("t", p, 0, 5) for p in range(3)]
-    assert split(ranges, 3) == ranges
-    assert split(ranges, None) == ranges
-    assert split([], 4) == []
+def header(key: Any) -> ArrayType:
+    return ArrayType(StructType().add("key", key).add("value", BinaryType()))
 
 
-def test_split_is_the_connectors() -> None:
-    """Numbers from the rules of its calculator: small ranges stay whole, the large ones share the rest."""
-    sizes = {0: 2, 1: 1, 2: 1000}
-    parts = split([OffsetRange("t", p, 0, n) for p, n in sizes.items()], 6)
-    assert [(p.partition, len(p)) for p in parts] == [(0, 2), (1, 1), (2, 250), (2, 250), (2, 250), (2, 250)]
-    parts = split([OffsetRange("t", 0, 0, 7)], None, 3)
-    assert [(p.start, p.end) for p in parts] == [(0, 2), (2, 4), (4, 7)]
-    assert split([OffsetRange("t", 0, 5, 5), OffsetRange("t", 1, 9, 3)], 4, 2) == []
+def written(schema: StructType, **options: str) -> WriteOptions:
+    return WriteOptions.parse({"kafka.bootstrap.servers": "localhost:9092", **options}, schema)
+
+
+def test_options_of_a_write() -> None:
+    o = written(StructType().add("value", BinaryType()), topic="t")
+    assert o == WriteOptions(
+        kafka={"bootstrap.servers": "localhost:9092", "client.id": "samsarrow-spark"},
+        topic="t",
+        exactly_once=False,
+        prefix=None,
+        accepted=None,
+        columns=("value",),
+    )
+    given = {"TOPIC": " t ", "exactlyOnce": "TRUE", "transactionalIdPrefix": "p", "acceptRepetition": "0"}
+    o = written(StructType().add("value", BinaryType()), **given)
+    assert (o.topic, o.exactly_once, o.prefix, o.accepted) == ("t", True, "p", 0)
+
+
+@pytest.mark.parametrize("key", [StringType(), COLLATED])
+@pytest.mark.parametrize("time", [TimestampType(), TimestampNTZType()])
+def test_columns_that_are_sent(key: Any, time: Any) -> None:
+    schema = StructType().add("timestamp", time).add("colour", StringType()).add("headers", header(key))
+    schema = schema.add("partition", IntegerType()).add("value", COLLATED).add("key", BinaryType()).add("topic", key)
+    assert set(written(schema).columns) == {"key", "value", "headers", "topic", "partition", "timestamp"}
+    assert "topic" not in written(schema, topic="t").columns
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "text"),
+    [
+        (StructType(), {"topic": "t"}, "no column value to be written, only none"),
+        (StructType().add("key", StringType()), {"topic": "t"}, "no column value to be written, only key: select"),
+        (StructType().add("value", StringType()), {}, "it is not said which topic to write to"),
+        (
+            StructType().add("value", IntegerType()),
+            {"topic": "t"},
+            "value must be binary or string to be written, not int",
+        ),
+        (StructType().add("value", StringType()).add("partition", LongType()), {"topic": "t"}, "not bigint"),
+        (
+            StructType().add("value", StringType()).add("headers", header(BinaryType())),
+            {"topic": "t"},
+            "headers must be",
+        ),
+        (
+            StructType().add("value", StringType()).add("value", BinaryType()),
+            {"topic": "t"},
+            "value is there more than",
+        ),
+        (StructType().add("value", StringType()), {"topic": "t", "exactlyOnce": "yes"}, "true or false, not 'yes'"),
+        (StructType().add("value", StringType()), {"topic": "t", "acceptRepetition": "x"}, "must be a whole number"),
+        (StructType().add("value", StringType()), {"topics": "t"}, "did you mean topic"),
+        (
+            StructType().add("value", StringType()),
+            {"topic": "t", "kafka.transactional_id": "x"},
+            r"kafka.transactional_id is not supported: use exactlyOnce=true",
+        ),
+    ],
+)
+def test_bad_writes_say_what_is_wrong(schema: StructType, options: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        written(schema, **options)

@@ -1,24 +1,18 @@
-"""Streams, the same through Spark's own connector and through ours: rows, offsets in checkpoints, kinds of errors.
-
-And checkpoints handed from the one to the other.
-"""
+"""Streams, the same through Spark's own connector and through both of ours: rows, offsets, kinds of errors."""
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
 
-from samsarrow import Producer
-from support.kafka import KafkaServer
-from support.parity import FORMATS, T0, Ahead, Topics, outcome
-from support.streams import Stream, produce
+from support.parity import FORMATS, JVM, T0, Ahead, Topics, outcome
+from support.spark import built_jar
+from support.streams import Stream
 
-NewTopicName = Callable[..., str]
 EARLIEST = {"startingOffsets": "earliest"}
 PLAIN = {"subscribe": "parity-plain"} | EARLIEST
+SOURCES = (*FORMATS, JVM) if built_jar() else FORMATS
 
 
 def offsets(topic: str, *numbers: int) -> str:
@@ -70,7 +64,7 @@ CASES: dict[str, dict[str, str]] = {
 # Where ours refuses what the connector overlooks: an end of what has none, a limit that lets nothing through.
 REFUSED = ("an ending time", "limit of 0")
 
-# Where ours begins with an empty micro-batch, as the start can be another one when it is asked for again.
+# Where the Python source begins with an empty micro-batch, as the start can be another one when it is asked for again.
 FIXED = ("latest by default", "offsets", "no record at one time, latest")
 
 
@@ -85,7 +79,7 @@ def ahead(
             return error
         return {number: sorted(map(tuple, found)) for number, found in stream.batches.items()}, stream.offsets()
 
-    cases = Ahead(request, "test_the_same", run)
+    cases = Ahead(request, "test_the_same", run, SOURCES)
     yield cases
     cases.close()
 
@@ -93,66 +87,24 @@ def ahead(
 @pytest.mark.parametrize("name", CASES)
 def test_the_same(ahead: Ahead, name: str) -> None:
     said = ahead.said(name)
+    by_jvm = said.pop(JVM, None)
+    if by_jvm is not None:
+        assert by_jvm == ("error: option" if name in REFUSED else said["kafka"])
     if name in REFUSED:
-        assert said["samsarrow"] == "error: option"
+        assert said["samsarrow-python"] == "error: option"
         assert said["kafka"] != "error: option", "is docs/spark.md still true?"
     elif name in FIXED:
-        (empty, *ours), ours_end = _in_order(said["samsarrow"])
+        (empty, *ours), ours_end = _in_order(said["samsarrow-python"])
         theirs, theirs_end = _in_order(said["kafka"])
         assert empty == []
         # Where the start is the end there is nothing else.
         assert ours == (theirs if any(theirs) else [])
         assert ours_end == theirs_end
     else:
-        assert said["samsarrow"] == said["kafka"]
+        assert said["samsarrow-python"] == said["kafka"]
 
 
 def _in_order(said: Any) -> tuple[list[Any], Any]:
     """The rows of each micro-batch, and where the last one ends."""
     batches, ends = said
     return [batches[number] for number in sorted(batches)], ends[max(ends)]
-
-
-@pytest.mark.parametrize(("first", "second"), [FORMATS, FORMATS[::-1]])
-def test_a_checkpoint_is_continued_by_the_other(
-    spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, first: str, second: str
-) -> None:
-    """A query moves to the other source and back; a micro-batch that was planned and failed is done by the other."""
-    topic = new_topic(2)
-    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "4"}
-    produce(kafka, topic, {0: [f"a{i}" for i in range(6)], 1: ["b0", "b1"]})
-    one = Stream(spark, kafka, tmp_path, first, **options)
-    one.fail_in = 1
-    with pytest.raises(StreamingQueryException, match="on purpose"):
-        one.drain()
-    planned = one.offsets()
-    assert sorted(planned) == [0, 1]
-    two = Stream(spark, kafka, tmp_path, second, **options)
-    two.drain()
-    assert two.offsets()[1] == planned[1]
-    assert {0: one.batches[0], **two.batches}.keys() == two.offsets().keys()
-    assert sorted([r.value for r in one.batches[0]] + two.values()) == [*(f"a{i}" for i in range(6)), "b0", "b1"]
-    produce(kafka, topic, {1: ["b2"]})
-    three = Stream(spark, kafka, tmp_path, first, **options)
-    three.drain()
-    assert three.values() == ["b2"]
-
-
-@pytest.mark.parametrize(("first", "second"), [FORMATS, FORMATS[::-1]])
-def test_state_is_continued_by_the_other(
-    spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, first: str, second: str
-) -> None:
-    """Windows that were open with the one source are closed with the other."""
-    topic = new_topic(1)
-    found: list[Any] = []
-    for number, source in enumerate((first, second)):
-        with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
-            for second_of_day in (0, 1, 2, 60)[: 3 + number]:
-                producer.send(topic, "v", timestamp=T0 + (number * 3 + second_of_day) * 1000)
-        frame = spark.readStream.format(source).option("kafka.bootstrap.servers", kafka.bootstrap_servers)
-        frame = frame.option("subscribe", topic).option("startingOffsets", "earliest").load()
-        counts = frame.withWatermark("timestamp", "1 second").groupBy("topic").count()
-        writer = counts.writeStream.foreachBatch(lambda batch, _: found.append(batch.collect())).outputMode("update")
-        query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-        assert query.awaitTermination(60)
-    assert [row["count"] for rows in found for row in rows] == [3, 7]

@@ -1,175 +1,207 @@
-"""What the driver decides by itself: shares of a micro-batch, waiting, predicates."""
+"""What the driver decides about micro-batches and batches, on the embedded broker and without Spark."""
 
 import datetime
+import logging
+from collections.abc import Iterator
 from typing import Any
-from uuid import UUID
 
 import pytest
 from pyspark.sql import datasource as spark
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from samsarrow import Admin, NewTopic, Producer
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.spark.admission import Patience, share
 from samsarrow.spark.errors import DataLossError
-from samsarrow.spark.offsets import from_json, to_json
 from samsarrow.spark.options import ReadOptions
-from samsarrow.spark.planner import StreamPlanner
-from samsarrow.spark.pushdown import Predicates
-from samsarrow.types import TopicPartition
+from samsarrow.spark.pushdown import LAST, Predicates
+from samsarrow.spark.ranges import OffsetRange
+from samsarrow.spark.reader import KafkaReader
+from samsarrow.spark.stream import KafkaStreamReader
+from samsarrow.testing import Broker
+from support.streams import wait_until
 
-A, B, C = (TopicPartition("t", p) for p in range(3))
-
-
-def test_shares_follow_the_backlog_and_starve_nobody() -> None:
-    assert share(10, {A: 0, B: 0}, {A: 90, B: 10}, {}) == {A: 9, B: 1}
-    assert share(10, {A: 0, B: 0, C: 5}, {A: 10_000, B: 1, C: 5}, {}) == {A: 9, B: 1, C: 5}
-    assert share(100, {A: 3}, {A: 10, B: 70}, {B: 60}) == {A: 10, B: 70}
-    assert share(5, {A: 7}, {A: 7}, {}) == {A: 7}
-
-
-def test_patience_ends() -> None:
-    now = [0.0]
-    patience = Patience(10, 60, lambda: now[0])
-    assert not patience.wait({A: 0}, {A: 1}), "the first micro-batch takes what there is"
-    now[0] = 59
-    assert patience.wait({A: 1}, {A: 10})
-    assert not patience.wait({A: 1}, {A: 11})
-    now[0] = 100
-    assert patience.wait({A: 11}, {A: 12})
-    now[0] = 119
-    assert not patience.wait({A: 11}, {A: 12})
-
-
-def test_offsets_are_sorted_by_number() -> None:
-    offsets = {TopicPartition("t", p): p for p in (10, 9, 0)} | {TopicPartition("a", 3): 7}
-    assert str(to_json(offsets)) == "{'a': {'3': 7}, 't': {'0': 0, '9': 9, '10': 10}}"
-    assert from_json(to_json(offsets)) == offsets
-
-
-def test_offsets_of_another_source_are_told_apart() -> None:
-    with pytest.raises(ConfigurationError, match="another source"):
-        from_json({"logOffset": 3})
+EVERYTHING = ReadAllAvailable()
 
 
 class Log:
-    """Brokers that know one partition and what the test says of it."""
+    """The topic `t` with one partition, and queries on it."""
 
-    def __init__(self, end: int) -> None:
-        self.first, self.end = 0, end
-        self.topic_ids: dict[str, UUID | None] = {"t": UUID(int=1)}
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._queries: list[KafkaStreamReader] = []
+        self.make(0)
 
-    def partitions(self, **_: bool) -> list[TopicPartition]:
-        return [A]
+    def make(self, records: int) -> None:
+        """Another topic of that name."""
+        with Admin(bootstrap_servers=self._broker.bootstrap_servers) as admin:
+            if "t" in admin.list_topics(["t"]):
+                admin.delete_topics(["t"])
+            admin.create_topics([NewTopic("t", 1, 1)])
+        self.append(records)
 
-    def resolve(self, *_: Any) -> dict[TopicPartition, int]:
-        return {A: self.end}
+    def append(self, records: int) -> None:
+        with Producer(bootstrap_servers=self._broker.bootstrap_servers) as producer:
+            for _ in range(records):
+                producer.send("t", b"v", partition=0)
 
-    def earliest(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, self.first)
+    def query(self, **options: str) -> KafkaStreamReader:
+        """As after a start, or a restart."""
+        given = {"kafka.bootstrap.servers": self._broker.bootstrap_servers, "subscribe": "t", "failOnDataLoss": "false"}
+        self._queries.append(KafkaStreamReader(ReadOptions.parse({**given, **options}, streaming=True)))
+        return self._queries[-1]
 
-    def latest(self, partitions: list[TopicPartition], _: Any) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, self.end)
-
-
-def planner(log: Log, **options: str) -> StreamPlanner:
-    given = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "failOnDataLoss": "false", **options}
-    made = StreamPlanner(ReadOptions.parse(given, streaming=True))
-    made.close()
-    made._brokers = log  # type: ignore[assignment]
-    return made
+    def stop(self) -> None:
+        for query in self._queries:
+            query.stop()
 
 
-def spans(plan: StreamPlanner, start: int, end: int) -> list[tuple[int, int]]:
-    return [(r.start, r.end) for r in plan.ranges({A: start}, {A: end})]
+@pytest.fixture
+def log() -> Iterator[Log]:
+    with Broker() as broker:
+        made = Log(broker)
+        yield made
+        made.stop()
 
 
-def test_a_start_that_moves_is_fixed_by_an_empty_first_batch(caplog: pytest.LogCaptureFixture) -> None:
-    log = Log(100)
-    plan = planner(log, startingOffsets="latest", failOnDataLoss="true")
-    start = plan.initial()
-    log.end = 103
-    assert plan.latest(start, None, False) == start == {A: 100}
-    assert spans(plan, 100, 100) == []
-    assert plan.latest(start, None, False) == {A: 103}
-    # Restarted before the first micro-batch was finished, after five more records.
-    log.end = 105
-    again = planner(log, startingOffsets="latest", failOnDataLoss="true")
-    assert again.initial() == {A: 105}
+def at(offset: int) -> dict[str, dict[str, int]]:
+    return {"t": {"0": offset}}
+
+
+def spans(query: KafkaStreamReader, start: int, end: int) -> list[tuple[int, int]]:
+    ranges = query.partitions(at(start), at(end))
+    return [(one.start, one.end) for one in ranges if isinstance(one, OffsetRange)]
+
+
+def test_a_start_that_moves_is_fixed_by_an_empty_first_batch(log: Log, caplog: pytest.LogCaptureFixture) -> None:
+    log.append(100)
+    query = log.query(startingOffsets="latest", failOnDataLoss="true")
+    start = query.initialOffset()
+    log.append(3)
+    assert query.latestOffset(start, EVERYTHING) is start
+    assert query.reportLatestOffset() == at(103)
+    assert start == at(100)
+    assert spans(query, 100, 100) == []
+    assert query.latestOffset(start, EVERYTHING) == at(103)
+    # Restarted before the first micro-batch was finished, after more records.
+    log.append(2)
+    again = log.query(startingOffsets="latest", failOnDataLoss="true")
+    assert again.initialOffset() == at(105)
     assert [spans(again, 105, 100) for _ in range(2)] == [[], []], "Spark may plan a micro-batch more than once"
-    assert again.latest({A: 100}, None, False) == {A: 105}
+    assert again.latestOffset(at(100), EVERYTHING) == at(105)
     assert spans(again, 100, 105) == [(100, 105)]
-    with pytest.raises(DataLossError, match="went from offset 105 back to 101"):
+    with pytest.raises(DataLossError, match=r"went from offset 105 back to 101.*; failOnDataLoss=false goes on"):
         spans(again, 105, 101)
-    assert not caplog.records
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_a_start_that_stays_needs_no_empty_batch() -> None:
-    for start in ("earliest", '{"t":{"0":3}}'):
-        plan = planner(Log(9), startingOffsets=start)
-        assert plan.latest(plan.initial(), None, False) == {A: 9}
+@pytest.mark.parametrize("start", ["earliest", '{"t":{"0":3}}'])
+def test_a_start_that_stays_needs_no_empty_batch(log: Log, start: str) -> None:
+    log.append(9)
+    query = log.query(startingOffsets=start)
+    assert query.latestOffset(query.initialOffset(), EVERYTHING) == at(9)
 
 
-def test_an_end_before_its_start_is_read_again_only_from_another_topic(caplog: pytest.LogCaptureFixture) -> None:
-    log = Log(1_000)
-    plan = planner(log, startingOffsets="earliest")
-    assert plan.latest({A: 0}, None, False) == {A: 1_000}
-    assert spans(plan, 0, 1_000) == [(0, 1_000)]
-    log.end = 990
-    assert spans(plan, 1_000, plan.latest({A: 1_000}, None, False)[A]) == []
-    assert "went from offset 1000 back to 990" in caplog.text
-    log.end, log.topic_ids = 7, {"t": UUID(int=2)}
-    end = plan.latest({A: 990}, None, False)[A]
-    assert [spans(plan, 990, end) for _ in range(2)] == [[(0, 7)]] * 2
-    assert "topic t was deleted and made again" in caplog.text
+def test_an_end_before_its_start_is_read_again_only_from_another_topic(
+    log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.append(50)
+    query = log.query(startingOffsets="earliest", **{"fetchOffset.numRetries": "0"})
+    assert query.latestOffset(at(0), EVERYTHING) == at(50)
+    assert spans(query, 0, 50) == [(0, 50)]
+    assert spans(query, 60, 50) == []
+    wait_until(lambda: "the end of t-0 went from offset 60 back to 50" in caplog.text)
+    log.make(7)
+    assert query.latestOffset(at(50), EVERYTHING) == at(7)
+    assert [spans(query, 50, 7) for _ in range(2)] == [[(0, 7)]] * 2
+    wait_until(lambda: "topic t was deleted and made again" in caplog.text)
     # From now on it is the topic that is read.
-    log.end = 9
-    assert spans(plan, 7, plan.latest({A: 7}, None, False)[A]) == [(7, 9)]
-    log.end, log.topic_ids = 50, {"t": UUID(int=3)}
-    end = plan.latest({A: 9}, 20, False)[A]
-    assert (end, spans(plan, 9, end)) == (20, [(0, 20)]), "the limit counts from its first record"
+    log.append(2)
+    assert query.latestOffset(at(7), EVERYTHING) == at(9)
+    assert spans(query, 7, 9) == [(7, 9)]
+    log.make(50)
+    assert query.latestOffset(at(9), ReadMaxRows(20)) == at(20), "the limit counts from its first record"
+    assert spans(query, 9, 20) == [(0, 20)]
 
 
-def test_available_now_ends_where_the_log_ended_at_first() -> None:
-    log = Log(10)
-    plan = planner(log, startingOffsets="earliest", maxOffsetsPerTrigger="6")
-    plan.freeze()
-    log.end = 12
-    assert plan.latest({A: 0}, 6, False) == {A: 6}
-    log.end = 20
-    assert plan.latest({A: 6}, 6, False) == {A: 12}
-    assert plan.latest({A: 12}, 6, False) == {A: 12}
+def test_available_now_ends_where_the_log_ended_at_first(log: Log) -> None:
+    log.append(10)
+    query = log.query(startingOffsets="earliest", maxOffsetsPerTrigger="6")
+    query.prepareForTriggerAvailableNow()
+    log.append(2)
+    assert query.latestOffset(at(0), ReadMaxRows(6)) == at(6)
+    log.append(8)
+    assert query.latestOffset(at(6), ReadMaxRows(6)) == at(12)
+    end = at(12)
+    assert query.latestOffset(end, ReadMaxRows(6)) is end
 
 
-def at(ms: int) -> datetime.datetime:
+def test_offsets_of_another_source_are_told_apart(log: Log) -> None:
+    with pytest.raises(ConfigurationError, match=r'another source: \{"logOffset":3\}.*checkpointLocation of its own'):
+        log.query().partitions({"logOffset": 3}, at(1))
+
+
+def test_offsets_are_sorted_by_number(log: Log) -> None:
+    with Admin(bootstrap_servers=log._broker.bootstrap_servers) as admin:
+        admin.create_partitions({"t": 11})
+        admin.create_topics([NewTopic("a", 1, 1)])
+    offsets = log.query(subscribe="t,a", startingOffsets="earliest").initialOffset()
+    assert [(topic, list(partitions)) for topic, partitions in offsets.items()] == [
+        ("a", ["0"]),
+        ("t", [str(number) for number in range(11)]),
+    ]
+
+
+@pytest.fixture(scope="module")
+def hundreds() -> Iterator[Broker]:
+    """`t` with three partitions of a hundred records."""
+    with Broker(topics={"t": 3}) as broker, Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for n in range(300):
+            producer.send("t", b"v", partition=n % 3)
+        producer.flush()
+        yield broker
+
+
+def planned(broker: Broker, filters: list[Any]) -> dict[int, tuple[int, int]]:
+    """What is read of each partition."""
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t"}
+    reader = KafkaReader(ReadOptions.parse(given))
+    assert reader.pushFilters(filters) == filters, "Spark looks at all of them again"
+    ranges = [one for one in reader.partitions() if isinstance(one, OffsetRange)]
+    return {one.partition: (one.start, one.end) for one in ranges}
+
+
+def time(ms: int) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
 
 
 @pytest.mark.parametrize(
     ("filters", "allowed", "clipped"),
     [
-        ([], [A, B, C], (0, 100)),
-        ([spark.EqualTo(("partition",), 1)], [B], (0, 100)),
-        ([spark.In(("partition",), (0, 2, None))], [A, C], (0, 100)),
+        ([], [0, 1, 2], (0, 100)),
+        ([spark.EqualTo(("partition",), 1)], [1], (0, 100)),
+        ([spark.In(("partition",), (0, 2, None))], [0, 2], (0, 100)),
         ([spark.EqualTo(("topic",), "u")], [], (0, 100)),
-        ([spark.GreaterThan(("offset",), 7), spark.LessThanOrEqual(("offset",), 9)], [A, B, C], (8, 10)),
-        ([spark.EqualTo(("offset",), 7)], [A, B, C], (7, 8)),
-        ([spark.In(("offset",), (7, 20))], [A, B, C], (7, 21)),
-        ([spark.LessThan(("offset",), -3)], [A, B, C], (0, 0)),
-        ([spark.Not(spark.EqualTo(("partition",), 1))], [A, B, C], (0, 100)),
-        ([spark.EqualTo(("value", "field"), 1), spark.IsNotNull(("offset",))], [A, B, C], (0, 100)),
+        ([spark.GreaterThan(("offset",), 7), spark.LessThanOrEqual(("offset",), 9)], [0, 1, 2], (8, 10)),
+        ([spark.EqualTo(("offset",), 7)], [0, 1, 2], (7, 8)),
+        ([spark.In(("offset",), (7, 20))], [0, 1, 2], (7, 21)),
+        ([spark.LessThan(("offset",), -3)], [], (0, 0)),
+        ([spark.GreaterThan(("offset",), LAST)], [], (0, 0)),
+        ([spark.LessThanOrEqual(("offset",), LAST)], [0, 1, 2], (0, 100)),
+        ([spark.Not(spark.EqualTo(("partition",), 1))], [0, 1, 2], (0, 100)),
+        ([spark.EqualTo(("value", "field"), 1), spark.IsNotNull(("offset",))], [0, 1, 2], (0, 100)),
     ],
 )
-def test_predicates(filters: list[Any], allowed: list[TopicPartition], clipped: tuple[int, int]) -> None:
-    predicates = Predicates()
-    predicates.take(filters)
-    assert [tp for tp in (A, B, C) if predicates.allow(tp)] == allowed
-    assert predicates.clip(0, 100) == clipped
+def test_predicates(hundreds: Broker, filters: list[Any], allowed: list[int], clipped: tuple[int, int]) -> None:
+    assert planned(hundreds, filters) == dict.fromkeys(allowed, clipped)
 
 
 def test_only_lower_bounds_of_time_help() -> None:
     predicates = Predicates()
-    predicates.take([spark.GreaterThanOrEqual(("timestamp",), at(5_000)), spark.LessThan(("timestamp",), at(9_000))])
+    predicates.take(
+        [spark.GreaterThanOrEqual(("timestamp",), time(5_000)), spark.LessThan(("timestamp",), time(9_000))]
+    )
     assert predicates.since_ms == 5_000
-    predicates.take([spark.GreaterThan(("timestamp",), at(7_000).replace(tzinfo=None))])
+    predicates.take([spark.GreaterThan(("timestamp",), time(7_000).replace(tzinfo=None))])
     assert predicates.since_ms == 7_000
 
 

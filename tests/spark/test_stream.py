@@ -263,9 +263,12 @@ def test_a_listener_tells_bytes_and_what_the_sink_was_given(
     servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
     options = servers | {"subscribe": come, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "5"}
     try:
-        frame = count_bytes(spark.readStream.format("samsarrow").options(**options).load())
+        frame = count_bytes(spark.readStream.format("samsarrow-python").options(**options).load())
         writer = (
-            frame.where("offset > 0").select("value").writeStream.format("samsarrow").options(**servers, topic=gone)
+            frame.where("offset > 0")
+            .select("value")
+            .writeStream.format("samsarrow-python")
+            .options(**servers, topic=gone)
         )
         query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
         assert query.awaitTermination(60)

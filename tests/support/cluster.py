@@ -39,7 +39,7 @@ class Node(KafkaServer):
 
     def _prepare(self, config: Path) -> None:
         if self._kind == "controller":
-            # A controller has no address that clients are told of.
+            # A controller has no address that clients get.
             lines = config.read_text().splitlines(keepends=True)
             config.write_text("".join(line for line in lines if not line.startswith("advertised.listeners")))
         self.tool("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(config))

@@ -32,7 +32,7 @@ CACHE = SUPPORT.parent.parent / ".cache" / "kafka"
 DEFAULT_VERSION = "4.3.1"
 # The last one with ZooKeeper and the old record formats.
 ZOOKEEPER_VERSION = "3.9.1"
-START_DEADLINE_S = 90.0
+START_DEADLINE_S = 180.0
 
 
 class KafkaUnavailableError(RuntimeError):
@@ -94,6 +94,7 @@ class KafkaServer:
         properties: broker settings on top of the ones below.
         heap: of the JVM.
         jvm: more options of the JVM.
+        listeners: more of them, `NAME://host:port`, each with its security protocol.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class KafkaServer:
         properties: Mapping[str, str] | None = None,
         heap: str = "768m",
         jvm: Sequence[str] = (),
+        listeners: Mapping[str, str] | None = None,
     ) -> None:
         self.version = version
         self._jvm = [f"-Xmx{heap}", *jvm]
@@ -122,6 +124,9 @@ class KafkaServer:
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "transaction.state.log.num.partitions": "4",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "share.coordinator.state.topic.num.partitions": "2",
             # Transactions that take too long are noticed soon.
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
             "group.initial.rebalance.delay.ms": "0",
@@ -134,6 +139,12 @@ class KafkaServer:
             **RELEASES[version].properties,
             **(properties or {}),
         }
+        if listeners:
+            for name in ("listeners", "advertised.listeners"):
+                self._properties[name] = ",".join([self._properties[name], *listeners])
+            kinds = [f"{listener.partition('://')[0]}:{protocol}" for listener, protocol in listeners.items()]
+            kinds = ["PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT", *kinds]
+            self._properties["listener.security.protocol.map"] = ",".join(kinds)
 
     def _role(self) -> dict[str, str]:
         """The settings that make it what it is."""
@@ -157,6 +168,12 @@ class KafkaServer:
     @property
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Of the broker's process."""
+        assert self._process is not None, "the broker was not started"
+        return self._process.pid
 
     def java(self, main: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:
         """The command line that runs a class of this Kafka, or a `.java` file on its class path."""

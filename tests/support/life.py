@@ -19,7 +19,7 @@ IMPATIENT: dict[str, Any] = {"default_api_timeout_ms": 2000}
 
 
 def warned(records: list[logging.LogRecord]) -> Counter[str]:
-    """Warnings and worse, without what tells one of a kind from another."""
+    """Warnings and worse, without what distinguishes one of a kind from another."""
     texts = (r.getMessage() for r in records if r.levelno >= logging.WARNING and r.name.startswith("samsarrow"))
     return Counter(re.sub(r"\d+(\.\d+)?", "#", text) for text in texts)
 

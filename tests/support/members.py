@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from samsarrow import Consumer, RebalanceListener, TopicPartition
+from support.waiting import until
 
 
 class Member:
-    """One of our consumers in a thread; remembers what it owned, what it was told and what it read."""
+    """One of our consumers in a thread; remembers what it owned, what its listener got and what it read."""
 
     def __init__(
         self, topics: Iterable[str], *, pattern: str | None = None, pause: float = 0.0, **options: Any
@@ -71,14 +72,6 @@ class Member:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def until(done: Callable[[], bool], what: Callable[[], object], seconds: float = 60) -> None:
-    """Waits until `done`; if it does not happen, `what` says how things are."""
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.05)
 
 
 def shared(members: Iterable[Member], partitions: Iterable[TopicPartition]) -> bool:

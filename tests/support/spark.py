@@ -11,9 +11,13 @@ from typing import Any
 from support.kafka import CACHE, SUPPORT, KafkaUnavailableError
 
 # For sessions that live for seconds or minutes: the quick compiler only, whose code is good enough, and a collector
-# without threads of its own. No measurement may run with it.
+# without threads of its own. Each access to a column of the JVM reader is checked. No measurement may run with it.
+# SAMSARROW_SPARK_JAVA_OPTIONS has more options, such as -Xcheck:jni.
 QUICK = {
-    "spark_driver_extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
+    "spark_driver_extraJavaOptions": (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -ea:io.github.samsarrow... "
+        + os.environ.get("SAMSARROW_SPARK_JAVA_OPTIONS", "")
+    ).strip(),
     "spark_ui_showConsoleProgress": "false",
 }
 
@@ -36,13 +40,38 @@ def connector_jars() -> list[str]:
     return remembered.read_text().split(os.pathsep)
 
 
-def local_session(scratch: Path, *, master: str = "local[2]", connector: bool = True, **conf: str) -> Any:
+def built_jar() -> list[str]:
+    """The jar of `samsarrow-jvm`, where it is built."""
+    from samsarrow.exceptions import ConfigurationError
+    from samsarrow.spark import jar
+
+    try:
+        return [jar()]
+    except ConfigurationError:
+        return []
+
+
+def need_jar() -> None:
+    """Skips a test where the jar is not built, which takes a build of its own; in CI it fails."""
+    import pytest
+
+    if not built_jar():
+        reason = "the jar of samsarrow-jvm is not built: make jar"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+def local_session(
+    scratch: Path, *, master: str = "local[2]", connector: bool = True, native: bool = True, **conf: str
+) -> Any:
     """A Spark session on threads of this machine, whose workers run this Python.
 
     Args:
         scratch: a folder for what Spark writes.
         master: how many threads.
         connector: whether Spark's own Kafka connector is there too, as format `kafka`.
+        native: whether the jar of `samsarrow-jvm` is there, if it is built.
         **conf: more settings, with `_` for `.`.
     """
     from pyspark.sql import SparkSession
@@ -60,8 +89,9 @@ def local_session(scratch: Path, *, master: str = "local[2]", connector: bool = 
         "spark.local.dir": str(scratch / "local"),
         **{name.replace("_", "."): value for name, value in conf.items()},
     }
-    if connector:
-        settings["spark.jars"] = ",".join(connector_jars())
+    jars = [*(connector_jars() if connector else []), *(built_jar() if native else [])]
+    if jars:
+        settings["spark.jars"] = ",".join(jars)
     builder = SparkSession.builder.master(master).appName("samsarrow tests")
     for name, value in settings.items():
         builder = builder.config(name, value)

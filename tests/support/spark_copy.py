@@ -1,6 +1,6 @@
 """A process that copies a topic twice with Spark, at least once and exactly once, until it is killed or has drained.
 
-python spark_copy.py BOOTSTRAP FOLDER COME AT_LEAST_ONCE EXACTLY_ONCE run|drain
+python spark_copy.py SINK BOOTSTRAP FOLDER COME AT_LEAST_ONCE EXACTLY_ONCE run|drain
 
 Its standard error has the time of everything that it does, and each of its micro-batches.
 """
@@ -15,7 +15,7 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
-def main(servers: str, folder: str, come: str, at_least_once: str, exactly_once: str, mode: str) -> None:
+def main(sink: str, servers: str, folder: str, come: str, at_least_once: str, exactly_once: str, mode: str) -> None:
     from samsarrow.spark import wait_for_sources
     from support.spark import QUICK, local_session
 
@@ -34,8 +34,8 @@ def main(servers: str, folder: str, come: str, at_least_once: str, exactly_once:
         }
         if mode == "run":
             options["maxOffsetsPerTrigger"] = "200"
-        frame = spark.readStream.format("samsarrow").options(**options).load().select("key", "value")
-        writer = frame.writeStream.format("samsarrow").option("kafka.bootstrap.servers", servers)
+        frame = spark.readStream.format("samsarrow-python").options(**options).load().select("key", "value")
+        writer = frame.writeStream.format(sink).option("kafka.bootstrap.servers", servers)
         writer = writer.option("topic", topic).option("exactlyOnce", exactly)
         writer = writer.option("checkpointLocation", str(Path(folder) / topic)).queryName(topic).trigger(**trigger)
         queries.append(writer.start())

@@ -56,12 +56,12 @@ def by_hour(spark: Any, servers: str, topic: str, folder: str) -> list[list[Any]
 def main(master: str, servers: str, come: str, gone: str, flights: str, folder: str) -> None:
     spark = session(master, Path(folder))
     bootstrap = {"kafka.bootstrap.servers": servers}
-    batch = spark.read.format("samsarrow").options(**bootstrap, subscribe=come).load()
+    batch = spark.read.format("samsarrow-python").options(**bootstrap, subscribe=come).load()
     seen = batch.select("value").mapInArrow(who, "daemon long, rows long").collect()
     options = {**bootstrap, "subscribe": come, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "500"}
     options |= {"commitOffsets": "true", "kafka.group.id": f"group-of-{come}"}
-    stream = spark.readStream.format("samsarrow").options(**options).load().select("key", "value")
-    writer = stream.writeStream.format("samsarrow").options(**bootstrap, topic=gone, exactlyOnce="true")
+    stream = spark.readStream.format("samsarrow-python").options(**options).load().select("key", "value")
+    writer = stream.writeStream.format("samsarrow-python").options(**bootstrap, topic=gone, exactlyOnce="true")
     query = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
     ended = query.awaitTermination(120)
     told = {

@@ -21,30 +21,44 @@ def produce(kafka: KafkaServer, topic: str, values: Mapping[int, list[str]], **o
                 producer.send(topic, text, partition=partition)
 
 
+def _plain(frame: Any) -> Any:
+    return frame.selectExpr("topic", "partition", "offset", "cast(value as string) value")
+
+
 class Stream:
     """A streaming query over Kafka that keeps what each micro-batch brought.
+
+    What it does with the rows of the source is its `shape`; `fail_in` is the number of a micro-batch that fails.
 
     Args:
         spark: the session.
         kafka: the broker.
         folder: for the checkpoint.
-        format: `samsarrow` or `kafka`.
+        format: `samsarrow-python`, `samsarrow-jvm` or `kafka`.
         **options: of the source.
     """
 
-    def __init__(self, spark: Any, kafka: KafkaServer, folder: Path, format: str = "samsarrow", **options: str) -> None:  # noqa: A002
+    def __init__(
+        self,
+        spark: Any,
+        kafka: KafkaServer,
+        folder: Path,
+        format: str = "samsarrow-python",  # noqa: A002
+        **options: str,
+    ) -> None:
         self.checkpoint = folder
         self.batches: dict[int, list[Any]] = {}
         self._dotted = {"kafka.bootstrap.servers": kafka.bootstrap_servers, **options}
         self._spark = spark
         self._format = format
         self.fail_in: int | None = None
+        self.shape: Callable[[Any], Any] = _plain
 
     def frame(self) -> Any:
         return self._spark.readStream.format(self._format).options(**self._dotted).load()
 
     def start(self, **trigger: Any) -> Any:
-        frame = self.frame().selectExpr("topic", "partition", "offset", "cast(value as string) value")
+        frame = self.shape(self.frame())
 
         def keep(batch: Any, number: int) -> None:
             if self.fail_in == number:

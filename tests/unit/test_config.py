@@ -35,7 +35,7 @@ def test_dotted_and_snake_case_are_one_table(client):
         (Consumer, {"client_id": None}, "leave it out"),
         (Producer, {"group_id": "g"}, "group.id belongs to a consumer"),
         (Consumer, {"linger_ms": 5}, "linger.ms belongs to a producer"),
-        (Producer, {"security_protocol": "SSL"}, "PLAINTEXT"),
+        (Producer, {"security_protocol": "TLS"}, "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         (Consumer, {"transactional_id": "t"}, "belongs to a producer"),
         (Producer, {"transactional_id": "t", "acks": 1}, "not acks=1"),
         (Producer, {"transactional_id": "t", "enable_idempotence": False}, "not enable.idempotence=false"),

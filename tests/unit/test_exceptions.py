@@ -12,11 +12,11 @@ TABLE = _core.error_table()
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row[1])
 def test_every_error_of_the_protocol_has_its_class(row):
-    code, class_name, retriable, fatal, description = row
+    code, class_name, retriable, fatal, description, name = row
     assert description
     cls = getattr(exceptions, class_name)
     assert issubclass(cls, KafkaError)
-    assert (cls.code, cls.retriable, cls.fatal) == (code, retriable, fatal)
+    assert (cls.name, cls.code, cls.retriable, cls.fatal) == (name, code, retriable, fatal)
     assert cls.abortable == (class_name == "TransactionAbortableError")
     # The sentence is the table's; as a docstring it begins with a capital and ends with a stop.
     assert cls.__doc__ == f"{description[0].upper()}{description[1:]}."
@@ -43,11 +43,28 @@ def test_every_class_is_the_clients_own_or_in_the_table():
         "CorruptRecordError",
         "IllegalStateError",
         "TransactionAbortedError",
+        "TlsError",
+        "AuthenticationError",
+        "AuthorizationError",
+        "FencedError",
+        "RetriableError",
         "WakeupError",
     }
     found = {n for n, c in vars(exceptions).items() if isinstance(c, type) and issubclass(c, KafkaError)}
     assert found - own == {row[1] for row in TABLE}
     assert own <= found
+
+
+def test_what_is_done_about_an_error_has_a_class():
+    for row in TABLE:
+        cls = getattr(exceptions, row[1])
+        # Other retriable errors have no other base.
+        assert issubclass(cls, exceptions.RetriableError) == cls.retriable
+        assert issubclass(cls, exceptions.AuthorizationError) == cls.name.endswith("AUTHORIZATION_FAILED")
+    for cls in (exceptions.KafkaTimeoutError, exceptions.KafkaConnectionError):
+        assert issubclass(cls, exceptions.RetriableError)
+    assert issubclass(exceptions.ProducerFencedError, exceptions.FencedError)
+    assert issubclass(exceptions.SaslAuthenticationFailedError, exceptions.AuthenticationError)
 
 
 def test_builtin_handlers_catch_them_too():

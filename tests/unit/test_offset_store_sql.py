@@ -216,7 +216,7 @@ def test_styles_that_cannot_be_known_are_asked_for():
         pass
 
     assert SqlOffsetStore(sqlite3.connect(":memory:", factory=Mine), "g").load() == {}
-    with pytest.raises(ConfigurationError, match=r"types.SimpleNamespace does not tell its paramstyle"):
+    with pytest.raises(ConfigurationError, match=r"types.SimpleNamespace does not say its paramstyle"):
         SqlOffsetStore(SimpleNamespace(), "g")
     with pytest.raises(ConfigurationError, match="'mark' is none of qmark, numeric"):
         SqlOffsetStore(sqlite3.connect(":memory:"), "g", paramstyle="mark")

@@ -136,7 +136,7 @@ def test_nothing_but_zeros(write):
 
 
 def bad_ends():
-    """What can follow good batches, and how it is told."""
+    """What can follow good batches, and how it is reported."""
     batch = encoded(base_offset=ROWS, rows=10)
     flipped = bytearray(batch)
     flipped[100] ^= 1

@@ -14,7 +14,7 @@ from .checksum import checksum
 
 
 def peak_rss_mib() -> float:
-    """Of this program alone: what getrusage tells begins with the process that started it."""
+    """Of this program alone: what getrusage counts begins with the process that started it."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 import confluent_kafka as ck
 import pyarrow as pa
 
+from . import security
+
 
 def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
     # With its default of 100,000 queued messages it pauses a second whenever the queue is full: six times slower.
     options = {"bootstrap.servers": bootstrap, "group.id": "bench", "queued.min.messages": 1_000_000}
-    consumer = ck.Consumer({**options, "enable.auto.commit": False})
+    consumer = ck.Consumer({**options, **security.librdkafka(), "enable.auto.commit": False})
     partitions = consumer.list_topics(topic).topics[topic].partitions
     consumer.assign([ck.TopicPartition(topic, p, ck.OFFSET_BEGINNING) for p in partitions])
     rows = 0
@@ -35,7 +37,8 @@ def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
 def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
     failures: list[object] = []
     options = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "queue.buffering.max.messages": 500_000}
-    producer = ck.Producer({**options, "compression.type": codec, "linger.ms": 5, "batch.size": 1_000_000})
+    options |= {**security.librdkafka(), "compression.type": codec, "linger.ms": 5, "batch.size": 1_000_000}
+    producer = ck.Producer(options)
     for chunk in table.column("value").chunks:
         for value in chunk.to_pylist():
             while True:

@@ -8,9 +8,11 @@ import pyarrow as pa
 
 from samsarrow import Consumer, Producer
 
+from . import security
+
 
 def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+    with Consumer(security.options(), bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign(consumer.partitions_for(topic))
         rows = 0
         while rows < count:
@@ -22,7 +24,7 @@ def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
 
 
 def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
-    with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
+    with Producer(security.options(), bootstrap_servers=bootstrap, compression_type=codec) as producer:
         delivery = producer.send_batch(topic, table, value="value")
         return sum(receipt.count for receipt in delivery.result(120))
 

@@ -1,6 +1,7 @@
 """No client at all: what the broker can take of one prepared Produce request, and what it can give to Fetch."""
 
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Iterator
@@ -8,6 +9,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from samsarrow import encode_batches
+
+from . import security
 
 # As many rows as fit into the broker's largest batch, 1 MiB.
 ROWS = 9_000
@@ -42,9 +45,7 @@ def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
 
 def consume(bootstrap: str, topic: str, count: int) -> Iterator[range]:
     """The whole topic, 16 MiB a request: what the broker and the socket can give. Nothing is looked at."""
-    host, _, port = bootstrap.partition(":")
-    with socket.create_connection((host, int(port))) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with connect(bootstrap) as connection:
         buffer = memoryview(bytearray(FETCH_BYTES + (1 << 20)))
         offset = 0
         while offset < count:
@@ -54,13 +55,25 @@ def consume(bootstrap: str, topic: str, count: int) -> Iterator[range]:
             offset = following
 
 
+def connect(bootstrap: str) -> socket.socket:
+    """In the clear, or over the TLS of OpenSSL."""
+    host, _, port = bootstrap.partition(":")
+    connection = socket.create_connection((host, int(port)))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if trusted := security.options().get("ssl.truststore.location"):
+        return ssl.create_default_context(cafile=trusted).wrap_socket(connection, server_hostname=host)
+    return connection
+
+
 def fetch(connection: socket.socket, topic: str, offset: int, buffer: memoryview) -> int:
     """One Fetch v4 of partition 0; the length of the answer in `buffer`."""
     name = topic.encode()
     body = struct.pack(">hhihiiiibi", FETCH, 4, 1, -1, -1, 500, 1, FETCH_BYTES, 0, 1)
     body += struct.pack(">h", len(name)) + name + struct.pack(">iiqi", 1, 0, offset, FETCH_BYTES)
     connection.sendall(struct.pack(">i", len(body)) + body)
-    connection.recv_into(buffer, 4, socket.MSG_WAITALL)
+    read = 0
+    while read < 4:
+        read += connection.recv_into(buffer[read:4], 4 - read)
     (length,) = struct.unpack_from(">i", buffer)
     read = 0
     while read < length:

@@ -172,7 +172,7 @@ def _spark() -> SparkSession:
         from pyspark.sql import SparkSession
     except ImportError:
         raise DemoError("the demo's last step is PySpark: pip install 'samsarrow[demo,spark]'") from None
-    # Spark's workers run `python3` of PATH unless told otherwise.
+    # Spark's workers run `python3` of PATH by default.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return (

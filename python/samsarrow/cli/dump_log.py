@@ -98,7 +98,7 @@ class Settings:
     help="Only what a broker checks at its start to rebuild an index.",
 )
 @click.option(
-    "--max-bytes", type=click.IntRange(min=0), metavar="BYTES", help="Only so much from the start of each .log."
+    "--max-bytes", type=click.IntRange(min=0), metavar="BYTES", help="Read only this much from the start of each .log."
 )
 @click.pass_context
 def dump_log(
@@ -115,7 +115,7 @@ def dump_log(
     """Print what is in log segments and their indexes, as Kafka's DumpLogSegments does.
 
     FILES are a broker's .log, .index, .timeindex and .txnindex files, or KRaft's .checkpoint snapshots. An index is
-    held against the .log beside it. What is wrong is told on stderr with its position in the file, and the exit code
+    held against the .log beside it. What is wrong is written to stderr with its position in the file, and the exit code
     is 1.
     """
     settings = Settings(deep or print_data, print_data, as_json, max_bytes, verify_only, sanity_only)

@@ -1,5 +1,7 @@
 """Offsets outside of a consumer: kept in Kafka, ZooKeeper, a file or a database, and moved between them."""
 
+from typing import TYPE_CHECKING, Any
+
 from samsarrow.offsets.file import FileOffsetStore
 from samsarrow.offsets.kafka import KafkaOffsetStore, ZooKeeperOffsetStore
 from samsarrow.offsets.sql import SqlOffsetStore
@@ -9,8 +11,10 @@ from samsarrow.offsets.store import (
     OffsetStore,
     OffsetStoreError,
     StoreLockedError,
-    next_offsets,
 )
+
+if TYPE_CHECKING:
+    from samsarrow.offsets.rows import next_offsets
 
 __all__ = [
     "BackwardsOffsetError",
@@ -24,3 +28,13 @@ __all__ = [
     "ZooKeeperOffsetStore",
     "next_offsets",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads what needs Arrow at its first use."""
+    if name != "next_offsets":
+        raise AttributeError(f"module 'samsarrow.offsets' has no attribute {name!r}")
+    from samsarrow.offsets.rows import next_offsets
+
+    globals()[name] = next_offsets
+    return next_offsets

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -37,6 +36,8 @@ class FileOffsetStore:
         self._lock: IO[str] | None = None if read_only else self._take_lock()
 
     def _take_lock(self) -> IO[str]:
+        import fcntl  # not on Windows, where what else is in this package can be used
+
         name = f"{self.path}.lock"
         # Never truncated before the lock is ours, and never removed: a second file of that name would be a second lock.
         lock = open(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+")  # noqa: SIM115

@@ -69,7 +69,7 @@ def parse(text: str, form: str | None = None) -> Snapshot:
 
     Args:
         text: what `dump` writes, or the CSV of Kafka's kafka-consumer-groups (`topic,partition,offset`, or the same
-            after the group), which has no header; the name of a group that is not told is empty.
+            after the group), which has no header; the name of a group that is not known is empty.
         form: of the text; found out by default.
 
     Raises:

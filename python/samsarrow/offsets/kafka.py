@@ -7,8 +7,9 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from samsarrow.admin import Admin
-from samsarrow.exceptions import ConfigurationError
+from samsarrow.exceptions import ConfigurationError, KafkaError
 from samsarrow.offsets.store import Found, Offsets, normal
+from samsarrow.results import PartialFailureError, failure
 from samsarrow.types import OffsetAndMetadata, Seconds, TopicPartition
 
 T = TypeVar("T")
@@ -62,19 +63,22 @@ class _BrokerStore:
             offsets: by partition.
 
         Raises:
-            KafkaError: what was said of the first partition that failed, with notes about the others; the group has
-                members; the broker no longer speaks the version.
+            PartialFailureError: with the error of each partition that failed; the others are committed.
+            KafkaError: the group has members; the broker no longer speaks the version.
         """
-        failures = []
+        failures: dict[TopicPartition, KafkaError] = {}
+        succeeded: dict[TopicPartition, None] = {}
         for some in batches(normal(offsets).items()):
-            done = self._admin.commit_offsets(self.group, dict(some), api_version=self._version, timeout=self._timeout)
-            failures += [error for error in done.values() if error is not None]
+            its = dict(some)
+            try:
+                succeeded |= self._admin.commit_offsets(
+                    self.group, its, api_version=self._version, timeout=self._timeout
+                )
+            except PartialFailureError as partial:
+                failures |= partial.failures
+                succeeded |= partial.succeeded
         if failures:
-            for other in failures[1:11]:
-                failures[0].add_note(f"and {other}")
-            if len(failures) > 11:
-                failures[0].add_note(f"and {len(failures) - 11} more")
-            raise failures[0]
+            raise failure(failures, succeeded)
 
     def close(self) -> None:
         """Closes the admin client, if the store made it. May be called again."""
@@ -131,7 +135,7 @@ class ZooKeeperOffsetStore(_BrokerStore):
 
         Args:
             partitions: to ask for; by default every partition of every topic is asked about, for a broker does not
-                tell what ZooKeeper has.
+                list what ZooKeeper has.
         """
         if partitions is not None:
             return self._load(partitions)

@@ -9,16 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from samsarrow.consumer import Consumer
 from samsarrow.exceptions import UnknownMemberIdError
 from samsarrow.offsets.kafka import BATCH, ZooKeeperOffsetStore, batches
 from samsarrow.offsets.store import Found, OffsetStore, OffsetStoreError
 from samsarrow.types import OffsetAndMetadata, Seconds, TopicPartition, to_seconds
 
+if TYPE_CHECKING:
+    from samsarrow.consumer import Consumer
+
 Progress = Callable[[int], None]
-"""Told how many partitions more are written."""
+"""Called with the number of partitions that were written since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def apply(
         target: to write to.
         changes: as `plan` gives them.
         batch_size: partitions written at a time.
-        progress: told of each batch.
+        progress: called after each batch.
 
     Raises:
         VerificationError: something else is read than was written.
@@ -142,7 +144,7 @@ def copy(
         target: to write to; what it has for other partitions stays.
         partitions: to copy; by default all that the source has.
         batch_size: partitions written at a time.
-        progress: told of each batch.
+        progress: called after each batch.
 
     Returns:
         What changed in the target.
@@ -227,7 +229,7 @@ def keep_equal(
         new: where they commit at last.
         duration: seconds.
         interval: seconds between rounds.
-        on_round: told after each round how many partitions it changed in `old` and in `new`.
+        on_round: called after each round with how many partitions it changed in `old` and in `new`.
 
     Returns:
         Offsets of `old` that `new` did not take at the end, because its group has members that are behind them: some
@@ -241,7 +243,7 @@ def keep_equal(
     rounds = 0
     while True:
         last = time.monotonic() >= end
-        # A broker cannot tell what ZooKeeper has: asking for everything is asking about every partition there is.
+        # A broker cannot list what ZooKeeper has: asking for everything is asking about every partition there is.
         everything = rounds % 10 == 0 or last
         found: dict[int, dict[TopicPartition, OffsetAndMetadata]] = {}
         for store in sorted((old, new), key=_hides):

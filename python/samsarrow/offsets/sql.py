@@ -135,7 +135,7 @@ class SqlOffsetStore:
         }
 
     def claim(self, partitions: Iterable[TopicPartition]) -> Found:
-        """Takes partitions over from whoever had them, in a transaction of its own, and tells where to go on.
+        """Takes partitions over from their owner, in a transaction of its own, and returns where to go on.
 
         It waits for a transaction of the owner before that has stored offsets of them already; one that has not will
         fail.
@@ -182,7 +182,7 @@ class SqlOffsetStore:
 
         Args:
             offsets: by partition; those of other partitions stay.
-            cursor: of the transaction to take part in; whoever began it commits it or rolls it back.
+            cursor: of the transaction to take part in; its owner commits it or rolls it back.
                 Without one this is a transaction of its own.
             backwards: whether an offset may be smaller than the one that is stored.
 
@@ -204,7 +204,7 @@ class SqlOffsetStore:
 
     def _store(self, cursor: Any, offsets: list[tuple[TopicPartition, OffsetAndMetadata]], backwards: bool) -> None:
         change = f"UPDATE {self._table} SET next_offset = {{}}, metadata = {{}}, leader_epoch = {{}} WHERE {_KEY}"  # noqa: S608
-        # Whoever claims a partition waits for this row until the transaction ends, and the other way round.
+        # Anyone who claims a partition waits for this row until the transaction ends, and the other way round.
         change += " AND generation = {}"
         forward = change + " AND (next_offset IS NULL OR next_offset <= {})"
         for tp, at in offsets:
@@ -266,7 +266,7 @@ def _paramstyle(connection: Any) -> str:
             if isinstance(style, str):
                 return style
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
-    raise ConfigurationError(f"{kind} does not tell its paramstyle: give it, for example paramstyle='format'")
+    raise ConfigurationError(f"{kind} does not say its paramstyle: give it, for example paramstyle='format'")
 
 
 def _autocommits(connection: Any) -> bool:

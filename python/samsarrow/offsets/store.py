@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from samsarrow.exceptions import KafkaError
 from samsarrow.types import OffsetAndMetadata, TopicPartition
 
@@ -57,13 +54,13 @@ class StoreLockedError(OffsetStoreError):
 
 
 class BackwardsOffsetError(OffsetStoreError):
-    """An offset would go back, and the store was not told that it may."""
+    """An offset would go back, and the store was not asked to let it."""
 
     name = "BACKWARDS_OFFSET"
 
 
 class FencedOwnerError(OffsetStoreError):
-    """Another owner has claimed the partition since: whoever meets this must stop working on it."""
+    """Another owner has claimed the partition since: stop working on it."""
 
     name = "FENCED_OWNER"
     fatal = True
@@ -89,14 +86,3 @@ def only(found: Mapping[TopicPartition, OffsetAndMetadata], partitions: Iterable
     if partitions is None:
         return dict(sorted(found.items()))
     return {TopicPartition(*tp): found.get(TopicPartition(*tp)) for tp in partitions}
-
-
-def next_offsets(batch: pa.RecordBatch | pa.Table) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The offset after the last row of each partition in a batch that `poll` gave: what to store once it is worked on.
-
-    Args:
-        batch: with the columns `topic`, `partition` and `offset`.
-    """
-    rows = pa.table({"topic": pc.cast(batch["topic"], pa.string()), "p": batch["partition"], "o": batch["offset"]})
-    last = rows.group_by(["topic", "p"]).aggregate([("o", "max")]).to_pylist()
-    return {TopicPartition(r["topic"], r["p"]): OffsetAndMetadata(r["o_max"] + 1) for r in last}

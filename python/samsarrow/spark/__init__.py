@@ -1,14 +1,16 @@
 """Kafka as a Spark data source, without a jar: `spark.read.format("samsarrow")`, `readStream`, `write`, `writeStream`.
 
 Spark finds the source by itself in the Python that its workers run. That Python is `python3` of the workers' PATH
-unless `PYSPARK_PYTHON` (or `spark.pyspark.python`) says otherwise *before* the session starts; `check_session` tells
+unless `PYSPARK_PYTHON` (or `spark.pyspark.python`) says otherwise *before* the session starts; `check_session` says
 whether it is one that has samsarrow.
 """
 
 from samsarrow.spark import requirement as requirement  # before what an older Spark does not have
+from samsarrow.spark.clusters import hide_secrets, spark_cluster_options
 from samsarrow.spark.datasource import KafkaDataSource
 from samsarrow.spark.environment import check_session, wait_for_sources
 from samsarrow.spark.errors import DataLossError
+from samsarrow.spark.jar import add_jar, jar
 from samsarrow.spark.listener import ProgressListener, SourceProgress, count_bytes
 
 __all__ = [
@@ -16,7 +18,11 @@ __all__ = [
     "KafkaDataSource",
     "ProgressListener",
     "SourceProgress",
+    "add_jar",
     "check_session",
     "count_bytes",
+    "hide_secrets",
+    "jar",
+    "spark_cluster_options",
     "wait_for_sources",
 ]

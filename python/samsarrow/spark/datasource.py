@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -11,8 +14,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from samsarrow.spark.capabilities import streams_arrow_to_sinks, tells_where_a_stream_is
 from samsarrow.spark.options import ReadOptions
-from samsarrow.spark.reader import KafkaReader, with_columns
+from samsarrow.spark.reader import KafkaReader
 from samsarrow.spark.schema import chosen_columns, spark_schema
 from samsarrow.spark.write_options import WriteOptions
 
@@ -29,10 +33,15 @@ class KafkaDataSource(DataSource):
     def name(cls) -> str:
         return "samsarrow"
 
+    # Whether Spark plans with it: then it is pickled once more, for tasks, which look at no option of it.
+    _planned = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "options": {}} if self._planned else self.__dict__
+
     def schema(self) -> StructType:
         # Spark does not say here whether this is a batch or a stream: what they differ in is checked later.
-        general = {name: value for name, value in self.options.items() if not name.lower().startswith(_BOUNDS)}
-        options = ReadOptions.parse({**general, "commitOffsets": "false"})
+        options = ReadOptions.parse(dict(self.options), streaming=None)
         return spark_schema(options.columns, options.text)
 
     # Spark passes `schema` by keyword: the name is part of the contract.
@@ -41,33 +50,44 @@ class KafkaDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = self._options(schema, streaming=True)
-        try:
+        if tells_where_a_stream_is():
             from samsarrow.spark.stream import KafkaStreamReader
-        except ImportError:
-            from samsarrow.spark.stream_earlier import EarlierStreamReader
 
-            return EarlierStreamReader(options)
-        return KafkaStreamReader(options)
+            return KafkaStreamReader(options)
+        from samsarrow.spark.stream_earlier import EarlierStreamReader
+
+        return EarlierStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from samsarrow.spark.writer import KafkaWriter
 
-        return KafkaWriter(WriteOptions.parse(dict(self.options), schema), overwrite)
+        return KafkaWriter(self._write_options(schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         # `overwrite` is the output mode complete: a topic gets the whole result each time, as with the connector.
-        options = WriteOptions.parse(dict(self.options), schema)
-        try:
+        options = self._write_options(schema)
+        if streams_arrow_to_sinks():
             from samsarrow.spark.stream_writer import KafkaStreamWriter
-        except ImportError:
-            from samsarrow.spark.stream_writer_earlier import RowStreamWriter
 
-            return RowStreamWriter(options, schema)
-        return KafkaStreamWriter(options)
+            return KafkaStreamWriter(options)
+        from samsarrow.spark.stream_writer_earlier import RowStreamWriter
+
+        return RowStreamWriter(options, schema)
+
+    def _write_options(self, schema: StructType) -> WriteOptions:
+        self._planned = True
+        return WriteOptions.parse(dict(self.options), schema).for_tasks()
 
     def _options(self, schema: StructType, *, streaming: bool) -> ReadOptions:
+        self._planned = True
         options = ReadOptions.parse(dict(self.options), streaming=streaming)
-        return with_columns(options, *chosen_columns(schema, options.columns, options.text))
+        columns, text = chosen_columns(schema, options.columns, options.text)
+        return replace(options, columns=columns, text=text)
 
 
-_BOUNDS = ("startingoffsets", "startingtimestamp", "ending")
+class PythonKafkaDataSource(KafkaDataSource):
+    """`format("samsarrow-python")`: the same by a name that no jar takes."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "samsarrow-python"

@@ -8,10 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from samsarrow.admin_types import OffsetSpec
 from samsarrow.consumer import Consumer
 from samsarrow.exceptions import KafkaTimeoutError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from samsarrow.spark.clients import admin_options, here
 from samsarrow.spark.errors import report_loss
-from samsarrow.spark.handles import WORKER
+from samsarrow.spark.handles import ADMINS, reading
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.ranges import OffsetRange
 from samsarrow.spark.schema import ToSpark, arrow_schema
@@ -25,6 +27,8 @@ MAX_BYTES = 4 << 20
 SMALL_RANGE = 10_000
 SMALL_FETCH = 1 << 20
 POLL_S = 0.5
+# Between attempts at an offset that a new leader does not have yet.
+CATCH_UP_S = 0.1
 
 
 def read_range(options: ReadOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
@@ -41,7 +45,7 @@ def consumer_options(options: ReadOptions, wanted: OffsetRange) -> dict[str, Any
     if len(wanted) <= SMALL_RANGE:
         config["max.partition.fetch.bytes"] = SMALL_FETCH
     # A group is there for the offsets that the driver commits; tasks have nothing to do with it.
-    config |= {name: value for name, value in options.kafka.items() if name != "group.id"}
+    config |= {n: value for n, value in here(options.kafka, wanted.token).items() if n != "group.id"}
     return config | {"auto.offset.reset": "none", "include.headers": "headers" in options.columns}
 
 
@@ -58,15 +62,16 @@ class _Reading:
         """What there is in the range, as it comes."""
         config = consumer_options(self._options, self._wanted)
         end, timeout = self._wanted.end, self._options.poll_timeout_s
-        with WORKER.lease(config, self._tp, self._position) as consumer:
+        with reading(config, self._tp, self._position, end) as consumer:
             deadline = time.monotonic() + timeout
             while self._position < end:
+                before = self._position
                 batch = self._poll(consumer, min(POLL_S, timeout))
                 if batch is None:
                     return
-                reached = consumer.position(self._tp)
-                if reached > self._position:
-                    self._position, deadline = reached, time.monotonic() + timeout
+                self._position = max(self._position, consumer.position(self._tp))
+                if self._position > before:
+                    deadline = time.monotonic() + timeout
                 elif self._is_beyond_the_log(consumer):
                     return
                 elif time.monotonic() > deadline:
@@ -103,9 +108,10 @@ class _Reading:
             self._lost(f"the log ends at {last}: it was truncated, or the topic was deleted and made again")
             return None
         else:
-            # Not so any more: a new leader had to catch up.
+            # Not so any more, or not of every replica: a new leader has to catch up.
+            time.sleep(CATCH_UP_S)
             consumer.seek(self._tp, self._position)
-        return consumer.poll(timeout)
+        return pa.RecordBatch.from_pylist([], schema=consumer.schema)
 
     def _is_beyond_the_log(self, consumer: Consumer) -> bool:
         """Whether nothing comes because the log ends within the range."""
@@ -121,9 +127,9 @@ class _Reading:
     def _log(self, consumer: Consumer) -> tuple[int, int]:
         """First offset and end of the log, whatever transactions are open."""
         if self._options.kafka.get("isolation.level", "").lower() == "read_committed":
-            plain = consumer_options(self._options, self._wanted) | {"isolation.level": "read_uncommitted"}
-            with Consumer(plain) as other:
-                return other.beginning_offsets([self._tp])[self._tp], other.end_offsets([self._tp])[self._tp]
+            with ADMINS.lease(admin_options(self._options.kafka, self._wanted.token)) as handle:
+                first, last = (handle.client.list_offsets({self._tp: spec})[self._tp] for spec in _ENDS)
+            return first.offset if first else 0, last.offset if last else 0
         return consumer.beginning_offsets([self._tp])[self._tp], consumer.end_offsets([self._tp])[self._tp]
 
     def _lost(self, why: str) -> None:
@@ -131,6 +137,9 @@ class _Reading:
             f"offsets {self._position} to {self._wanted.end} of {self._name} cannot be read: {why}",
             self._options.fail_on_data_loss,
         )
+
+
+_ENDS = (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
 
 
 def _rows_before(offsets: pa.Array, end: int) -> int:

@@ -1,6 +1,6 @@
-"""Consumers of a worker process, kept from task to task.
+"""Clients of a worker process, kept from task to task.
 
-Spark reuses its Python workers: with a consumer at hand a task needs neither connections nor metadata nor a new fetch
+Spark reuses its Python workers: with a client at hand a task needs neither connections nor metadata nor a new fetch
 session. What is here was made after the fork of the worker, and stays in it.
 """
 
@@ -9,86 +9,89 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+from samsarrow.admin import Admin
 from samsarrow.consumer import Consumer
+from samsarrow.producer import Producer
+from samsarrow.spark.clients import on_this_host
 from samsarrow.types import TopicPartition
 
+Client = TypeVar("Client", bound="Consumer | Producer | Admin")
 Key = tuple[tuple[str, Any], ...]
 
 
-@dataclass
-class _Idle:
-    """A consumer that nobody uses at the moment, paused at `position` of `partition`."""
+@dataclass(eq=False)
+class Handle(Generic[Client]):
+    """A client that one task has, or none.
 
+    Attributes:
+        client: made with the options of `key`.
+        key: its options.
+        memory: what the task before left for the next one.
+        since: when it was given back.
+    """
+
+    client: Client
     key: Key
-    consumer: Consumer
-    partition: TopicPartition
-    position: int
-    since: float
+    memory: Any = None
+    since: float = 0.0
 
 
-class Handles:
-    """Consumers by their options.
+class Handles(Generic[Client]):
+    """Clients of one kind by their options.
 
     Args:
+        make: a client with these options.
         capacity: how many idle ones are kept.
         idle_s: seconds after which an idle one is closed, when the next is asked for.
     """
 
-    def __init__(self, capacity: int = 16, idle_s: float = 300.0) -> None:
+    def __init__(
+        self, make: Callable[[Mapping[str, Any]], Client], *, capacity: int = 16, idle_s: float = 300.0
+    ) -> None:
+        self._make = make
         self._capacity = capacity
         self._idle_s = idle_s
         self._lock = threading.Lock()
-        self._idle: list[_Idle] = []
+        self._idle: list[Handle[Client]] = []
         self._pid = os.getpid()
 
     @contextmanager
-    def lease(self, config: Mapping[str, Any], partition: TopicPartition, start: int) -> Iterator[Consumer]:
-        """A consumer that reads `partition` from `start` on; after an error it is closed, else kept.
+    def lease(self, config: Mapping[str, Any], memory: Any = None) -> Iterator[Handle[Client]]:
+        """A client for the length of a `with` block; after an error it is closed, else kept.
 
         Args:
             config: its options.
-            partition: to be assigned.
-            start: where the next row is wanted from.
+            memory: of several, the one that has this is taken.
         """
         key = tuple(sorted(config.items()))
-        consumer = self._take(key, partition, start)
+        handle = self._take(key, memory)
+        if handle is None:
+            with on_this_host():
+                handle = Handle(self._make(config), key)
         try:
-            if consumer is None:
-                consumer = Consumer(config)
-            consumer.assign([partition])
-            consumer.seek(partition, start)
-            consumer.resume(partition)
-            yield consumer
-            # Nothing more is fetched for it.
-            consumer.pause(partition)
-            idle = _Idle(key, consumer, partition, consumer.position(partition), time.monotonic())
+            yield handle
         except BaseException:
-            if consumer is not None:
-                with suppress(Exception):
-                    consumer.close(0)
+            _close(handle.client)
             raise
-        self._give(idle)
+        handle.since = time.monotonic()
+        with self._lock:
+            self._idle.append(handle)
+        self._evict()
 
-    def _take(self, key: Key, partition: TopicPartition, start: int) -> Consumer | None:
-        """The idle one that read this partition up to here, or any with these options."""
+    def _take(self, key: Key, memory: Any) -> Handle[Client] | None:
         self._evict()
         with self._lock:
             fitting = [idle for idle in self._idle if idle.key == key]
             if not fitting:
                 return None
-            best = next((i for i in fitting if (i.partition, i.position) == (partition, start)), fitting[-1])
+            best = next((idle for idle in fitting if idle.memory == memory), fitting[-1])
             self._idle.remove(best)
-            return best.consumer
-
-    def _give(self, idle: _Idle) -> None:
-        with self._lock:
-            self._idle.append(idle)
-        self._evict()
+            return best
 
     def _evict(self) -> None:
         with self._lock:
@@ -100,12 +103,47 @@ class Handles:
             gone = [idle for idle in self._idle if idle not in kept]
             self._idle = kept
         for idle in gone:
-            with suppress(Exception):
-                idle.consumer.close(0)
+            _close(idle.client)
 
     def __len__(self) -> int:
         return len(self._idle)
 
 
-WORKER = Handles()
-"""The handles of this worker process."""
+def _close(client: Consumer | Producer | Admin) -> None:
+    with suppress(Exception):
+        client.close() if isinstance(client, Admin) else client.close(0)
+
+
+CONSUMERS = Handles(Consumer)
+PRODUCERS = Handles(Producer)
+ADMINS = Handles(Admin)
+
+
+@contextmanager
+def reading(
+    config: Mapping[str, Any],
+    partition: TopicPartition,
+    start: int,
+    end: int | None = None,
+    handles: Handles[Consumer] = CONSUMERS,
+) -> Iterator[Consumer]:
+    """A consumer that reads `partition` from `start` on.
+
+    Args:
+        config: its options.
+        partition: to be assigned.
+        start: where the next row is wanted from.
+        end: before which nothing more is fetched; rows of the batch that has the last one may follow.
+        handles: to take it from.
+    """
+    with handles.lease(config, (partition, start)) as handle:
+        consumer = handle.client
+        consumer.assign([partition])
+        # Before the position is known: nothing is asked for without it.
+        consumer._read_until(partition, end)
+        consumer.seek(partition, start)
+        consumer.resume(partition)
+        yield consumer
+        # Nothing more is fetched for it.
+        consumer.pause(partition)
+        handle.memory = (partition, consumer.position(partition))

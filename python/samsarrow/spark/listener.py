@@ -1,4 +1,4 @@
-"""What a streaming query is behind, told with every micro-batch."""
+"""What a streaming query is behind, reported with every micro-batch."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ class SourceProgress:
 
 
 def count_bytes(frame: DataFrame, source: int = 0) -> DataFrame:
-    """The same rows; `ProgressListener` tells the bytes of their keys and values.
+    """The same rows; `ProgressListener` reports the bytes of their keys and values.
 
-    Spark does not tell how many bytes a Python source has read, so they are observed on the way, right after the
+    Spark does not report how many bytes a Python source has read, so they are observed on the way, right after the
     source: `count_bytes(spark.readStream.format("samsarrow")....load())`.
 
     Args:
@@ -93,7 +93,7 @@ def _observation(source: int) -> str:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Tells how far queries on Kafka are behind: `spark.streams.addListener(ProgressListener())`.
+    """Reports how far queries on Kafka are behind: `spark.streams.addListener(ProgressListener())`.
 
     The numbers are those that Spark's own connector puts into `sources[].metrics`, which a Python source cannot fill.
     Each is also written into the log `samsarrow.spark.listener`.
@@ -174,7 +174,7 @@ def source_progress(progress: Any) -> list[SourceProgress]:
 
 
 def _offsets(told: Any) -> dict[TopicPartition, int] | None:
-    """Offsets as Kafka sources tell them; None for those of others."""
+    """Offsets as Kafka sources report them; None for those of others."""
     try:
         topics = json.loads(told) if isinstance(told, str) else told
         return {TopicPartition(t, int(p)): int(at) for t, ps in topics.items() for p, at in ps.items()}

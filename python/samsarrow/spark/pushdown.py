@@ -1,4 +1,4 @@
-"""Predicates on partition, offset and timestamp as bounds of the offsets that are read at all.
+"""Predicates on topic, partition, offset and timestamp as bounds of what is read at all.
 
 Spark evaluates every predicate again on what is read: here is only decided what need not be.
 """
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from samsarrow.types import TopicPartition
-
+# The largest offset that there can be.
+LAST = 2**63 - 1
 _OFFSETS_ABOVE = {"GreaterThan": 1, "GreaterThanOrEqual": 0}
 _OFFSETS_BELOW = {"LessThan": 0, "LessThanOrEqual": 1}
 _EQUAL = ("EqualTo", "EqualNullSafe")
@@ -79,13 +79,12 @@ class Predicates:
             self.end = high if self.end is None else min(self.end, high)
         return low is not None or high is not None
 
-    def allow(self, tp: TopicPartition) -> bool:
-        """Whether rows of this partition can be wanted."""
-        return (self.topics is None or tp.topic in self.topics) and (
-            self.partitions is None or tp.partition in self.partitions
-        )
-
-    def clip(self, start: int, end: int) -> tuple[int, int]:
-        """The part of a range that can have wanted rows; empty ones end where they start."""
-        low = max(start, self.first)
-        return low, max(low, end if self.end is None else min(end, self.end))
+    def question(self) -> dict[str, Any]:
+        """As the planner is asked; offsets within those that there can be."""
+        return {
+            "topics": None if self.topics is None else sorted(self.topics),
+            "partitions": None if self.partitions is None else sorted(self.partitions),
+            "offset_from": min(self.first, LAST),
+            "offset_until": None if self.end is None else min(self.end, LAST),
+            "time_from": self.since_ms,
+        }

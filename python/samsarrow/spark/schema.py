@@ -18,21 +18,22 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError
 
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 _ARROW_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
-_TYPES: dict[str, tuple[DataType, pa.DataType]] = {
-    "key": (BinaryType(), pa.binary()),
-    "value": (BinaryType(), pa.binary()),
-    "topic": (StringType(), pa.string()),
-    "partition": (IntegerType(), pa.int32()),
-    "offset": (LongType(), pa.int64()),
+# What the core calls types.
+_KINDS: dict[str, tuple[DataType, pa.DataType]] = {
+    "binary": (BinaryType(), pa.binary()),
+    "string": (StringType(), pa.string()),
+    "int": (IntegerType(), pa.int32()),
+    "long": (LongType(), pa.int64()),
     "timestamp": (TimestampType(), pa.timestamp("us", "UTC")),
-    "timestampType": (IntegerType(), pa.int32()),
     "headers": (ArrayType(_HEADER), pa.list_(pa.field("element", _ARROW_HEADER))),
 }
+_TYPES = {name: _KINDS[kind] for name, kind in _core.spark_columns()}
 COLUMNS = tuple(_TYPES)
 
 

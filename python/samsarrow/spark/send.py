@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import WriterCommitMessage
 
-from samsarrow.admin import Admin
-from samsarrow.config import options_of
 from samsarrow.exceptions import ConfigurationError, KafkaError, UnknownTopicOrPartitionError
 from samsarrow.producer import Producer
+from samsarrow.spark.clients import admin_options, here
+from samsarrow.spark.handles import ADMINS, PRODUCERS
 from samsarrow.spark.write_options import WriteOptions
+
+if TYPE_CHECKING:
+    from samsarrow.spark.places import Attempt
 
 # How long a topic that is not there may take to be made by the brokers, where they do that.
 CREATION_S = 5.0
@@ -29,52 +29,18 @@ class Written(WriterCommitMessage):
 
     Attributes:
         rows: by topic.
+        attempt: where the task is in its query, with `exactlyOnce`.
     """
 
     rows: dict[str, int] = field(default_factory=dict)
-
-
-class Producers:
-    """Producers of a worker process by their options, kept from task to task."""
-
-    def __init__(self, capacity: int = 8) -> None:
-        self._capacity = capacity
-        self._lock = threading.Lock()
-        self._idle: list[tuple[tuple[tuple[str, str], ...], Producer, set[str]]] = []
-        self._pid = os.getpid()
-
-    @contextmanager
-    def lease(self, config: Mapping[str, str]) -> Iterator[tuple[Producer, set[str]]]:
-        """A producer and the topics that it has found; after an error it is closed, else kept."""
-        key = tuple(sorted(config.items()))
-        with self._lock:
-            if self._pid != os.getpid():
-                # The parent's; they cannot even be closed here.
-                self._idle, self._pid = [], os.getpid()
-            at = next((i for i, idle in enumerate(self._idle) if idle[0] == key), None)
-            producer, topics = (Producer(config), set()) if at is None else self._idle.pop(at)[1:]
-        try:
-            yield producer, topics
-        except BaseException:
-            with suppress(Exception):
-                producer.close(0)
-            raise
-        with self._lock:
-            self._idle.append((key, producer, topics))
-            gone = self._idle[: -self._capacity]
-            self._idle = self._idle[-self._capacity :]
-        for _, old, _ in gone:
-            with suppress(Exception):
-                old.close(0)
-
-
-WORKER = Producers()
-"""The producers of this worker process."""
+    attempt: Attempt | None = None
 
 
 def write_batches(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Written:
     """Sends all rows and waits until they are stored; what went wrong is raised."""
-    with WORKER.lease(options.kafka) as (producer, topics):
+    with PRODUCERS.lease(here(options.kafka, options.token)) as handle:
+        producer, topics = handle.client, handle.memory or set()
+        handle.memory = topics
         return send_all(options, producer, batches, lambda topic: find_topic(options, producer, topics, topic))
 
 
@@ -140,13 +106,12 @@ def find_topic(options: WriteOptions, producer: Producer, topics: set[str], topi
     """
     if topic in topics:
         return
-    config = {name: value for name, value in options.kafka.items() if name in options_of("admin")}
-    with Admin(config) as admin:
-        there = topic in admin.list_topics([topic])
+    with ADMINS.lease(admin_options(options.kafka, options.token)) as handle:
+        there = topic in handle.client.list_topics([topic])
     if not there:
         # Brokers may make a topic when a producer asks for it.
         patience = min(int(CREATION_S * 1000), int(options.kafka.get("max.block.ms", "60000")))
-        with Producer({**options.kafka, "max.block.ms": str(patience)}) as asking:
+        with Producer({**here(options.kafka, options.token), "max.block.ms": str(patience)}) as asking:
             try:
                 asking.partitions_for(topic)
             except KafkaError as error:

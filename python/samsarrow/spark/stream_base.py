@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from samsarrow.spark.offsets import Json, from_json, to_json
-
 if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
 
+    from samsarrow.spark.driver import Driver
     from samsarrow.spark.options import ReadOptions
-    from samsarrow.spark.planner import StreamPlanner
+
+# `{"topic":{"0":23}}`, each the next one to read, sorted by topic and number of the partition: Spark takes offsets for
+# equal only if their texts are.
+Json = dict[str, dict[str, int]]
 
 
 class StreamReader(DataSourceStreamReader):
@@ -25,27 +27,28 @@ class StreamReader(DataSourceStreamReader):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._planner: StreamPlanner | None = None
+        self._driver: Driver | None = None
 
     @property
-    def planner(self) -> StreamPlanner:
+    def driver(self) -> Driver:
         """The driver's part, made when it is first asked something."""
-        from samsarrow.spark.planner import StreamPlanner
+        from samsarrow.spark.driver import Driver
 
-        if self._planner is None:
-            self._planner = StreamPlanner(self._options)
-        return self._planner
+        if self._driver is None:
+            self._driver = Driver(self._options)
+        return self._driver
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_planner": None}
+        return {"_options": self._options.for_tasks(), "_driver": None}
 
     def initialOffset(self) -> Json:  # noqa: N802
         """Where a new query starts."""
-        return to_json(self.planner.initial())
+        offsets: Json = self.driver.ask("initial")["offsets"]
+        return offsets
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The tasks of a micro-batch."""
-        return list(self.planner.ranges(from_json(start), from_json(end)))
+        return list(self.driver.ranges("ranges", start=start, end=end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range, in a task."""
@@ -57,10 +60,10 @@ class StreamReader(DataSourceStreamReader):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Everything before `end` is in the sink. Spark says so once the next micro-batch is planned."""
-        self.planner.finished(from_json(end))
+        self.driver.ask("commit", end=end)
 
     def stop(self) -> None:
         """Ends all connections."""
-        planner, self._planner = self._planner, None
-        if planner is not None:
-            planner.close()
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            driver.close()

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from samsarrow.spark.send import write_batches
+from samsarrow.spark.sink import finish, total, write_rows
 from samsarrow.spark.write_options import WriteOptions
-from samsarrow.spark.writer import total
 
 _log = logging.getLogger(__name__)
 
@@ -23,15 +22,11 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """One task's rows of a micro-batch."""
-        if self._options.exactly_once:
-            from samsarrow.spark.exactly_once import write_once
-
-            return write_once(self._options, iterator)
-        return write_batches(self._options, iterator)
+        return write_rows(self._options, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """All tasks of the micro-batch are done."""
-        _log.info("micro-batch %d written: %s", batchId, total(messages))
+        _log.info("micro-batch %d written: %s", batchId, finish(self._options, messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """A task failed; what others sent stays, and is sent again with the repetition."""

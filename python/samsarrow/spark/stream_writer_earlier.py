@@ -12,7 +12,7 @@ from pyspark.sql import Row
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import DataType, StructType
 
-from samsarrow.spark.send import write_batches
+from samsarrow.spark.sink import finish, write_rows
 from samsarrow.spark.write_options import WriteOptions
 
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -30,12 +30,11 @@ class RowStreamWriter(DataSourceStreamWriter):
 
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
         """One task's rows of a micro-batch."""
-        batches = to_batches(iterator, self._schema)
-        if self._options.exactly_once:
-            from samsarrow.spark.exactly_once import write_once
+        return write_rows(self._options, to_batches(iterator, self._schema))
 
-            return write_once(self._options, batches)
-        return write_batches(self._options, batches)
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """All tasks of the micro-batch are done."""
+        finish(self._options, messages)
 
 
 def to_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.spark.send import Written, write_batches
+from samsarrow.spark.sink import finish, write_rows
 from samsarrow.spark.write_options import WriteOptions
 
 _log = logging.getLogger(__name__)
@@ -30,22 +30,8 @@ class KafkaWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """One task's rows."""
-        if self._options.exactly_once:
-            from samsarrow.spark.exactly_once import write_once
-
-            return write_once(self._options, iterator)
-        return write_batches(self._options, iterator)
+        return write_rows(self._options, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """All tasks are done; their rows are stored already."""
-        _log.info("written: %s", total(messages))
-
-
-def total(messages: list[WriterCommitMessage | None]) -> dict[str, int]:
-    """Rows by topic of all tasks."""
-    rows: dict[str, int] = {}
-    for message in messages:
-        if isinstance(message, Written):
-            for topic, count in message.rows.items():
-                rows[topic] = rows.get(topic, 0) + count
-    return rows
+        _log.info("written: %s", finish(self._options, messages))

@@ -3,9 +3,32 @@
     with Broker(topics={"flights": 4}) as broker:
         Producer(bootstrap_servers=broker.bootstrap_servers)
 
+    with Broker(security="SASL_SSL", users={"alice": "secret"}) as broker:
+        Producer(**broker.client_options("alice"))
+
 pytest finds the fixture `samsarrow_broker` by itself once samsarrow is installed.
 """
 
-from samsarrow.testing.broker import Broker
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Broker"]
+if TYPE_CHECKING:
+    from samsarrow.testing.broker import Broker, TelemetryPush
+    from samsarrow.testing.security import ClientCertificate, Connections, Logins
+
+_HOMES = {
+    "Broker": "broker",
+    "ClientCertificate": "security",
+    "Connections": "security",
+    "Logins": "security",
+    "TelemetryPush": "broker",
+}
+
+__all__ = ["Broker", "ClientCertificate", "Connections", "Logins", "TelemetryPush"]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded at its first use (PEP 562): pytest imports this package in every run, for its fixture.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'samsarrow.testing' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"samsarrow.testing.{_HOMES[name]}"), name)

@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, overload
+from uuid import UUID
 
 from samsarrow import _core
+from samsarrow.testing.security import ClientCertificate, Connections, Logins
 from samsarrow.types import Seconds, to_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryPush:
+    """Metrics that a client pushed (KIP-714).
+
+    Attributes:
+        client_id: what the client calls itself.
+        client_instance_id: the id that the broker gave it.
+        terminating: whether it was its last push, made as it closed.
+        compression: how it was compressed.
+        metrics: OpenTelemetry's `MetricsData`, decompressed: `opentelemetry.proto.metrics.v1.metrics_pb2` reads it.
+    """
+
+    client_id: str
+    client_instance_id: UUID
+    terminating: bool
+    compression: str
+    metrics: bytes
 
 
 class Broker:
@@ -22,24 +44,40 @@ class Broker:
         port: of the first broker, the others follow; 0 takes free ones.
         auto_create_topics: whether a topic that is asked for and does not exist is created, with one partition.
         group_initial_rebalance_delay: how long the first rebalance of an empty group waits for more members. Kafka
-            waits for 3 seconds; here it is 0 unless told, so that tests are quick.
-        group_min_session_timeout: the shortest session timeout that a member may ask for; 6 unless told, as Kafka.
-        group_max_session_timeout: the longest; 1800 unless told, as Kafka.
-        consumer_group_heartbeat_interval: how often members of groups of KIP-848 are told to send heartbeats; 0.5
-            unless told, where Kafka has 5, as members learn from the answers what is theirs.
-        consumer_group_session_timeout: how long they may be silent; 45 unless told, as Kafka.
-        offsets_retention: how long a group without members keeps its offsets; 7 days unless told, as Kafka.
+            waits for 3 seconds; here it is 0 by default, so that tests are quick.
+        group_min_session_timeout: the shortest session timeout that a member may ask for; 6 by default, as in Kafka.
+        group_max_session_timeout: the longest; 1800 by default, as in Kafka.
+        consumer_group_heartbeat_interval: how often members of groups of KIP-848 are asked to send heartbeats; 0.5
+            by default, where Kafka has 5, as members learn from the answers what is theirs.
+        consumer_group_session_timeout: how long they may be silent; 45 by default, as in Kafka.
+        offsets_retention: how long a group without members keeps its offsets; 7 days by default, as in Kafka.
         transaction_version: level of Kafka's feature `transaction.version`, 0 to 2. From 2 on, producers that can do so
             have a new epoch with each transaction, and add partitions to it by writing to them (KIP-890).
-        transaction_max_timeout: the longest timeout that a transactional producer may ask for; 900 unless told, as
+        transaction_max_timeout: the longest timeout that a transactional producer may ask for; 900 by default, as
             Kafka.
         transaction_marker_delay: how long after its end a transaction is complete in its partitions and groups; 0
-            unless told. Kafka takes a moment, in which producers are told CONCURRENT_TRANSACTIONS.
-        transactional_id_expiration: how long a transactional id is remembered; 7 days unless told, as Kafka.
+            by default. Kafka takes a moment, in which producers get CONCURRENT_TRANSACTIONS.
+        transactional_id_expiration: how long a transactional id is remembered; 7 days by default, as in Kafka.
         kafka_version: the Kafka to pass for, such as `"2.8"`: the broker names and takes the versions of each request
             that this Kafka has, refuses others as it does, and has its limits and defaults, such as no groups of
             KIP-848 before 4.0. From 0.8.2 on. Without it, every version of every request that the broker knows.
-        producer_id_expiration: how long a partition remembers an idempotent producer; a day unless told, as Kafka.
+        producer_id_expiration: how long a partition remembers an idempotent producer; a day by default, as in Kafka.
+        security: how clients must speak to it, as their `security.protocol`: `"PLAINTEXT"`, `"SSL"`, `"SASL_PLAINTEXT"`
+            or `"SASL_SSL"`. Over TLS the broker has a certificate of an authority of its own, made at the start, which
+            clients must trust: `ca_pem`.
+        client_auth: whether clients show a certificate (`client_certificate`): `"none"`, `"requested"` or `"required"`,
+            as Kafka's `ssl.client.auth`.
+        users: passwords by name, for logins with PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
+        sasl_mechanisms: how clients may log in; by default all that the broker knows: `"PLAIN"`, `"SCRAM-SHA-256"`,
+            `"SCRAM-SHA-512"` and `"OAUTHBEARER"`, which takes unsecured JWTs of anybody, as Kafka does by default.
+        session_lifetime: after which a client must have logged in again, or is disconnected at its next request, as
+            Kafka's `connections.max.reauth.ms`; no end by default.
+        telemetry: prefixes of the metrics that clients are to push (KIP-714), `[""]` for all, as a Kafka with a plugin
+            for them; without it clients hear nothing of that, as of a Kafka without one. `broker.telemetry()` has them.
+        telemetry_interval: between the pushes of a client.
+        telemetry_max_bytes: of a push, as Kafka's `telemetry.max.bytes`.
+        telemetry_delta: whether counters are pushed as what they grew by since the last push, as Kafka asks for.
+        telemetry_compression: how pushes may be compressed, the best first.
 
     Raises:
         OSError: the port is taken.
@@ -65,6 +103,16 @@ class Broker:
         transactional_id_expiration: Seconds | None = None,
         producer_id_expiration: Seconds | None = None,
         kafka_version: str | None = None,
+        security: str = "PLAINTEXT",
+        client_auth: str = "none",
+        users: Mapping[str, str] | None = None,
+        sasl_mechanisms: Iterable[str] | None = None,
+        session_lifetime: Seconds | None = None,
+        telemetry: Iterable[str] | None = None,
+        telemetry_interval: Seconds = 300,
+        telemetry_max_bytes: int = 1 << 20,
+        telemetry_delta: bool = True,
+        telemetry_compression: Iterable[str] = ("zstd", "lz4", "gzip", "snappy"),
     ) -> None:
         given = {
             "group_initial_rebalance_delay": to_seconds(group_initial_rebalance_delay),
@@ -82,13 +130,82 @@ class Broker:
         named = list((topics or {}).items())
         if not 0 <= transaction_version <= 2:
             raise ValueError(f"transaction_version={transaction_version}: it must be 0, 1 or 2")
-        self._core = _core.Broker(brokers, named, port, auto_create_topics, transaction_version, times, kafka_version)
+        self._users = dict(users or {})
+        self._security, self._client_auth = security.upper(), client_auth
+        secured = {
+            "protocol": security,
+            "client_auth": client_auth,
+            "users": self._users,
+            "mechanisms": None if sasl_mechanisms is None else list(sasl_mechanisms),
+            "session_lifetime": to_seconds(session_lifetime),
+        }
+        if isinstance(telemetry, str):
+            raise ValueError(f"telemetry={telemetry!r}: it must be prefixes in a list, such as [{telemetry!r}]")
+        if telemetry_max_bytes < 1:
+            raise ValueError(f"telemetry_max_bytes={telemetry_max_bytes}: it must be 1 or more")
+        pushed = None
+        if telemetry is not None:
+            interval, codecs = to_seconds(telemetry_interval) or 0.0, list(telemetry_compression)
+            pushed = (list(telemetry), interval, telemetry_max_bytes, telemetry_delta, codecs)
+        self._core = _core.Broker(
+            brokers, named, port, auto_create_topics, transaction_version, times, kafka_version, secured, pushed
+        )
         self._closed = False
+
+    def telemetry(self) -> list[TelemetryPush]:
+        """What clients have pushed (KIP-714), the oldest first; the last thousand pushes are kept."""
+        pushes = self._core.telemetry()
+        return [
+            TelemetryPush(client, UUID(bytes=bytes(raw)), last, codec, data)
+            for client, raw, last, codec, data in pushes
+        ]
 
     @property
     def bootstrap_servers(self) -> str:
         """`host:port` of every broker, as clients take it."""
         return self._core.bootstrap_servers
+
+    @property
+    def ca_pem(self) -> str:
+        """The certificate of the broker's authority: what clients must trust.
+
+        Raises:
+            ValueError: the broker does not speak TLS.
+        """
+        return self._core.ca_pem()
+
+    def client_certificate(self, name: str = "client") -> ClientCertificate:
+        """A new certificate for a client of this name, of the broker's authority.
+
+        Raises:
+            ValueError: the broker does not speak TLS.
+        """
+        return ClientCertificate(*self._core.client_certificate(name))
+
+    def client_options(self, user: str | None = None, mechanism: str = "SCRAM-SHA-256") -> dict[str, str]:
+        """What a client needs to come in, `bootstrap.servers` among it; confluent-kafka takes the same options.
+
+            Producer(**broker.client_options("alice"))
+
+        Args:
+            user: who logs in, where there is a login; by default the first of `users`.
+            mechanism: how: `"PLAIN"`, `"SCRAM-SHA-256"` or `"SCRAM-SHA-512"`.
+
+        Raises:
+            ValueError: there is no such user.
+        """
+        options = {"bootstrap.servers": self.bootstrap_servers, "security.protocol": self._security}
+        if self._security in ("SSL", "SASL_SSL"):
+            options["ssl.ca.pem"] = self.ca_pem
+            if self._client_auth != "none":
+                shown = self.client_certificate(user or "client")
+                options |= {"ssl.certificate.pem": shown.certificate, "ssl.key.pem": shown.key}
+        if self._security in ("SASL_PLAINTEXT", "SASL_SSL"):
+            user = next(iter(self._users), "") if user is None else user
+            if user not in self._users:
+                raise ValueError(f"there is no user {user!r}: name one of `users`")
+            options |= {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": self._users[user]}
+        return options
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Creates a topic."""
@@ -188,8 +305,69 @@ class Broker:
             raise ValueError(f"times={times}: it must be 1 or more, or None for all until heal()")
         self._core.fail(api, error, times, to_seconds(delay), drop, garbage, node, handled)
 
+    def alter_logins(
+        self,
+        *,
+        step: int | None = None,
+        times: int | None = 1,
+        node: int | None = None,
+        error: str | None = None,
+        message: str | None = None,
+        mechanisms: Iterable[str] | None = None,
+        token: bytes | None = None,
+        replace: tuple[str, bytes] | None = None,
+        session_lifetime: Seconds | None = None,
+    ) -> None:
+        """Changes what clients are answered when they log in, as a hostile broker would.
+
+            broker.alter_logins(replace=("i=[0-9]+", b"i=1"))  # SCRAM that hashes a password once
+            broker.alter_logins(step=2, token=b"v=AAAA", times=None)  # a broker that does not know the password
+
+        Args:
+            step: which answer: 0 is that to SaslHandshake, 1 that to the mechanism's first token, and so on. None: all.
+            times: how many answers; None: all, until `heal`.
+            node: only those of this broker.
+            error: Kafka's name of another error. One where there was none refuses the client; `"NONE"` where there was
+                one leaves it refused.
+            message: the text of the error.
+            mechanisms: the names in the answer to SaslHandshake.
+            token: the mechanism's token.
+            replace: a regular expression and what comes in place of what it finds in the token; `$1` is what its first
+                group has found. Answers in which it finds nothing are left as they are, and not counted.
+            session_lifetime: the session lifetime that the client is given; it ends when it would have.
+
+        Raises:
+            ValueError: an unknown name, no such broker, no regular expression, or nothing that could change.
+        """
+        if times is not None and times < 1:
+            raise ValueError(f"times={times}: it must be 1 or more, or None for all until heal()")
+        altered = {
+            "step": step,
+            "node": node,
+            "times": times,
+            "error": error,
+            "message": message,
+            "mechanisms": None if mechanisms is None else list(mechanisms),
+            "token": token,
+            "replace": replace,
+            "session_lifetime": to_seconds(session_lifetime),
+        }
+        self._core.alter_logins(altered)
+
+    def connections(self) -> Connections:
+        """How clients connected so far."""
+        return Connections(*self._core.connections())
+
+    def logins(self) -> Logins:
+        """How logins went so far."""
+        return Logins(*self._core.logins())
+
     def heal(self, api: str | None = None) -> None:
-        """Ends the faults of one API, or of all; what `stale_metadata` does ends with those of `Metadata`."""
+        """Ends the faults of one API, or of all.
+
+        What `stale_metadata` does ends with those of `Metadata`, what `alter_logins` does with those of `SaslHandshake`
+        and `SaslAuthenticate`.
+        """
         self._core.heal(api)
 
     @overload

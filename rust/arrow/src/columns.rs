@@ -10,8 +10,10 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, SchemaRef};
 use samsarrow_wire::batch::{BatchHeader, Block, MessageSet, RecordError, TimestampType, walk_blocks};
 
+use crate::decode::{DecodeOptions, Projection};
 use crate::layout::headers::HeadersColumn;
-use crate::layout::{Origin, ValueColumn};
+use crate::layout::{Origin, Room, ValueColumn};
+use crate::pool::Pool;
 use crate::topics::Topics;
 
 /// Which records of a batch are wanted.
@@ -53,8 +55,10 @@ pub(crate) struct Place {
 
 #[derive(Debug)]
 pub(crate) struct BatchColumns<C> {
+    projection: Projection,
     key: C,
     value: C,
+    pool: Pool,
     offsets: Vec<i64>,
     /// -1 where there is none: turned into nulls at the end.
     timestamps: Vec<i64>,
@@ -73,10 +77,22 @@ pub(crate) struct BatchColumns<C> {
 }
 
 impl<C: ValueColumn> BatchColumns<C> {
-    pub(crate) fn new(include_headers: bool, include_leader_epoch: bool, names: Topics) -> Self {
+    pub(crate) fn new(options: &DecodeOptions, names: Topics, pool: Pool) -> Self {
+        Self::with(options.projection, options.include_headers, options.include_leader_epoch, names, pool)
+    }
+
+    fn with(
+        projection: Projection,
+        include_headers: bool,
+        include_leader_epoch: bool,
+        names: Topics,
+        pool: Pool,
+    ) -> Self {
         BatchColumns {
+            projection,
             key: C::default(),
-            value: C::default(),
+            value: C::of_pool(&pool),
+            pool,
             offsets: Vec::new(),
             timestamps: Vec::new(),
             any_timestamp_missing: false,
@@ -107,11 +123,19 @@ impl<C: ValueColumn> BatchColumns<C> {
         self.replaced_header_keys
     }
 
-    pub(crate) fn reserve(&mut self, rows: usize, bytes: usize) {
-        self.key.reserve(rows, 0);
-        self.value.reserve(rows, bytes);
-        self.offsets.reserve(rows);
-        self.timestamps.reserve(rows);
+    pub(crate) fn reserve(&mut self, rows: Room, bytes: Room) {
+        self.key.reserve(rows, Room::default());
+        self.value.reserve(rows, if self.projection.values { bytes } else { Room::default() });
+        rows.make(&mut self.offsets);
+        if self.projection.timestamps {
+            rows.make(&mut self.timestamps);
+        }
+        rows.make(&mut self.timestamp_types);
+        rows.make(&mut self.topics);
+        rows.make(&mut self.partitions);
+        if let Some(epochs) = &mut self.leader_epochs {
+            rows.make(epochs);
+        }
     }
 
     /// The number of `topic` in the dictionary.
@@ -147,6 +171,38 @@ impl<C: ValueColumn> BatchColumns<C> {
                 return Err(error);
             }
         };
+        self.fill(header, place);
+        Ok(stopped)
+    }
+
+    /// Whether the header says all about the records that is asked for. Of a batch that compaction took records out of it
+    /// does not: their number is there, but not their offsets.
+    pub(crate) fn are_in_header(&self, header: &BatchHeader) -> bool {
+        let Projection { keys, values, timestamps } = self.projection;
+        let timestamps = timestamps && header.timestamp_type() == TimestampType::CreateTime;
+        let holes = header.last_offset_delta.checked_add(1) != Some(header.record_count);
+        header.magic == 2 && !(header.is_control() || holes || keys || values || timestamps || self.headers.is_some())
+    }
+
+    /// As [`append`](Self::append), for such a batch.
+    pub(crate) fn append_header(&mut self, header: &BatchHeader, place: Option<Place>, cut: Cut) -> Option<i64> {
+        let from = header.base_offset.max(cut.from_offset);
+        let wanted = header.next_offset().min(cut.until_offset).max(from);
+        let until = wanted.min(from.saturating_add_unsigned(cut.max_rows as u64));
+        let before = self.rows();
+        self.offsets.extend(from..until);
+        let more = self.rows() - before;
+        if self.projection.timestamps {
+            self.push_append_time(header);
+        }
+        self.key.push_nulls(more);
+        self.value.push_nulls(more);
+        self.fill(header, place);
+        (until < wanted).then_some(until)
+    }
+
+    /// What all records of a batch have in common, for the rows that were added.
+    fn fill(&mut self, header: &BatchHeader, place: Option<Place>) {
         let rows = self.rows();
         let timestamp_type = if header.magic == 0 { NO_TIMESTAMP_TYPE } else { header.timestamp_type().id() };
         self.any_timestamp_type_missing |= header.magic == 0;
@@ -158,7 +214,11 @@ impl<C: ValueColumn> BatchColumns<C> {
         if let Some(epochs) = &mut self.leader_epochs {
             epochs.resize(rows, header.partition_leader_epoch);
         }
-        Ok(stopped)
+    }
+
+    fn push_append_time(&mut self, header: &BatchHeader) {
+        self.timestamps.resize(self.offsets.len(), header.max_timestamp);
+        self.any_timestamp_missing |= header.max_timestamp == -1;
     }
 
     fn visit(
@@ -212,6 +272,7 @@ impl<C: ValueColumn> BatchColumns<C> {
         let base_offset = header.base_offset;
         self.offsets.extend(block.offset_delta().iter().map(|&delta| base_offset + i64::from(delta)));
         match header.timestamp_type() {
+            _ if !self.projection.timestamps => {}
             TimestampType::CreateTime => {
                 let base = header.base_timestamp;
                 self.timestamps.extend(block.timestamp_delta().iter().map(|&delta| base.wrapping_add(delta)));
@@ -219,13 +280,16 @@ impl<C: ValueColumn> BatchColumns<C> {
                 self.any_timestamp_missing |=
                     block.timestamp_delta().iter().fold(false, |any, &d| any | (d == missing));
             }
-            TimestampType::LogAppendTime => {
-                self.timestamps.resize(self.offsets.len(), header.max_timestamp);
-                self.any_timestamp_missing |= header.max_timestamp == -1;
-            }
+            TimestampType::LogAppendTime => self.push_append_time(header),
         }
-        self.key.push_block(data, origin, block.key_start(), block.key_len())?;
-        self.value.push_block(data, origin, block.value_start(), block.value_len())?;
+        match self.projection.keys {
+            true => self.key.push_block(data, origin, block.key_start(), block.key_len())?,
+            false => self.key.push_nulls(block.key_len().len()),
+        }
+        match self.projection.values {
+            true => self.value.push_block(data, origin, block.value_start(), block.value_len())?,
+            false => self.value.push_nulls(block.value_len().len()),
+        }
         if let Some(headers) = &mut self.headers {
             for record in block.records() {
                 self.replaced_header_keys += headers.push(data, &record)?;
@@ -247,7 +311,8 @@ impl<C: ValueColumn> BatchColumns<C> {
     /// Hands the columns over and starts anew.
     pub(crate) fn finish(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
         let rows = self.rows();
-        let fresh = Self::new(self.headers.is_some(), self.leader_epochs.is_some(), self.names.clone());
+        let (headers, epochs) = (self.headers.is_some(), self.leader_epochs.is_some());
+        let fresh = Self::with(self.projection, headers, epochs, self.names.clone(), self.pool.clone());
         let mut done = std::mem::replace(self, fresh);
         let key = done.key.finish(&done.buffers)?;
         let value = done.value.finish(&done.buffers)?;
@@ -255,8 +320,10 @@ impl<C: ValueColumn> BatchColumns<C> {
             .any_timestamp_missing
             .then(|| NullBuffer::new(BooleanBuffer::from_iter(done.timestamps.iter().map(|&t| t != -1))))
             .filter(|nulls| nulls.null_count() > 0);
-        let timestamps = TimestampMillisecondArray::try_new(ScalarBuffer::from(done.timestamps), timestamp_nulls)?
-            .with_timezone("UTC");
+        let timestamps = match done.projection.timestamps {
+            true => TimestampMillisecondArray::try_new(ScalarBuffer::from(done.timestamps), timestamp_nulls)?,
+            false => TimestampMillisecondArray::new_null(rows),
+        };
         let timestamp_type_nulls = done.any_timestamp_type_missing.then(|| {
             let known = done.timestamp_types.iter().map(|&t| t != NO_TIMESTAMP_TYPE);
             NullBuffer::new(BooleanBuffer::from_iter(known))
@@ -272,7 +339,7 @@ impl<C: ValueColumn> BatchColumns<C> {
             Arc::new(DictionaryArray::<Int32Type>::try_new(topics, done.names.values())?),
             Arc::new(partitions),
             Arc::new(Int64Array::from(done.offsets)),
-            Arc::new(timestamps),
+            Arc::new(timestamps.with_timezone("UTC")),
             Arc::new(Int8Array::try_new(ScalarBuffer::from(done.timestamp_types), timestamp_type_nulls)?),
         ];
         if let Some(mut headers) = done.headers {

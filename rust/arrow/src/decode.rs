@@ -10,15 +10,41 @@ use samsarrow_wire::compression::Limits;
 use crate::layout::Layout;
 use crate::layout::binary::BinaryColumn;
 use crate::layout::view::ViewColumn;
+use crate::pool::Pool;
 use crate::schema::{SchemaOptions, batch_schema};
 use crate::topics::Topics;
 use crate::walker::Walker;
+
+/// Which columns are built. One that is not is null in every row: nothing of it is copied. Where the header of a batch says
+/// all that is asked for, its records are neither decompressed nor read, nor are their errors found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Projection {
+    /// The column `key`.
+    pub keys: bool,
+    /// The column `value`.
+    pub values: bool,
+    /// The column `timestamp`.
+    pub timestamps: bool,
+}
+
+impl Projection {
+    /// Nothing that needs a look at records, which is enough to count them.
+    pub const NONE: Projection = Projection { keys: false, values: false, timestamps: false };
+}
+
+impl Default for Projection {
+    fn default() -> Self {
+        Projection { keys: true, values: true, timestamps: true }
+    }
+}
 
 /// How to decode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeOptions {
     /// How keys and values lie in memory.
     pub layout: Layout,
+    /// Which of keys, values and timestamps are built.
+    pub projection: Projection,
     /// Adds the column `headers`.
     pub include_headers: bool,
     /// Adds the column `leader_epoch`.
@@ -41,6 +67,7 @@ impl Default for DecodeOptions {
     fn default() -> Self {
         DecodeOptions {
             layout: Layout::Binary,
+            projection: Projection::default(),
             include_headers: false,
             include_leader_epoch: false,
             include_control: false,
@@ -209,15 +236,15 @@ enum Inner {
 impl Decoder {
     /// A decoder without rows.
     pub fn new(options: DecodeOptions) -> Decoder {
-        Self::with_topics(options, Topics::default())
+        Self::sharing(options, Topics::default(), Pool::default())
     }
 
-    /// The same with a dictionary of topics that other decoders share.
-    pub fn with_topics(options: DecodeOptions, topics: Topics) -> Decoder {
+    /// The same with a dictionary of topics and with memory that other decoders share.
+    pub fn sharing(options: DecodeOptions, topics: Topics, pool: Pool) -> Decoder {
         let schema = options.schema();
         let inner = match options.layout {
-            Layout::Binary => Inner::Binary(Box::new(Walker::new(options, topics))),
-            Layout::View => Inner::View(Box::new(Walker::new(options, topics))),
+            Layout::Binary => Inner::Binary(Box::new(Walker::new(options, topics, pool))),
+            Layout::View => Inner::View(Box::new(Walker::new(options, topics, pool))),
         };
         Decoder { schema, inner }
     }
@@ -259,7 +286,7 @@ impl Decoder {
         }
     }
 
-    /// Bytes of decompressed records so far.
+    /// Bytes of decompressed records so far; of records that were not looked at, the least that they can have.
     pub fn bytes(&self) -> usize {
         match &self.inner {
             Inner::Binary(walker) => walker.bytes(),
@@ -276,7 +303,7 @@ impl Decoder {
     }
 }
 
-/// Decodes `data`, the bytes of one partition, at once. Topic and partition are null, as the bytes do not tell them.
+/// Decodes `data`, the bytes of one partition, at once. Topic and partition are null, as the bytes do not name them.
 /// An incomplete batch at the end is left out.
 pub fn decode_batches(data: Bytes, options: DecodeOptions) -> Result<RecordBatch, DecodeError> {
     let limit = options.max_bytes;

@@ -79,7 +79,7 @@ pub enum EncodeError {
         /// The magic asked for.
         magic: i8,
     },
-    /// What only batches of magic 2 can tell.
+    /// What only batches of magic 2 can hold.
     #[error("magic {magic} has no {what}; leave it out, or write magic 2")]
     OldFormat {
         /// The magic asked for.
@@ -324,7 +324,7 @@ pub fn encode_batches(data: &RecordBatch, columns: &Columns, options: &EncodeOpt
     for row in 0..total {
         if rows.append_to(&mut builder, row, options.default_timestamp)? == Append::Full {
             if row == builder.count() as usize {
-                // What the first batch took tells about the rest.
+                // What the first batch took is a guide to the rest.
                 builder.reserve((builder.size() / row + 1).saturating_mul(total - row).min(MAX_RESERVED));
             }
             close(&mut builder, &mut compressor)?;

@@ -71,7 +71,7 @@ pub struct SegmentReader {
     failed: Option<SegmentReadError>,
 }
 
-/// Steps over data without wanted rows are this many runs, about 64 MiB: whoever waits wants to be able to stop.
+/// Steps over data without wanted rows are this many runs, about 64 MiB: anyone who waits wants to be able to stop.
 const RUNS_PER_STEP: usize = 64;
 
 impl SegmentReader {

@@ -72,12 +72,13 @@ impl Topics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Pool;
     use crate::{DecodeOptions, Decoder};
 
     #[test]
     fn a_batch_has_all_topics_that_are_known_when_it_is_renewed() {
         let topics = Topics::default();
-        let mut decoder = Decoder::with_topics(DecodeOptions::default(), topics.clone());
+        let mut decoder = Decoder::sharing(DecodeOptions::default(), topics.clone(), Pool::default());
         assert_eq!([topics.code(&"b".into()), topics.code(&"a".into()), topics.code(&"b".into())], [0, 1, 0]);
         let batch = decoder.finish().unwrap();
         let names = |batch: &RecordBatch| {

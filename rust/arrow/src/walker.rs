@@ -14,7 +14,8 @@ use samsarrow_wire::compression::{Codec, Decompressor};
 
 use crate::columns::{BatchColumns, Cut, Place, Records};
 use crate::decode::{Appended, DecodeCause, DecodeError, DecodeOptions, Window};
-use crate::layout::{Layout, Origin, ValueColumn};
+use crate::layout::{Layout, Origin, ValueColumn, trimmed};
+use crate::pool::Pool;
 use crate::topics::Topics;
 
 /// [`Decoder`](crate::Decoder) for one layout.
@@ -54,8 +55,8 @@ const MAX_KEPT_SCRATCH: usize = 8 * 1024 * 1024;
 const MAX_KEPT_RECORDS: usize = 64 * 1024 * 1024;
 
 impl<C: ValueColumn> Walker<C> {
-    pub(crate) fn new(options: DecodeOptions, topics: Topics) -> Self {
-        let columns = BatchColumns::new(options.include_headers, options.include_leader_epoch, topics);
+    pub(crate) fn new(options: DecodeOptions, topics: Topics, pool: Pool) -> Self {
+        let columns = BatchColumns::new(&options, topics, pool);
         Walker {
             options,
             columns,
@@ -116,13 +117,13 @@ impl<C: ValueColumn> Walker<C> {
         while let Some(batch) = iter.next() {
             let batch = batch?;
             let header = &batch.header;
-            // A wrapper of offset 0 or below tells nothing: see MessageSet.
+            // A wrapper of offset 0 or below says nothing: see MessageSet.
             let wrapper = header.is_wrapper();
             if header.next_offset() <= window.from_offset && !(wrapper && header.base_offset <= 0) {
                 appended.consumed = iter.position();
                 continue;
             }
-            // Nor does a wrapper tell where it begins.
+            // Nor does a wrapper say where it begins.
             if header.base_offset >= until_offset && !wrapper {
                 appended.reached_until = true;
                 return Ok(());
@@ -248,6 +249,9 @@ impl<C: ValueColumn> Walker<C> {
     ) -> Result<Done, DecodeCause> {
         let kept = self.kept.take().filter(|kept| kept.is_of(batch));
         let codec = self.codec(batch)?;
+        if self.is_counted(batch, codec) {
+            return self.count(batch, place, cut, data);
+        }
         if codec == Codec::None {
             if batch.header.magic < 2 {
                 return self.append_run(batch, place, cut, data, fetched);
@@ -267,7 +271,7 @@ impl<C: ValueColumn> Walker<C> {
             return self.take(batch, records, origin, place, cut);
         }
         if let Some(kept) = kept {
-            return self.take_shared(batch, kept.records, place, cut);
+            return self.take_shared(batch, kept.records, place, cut, data);
         }
         if self.is_full_for(batch) {
             return Ok(Done::full());
@@ -276,12 +280,16 @@ impl<C: ValueColumn> Walker<C> {
             // Views keep it, so it cannot be used again.
             let mut out = Vec::new();
             self.decompress(batch, codec, &mut out)?;
-            return self.take_shared(batch, Bytes::from(out), place, cut);
+            // A codec that does not know the size guesses it.
+            return self.take_shared(batch, Bytes::from(trimmed(out)), place, cut, data);
         }
         let mut out = std::mem::take(&mut self.scratch);
         self.decompress(batch, codec, &mut out)?;
         let done = match self.has_room(out.len())? {
-            true => self.take(batch, &out, Origin::default(), place, cut)?,
+            true => {
+                self.reserve_decompressed(batch, out.len(), data, cut.max_rows);
+                self.take(batch, &out, Origin::default(), place, cut)?
+            }
             false => Done::full(),
         };
         if done.stopped.is_some() {
@@ -299,8 +307,10 @@ impl<C: ValueColumn> Walker<C> {
         records: Bytes,
         place: Option<Place>,
         cut: Cut,
+        data: &Bytes,
     ) -> Result<Done, DecodeCause> {
         let done = if self.has_room(records.len())? {
+            self.reserve_decompressed(batch, records.len(), data, cut.max_rows);
             let origin = match C::LAYOUT {
                 Layout::Binary => Origin::default(),
                 Layout::View => Origin { buffer: self.columns.add_buffer(Buffer::from(records.clone())), start: 0 },
@@ -388,30 +398,6 @@ impl<C: ValueColumn> Walker<C> {
         self.columns.rows() > 0 && self.bytes.saturating_add(least) > self.options.max_bytes
     }
 
-    /// Makes room for what the headers of the batches promise, as far as their sizes make that plausible, and only
-    /// for what fits until the columns are full: there may be far more data than goes into one Arrow batch.
-    fn reserve(&mut self, data: &Bytes, window: &Window<'_>) {
-        let most = self.options.max_bytes.saturating_sub(self.bytes);
-        let (mut rows, mut bytes) = (0, 0);
-        for batch in batches(data.clone()).map_while(Result::ok) {
-            if batch.header.magic < 2 && !batch.header.is_wrapper() {
-                // Those behind it are likely to be of its kind and size; to look at each would cost too much.
-                let left = (data.len() - batch.position).min(most.saturating_sub(bytes));
-                rows += left / batch.bytes().len();
-                bytes += left;
-                break;
-            }
-            let promised = usize::try_from(batch.header.record_count).unwrap_or(0);
-            rows += promised.min(batch.bytes().len() / (2 * MIN_RECORD_LEN + 2));
-            bytes += batch.bytes().len();
-            if bytes > most {
-                break;
-            }
-        }
-        let rows = rows.min(window.max_rows.unwrap_or(usize::MAX));
-        self.columns.reserve(rows, bytes.min(rows * 1024));
-    }
-
     pub(crate) fn finish(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
         self.bytes = 0;
         self.columns.finish(schema)
@@ -462,6 +448,10 @@ impl Block {
     }
 }
 
+#[path = "walker_counts.rs"]
+mod counts;
+#[path = "walker_room.rs"]
+mod room;
 #[cfg(test)]
 #[path = "walker_tests.rs"]
 mod tests;

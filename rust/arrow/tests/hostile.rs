@@ -174,7 +174,7 @@ fn a_step_takes_no_more_than_its_share() {
     }
 }
 
-/// Wrappers around bytes that are damaged before they are compressed, which no checksum of the wrapper tells.
+/// Wrappers around bytes that are damaged before they are compressed, which no checksum of the wrapper shows.
 #[test]
 fn damage_within_wrappers() {
     let mut seed = 5u64;

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a bench fails by panicking")]
 #![allow(missing_debug_implementations, reason = "the tests' client is shared")]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
+#[allow(dead_code, reason = "a part of the tests' client")]
 mod common;
 
 use std::io::{Read, Write};

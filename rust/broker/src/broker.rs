@@ -17,9 +17,11 @@ use crate::fault::{Fault, RequestInfo};
 use crate::node::{Running, bind};
 use crate::options::BrokerOptions;
 use crate::profile;
+use crate::security::{Alteration, Connections, Identity, LoginAnswer, Logins, Security, Tls};
 use crate::state::State;
 use crate::state::create::NewTopic;
 use crate::state::groups::Members;
+use crate::state::telemetry::TelemetryPush;
 use crate::state::topic::Partition;
 use crate::state::transactions::Now;
 use crate::sync::lock;
@@ -61,12 +63,14 @@ impl Broker {
         if options.brokers == 0 || options.brokers > 1000 {
             return Err(invalid(format!("{} brokers: must be 1 to 1000", options.brokers)));
         }
+        options.security.check(options.kafka).map_err(invalid)?;
         let (sockets, addresses) = bind_all(&options).await?;
         let ports: Vec<u16> = addresses.iter().map(SocketAddr::port).collect();
         let unspecified = addresses.iter().any(|address| address.ip().is_unspecified());
         // Nobody can connect to 0.0.0.0; who binds it is on this machine at least.
         let host = if unspecified { "localhost".to_owned() } else { options.host.clone() };
-        let state = Arc::new(State::new(options, &host, &ports));
+        let security = Security::new(options.security.clone(), &host)?;
+        let state = Arc::new(State::new(options, security, &host, &ports));
         for (name, partitions) in &state.options.topics {
             create(&state, name, *partitions)?;
         }
@@ -262,7 +266,12 @@ impl Broker {
         self.state.transactions().get(transactional_id).map(|transaction| transaction.phase.name())
     }
 
-    /// Fences whoever writes under a transactional id, as an administrator does or a second producer: an open transaction
+    /// The metrics that clients have pushed, the oldest first; the last thousand pushes are kept.
+    pub fn telemetry(&self) -> Vec<TelemetryPush> {
+        lock(&self.state.telemetry).pushes.iter().cloned().collect()
+    }
+
+    /// Fences anyone who writes under a transactional id, as an administrator does or a second producer: an open transaction
     /// is aborted, and the producer's epoch is an old one from now on.
     pub fn fence(&self, transactional_id: &str) -> io::Result<()> {
         let new_id = || self.state.new_producer_id();
@@ -315,15 +324,73 @@ impl Broker {
         });
     }
 
-    /// Forgets all that [`Broker::on_request`], [`Broker::fail`] and [`Broker::fail_next`] were told.
+    /// Shows `hook` each answer of a login on every node, in the order of hooks; what it changes is sent. An error where
+    /// there was none refuses the client. A hook runs while the answer waits: it must be quick.
+    pub fn on_login(&self, hook: impl FnMut(&mut LoginAnswer) + Send + 'static) {
+        self.state.security.hooks.add(hook);
+    }
+
+    /// Changes answers of logins by description.
+    ///
+    /// # Errors
+    /// Nothing is to change, or there is no such node.
+    pub fn alter_logins(&self, mut alteration: Alteration) -> io::Result<()> {
+        if alteration.is_empty() {
+            return Err(invalid("an alteration that changes nothing"));
+        }
+        if let Some(node) = alteration.node.filter(|node| self.state.node(*node).is_none()) {
+            return Err(invalid(format!("there is no node {node}")));
+        }
+        self.on_login(move |answer| alteration.apply(answer));
+        Ok(())
+    }
+
+    /// How clients connected so far.
+    pub fn connections(&self) -> Connections {
+        self.state.security.counts.connections()
+    }
+
+    /// The certificate of the broker's authority as PEM: what clients must trust.
+    ///
+    /// # Errors
+    /// The broker does not speak TLS.
+    pub fn ca_pem(&self) -> io::Result<&str> {
+        self.tls().map(Tls::ca_pem)
+    }
+
+    /// A new certificate for a client of this name, of the broker's authority.
+    ///
+    /// # Errors
+    /// The broker does not speak TLS.
+    pub fn client_certificate(&self, name: &str) -> io::Result<Identity> {
+        self.tls()?.client_certificate(name)
+    }
+
+    fn tls(&self) -> io::Result<&Tls> {
+        let protocol = self.state.options.security.protocol.name();
+        let tls = self.state.security.tls.as_ref();
+        tls.ok_or_else(|| invalid(format!("certificates are of SSL and SASL_SSL: this broker speaks {protocol}")))
+    }
+
+    /// How logins went so far.
+    pub fn logins(&self) -> Logins {
+        self.state.security.counts.logins()
+    }
+
+    /// Forgets all that [`Broker::on_request`], [`Broker::fail`], [`Broker::fail_next`] and [`Broker::on_login`] were
+    /// given.
     pub fn clear_faults(&self) {
         self.state.faults.clear(None);
+        self.state.security.hooks.clear();
         self.state.end_stale();
     }
 
-    /// Forgets what they were told about one API.
+    /// Forgets what they were given for one API.
     pub fn clear_faults_of(&self, api: ApiKey) {
         self.state.faults.clear(Some(api));
+        if matches!(api, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate) {
+            self.state.security.hooks.clear();
+        }
         if api == ApiKey::Metadata {
             self.state.end_stale();
         }
@@ -374,7 +441,7 @@ fn create(state: &State, name: &str, partitions: i32) -> io::Result<()> {
     }
 }
 
-/// Binds one socket for each node and tells the addresses that they got.
+/// Binds one socket for each node, and returns them with the addresses that they got.
 async fn bind_all(options: &BrokerOptions) -> io::Result<(Vec<TcpSocket>, Vec<SocketAddr>)> {
     let mut sockets = Vec::with_capacity(options.brokers);
     let mut addresses = Vec::with_capacity(options.brokers);

@@ -6,15 +6,19 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::api::{self, Outcome};
+use crate::security::{Session, Stream};
 use crate::state::State;
+use crate::sync::lock;
 
 const READ_BYTES: usize = 16 << 10;
 /// The most that is allocated ahead of the bytes that have come.
@@ -22,6 +26,7 @@ const READ_AHEAD: usize = 1 << 20;
 /// A connection keeps a buffer of this size at most from one frame to the next.
 const KEPT_BYTES: usize = 8 << 20;
 const SLICES_AT_ONCE: usize = 64;
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves a connection until it or the node ends.
 pub(crate) async fn serve(
@@ -40,32 +45,45 @@ pub(crate) async fn serve(
     }
 }
 
-async fn run(node: i32, mut stream: TcpStream, state: &State) -> io::Result<()> {
+async fn run(node: i32, stream: TcpStream, state: &State) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    let mut stream = state.security.accept(stream).await?;
+    let served = answer(node, &mut stream, state).await;
+    // Says goodbye over TLS; anyone who does not take it is left without.
+    let _gone = timeout(FAREWELL, stream.shutdown()).await;
+    served
+}
+
+async fn answer(node: i32, stream: &mut Stream, state: &State) -> io::Result<()> {
     let mut buffer = BytesMut::new();
+    let session = Mutex::new(Session::new(&state.security.options));
     loop {
-        let Some(frame) = read_frame(&mut stream, &mut buffer, state.options.request_max_bytes).await? else {
+        let (cap, raw) = {
+            let session = lock(&session);
+            (session.most_bytes(state.options.request_max_bytes), session.expects_raw_token())
+        };
+        let Some(frame) = read_frame(stream, &mut buffer, cap).await? else {
             return Ok(());
         };
-        match api::dispatch(node, frame, state, &stream).await {
-            Outcome::Reply(chunks) => write_all(&mut stream, chunks).await?,
+        let outcome = if raw {
+            api::raw_token(node, &frame, state, &mut lock(&session))
+        } else {
+            api::dispatch(node, frame, state, stream, &session).await
+        };
+        match outcome {
+            Outcome::Reply(chunks) => write_all(stream, chunks).await?,
             Outcome::Silent => (),
+            Outcome::Last(chunks, why) => {
+                write_all(stream, chunks).await?;
+                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+            }
             Outcome::Close(why) => return Err(io::Error::new(io::ErrorKind::InvalidData, why)),
         }
     }
 }
 
-/// Resolves when the peer has closed; never, if it has sent more bytes already. For requests that wait: what the client
-/// sent before it left is handled all the same.
-pub(crate) async fn hung_up(stream: &TcpStream) {
-    match stream.peek(&mut [0]).await {
-        Ok(0) | Err(_) => (),
-        Ok(_) => std::future::pending().await,
-    }
-}
-
 /// The next frame without its length; `None` where the peer closed between frames.
-async fn read_frame(stream: &mut TcpStream, buffer: &mut BytesMut, cap: usize) -> io::Result<Option<Bytes>> {
+async fn read_frame(stream: &mut Stream, buffer: &mut BytesMut, cap: usize) -> io::Result<Option<Bytes>> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     while buffer.len() < 4 {
         buffer.reserve(READ_BYTES);
@@ -93,7 +111,7 @@ async fn read_frame(stream: &mut TcpStream, buffer: &mut BytesMut, cap: usize) -
     Ok(Some(frame))
 }
 
-async fn write_all(stream: &mut TcpStream, chunks: Vec<Bytes>) -> io::Result<()> {
+async fn write_all(stream: &mut Stream, chunks: Vec<Bytes>) -> io::Result<()> {
     let mut chunks: VecDeque<Bytes> = chunks.into_iter().filter(|chunk| !chunk.is_empty()).collect();
     while !chunks.is_empty() {
         let mut slices = [IoSlice::new(&[]); SLICES_AT_ONCE];
@@ -115,5 +133,6 @@ async fn write_all(stream: &mut TcpStream, chunks: Vec<Bytes>) -> io::Result<()>
             chunks.pop_front();
         }
     }
-    Ok(())
+    // TLS keeps what the socket had no room for.
+    stream.flush().await
 }

@@ -9,10 +9,17 @@ mod log;
 mod node;
 mod options;
 mod profile;
+mod security;
 mod state;
 mod sync;
 
 pub use broker::Broker;
 pub use fault::{Fault, RequestInfo};
-pub use options::{BrokerOptions, GroupOptions, TransactionOptions};
+pub use options::{BrokerOptions, GroupOptions, TelemetryOptions, TransactionOptions};
+pub use samsarrow_wire::compression::Codec;
 pub use samsarrow_wire::releases::Release;
+pub use security::{
+    Alteration, ClientAuth, Connections, Identity, LoginAnswer, Logins, Mechanism, Protocol, Replacement,
+    SecurityOptions, Users,
+};
+pub use state::telemetry::TelemetryPush;

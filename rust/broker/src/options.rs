@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use samsarrow_wire::compression::Codec;
 use samsarrow_wire::releases::Release;
+
+use crate::security::SecurityOptions;
 
 /// How a broker treats consumer groups; the names are Kafka's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +17,7 @@ pub struct GroupOptions {
     pub min_session_timeout: Duration,
     /// The longest session timeout that a member may ask for, as `group.max.session.timeout.ms`.
     pub max_session_timeout: Duration,
-    /// How often members of KIP-848's groups are told to send heartbeats, as `group.consumer.heartbeat.interval.ms`;
+    /// How often members of KIP-848's groups are to send heartbeats, as `group.consumer.heartbeat.interval.ms`;
     /// shorter than Kafka's 5 seconds, as members learn what is theirs from its answers.
     pub consumer_heartbeat_interval: Duration,
     /// How long they may be silent, as `group.consumer.session.timeout.ms`.
@@ -45,7 +48,7 @@ pub struct TransactionOptions {
     /// The longest timeout that a producer may ask for, as `transaction.max.timeout.ms`.
     pub max_timeout: Duration,
     /// How long after the end of a transaction its markers are written; none by default. A broker of Kafka takes a
-    /// moment, in which producers are told CONCURRENT_TRANSACTIONS.
+    /// moment, in which producers get CONCURRENT_TRANSACTIONS.
     pub marker_delay: Duration,
     /// How long a transactional id is remembered that nobody uses, as `transactional.id.expiration.ms`.
     pub id_expiration: Duration,
@@ -61,6 +64,34 @@ impl Default for TransactionOptions {
             marker_delay: Duration::ZERO,
             id_expiration: Duration::from_secs(7 * 24 * 60 * 60),
             producer_id_expiration: Duration::from_secs(24 * 60 * 60),
+        }
+    }
+}
+
+/// What is wanted of clients' metrics (KIP-714).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TelemetryOptions {
+    /// Prefixes of names; an empty one is all, none are none.
+    pub requested: Vec<String>,
+    /// How often clients push.
+    pub interval: Duration,
+    /// The largest push, as `telemetry.max.bytes`.
+    pub max_bytes: usize,
+    /// Whether counters are to be reported as what they grew by since the last push.
+    pub delta: bool,
+    /// How pushes may be compressed, the best first.
+    pub compression: Vec<Codec>,
+}
+
+impl Default for TelemetryOptions {
+    fn default() -> Self {
+        TelemetryOptions {
+            requested: vec![String::new()],
+            interval: Duration::from_secs(300),
+            max_bytes: 1 << 20,
+            delta: true,
+            // Kafka's order.
+            compression: vec![Codec::Zstd, Codec::Lz4, Codec::Gzip, Codec::Snappy],
         }
     }
 }
@@ -96,6 +127,10 @@ pub struct BrokerOptions {
     pub groups: GroupOptions,
     /// Of transactions and idempotent producers.
     pub transactions: TransactionOptions,
+    /// Whether metrics of clients are taken, as by a Kafka with a plugin for them; without it nobody hears of that.
+    pub telemetry: Option<TelemetryOptions>,
+    /// Of strangers: TLS, logins.
+    pub security: SecurityOptions,
 }
 
 impl Default for BrokerOptions {
@@ -115,6 +150,8 @@ impl Default for BrokerOptions {
             kafka: None,
             groups: GroupOptions::default(),
             transactions: TransactionOptions::default(),
+            telemetry: None,
+            security: SecurityOptions::default(),
         }
     }
 }

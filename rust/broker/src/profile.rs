@@ -9,6 +9,7 @@ use samsarrow_wire::releases::Release;
 
 use crate::api::SERVED;
 use crate::options::{BrokerOptions, GroupOptions};
+use crate::security::Mechanism;
 
 /// The first version of Produce that Kafka 4 takes, though it names all (KIP-896).
 const FIRST_WITH_BATCHES: i16 = 3;
@@ -42,6 +43,10 @@ impl Profile {
         let (_, first, last) = SERVED.iter().find(|(served, ..)| *served == key)?;
         match self.0 {
             None => Some((*first, *last)),
+            // Which brokers name them where they have a plugin for metrics, and else do not.
+            Some(release) if matches!(key, ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry) => {
+                (release >= Release::V3_7).then_some((*first, *last))
+            }
             Some(release) => release.versions(key).map(|(low, high)| (low.max(*first), high.min(*last))),
         }
     }
@@ -94,6 +99,11 @@ pub(crate) fn adapt(options: &mut BrokerOptions) {
     if !profile.has_transaction_version() {
         options.transactions.version = 0;
     }
+    if let Some(kafka) = options.kafka
+        && options.security.mechanisms == Mechanism::ALL
+    {
+        options.security.mechanisms.retain(|mechanism| mechanism.since() <= kafka);
+    }
     if options.groups.max_session_timeout == GroupOptions::default().max_session_timeout {
         if profile.is_before(Release::V0_10_0) {
             options.groups.max_session_timeout = Duration::from_secs(30);
@@ -111,10 +121,19 @@ mod tests {
         Profile::new(Some(Release::named(kafka).unwrap()))
     }
 
+    /// What this broker has nothing to say about: its controller is one of its nodes, and none of them ever goes for good.
+    const NOT_SERVED: &[ApiKey] = &[
+        ApiKey::GetTelemetrySubscriptions,
+        ApiKey::PushTelemetry,
+        ApiKey::UnregisterBroker,
+        ApiKey::AddRaftVoter,
+        ApiKey::RemoveRaftVoter,
+    ];
+
     #[test]
     fn every_version_of_a_release_is_served() {
         for release in Release::ALL {
-            for key in ApiKey::ALL {
+            for key in ApiKey::ALL.iter().filter(|key| !NOT_SERVED.contains(key)) {
                 assert_eq!(Profile::new(Some(*release)).told(*key), release.versions(*key), "{key:?} of {release}");
             }
         }

@@ -14,12 +14,13 @@ pub struct ApiVersions {
     address: String,
     ranges: HashMap<i16, (i16, i16)>,
     features: Features,
+    assumed: bool,
 }
 
 /// Features at their cluster-wide levels, as of an epoch (KIP-584).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {
-    /// −1 where a broker tells none.
+    /// −1 where a broker reports none.
     pub epoch: i64,
     levels: BTreeMap<String, i16>,
 }
@@ -38,10 +39,10 @@ impl Features {
 }
 
 impl ApiVersions {
-    /// As the broker at `address` told it.
+    /// As the broker at `address` reported it.
     pub fn new(address: &str, keys: &[ApiVersion]) -> Self {
         let ranges = keys.iter().map(|key| (key.api_key, (key.min_version, key.max_version))).collect();
-        Self { address: address.to_owned(), ranges, features: Features::default() }
+        Self { address: address.to_owned(), ranges, features: Features::default(), assumed: false }
     }
 
     /// The same with features.
@@ -55,7 +56,12 @@ impl ApiVersions {
     pub fn of_release(address: &str, release: Release) -> Self {
         let range = |key: &ApiKey| release.versions(*key).map(|range| (key.code(), range));
         let ranges = ApiKey::ALL.iter().filter_map(range).collect();
-        Self { address: address.to_owned(), ranges, features: Features::default() }
+        Self { address: address.to_owned(), ranges, features: Features::default(), assumed: true }
+    }
+
+    /// Whether no broker said so.
+    pub(crate) fn is_assumed(&self) -> bool {
+        self.assumed
     }
 
     /// What the broker knows of the cluster's features.
@@ -116,10 +122,10 @@ impl ApiVersions {
     }
 
     /// What the broker speaks of one API.
-    fn range(&self, key: ApiKey) -> Option<(i16, i16)> {
+    pub(crate) fn range(&self, key: ApiKey) -> Option<(i16, i16)> {
         let (min, max) = *self.ranges.get(&key.code())?;
         // Since 4.0 Kafka names Produce from 0 on for the sake of clients that conclude from it what they may compress,
-        // but has dropped the versions before 3 with all others of that age (KIP-896), as those of Fetch tell.
+        // but has dropped the versions before 3 with all others of that age (KIP-896), as those of Fetch show.
         let dropped = key == ApiKey::Produce && self.ranges.get(&ApiKey::Fetch.code()).is_some_and(|fetch| fetch.0 > 3);
         Some((if dropped { min.max(3) } else { min }, max))
     }

@@ -1,12 +1,33 @@
 //! What can go wrong, and what to do about it.
 
+use std::any::Any;
+use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 
 /// The result of whatever talks to Kafka.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Something that a program's own code raised: carried along, never looked into.
+#[derive(Clone)]
+pub struct Foreign(pub Arc<dyn Any + Send + Sync>);
+
+impl fmt::Debug for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Foreign")
+    }
+}
+
+impl PartialEq for Foreign {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Foreign {}
 
 /// A failure. It is cheap to clone: one broken connection fails all that wait on it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +75,24 @@ pub enum Error {
         /// What was wrong.
         reason: String,
     },
+    /// A TLS handshake failed, and would fail again.
+    #[error("{address}: {reason}")]
+    Tls {
+        /// Host and port.
+        address: String,
+        /// What was wrong, and what to set.
+        reason: String,
+    },
+    /// A broker refuses the login, or is not who it should be.
+    #[error("{address}: {reason}")]
+    Authentication {
+        /// Host and port, or where credentials should have come from.
+        address: String,
+        /// What was wrong, and what to set.
+        reason: String,
+        /// What a program's own code raised.
+        cause: Option<Foreign>,
+    },
     /// Client and broker have no version of an API in common, or not the one that was chosen.
     #[error("{0}")]
     UnsupportedVersion(String),
@@ -99,7 +138,7 @@ impl Error {
         Self::Timeout { what: what.into(), after, cause: cause.map(Box::new) }
     }
 
-    /// Which of two errors to tell of: that the last try had no time left says less than what went wrong before.
+    /// Which of two errors to report: that the last try had no time left says less than what went wrong before.
     pub(crate) fn after(self, earlier: Option<Error>) -> Error {
         match (&self, earlier) {
             (Self::Timeout { .. }, Some(earlier)) => earlier,
@@ -124,12 +163,47 @@ impl Error {
 
     /// An I/O error on a connection.
     pub(crate) fn io(address: &str, doing: &str, error: &io::Error) -> Self {
+        // What TLS has against the other side is explained already.
+        if let Some(explained) = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>()) {
+            return explained.clone();
+        }
         Self::connection(address, format!("{doing}: {error}"))
     }
 
     /// A peer that does not speak Kafka as it should.
     pub fn protocol(address: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Protocol { address: address.into(), reason: reason.into() }
+    }
+
+    /// A TLS handshake that failed.
+    pub fn tls(address: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Tls { address: address.into(), reason: reason.into() }
+    }
+
+    /// A login that failed.
+    pub fn authentication(address: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Authentication { address: address.into(), reason: reason.into(), cause: None }
+    }
+
+    /// The same with what a program's own code raised, where that kept a client from logging in.
+    #[must_use]
+    pub fn caused_by(self, raised: Foreign) -> Self {
+        match self {
+            Self::Authentication { address, reason, .. } => {
+                Self::Authentication { address, reason, cause: Some(raised) }
+            }
+            other => other,
+        }
+    }
+
+    /// What a program's own code raised, if that is at the bottom of it.
+    pub fn foreign(&self) -> Option<&Foreign> {
+        match self {
+            Self::Authentication { cause, .. } => cause.as_ref(),
+            Self::Timeout { cause, .. } => cause.as_ref()?.foreign(),
+            Self::Transaction { cause, .. } => cause.foreign(),
+            _ => None,
+        }
     }
 
     /// Bytes that are not what they should be.
@@ -147,6 +221,10 @@ impl Error {
             Self::Configuration(text) => Self::Configuration(format!("{doing}: {text}")),
             Self::Connection { address, reason } => Self::Connection { address, reason: format!("{reason} ({doing})") },
             Self::Protocol { address, reason } => Self::Protocol { address, reason: format!("{reason} ({doing})") },
+            Self::Tls { address, reason } => Self::Tls { address, reason: format!("{reason} ({doing})") },
+            Self::Authentication { address, reason, cause } => {
+                Self::Authentication { address, reason: format!("{reason} ({doing})"), cause }
+            }
             Self::UnsupportedVersion(text) => Self::UnsupportedVersion(format!("{doing}: {text}")),
             Self::Corrupt(text) => Self::Corrupt(format!("{doing}: {text}")),
             Self::OffsetOutOfRange(text) => Self::OffsetOutOfRange(format!("{doing}: {text}")),
@@ -167,6 +245,8 @@ impl Error {
             Self::Configuration(_) => "ConfigurationError".into(),
             Self::Connection { .. } => "KafkaConnectionError".into(),
             Self::Protocol { .. } => "KafkaProtocolError".into(),
+            Self::Tls { .. } => "TlsError".into(),
+            Self::Authentication { .. } => "AuthenticationError".into(),
             Self::UnsupportedVersion(_) => class_name(ErrorCode::UNSUPPORTED_VERSION),
             Self::Corrupt(_) => "CorruptRecordError".into(),
             Self::State(_) => "IllegalStateError".into(),
@@ -225,7 +305,11 @@ impl Error {
     pub fn fatal(&self) -> bool {
         match self {
             Self::Server { code, .. } => code.fatal(),
-            Self::Closed(_) | Self::Protocol { .. } | Self::UnsupportedVersion(_) => true,
+            Self::Closed(_)
+            | Self::Protocol { .. }
+            | Self::Tls { .. }
+            | Self::Authentication { .. }
+            | Self::UnsupportedVersion(_) => true,
             Self::Transaction { fatal, .. } => *fatal,
             _ => false,
         }

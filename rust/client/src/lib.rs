@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod api_versions;
+pub mod auth;
 pub mod backoff;
 pub mod cluster;
 pub mod config;
@@ -11,8 +12,18 @@ pub mod error;
 pub mod fetch;
 pub mod group;
 pub mod metadata;
+pub mod metrics;
 pub mod offsets;
 pub mod produce;
 pub mod producer;
 mod retry;
+pub mod security;
+mod tls;
 pub mod types;
+
+/// What reads bytes of others in logins and stores, made open for rust/fuzz.
+#[cfg(feature = "fuzz")]
+pub mod fuzz {
+    pub use crate::auth::fuzz::*;
+    pub use crate::tls::fuzz::*;
+}

@@ -13,7 +13,7 @@ use crate::types::TopicPartition;
 pub struct Leader {
     /// The broker's id.
     pub node: i32,
-    /// Rises with each election (KIP-320); −1 where the broker does not tell.
+    /// Rises with each election (KIP-320); −1 where the broker does not report it.
     pub epoch: i32,
 }
 
@@ -152,7 +152,7 @@ impl Metadata {
             partitions.shrink_to_fit();
             for partition in &mut partitions {
                 let known = old.and_then(|old| old.partition(partition.partition));
-                // A broker that lags behind may name the leader before; epochs tell (KIP-320).
+                // A broker that lags behind may name the leader before; epochs show it (KIP-320).
                 if let Some(newer) =
                     known.filter(|known| known.leader_epoch > partition.leader_epoch && partition.leader_epoch >= 0)
                 {
@@ -198,7 +198,7 @@ impl Metadata {
         next
     }
 
-    /// This snapshot with no brokers: whoever answers next names them.
+    /// This snapshot with no brokers: anyone who answers next names them.
     pub(crate) fn without_brokers(&self) -> Metadata {
         let (brokers, racks) = (BTreeMap::new(), BTreeMap::new());
         Metadata { generation: self.generation + 1, brokers, racks, ..self.clone() }
@@ -210,8 +210,7 @@ impl Metadata {
         }
     }
 
-    /// This snapshot with other leaders, where their epochs are newer, and the addresses that were told of them
-    /// (KIP-951).
+    /// This snapshot with other leaders, where their epochs are newer, and the addresses that came with them (KIP-951).
     pub(crate) fn with_leaders(
         &self,
         leaders: &[(TopicPartition, Leader)],

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use arrow_array::RecordBatch;
 pub use samsarrow_arrow::encode::Columns;
 pub use samsarrow_arrow::values::{ValueColumns, ValueFormat};
+use samsarrow_wire::messages::Uuid;
 use tokio::runtime::Handle;
 
 use crate::cluster::{Cluster, TopicUser};
@@ -13,8 +14,10 @@ use crate::config::Options;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::metadata::Metadata;
+use crate::metrics::{Metrics, Source};
 use crate::produce::accumulator::{Accumulator, Limits, Refusal};
 use crate::produce::columns;
+use crate::produce::counters::Counters;
 use crate::produce::flush::Flushing;
 use crate::produce::memory::Memory;
 use crate::produce::partitioner::Partitioning;
@@ -23,8 +26,8 @@ use crate::produce::sink::{self, Settings, Shared};
 use crate::produce::transaction::state::{Operation, Transaction};
 use crate::produce::transaction::{self, Transactions};
 pub use crate::produce::{
-    BatchDelivery, Delivery, GroupMember, Latency, PartOutcome, PartitionReceipt, ProducerMetrics, ProducerRecord,
-    RecordMetadata, RecordRef,
+    BatchDelivery, Delivery, GroupMember, PartOutcome, PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef,
+    Watcher,
 };
 use crate::types::TopicPartition;
 
@@ -101,8 +104,11 @@ impl Producer {
         let cluster = Cluster::new(options)?;
         let transactions = Transactions::new(producer, &cluster);
         let mut accumulator = Accumulator::new(rules, limits);
+        accumulator.counters = Counters::new(options.common.metrics.windows);
         accumulator.transaction = transactions.as_ref().map(|own| Transaction::new(Arc::clone(&own.id)));
         let shared = Arc::new(Shared::new(cluster, settings, memory, accumulator, transactions));
+        let measured: Arc<dyn Source> = Arc::clone(&shared) as _;
+        shared.cluster.metrics().add(Arc::downgrade(&measured));
         let user: Arc<dyn TopicUser> = Arc::clone(&shared) as _;
         shared.cluster.keep(Arc::downgrade(&user));
         runtime.spawn(sink::run(Arc::clone(&shared)));
@@ -118,7 +124,7 @@ impl Producer {
         if !self.shared.memory.try_reserve(size) {
             return Err(TrySendError::Full);
         }
-        match self.append(record, timestamp, size) {
+        match append(&self.shared, record, timestamp, size) {
             Ok(delivery) => Ok(delivery),
             Err(Refusal::NeedsMetadata) => Err(TrySendError::NeedsMetadata),
             Err(Refusal::Failed(error)) => Err(TrySendError::Error(error)),
@@ -130,25 +136,29 @@ impl Producer {
     /// # Errors
     /// The record cannot be sent, or there was no room or no such topic in time.
     pub async fn send(&self, record: ProducerRecord) -> Result<Delivery> {
+        self.room(record).await?.send()
+    }
+
+    /// What [`send`](Self::send) waits for: anyone who gives up before the record is sent has sent nothing.
+    ///
+    /// # Errors
+    /// The record cannot be sent, or there was no room or no such topic in time.
+    pub async fn room(&self, record: ProducerRecord) -> Result<Room> {
         let (timestamp, size) = self.check(record.by_ref())?;
         self.shared.lock().admits()?;
         let deadline = Instant::now() + self.shared.settings.max_block;
         self.know(&record.topic, record.partition, deadline).await?;
         let mut reserved = self.shared.reserve(size, deadline).await?;
-        // From here on the record's batch gives the bytes back.
+        // From here on the room, and then the record's batch, gives the bytes back.
         reserved.hand_over(size);
-        match self.append(record.by_ref(), timestamp, size) {
-            Ok(delivery) => Ok(delivery),
-            Err(Refusal::Failed(error)) => Err(error),
-            Err(Refusal::NeedsMetadata) => Err(columns::topic_gone(&record.topic)),
-        }
+        Ok(Room { shared: Arc::clone(&self.shared), record, timestamp, size })
     }
 
     /// Sends the rows of an Arrow batch; returns once all of them are encoded and queued, so a batch larger than
     /// `buffer.memory` waits for its first rows to be delivered.
     ///
     /// # Errors
-    /// A row that cannot be sent (nothing is sent then), or no room for `max.block.ms` (the message tells how many rows
+    /// A row that cannot be sent (nothing is sent then), or no room for `max.block.ms` (the message says how many rows
     /// were queued before).
     pub async fn send_batch(&self, topic: &str, data: RecordBatch, columns: Columns) -> Result<BatchDelivery> {
         let topic: Arc<str> = Arc::from(topic);
@@ -162,7 +172,7 @@ impl Producer {
     ///
     /// # Errors
     /// The same. What is wrong with a column keeps everything from being sent; what is wrong with a row, or its size,
-    /// keeps the rows from a chunk on: the message tells how many were queued before.
+    /// keeps the rows from a chunk on: the message says how many were queued before.
     pub async fn send_batch_written(
         &self,
         topic: &str,
@@ -181,7 +191,7 @@ impl Producer {
     /// Sends what lingers now and waits until everything sent before is delivered or failed.
     ///
     /// # Errors
-    /// Not done within `timeout`. A record that failed is told by its own [`Delivery`].
+    /// Not done within `timeout`. A record that failed is reported by its own [`Delivery`].
     pub async fn flush(&self, timeout: Option<Duration>) -> Result<()> {
         let flushing = Flushing::new(&self.shared);
         match timeout {
@@ -194,10 +204,18 @@ impl Producer {
         Ok(())
     }
 
-    /// What the producer has done so far, and what waits.
-    pub fn metrics(&self) -> ProducerMetrics {
-        let counted = self.shared.lock().metrics();
-        ProducerMetrics { queued_bytes: self.shared.memory.used() as u64, ..counted }
+    /// The id by which brokers know this client's metrics (KIP-714).
+    ///
+    /// # Errors
+    /// Metrics are not pushed, or no broker takes them; none could be asked within `timeout` (`max.block.ms`).
+    pub async fn client_instance_id(&self, timeout: Option<Duration>) -> Result<Uuid> {
+        self.shared.lock().check_open()?;
+        self.shared.cluster.client_instance_id(self.patience(timeout)).await
+    }
+
+    /// What it counts.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        self.shared.cluster.metrics()
     }
 
     /// The partitions of a topic.
@@ -282,10 +300,11 @@ impl Producer {
             }
             accumulator.closed = true;
         }
+        let deadline = Instant::now() + timeout;
         let flushed = self.flush(Some(timeout)).await;
         let left = Error::closed("the producer (before this record was delivered)");
         self.shared.abandon(&left);
-        self.shared.cluster.close().await;
+        self.shared.cluster.close_within(left_until(deadline)).await;
         flushed.map_err(|_| Error::timeout("delivery of all records before close (the rest has failed)", timeout))
     }
 
@@ -308,23 +327,6 @@ impl Producer {
         self.shared.check_size(size, what)?;
         self.shared.settings.check_headers(!record.headers.is_empty(), what)?;
         Ok((timestamp, size))
-    }
-
-    /// Appends a record whose bytes are reserved; gives the bytes back if it cannot.
-    fn append(&self, record: RecordRef<'_>, timestamp: i64, size: usize) -> std::result::Result<Delivery, Refusal> {
-        let appended = self.shared.lock().append(record, timestamp, size);
-        match appended {
-            Ok((delivery, wake)) => {
-                if wake {
-                    self.shared.wake.notify_one();
-                }
-                Ok(delivery)
-            }
-            Err(refusal) => {
-                self.shared.memory.release(size);
-                Err(refusal)
-            }
-        }
     }
 
     /// Waits until the partitions of the topic are known. A partition that is missing is looked for once more: it may
@@ -360,6 +362,59 @@ impl Producer {
         if let Ok(Ok(())) = tokio::time::timeout(patience, metadata.changed()).await {
             let latest = Arc::clone(&metadata.borrow());
             self.shared.lock().update(&latest);
+        }
+    }
+}
+
+/// Appends a record whose bytes are reserved; gives the bytes back if it cannot.
+fn append(
+    shared: &Shared,
+    record: RecordRef<'_>,
+    timestamp: i64,
+    size: usize,
+) -> std::result::Result<Delivery, Refusal> {
+    let appended = shared.lock().append(record, timestamp, size);
+    match appended {
+        Ok((delivery, wake)) => {
+            if wake {
+                shared.wake.notify_one();
+            }
+            Ok(delivery)
+        }
+        Err(refusal) => {
+            shared.memory.release(size);
+            Err(refusal)
+        }
+    }
+}
+
+/// Room for a record in `buffer.memory`, given back if it is not sent.
+#[derive(Debug)]
+pub struct Room {
+    shared: Arc<Shared>,
+    record: ProducerRecord,
+    timestamp: i64,
+    size: usize,
+}
+
+impl Room {
+    /// Takes the record.
+    ///
+    /// # Errors
+    /// The producer is closed, or its topic is gone.
+    pub fn send(mut self) -> Result<Delivery> {
+        let size = std::mem::take(&mut self.size);
+        append(&self.shared, self.record.by_ref(), self.timestamp, size).map_err(|refusal| match refusal {
+            Refusal::Failed(error) => error,
+            Refusal::NeedsMetadata => columns::topic_gone(&self.record.topic),
+        })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if self.size > 0 {
+            self.shared.memory.release(self.size);
         }
     }
 }

@@ -30,7 +30,7 @@ impl Retry {
         Self { timeout, deadline: Instant::now() + timeout, backoff, failure: None }
     }
 
-    /// Attempts that go on until whoever wanted them stops waiting.
+    /// Attempts that go on until anyone who wanted them stops waiting.
     pub(crate) fn endless(options: &CommonOptions) -> Self {
         Self::new(options, ENDLESS)
     }

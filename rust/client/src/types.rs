@@ -43,7 +43,7 @@ pub struct OffsetAndTimestamp {
     pub offset: i64,
     /// Milliseconds since 1970, −1 where the broker gives none.
     pub timestamp: i64,
-    /// Leader epoch of the record, if the broker tells it.
+    /// Leader epoch of the record, if the broker reports it.
     pub leader_epoch: Option<i32>,
 }
 

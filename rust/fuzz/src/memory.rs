@@ -1,4 +1,4 @@
-//! An allocator that counts, so that a session can tell what an input made its target allocate.
+//! An allocator that counts, so that a session can report what an input made its target allocate.
 //!
 //! What the C code of zstd allocates is not seen: its contexts have a fixed size, as windows are never streamed.
 #![allow(unsafe_code, reason = "an allocator cannot be written without; it hands everything on to the system's")]

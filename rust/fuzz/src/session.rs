@@ -1,4 +1,4 @@
-//! Runs targets on made and on given inputs, and tells which of them broke a promise.
+//! Runs targets on made and on given inputs, and reports which of them broke a promise.
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ thread_local! {
     static IN_TARGET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Panics of targets are told as failures; those of anything else are still printed.
+/// Panics of targets are reported as failures; those of anything else are still printed.
 pub fn quiet_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -107,7 +107,7 @@ pub struct Plan {
     pub seed: u64,
     /// The first input.
     pub start: u64,
-    /// Every so many inputs is ours: other processes have the others.
+    /// One in this many inputs is ours: other processes have the others.
     pub stride: u64,
     /// Inputs of each target.
     pub runs: u64,
@@ -115,8 +115,8 @@ pub struct Plan {
     pub deadline: Option<Instant>,
 }
 
-/// Runs a plan on this thread; `progress` is told the number of inputs now and then. Stops at ten failures. An input
-/// that takes too long ends the process, after `hang` was told of it.
+/// Runs a plan on this thread; `progress` gets the number of inputs now and then. Stops at ten failures. An input
+/// that takes too long ends the process, after `hang` was notified of it.
 pub fn run(
     plan: &Plan,
     mut progress: impl FnMut(u64),

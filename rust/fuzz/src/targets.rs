@@ -1,5 +1,6 @@
 //! What takes bytes off the wire or off a disk, and what must hold whatever the bytes are.
 mod member;
+pub(crate) mod secure;
 mod segment;
 
 use std::cell::RefCell;
@@ -10,7 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, RecordBatch};
 use bytes::Bytes;
-use samsarrow_arrow::{AbortedTransaction, AbortedTransactions, DecodeOptions, Decoder, Layout, Window};
+use samsarrow_arrow::{AbortedTransaction, AbortedTransactions, DecodeOptions, Decoder, Layout, Projection, Window};
 use samsarrow_wire::batch::{Batch, BatchHeader, RawRecord, RecordVisitor, batches, walk};
 use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Decompressor, Limits};
 use samsarrow_wire::frame;
@@ -23,7 +24,7 @@ pub enum Input {
     Frame,
     /// A format's index, then a message.
     Message,
-    /// What it is, then what consumers tell each other within a group.
+    /// What it is, then what consumers send each other within a group.
     Member,
     /// Flags, then batches of a format, or of all.
     Batches(Option<u8>),
@@ -33,6 +34,23 @@ pub enum Input {
     Index,
     /// Flags, then a compressed stream.
     Stream(Stream),
+    /// Flags, then what a login or its options are made of.
+    Secure(Secure),
+}
+
+/// What logins, and their options, are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Secure {
+    /// What brokers say.
+    Login,
+    /// `sasl.jaas.config`.
+    Jaas,
+    /// Java's stores.
+    Jks,
+    /// PKCS12.
+    Pkcs12,
+    /// PEM.
+    Pem,
 }
 
 /// The ways in which compressed bytes are framed.
@@ -55,7 +73,7 @@ pub struct Target {
     pub input: Input,
     /// Panics if a promise is broken.
     pub run: fn(&[u8]),
-    /// The most bytes that it may allocate: so many times the input, and `constant`.
+    /// The most bytes that it may allocate: this many times the input, and `constant`.
     pub memory: usize,
     /// What any input may allocate.
     pub constant: usize,
@@ -70,6 +88,10 @@ impl Target {
 
 const fn stream(name: &'static str, stream: Stream, run: fn(&[u8])) -> Target {
     Target { name, input: Input::Stream(stream), run, memory: 4, constant: CONSTANT }
+}
+
+const fn secured(name: &'static str, what: Secure, run: fn(&[u8])) -> Target {
+    Target { name, input: Input::Secure(what), run, memory: 24, constant: CONSTANT }
 }
 
 /// Codec contexts, blocks and the smallest buffers; decompressed bytes are capped far below it.
@@ -98,6 +120,11 @@ pub const TARGETS: &[Target] = &[
     stream("xerial", Stream::Xerial, snappy),
     stream("lz4", Stream::Lz4, lz4),
     stream("zstd", Stream::Zstd, zstd),
+    secured("login", Secure::Login, secure::login),
+    secured("jaas", Secure::Jaas, secure::jaas),
+    secured("jks", Secure::Jks, secure::jks),
+    secured("pkcs12", Secure::Pkcs12, secure::pkcs12),
+    secured("pem", Secure::Pem, secure::pem),
 ];
 
 /// The target of a name.
@@ -217,6 +244,7 @@ fn partition(input: &[u8]) {
     let all = |layout| at_once(options(layout), &data, aborted().as_mut());
     let (binary, view) = (all(Layout::Binary), all(Layout::View));
     assert_same(&binary, &view);
+    counted(options(Layout::Binary), &data, aborted().as_mut(), &binary);
     if flags & 8 != 0 {
         let layout = if flags & 64 == 0 { Layout::Binary } else { Layout::View };
         let step = DecodeOptions { max_bytes: 1 + usize::from(flags >> 4) * 20, ..options(layout) };
@@ -231,7 +259,28 @@ fn partition(input: &[u8]) {
     }
 }
 
-/// Whether offsets ascend, and lie within what the batches' headers tell.
+/// Records that are only counted: as many as `decoded` has, or more where one of them is bad.
+fn counted(
+    options: DecodeOptions,
+    data: &Bytes,
+    aborted: Option<&mut AbortedTransactions>,
+    decoded: &(RecordBatch, Option<String>),
+) {
+    let headers = batches(data.clone()).map_while(Result::ok).map(|batch| batch.header);
+    let promised: usize = headers.map(|header| usize::try_from(header.record_count).unwrap_or_default()).sum();
+    // Compressed records may be any number, and a row takes memory.
+    if promised > data.len() / 4 {
+        return;
+    }
+    let (rows, error) = at_once(DecodeOptions { projection: Projection::NONE, ..options }, data, aborted);
+    let (found, wanted) = (rows.num_rows(), decoded.0.num_rows());
+    let same = if decoded.1.is_some() { found >= wanted } else { found == wanted && error.is_none() };
+    if !same {
+        broken(&format!("{found} rows are counted ({error:?}), {wanted} are there ({:?})", decoded.1));
+    }
+}
+
+/// Whether offsets ascend, and lie within what the batches' headers say.
 fn ascending(options: &DecodeOptions, data: &Bytes) -> bool {
     let mut next = i64::MIN;
     for batch in batches(data.clone()).map_while(Result::ok) {
@@ -242,7 +291,7 @@ fn ascending(options: &DecodeOptions, data: &Bytes) -> bool {
         let Some(offsets) = rows.column_by_name("offset").map(|column| column.as_primitive::<Int64Type>()) else {
             return false;
         };
-        // A wrapper tells only its last offset.
+        // A wrapper gives only its last offset.
         let first = if batch.header.is_wrapper() { i64::MIN } else { batch.header.base_offset };
         for offset in offsets.values() {
             if *offset < next.max(first) || *offset > batch.header.last_offset() {

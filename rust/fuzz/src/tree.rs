@@ -10,19 +10,30 @@ use crate::random::Random;
 /// How a number lies in the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Number {
-    /// Big-endian, of so many bytes.
+    /// Big-endian, of this many bytes.
     Big(usize),
-    /// Little-endian, of so many bytes.
+    /// Little-endian, of this many bytes.
     Little(usize),
     /// A zig-zag varint of 64 bits.
     Varint,
+    /// A length of DER (X.690).
+    Der,
 }
 
 impl Number {
-    fn put(self, value: i64, out: &mut Vec<u8>) {
+    pub(crate) fn put(self, value: i64, out: &mut Vec<u8>) {
         match self {
             Number::Big(width) => out.extend_from_slice(value.to_be_bytes().get(8 - width..).unwrap_or_default()),
             Number::Little(width) => out.extend_from_slice(value.to_le_bytes().get(..width).unwrap_or_default()),
+            Number::Der => match u8::try_from(value) {
+                Ok(short @ 0..0x80) => out.push(short),
+                _ => {
+                    let bytes = value.to_be_bytes();
+                    let bytes = bytes.get(value.leading_zeros() as usize / 8..).unwrap_or_default();
+                    out.push(0x80 | bytes.len() as u8);
+                    out.extend_from_slice(bytes);
+                }
+            },
             Number::Varint => {
                 let mut left = (value << 1 ^ value >> 63) as u64;
                 while left >= 0x80 {

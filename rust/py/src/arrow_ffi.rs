@@ -125,7 +125,7 @@ pub(crate) fn bytes_from_python(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     Err(PyTypeError::new_err("expected a record batch with one column of uint8"))
 }
 
-/// What was moved out of a capsule is freed by whoever did so: it must not be read again.
+/// What was moved out of a capsule is freed by anyone who did so: it must not be read again.
 fn unconsumed(whole: bool, method: &str) -> PyResult<()> {
     if whole {
         return Ok(());

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use samsarrow_arrow::decode::{DecodeOptions, decode_batches as decode};
+use samsarrow_arrow::digest;
 use samsarrow_arrow::encode::{Columns, EncodeOptions, encode_batches as encode};
 use samsarrow_arrow::layout::Layout;
 use samsarrow_arrow::values::{ValueColumns, ValueFormat, ValueWriter};
@@ -95,6 +96,20 @@ pub(crate) fn encode_batches<'py>(
         }
         Ok(())
     })
+}
+
+/// A digest of rows that does not depend on their order; of `topic`, or of what their column of that name says.
+#[pyfunction]
+#[pyo3(signature = (data, topic))]
+pub(crate) fn digest_rows(py: Python<'_>, data: &Bound<'_, PyAny>, topic: Option<&str>) -> PyResult<u64> {
+    let mut input = arrow_ffi::from_python(data)?;
+    let sum = gate::detach_within(py, || {
+        input.try_fold(0, |sum: u64, batch| {
+            let batch = batch.map_err(|error| error.to_string())?;
+            digest(&batch, topic).map(|one| sum.wrapping_add(one)).map_err(|error| error.to_string())
+        })
+    });
+    sum.map_err(|text| to_py(py, &Error::configuration(text)))
 }
 
 /// One column by its name, or several.

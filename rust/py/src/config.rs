@@ -4,20 +4,42 @@ use std::ffi::CString;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
-use samsarrow_client::config::{self, ClientKind, OptionValue, Options};
+use samsarrow_client::config::{self, ClientKind, Kind, OPTIONS, OptionSpec, OptionValue, Options};
 use samsarrow_client::error::{Error, class_name};
 use samsarrow_wire::error_code::ErrorCode;
 
 use crate::error::to_py;
+use crate::{aws, metrics, tokens};
 
 /// Checks (name, value) pairs against the table of options.
 pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Options> {
     let mut given = Vec::with_capacity(pairs.len());
+    let mut provider = None;
+    let mut observer = None;
     for (name, value) in pairs {
+        if let Some(found) = metrics::of_option(py, &name, &value)? {
+            observer = Some(found);
+            continue;
+        }
+        let value = match tokens::of_option(&name, &value)? {
+            Some((object, shown)) => {
+                provider = Some(object);
+                shown
+            }
+            None => value,
+        };
         let value = convert(&name, &value).map_err(|error| to_py(py, &error))?;
         given.push((name, value));
     }
-    let options = Options::parse(kind, given).map_err(|error| to_py(py, &error))?;
+    let mut options = Options::parse(kind, given).map_err(|error| to_py(py, &error))?;
+    options.common.security = tokens::with_provider(py, &options.common.security, provider)?;
+    options.common.security = aws::with_credentials(py, &options.common.security)?;
+    options.common.metrics.observer = observer;
+    for remark in options.remarks() {
+        // Not by way of the core's lane, which the first client starts later than this.
+        let logger = py.import("logging")?.call_method1("getLogger", ("samsarrow.config",))?;
+        logger.call_method1("warning", (remark,))?;
+    }
     if kind != ClientKind::Producer
         && let Some(text) = options.split_offset_storage()
     {
@@ -26,7 +48,7 @@ pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<
     Ok(options)
 }
 
-/// Tells whoever made the client, who is one frame above our own class.
+/// Warns the caller that made the client, which is one frame above our own class.
 fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     let category = py.import("samsarrow.exceptions")?.getattr("OffsetStorageWarning")?;
     PyErr::warn(py, &category, &CString::new(text)?, 2)
@@ -60,9 +82,50 @@ pub(crate) fn options_markdown() -> String {
     config::options_markdown()
 }
 
-/// Every error of the protocol: code, name of the exception class, retriable, fatal, meaning.
+/// Every option: name, other names, whether it is a `secret`, a `path` or `plain`, and the clients that have it.
 #[pyfunction]
-pub(crate) fn error_table() -> Vec<(i16, String, bool, bool, &'static str)> {
+pub(crate) fn option_table() -> Vec<(&'static str, Vec<&'static str>, &'static str, Vec<String>)> {
+    let kind = |spec: &OptionSpec| match spec.kind {
+        Kind::Secret => "secret",
+        Kind::Path => "path",
+        _ => "plain",
+    };
+    let clients = |spec: &OptionSpec| spec.clients.iter().map(|client| format!("{client:?}").to_lowercase()).collect();
+    OPTIONS.iter().map(|spec| (spec.name, spec.aliases.to_vec(), kind(spec), clients(spec))).collect()
+}
+
+/// What values each option takes, which is the name of a type or the words that may be said, and what it means.
+#[pyfunction]
+pub(crate) fn option_types() -> Vec<(&'static str, Vec<&'static str>, &'static str)> {
+    let types = |spec: &OptionSpec| match spec.kind {
+        Kind::Text => vec!["str"],
+        Kind::Secret => vec!["secret"],
+        Kind::Path => vec!["path"],
+        Kind::List => vec!["list"],
+        Kind::Bool => vec!["bool"],
+        Kind::Int(..) | Kind::Millis(..) => vec!["int"],
+        Kind::Float(..) => vec!["float"],
+        Kind::Choice(words) => words.to_vec(),
+    };
+    OPTIONS.iter().map(|spec| (spec.name, types(spec), spec.doc)).collect()
+}
+
+/// Names and values of a properties file, in its order.
+#[pyfunction]
+pub(crate) fn properties(py: Python<'_>, text: &str) -> PyResult<Vec<(String, String)>> {
+    let read = config::properties(text).map_err(|error| to_py(py, &Error::configuration(error)))?;
+    Ok(read.into_iter().map(|(name, value)| (name, value.reveal().to_owned())).collect())
+}
+
+/// Code, name of the exception class, retriable, fatal, meaning, Kafka's name.
+type ErrorRow = (i16, String, bool, bool, &'static str, &'static str);
+
+/// Every error of the protocol.
+#[pyfunction]
+pub(crate) fn error_table() -> Vec<ErrorRow> {
     let errors = ErrorCode::ALL.iter().filter(|code| !code.is_none());
-    errors.map(|code| (code.code(), class_name(*code), code.retriable(), code.fatal(), code.description())).collect()
+    let row = |code: &ErrorCode| {
+        (code.code(), class_name(*code), code.retriable(), code.fatal(), code.description(), code.name())
+    };
+    errors.map(row).collect()
 }

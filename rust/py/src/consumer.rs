@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::{Consumer as Core, Polled, SeekTarget};
@@ -15,9 +16,11 @@ use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
 
 use crate::arrow_ffi;
 use crate::assignor;
+use crate::call::Call;
 use crate::config;
 use crate::error::{to_py, to_py_value};
-use crate::runtime::{Owned, run, run_to_its_end, runtime, seconds};
+use crate::metrics::{Metrics, instance_id};
+use crate::runtime::{Owned, runtime, seconds};
 
 /// Topic and partition, as a tuple.
 pub(crate) type Tp = (String, i32);
@@ -46,7 +49,7 @@ pub(crate) struct Consumer {
     core: Owned<Arc<Core>>,
 }
 
-/// A rebalance that the listener is to be told of: what happens, and to which partitions.
+/// A rebalance that the listener is to learn of: what happens, and to which partitions.
 #[pyclass(frozen, module = "samsarrow._core", name = "Rebalance")]
 #[derive(Debug)]
 pub(crate) struct Event(Rebalance);
@@ -67,6 +70,12 @@ impl Event {
 /// An asynchronous commit that is done: its number, what failed, the exception where nothing was committed.
 type Done = (u64, Failures, Option<Py<PyAny>>);
 
+impl Consumer {
+    fn arc(&self, py: Python<'_>) -> PyResult<Arc<Core>> {
+        Ok(Arc::clone(&*self.core.get(py)?))
+    }
+}
+
 #[pymethods]
 impl Consumer {
     #[new]
@@ -79,6 +88,17 @@ impl Consumer {
         let assignors = assignors.iter().map(assignor::of).collect::<PyResult<_>>()?;
         let core = Core::with_assignors(&options, assignors).map_err(|error| to_py(py, &error))?;
         Ok(Self { core: Owned::new("consumer", Arc::new(core)) })
+    }
+
+    #[pyo3(signature = (timeout))]
+    fn client_instance_id(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
+        let core = Arc::clone(&*self.core.get(py)?);
+        let limit = seconds(py, timeout, core.default_timeout())?;
+        Ok(instance_id(async move { core.client_instance_id(limit).await }))
+    }
+
+    fn metrics(&self, py: Python<'_>) -> PyResult<Metrics> {
+        Ok(Metrics::new(self.core.get(py)?.metrics()))
     }
 
     /// Topics, or a pattern.
@@ -118,22 +138,68 @@ impl Consumer {
         Ok(tuples(&self.core.get(py)?.assignment()))
     }
 
-    /// The next rows; a rebalance that the listener is to be told of and then acknowledged; or None: asynchronous commits
-    /// are done. Python calls the listener, so that nothing of the user's runs on top of this code.
-    fn poll(&self, py: Python<'_>, timeout: f64) -> PyResult<Py<PyAny>> {
-        let core = self.core.get(py)?;
-        let timeout = seconds(py, Some(timeout), Duration::ZERO)?;
-        match run(py, core.next(timeout))? {
-            Polled::Rows(batch) => arrow_ffi::to_pyarrow(py, &batch).map(Bound::unbind),
-            Polled::Rebalance(event) => Ok(Py::new(py, Event(event))?.into_any()),
-            Polled::Committed => Ok(py.None()),
-        }
+    /// `default.api.timeout.ms`, in seconds.
+    fn default_timeout(&self, py: Python<'_>) -> PyResult<f64> {
+        Ok(self.core.get(py)?.default_timeout().as_secs_f64())
     }
 
-    /// The listener was told.
+    /// Begins a poll: the program is done with what the polls before it gave. Gives the seconds that it may take.
+    #[pyo3(signature = (timeout))]
+    fn begin_poll(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<f64> {
+        let core = self.core.get(py)?;
+        let timeout = seconds(py, timeout, Duration::ZERO)?;
+        let runtime = runtime(py)?;
+        let _inside = runtime.enter();
+        core.begin_poll().map_err(|error| to_py(py, &error))?;
+        Ok(timeout.as_secs_f64())
+    }
+
+    /// What is there now: rows; a rebalance that the listener is to learn of; true: asynchronous commits are done;
+    /// None: nothing. Python calls the listener, so that nothing of the user's runs on top of this code.
+    fn look(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let found = self.core.get(py)?.look().map_err(|error| to_py(py, &error))?;
+        Ok(match found {
+            Some(Polled::Rows(batch)) => Some(arrow_ffi::to_pyarrow(py, &batch)?.unbind()),
+            Some(Polled::Rebalance(event)) => Some(Py::new(py, Event(event))?.into_any()),
+            Some(Polled::Committed) => Some(true.into_pyobject(py)?.to_owned().into_any().unbind()),
+            None => None,
+        })
+    }
+
+    /// Until `look` may find something.
+    fn ready(&self, py: Python<'_>, timeout: f64) -> PyResult<Call> {
+        let core = self.arc(py)?;
+        let timeout = seconds(py, Some(timeout), Duration::ZERO)?;
+        Ok(Call::done(async move {
+            core.ready(timeout).await;
+            Ok(())
+        }))
+    }
+
+    /// What has to be done before the listener is notified; gives false when there was no time for it.
+    fn prepare(&self, py: Python<'_>, event: &Event, timeout: f64) -> PyResult<Call> {
+        let (core, event) = (self.arc(py)?, event.0.clone());
+        let timeout = seconds(py, Some(timeout), Duration::ZERO)?;
+        let work = async move { core.prepare(&event, timeout).await };
+        Ok(Call::new(work, |py, done| Ok(done.into_pyobject(py)?.to_owned().into_any().unbind())))
+    }
+
+    /// The listener was notified.
     fn acknowledge(&self, py: Python<'_>, event: &Event) -> PyResult<()> {
         self.core.get(py)?.acknowledge(&event.0);
         Ok(())
+    }
+
+    /// The listener is not notified: the next poll does it.
+    fn give_back(&self, py: Python<'_>) -> PyResult<()> {
+        self.core.get(py)?.give_back();
+        Ok(())
+    }
+
+    /// No rows.
+    fn nothing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let nothing = self.core.get(py)?.nothing().map_err(|error| to_py(py, &error))?;
+        arrow_ffi::to_pyarrow(py, &nothing)
     }
 
     /// Asynchronous commits that are done, once each.
@@ -162,19 +228,14 @@ impl Consumer {
 
     /// Commits; gives each partition that failed, with its exception.
     #[pyo3(signature = (offsets, timeout))]
-    fn commit(
-        &self,
-        py: Python<'_>,
-        offsets: Option<Vec<(Tp, Committed)>>,
-        timeout: Option<f64>,
-    ) -> PyResult<Failures> {
-        let core = self.core.get(py)?;
+    fn commit(&self, py: Python<'_>, offsets: Option<Vec<(Tp, Committed)>>, timeout: Option<f64>) -> PyResult<Call> {
+        let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        let outcomes = run(py, core.commit_each(offsets.map(given), timeout))?;
-        Ok(failures(py, outcomes))
+        let work = async move { core.commit_each(offsets.map(given), timeout).await };
+        Ok(Call::new(work, |py, outcomes| object(py, failures(py, outcomes))))
     }
 
-    /// Commits in the background; the number is told again when it is done.
+    /// Commits in the background; the number comes again when it is done.
     #[pyo3(signature = (offsets))]
     fn commit_async(&self, py: Python<'_>, offsets: Option<Vec<(Tp, Committed)>>) -> PyResult<u64> {
         let core = self.core.get(py)?;
@@ -193,7 +254,7 @@ impl Consumer {
         Ok((group, who.member_id, who.generation, who.instance_id))
     }
 
-    /// What `close` and `unsubscribe` have to tell the listener: a kind and partitions.
+    /// What `close` and `unsubscribe` have to pass to the listener: a kind and partitions.
     fn to_give_up(&self, py: Python<'_>) -> PyResult<Option<(&'static str, Vec<Tp>)>> {
         Ok(self.core.get(py)?.to_give_up().as_ref().map(named))
     }
@@ -201,10 +262,11 @@ impl Consumer {
     /// With automatic commits, commits what is finished; waits for asynchronous commits in any case. Gives the seconds
     /// that are left.
     #[pyo3(signature = (everything, timeout))]
-    fn commit_finished(&self, py: Python<'_>, everything: bool, timeout: Option<f64>) -> PyResult<f64> {
-        let core = self.core.get(py)?;
+    fn commit_finished(&self, py: Python<'_>, everything: bool, timeout: Option<f64>) -> PyResult<Call> {
+        let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        run(py, async { Ok(core.commit_finished(everything, timeout).await.as_secs_f64()) })
+        let work = async move { Ok(core.commit_finished(everything, timeout).await.as_secs_f64()) };
+        Ok(Call::new(work, object))
     }
 
     #[pyo3(signature = (partitions, stable, timeout))]
@@ -214,66 +276,68 @@ impl Consumer {
         partitions: Vec<Tp>,
         stable: Option<bool>,
         timeout: Option<f64>,
-    ) -> PyResult<Vec<(Tp, Option<Committed>)>> {
-        let core = self.core.get(py)?;
+    ) -> PyResult<Call> {
+        let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        let found = run(py, core.committed(&tps(&partitions), stable, timeout))?;
-        let one = |found: OffsetAndMetadata| (found.offset, found.metadata, found.leader_epoch);
-        Ok(found.into_iter().map(|(tp, found)| (tuple(&tp), found.map(one))).collect())
+        let work = async move { core.committed(&tps(&partitions), stable, timeout).await };
+        Ok(Call::new(work, |py, found| {
+            let one = |found: OffsetAndMetadata| (found.offset, found.metadata, found.leader_epoch);
+            let found = found.into_iter().map(|(tp, found)| (tuple(&tp), found.map(one)));
+            object(py, found.collect::<Vec<(Tp, Option<Committed>)>>())
+        }))
     }
 
     #[pyo3(signature = (partition, timeout))]
-    fn position(&self, py: Python<'_>, partition: Tp, timeout: Option<f64>) -> PyResult<i64> {
-        let core = self.core.get(py)?;
+    fn position(&self, py: Python<'_>, partition: Tp, timeout: Option<f64>) -> PyResult<Call> {
+        let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        run(py, core.position(&tp(&partition), timeout))
+        Ok(Call::new(async move { core.position(&tp(&partition), timeout).await }, object))
     }
 
     #[pyo3(signature = (partitions, timeout))]
-    fn beginning_offsets(&self, py: Python<'_>, partitions: Vec<Tp>, timeout: Option<f64>) -> PyResult<Vec<(Tp, i64)>> {
-        let core = self.core.get(py)?;
+    fn beginning_offsets(&self, py: Python<'_>, partitions: Vec<Tp>, timeout: Option<f64>) -> PyResult<Call> {
+        let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        Ok(offsets(run(py, core.beginning_offsets(&tps(&partitions), timeout))?))
+        let work = async move { core.beginning_offsets(&tps(&partitions), timeout).await };
+        Ok(Call::new(work, |py, found| object(py, offsets(found))))
     }
 
     #[pyo3(signature = (partitions, timeout))]
-    fn end_offsets(&self, py: Python<'_>, partitions: Vec<Tp>, timeout: Option<f64>) -> PyResult<Vec<(Tp, i64)>> {
-        let core = self.core.get(py)?;
+    fn end_offsets(&self, py: Python<'_>, partitions: Vec<Tp>, timeout: Option<f64>) -> PyResult<Call> {
+        let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        Ok(offsets(run(py, core.end_offsets(&tps(&partitions), timeout))?))
+        let work = async move { core.end_offsets(&tps(&partitions), timeout).await };
+        Ok(Call::new(work, |py, found| object(py, offsets(found))))
     }
 
     /// Offset, timestamp and leader epoch of the first record at or after each time.
     #[pyo3(signature = (times, timeout))]
-    #[allow(clippy::type_complexity, reason = "what Python gets: partition and (offset, timestamp, epoch)")]
-    fn offsets_for_times(
-        &self,
-        py: Python<'_>,
-        times: Vec<(Tp, i64)>,
-        timeout: Option<f64>,
-    ) -> PyResult<Vec<(Tp, Option<(i64, i64, Option<i32>)>)>> {
-        let core = self.core.get(py)?;
+    fn offsets_for_times(&self, py: Python<'_>, times: Vec<(Tp, i64)>, timeout: Option<f64>) -> PyResult<Call> {
+        let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
         let times: Vec<_> = times.iter().map(|(at, time)| (tp(at), *time)).collect();
-        let found = run(py, core.offsets_for_times(&times, timeout))?;
-        let one = |(tp, found): (TopicPartition, Option<samsarrow_client::types::OffsetAndTimestamp>)| {
-            (tuple(&tp), found.map(|found| (found.offset, found.timestamp, found.leader_epoch)))
-        };
-        Ok(found.into_iter().map(one).collect())
+        let work = async move { core.offsets_for_times(&times, timeout).await };
+        Ok(Call::new(work, |py, found| {
+            let found = found.into_iter().map(|(tp, found)| {
+                (tuple(&tp), found.map(|found| (found.offset, found.timestamp, found.leader_epoch)))
+            });
+            object(py, found.collect::<Vec<_>>())
+        }))
     }
 
     #[pyo3(signature = (timeout))]
-    fn lag(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<(Tp, i64)>> {
-        let core = self.core.get(py)?;
+    fn lag(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
+        let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        Ok(offsets(run(py, core.lag(timeout))?))
+        Ok(Call::new(async move { core.lag(timeout).await }, |py, found| object(py, offsets(found))))
     }
 
     #[pyo3(signature = (topic, timeout))]
-    fn partitions_for(&self, py: Python<'_>, topic: &str, timeout: Option<f64>) -> PyResult<Vec<Tp>> {
-        let core = self.core.get(py)?;
+    fn partitions_for(&self, py: Python<'_>, topic: String, timeout: Option<f64>) -> PyResult<Call> {
+        let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
-        Ok(tuples(&run(py, core.partitions_for(topic, timeout))?))
+        let work = async move { core.partitions_for(&topic, timeout).await };
+        Ok(Call::new(work, |py, found| object(py, tuples(&found))))
     }
 
     /// The epoch is that of the record before `offset`.
@@ -283,10 +347,16 @@ impl Consumer {
         core.seek_after(&tp(&partition), offset, leader_epoch).map_err(|error| to_py(py, &error))
     }
 
+    /// Fetches a partition up to this offset and no further; None lifts that.
+    #[pyo3(signature = (partition, until))]
+    fn read_until(&self, py: Python<'_>, partition: Tp, until: Option<i64>) -> PyResult<()> {
+        self.core.get(py)?.read_until(&tp(&partition), until).map_err(|error| to_py(py, &error))
+    }
+
     /// `target` is `beginning`, `end`, `committed` or a timestamp in milliseconds.
     #[pyo3(signature = (partitions, target, timeout))]
-    fn seek_to(&self, py: Python<'_>, partitions: Vec<Tp>, target: Target, timeout: Option<f64>) -> PyResult<()> {
-        let core = self.core.get(py)?;
+    fn seek_to(&self, py: Python<'_>, partitions: Vec<Tp>, target: Target, timeout: Option<f64>) -> PyResult<Call> {
+        let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
         let target = match target {
             Target::Timestamp(time) => SeekTarget::Timestamp(time),
@@ -296,7 +366,7 @@ impl Consumer {
                 _ => SeekTarget::Committed,
             },
         };
-        run(py, core.seek_to(&tps(&partitions), target, timeout))
+        Ok(Call::done(async move { core.seek_to(&tps(&partitions), target, timeout).await }))
     }
 
     fn pause(&self, py: Python<'_>, partitions: Vec<Tp>) -> PyResult<()> {
@@ -311,21 +381,33 @@ impl Consumer {
         Ok(tuples(&self.core.get(py)?.paused()))
     }
 
-    /// Goes on in the background if it is not waited for, or if a signal's handler raises.
-    #[pyo3(signature = (timeout, wait))]
-    fn close(&self, py: Python<'_>, timeout: Option<f64>, wait: bool) -> PyResult<()> {
-        let core = Arc::clone(&*self.core.get(py)?);
+    /// Goes on in the background if a signal's handler raises.
+    #[pyo3(signature = (timeout))]
+    fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
+        let core = self.arc(py)?;
         let timeout = seconds(py, timeout, core.default_timeout())?;
         let closing = async move {
             core.close(timeout).await;
             Ok(())
         };
-        if wait {
-            return run_to_its_end(py, closing);
-        }
-        runtime(py)?.spawn(closing);
-        Ok(())
+        Ok(Call::done(closing).going_on())
     }
+
+    /// Waits for the end of a `close` that goes on in the background.
+    #[pyo3(signature = (timeout))]
+    fn closed(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
+        let core = self.arc(py)?;
+        let timeout = seconds(py, timeout, core.default_timeout())?;
+        Ok(Call::done(async move {
+            core.closed(timeout).await;
+            Ok(())
+        }))
+    }
+}
+
+/// What Python gets of plain values.
+fn object<T: for<'py> IntoPyObject<'py>>(py: Python<'_>, value: T) -> PyResult<Py<PyAny>> {
+    value.into_py_any(py)
 }
 
 /// The offsets after the last row of each partition in a batch.
@@ -340,7 +422,7 @@ pub(crate) fn offsets_of(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<V
     Ok(offsets)
 }
 
-/// An event as listeners are told of it.
+/// An event as listeners get it.
 fn named(event: &Rebalance) -> (&'static str, Vec<Tp>) {
     match event {
         Rebalance::Revoked(partitions) => ("revoked", tuples(partitions)),

@@ -6,7 +6,11 @@ use samsarrow_client::error::Error;
 
 /// The exception for an error; the classes and the choice among them live in `samsarrow.exceptions`.
 pub(crate) fn to_py(py: Python<'_>, error: &Error) -> PyErr {
-    make(py, &error.name(), &error.to_string(), error.code(), Flags::of(error))
+    let made = make(py, &error.name(), &error.to_string(), error.code(), Flags::of(error));
+    if let Some(raised) = error.foreign().and_then(|cause| cause.0.downcast_ref::<Py<PyAny>>()) {
+        made.set_cause(py, Some(PyErr::from_value(raised.bind(py).clone())));
+    }
+    made
 }
 
 /// For a handle that crossed a fork.

@@ -1,4 +1,4 @@
-//! Threads of ours on which Python is called: for log lines, for delivery callbacks, for assignors.
+//! Threads of ours on which Python is called: for log lines, for delivery callbacks, for assignors, for tokens.
 //!
 //! They are threads of Python's, so that below the user's code there are only frames of Python: however such a thread
 //! ends, it ends as any thread of Python does. The core's threads hand over what is to be called and never wait for the GIL.
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 use tokio::sync::watch;
 
@@ -25,6 +26,35 @@ const STUCK: Duration = Duration::from_secs(1);
 
 /// What is called, and with what.
 pub(crate) type Call = (Py<PyAny>, Py<PyTuple>);
+/// The context variables of the code that asks for a call: the call sees them, as callbacks of asyncio do.
+#[derive(Debug)]
+pub(crate) struct Context(Py<PyAny>);
+
+impl Context {
+    /// A copy of those of this moment.
+    pub(crate) fn here(py: Python<'_>) -> PyResult<Self> {
+        static COPY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let copy = || Ok::<_, PyErr>(py.import("contextvars")?.getattr("copy_context")?.unbind());
+        Ok(Self(COPY.get_or_try_init(py, copy)?.call0(py)?))
+    }
+
+    /// For one call of several: what it sets, the others do not see.
+    pub(crate) fn another(&self, py: Python<'_>) -> PyResult<Self> {
+        Ok(Self(self.0.call_method0(py, pyo3::intern!(py, "copy"))?))
+    }
+
+    /// The call of `function` in it.
+    pub(crate) fn call<'py>(
+        &self,
+        py: Python<'py>,
+        function: Py<PyAny>,
+        arguments: impl IntoIterator<Item = Bound<'py, PyAny>>,
+    ) -> PyResult<Call> {
+        let all: Vec<_> = std::iter::once(function.into_bound(py)).chain(arguments).collect();
+        Ok((self.0.getattr(py, pyo3::intern!(py, "run"))?, PyTuple::new(py, all)?.unbind()))
+    }
+}
+
 /// Makes a call, where Python is at hand.
 pub(crate) type Job = Box<dyn FnOnce(Python<'_>) -> PyResult<Call> + Send>;
 
@@ -41,6 +71,8 @@ struct Queue {
     handed: u64,
     /// There is no thread to do them.
     over: bool,
+    /// There will be once what waits is done.
+    ending: bool,
     /// Nothing is handed out until it is released.
     held: bool,
     /// The thread is not calling anything.
@@ -66,7 +98,8 @@ impl std::fmt::Debug for Lane {
 
 impl Lane {
     fn new() -> Arc<Self> {
-        let queue = Queue { jobs: VecDeque::new(), pushed: 0, handed: 0, over: false, held: false, idle: true };
+        let queue =
+            Queue { jobs: VecDeque::new(), pushed: 0, handed: 0, over: false, ending: false, held: false, idle: true };
         Arc::new(Self {
             pid: process_id(),
             queue: Mutex::new(queue),
@@ -83,7 +116,7 @@ impl Lane {
     /// Hands a call over, unless `limit` of them wait already or nobody would take it.
     pub(crate) fn push(&self, limit: usize, job: impl FnOnce(Python<'_>) -> PyResult<Call> + Send + 'static) -> bool {
         let mut queue = self.lock();
-        if queue.over || queue.jobs.len() >= limit {
+        if queue.over || queue.ending || queue.jobs.len() >= limit {
             return false;
         }
         queue.jobs.push_back(Box::new(job));
@@ -91,6 +124,11 @@ impl Lane {
         drop(queue);
         self.ready.notify_one();
         true
+    }
+
+    /// Whether this process made it.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.pid == process_id()
     }
 
     /// Whether this is the lane's own thread.
@@ -129,6 +167,19 @@ impl Lane {
         self.done.send_replace(u64::MAX);
     }
 
+    /// Has the thread make one more call, instead of those that wait, and end.
+    pub(crate) fn finish(&self, job: impl FnOnce(Python<'_>) -> PyResult<Call> + Send + 'static) {
+        let unmade = {
+            let mut queue = self.lock();
+            let unmade = std::mem::take(&mut queue.jobs);
+            queue.jobs.push_back(Box::new(job));
+            queue.ending = true;
+            unmade
+        };
+        drop(unmade);
+        self.ready.notify_one();
+    }
+
     /// Waits, without the GIL, until the thread calls nothing, or is too long about it; it then stays so.
     pub(crate) fn hold(&self) {
         let mut queue = self.lock();
@@ -160,7 +211,9 @@ impl Lane {
         let count = queue.jobs.len().min(TAKEN);
         queue.handed += count as u64;
         queue.idle = false;
-        (!queue.over).then(|| queue.jobs.drain(..count).collect())
+        let jobs = (!queue.over).then(|| queue.jobs.drain(..count).collect());
+        queue.over |= queue.ending;
+        jobs
     }
 }
 
@@ -198,11 +251,13 @@ pub(crate) struct Slot {
 
 /// Of delivery callbacks.
 pub(crate) static CALLBACKS: Slot = Slot::new("samsarrow-callbacks");
+/// Of functions that are notified of events.
+pub(crate) static EVENTS: Slot = Slot::new("samsarrow-events");
 /// Of assignors, which a group waits for: not behind callbacks.
 pub(crate) static ASSIGNORS: Slot = Slot::new("samsarrow-assignors");
 
 impl Slot {
-    const fn new(name: &'static str) -> Self {
+    pub(crate) const fn new(name: &'static str) -> Self {
         Self { name, lane: Mutex::new(None) }
     }
 

@@ -1,19 +1,29 @@
 //! `samsarrow._core`: conversions between Python and the Rust core, nothing else.
 
 mod admin;
+mod aio;
 mod arrow_ffi;
 mod assignor;
+mod aws;
+mod call;
 mod codec;
 mod config;
 mod consumer;
+mod delivery;
 mod error;
 mod gate;
 mod lanes;
+mod lines;
 mod logging;
+mod metrics;
 mod producer;
+mod rows;
 mod runtime;
 mod segment;
+mod spark;
 mod testing;
+mod testing_security;
+mod tokens;
 
 use pyo3::prelude::*;
 
@@ -25,21 +35,82 @@ mod _core {
     #[pymodule_export]
     use super::admin::Admin;
     #[pymodule_export]
+    use super::admin::access::{
+        admin_alter_users, admin_create_acls, admin_create_delegation_token, admin_delete_acls, admin_describe_acls,
+        admin_describe_delegation_tokens, admin_describe_users, admin_expire_delegation_token,
+        admin_renew_delegation_token,
+    };
+    #[pymodule_export]
+    use super::admin::cluster::{
+        admin_add_raft_voter, admin_describe_cluster, admin_describe_features, admin_describe_quorum,
+        admin_remove_raft_voter, admin_unregister_broker, admin_update_features,
+    };
+    #[pymodule_export]
+    use super::admin::configs::{
+        admin_alter_configs, admin_alter_quotas, admin_describe_configs, admin_describe_quotas,
+        admin_list_config_resources,
+    };
+    #[pymodule_export]
+    use super::admin::groups::{
+        admin_delete_groups, admin_describe_groups, admin_find_coordinator, admin_list_groups, admin_remove_members,
+    };
+    #[pymodule_export]
+    use super::admin::offsets::{
+        admin_commit_offsets, admin_delete_offsets, admin_fetch_offsets, admin_group_lag, admin_list_offsets,
+    };
+    #[pymodule_export]
+    use super::admin::replicas::{
+        admin_alter_reassignments, admin_elect_leaders, admin_list_reassignments, admin_log_dirs, admin_move_replicas,
+    };
+    #[pymodule_export]
+    use super::admin::special::{
+        admin_alter_share_offsets, admin_delete_share_offsets, admin_describe_share_groups,
+        admin_describe_streams_groups, admin_list_share_offsets,
+    };
+    #[pymodule_export]
+    use super::admin::topics::{
+        admin_create_partitions, admin_create_topics, admin_delete_records, admin_delete_topics, admin_describe_topics,
+        admin_list_topics,
+    };
+    #[pymodule_export]
+    use super::admin::transactions::{
+        admin_abort_transaction, admin_describe_producers, admin_describe_transactions, admin_fence_producers,
+        admin_find_hanging, admin_list_transactions,
+    };
+    #[pymodule_export]
+    use super::aio::{Bridge, loop_wake_ups};
+    #[pymodule_export]
     use super::assignor::Reply;
     #[pymodule_export]
-    use super::codec::{decode_batches, encode_batches, write_values};
+    use super::aws::AwsReply;
     #[pymodule_export]
-    use super::config::{error_table, options_markdown};
+    use super::call::Call;
+    #[pymodule_export]
+    use super::codec::{decode_batches, digest_rows, encode_batches, write_values};
+    #[pymodule_export]
+    use super::config::{error_table, option_table, option_types, options_markdown, properties};
     #[pymodule_export]
     use super::consumer::{Consumer, Event, offsets_of};
     #[pymodule_export]
+    use super::delivery::{BatchDelivery, Delivery, callbacks_crowd};
+    #[pymodule_export]
     use super::lanes::{Server, unraisable};
     #[pymodule_export]
-    use super::producer::{BatchDelivery, Delivery, Producer};
+    use super::lines::Lines;
+    #[pymodule_export]
+    use super::metrics::{Metrics, exposition, metric_table, metrics_markdown, opentelemetry_conventions};
+    #[pymodule_export]
+    use super::producer::{Batches, Producer, Room};
+    #[pymodule_export]
+    use super::rows::Rows;
     #[pymodule_export]
     use super::segment::{LogDump, SegmentReader, check_index};
     #[pymodule_export]
+    use super::spark::{SparkDriver, spark_columns, spark_options, spark_write_options};
+    #[pymodule_export]
     use super::testing::Broker;
+    #[pymodule_export]
+    use super::tokens::TokenReply;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use samsarrow_broker::{Broker as Core, BrokerOptions, Fault, GroupOptions, Release, TransactionOptions};
+use samsarrow_broker::{
+    Broker as Core, BrokerOptions, Codec, Fault, GroupOptions, Release, TelemetryOptions, TelemetryPush,
+    TransactionOptions,
+};
 use samsarrow_client::config::nearest;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
 use crate::runtime::{Owned, run};
+use crate::testing_security::{Altered, Security};
 
 /// See `samsarrow.testing.Broker`.
 #[pyclass(frozen, module = "samsarrow._core")]
@@ -20,16 +24,16 @@ pub(crate) struct Broker {
 }
 
 /// What cannot be is a `ValueError`; what did not work stays an `OSError`.
-fn to_py(error: io::Error) -> PyErr {
+pub(crate) fn to_py(error: io::Error) -> PyErr {
     if error.kind() == io::ErrorKind::InvalidInput { PyValueError::new_err(error.to_string()) } else { error.into() }
 }
 
-fn refuse<T>(why: String) -> PyResult<T> {
+pub(crate) fn refuse<T>(why: String) -> PyResult<T> {
     Err(PyValueError::new_err(why))
 }
 
 /// One of `all` by its name.
-fn named<T>(
+pub(crate) fn named<T>(
     what: &str,
     given: &str,
     all: impl Iterator<Item = T> + Clone,
@@ -39,8 +43,12 @@ fn named<T>(
         Some(found) => Ok(found),
         None => {
             let names: Vec<_> = all.map(|one| name(&one)).collect();
-            let nearest = nearest(given, names.into_iter()).unwrap_or_default();
-            refuse(format!("{what} {given} is unknown; the nearest is {nearest}"))
+            let meant = match nearest(given, names.iter().copied()) {
+                Some(name) => format!("did you mean {name}?"),
+                None if names.len() <= 8 => format!("it is one of {}", names.join(", ")),
+                None => "it is named as in Kafka's protocol".to_owned(),
+            };
+            refuse(format!("{what} {given} is unknown; {meant}"))
         }
     }
 }
@@ -50,12 +58,12 @@ fn api_named(name: &str) -> PyResult<ApiKey> {
     named("API", name, served.into_iter(), |key| key.name())
 }
 
-fn error_named(name: &str) -> PyResult<ErrorCode> {
+pub(crate) fn error_named(name: &str) -> PyResult<ErrorCode> {
     let failures: Vec<_> = ErrorCode::ALL.iter().copied().filter(|code| !code.is_none()).collect();
     named("error", name, failures.into_iter(), |code| code.name())
 }
 
-fn span(what: &str, seconds: f64) -> PyResult<Duration> {
+pub(crate) fn span(what: &str, seconds: f64) -> PyResult<Duration> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(span) => Ok(span),
         Err(_) => refuse(format!("{what} of {seconds} seconds: it must be 0 or more")),
@@ -117,6 +125,18 @@ fn release(version: &str) -> PyResult<Release> {
         .map_or_else(|| refuse(format!("kafka_version={version:?}: it must be one of {}", known())), Ok)
 }
 
+/// Prefixes, interval in seconds, largest push, whether deltas are wanted, codecs.
+type Telemetry = (Vec<String>, f64, usize, bool, Vec<String>);
+/// Client id, instance id, whether it is the last, codec, bytes.
+type Push = (String, [u8; 16], bool, &'static str, Vec<u8>);
+
+fn wanted((requested, interval, max_bytes, delta, codecs): Telemetry) -> PyResult<TelemetryOptions> {
+    let compression =
+        codecs.iter().map(|name| Codec::from_name(name).map_err(|e| PyValueError::new_err(e.to_string())));
+    let compression = compression.collect::<PyResult<_>>()?;
+    Ok(TelemetryOptions { requested, interval: span("telemetry_interval", interval)?, max_bytes, delta, compression })
+}
+
 #[pymethods]
 impl Broker {
     #[new]
@@ -130,6 +150,8 @@ impl Broker {
         transaction_version: i16,
         times: BTreeMap<String, f64>,
         kafka_version: Option<&str>,
+        security: Security,
+        telemetry: Option<Telemetry>,
     ) -> PyResult<Self> {
         let kafka = kafka_version.map(release).transpose()?;
         let (groups, transactions) = spans(&times)?;
@@ -142,6 +164,8 @@ impl Broker {
             groups,
             transactions,
             kafka,
+            telemetry: telemetry.map(wanted).transpose()?,
+            security: security.options()?,
             ..Default::default()
         };
         let core = run(py, async { Ok(Core::start(options).await) })?.map_err(to_py)?;
@@ -183,6 +207,14 @@ impl Broker {
         Ok(self.core.get(py)?.transaction_state(transactional_id))
     }
 
+    /// What clients have pushed, the oldest first.
+    fn telemetry(&self, py: Python<'_>) -> PyResult<Vec<Push>> {
+        let one = |push: TelemetryPush| {
+            (push.client_id, push.client_instance_id.0, push.terminating, push.compression, push.metrics.to_vec())
+        };
+        Ok(self.core.get(py)?.telemetry().into_iter().map(one).collect())
+    }
+
     fn fence(&self, py: Python<'_>, transactional_id: &str) -> PyResult<()> {
         self.core.get(py)?.fence(transactional_id).map_err(to_py)
     }
@@ -214,6 +246,32 @@ impl Broker {
         }
         core.fail(api_named(api)?, node, &fault, times);
         Ok(())
+    }
+
+    fn alter_logins(&self, py: Python<'_>, altered: Altered) -> PyResult<()> {
+        self.core.get(py)?.alter_logins(altered.alteration()?).map_err(to_py)
+    }
+
+    fn ca_pem(&self, py: Python<'_>) -> PyResult<String> {
+        self.core.get(py)?.ca_pem().map(str::to_owned).map_err(to_py)
+    }
+
+    /// Certificate and key as PEM.
+    fn client_certificate(&self, py: Python<'_>, name: &str) -> PyResult<(String, String)> {
+        let identity = self.core.get(py)?.client_certificate(name).map_err(to_py)?;
+        Ok((identity.certificate, identity.key))
+    }
+
+    /// Accepted, refused, resumed, with a certificate.
+    fn connections(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, u64)> {
+        let connections = self.core.get(py)?.connections();
+        Ok((connections.accepted, connections.refused, connections.resumed, connections.with_certificate))
+    }
+
+    /// Succeeded, failed, repeated, expired.
+    fn logins(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, u64)> {
+        let logins = self.core.get(py)?.logins();
+        Ok((logins.succeeded, logins.failed, logins.repeated, logins.expired))
     }
 
     fn heal(&self, py: Python<'_>, api: Option<&str>) -> PyResult<()> {

@@ -38,6 +38,15 @@ pub fn request_in_pieces<R: Request>(
     write_request(request, version, correlation_id, client_id, Out::sharing()).map(Out::into_frame)
 }
 
+/// Bytes that are no request, behind their length: a login's token after SaslHandshake v0.
+pub fn raw(token: &[u8]) -> Result<Frame, EncodeError> {
+    let mut out = Out::new();
+    out.put_i32(0);
+    out.put_slice(token);
+    finish(&mut out)?;
+    Ok(out.into_frame())
+}
+
 fn write_request<R: Request>(
     request: &R,
     version: i16,

@@ -34,6 +34,10 @@ impl Release {
     pub const V0_10_2: Release = Release(0, 10, 2);
     /// Has record batches, idempotence and transactions (KIP-98).
     pub const V0_11_0: Release = Release(0, 11, 0);
+    /// Has OAUTHBEARER (KIP-255).
+    pub const V2_0: Release = Release(2, 0, 0);
+    /// Lets sessions expire (KIP-368).
+    pub const V2_2: Release = Release(2, 2, 0);
     /// Members may be silent for half an hour.
     pub const V2_3: Release = Release(2, 3, 0);
     /// Has flexible versions (KIP-482), and defaults for new topics (KIP-464).
@@ -106,7 +110,8 @@ impl Release {
 /// From this release on, these versions.
 type Row = (Release, (i16, i16));
 
-/// What each API's versions were, from the release on that brought or dropped one.
+/// What each API's versions were, from the release on that brought or dropped one. Where brokers with and without
+/// ZooKeeper differ, those with it: KRaft has SCRAM since 3.5 and delegation tokens since 3.6.
 #[rustfmt::skip]
 const SPOKEN: &[(ApiKey, &[Row])] = &[
     (ApiKey::Produce, &[
@@ -178,6 +183,7 @@ const SPOKEN: &[(ApiKey, &[Row])] = &[
         (Release(0, 9, 0), (0, 0)), (Release(0, 11, 0), (0, 1)), (Release(2, 0, 0), (0, 2)),
         (Release(2, 4, 0), (0, 3)), (Release(2, 6, 0), (0, 4)), (Release(3, 8, 0), (0, 5)),
     ]),
+    (ApiKey::SaslHandshake, &[(Release(0, 10, 0), (0, 0)), (Release(1, 0, 0), (0, 1))]),
     (ApiKey::ApiVersions, &[
         (Release(0, 10, 0), (0, 0)), (Release(0, 11, 0), (0, 1)), (Release(2, 0, 0), (0, 2)),
         (Release(2, 4, 0), (0, 3)), (Release(3, 9, 0), (0, 4)),
@@ -220,6 +226,43 @@ const SPOKEN: &[(ApiKey, &[Row])] = &[
         (Release(0, 11, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 1, 0), (0, 2)),
         (Release(2, 5, 0), (0, 3)), (Release(3, 8, 0), (0, 4)), (Release(4, 0, 0), (0, 5)),
     ]),
+    (ApiKey::SaslAuthenticate, &[
+        (Release(1, 0, 0), (0, 0)), (Release(2, 2, 0), (0, 1)), (Release(2, 5, 0), (0, 2)),
+    ]),
+    (ApiKey::DescribeAcls, &[
+        (Release(0, 11, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 5, 0), (0, 2)),
+        (Release(3, 3, 0), (0, 3)), (Release(4, 0, 0), (1, 3)),
+    ]),
+    (ApiKey::CreateAcls, &[
+        (Release(0, 11, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 5, 0), (0, 2)),
+        (Release(3, 3, 0), (0, 3)), (Release(4, 0, 0), (1, 3)),
+    ]),
+    (ApiKey::DeleteAcls, &[
+        (Release(0, 11, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 5, 0), (0, 2)),
+        (Release(3, 3, 0), (0, 3)), (Release(4, 0, 0), (1, 3)),
+    ]),
+    (ApiKey::CreateDelegationToken, &[
+        (Release(1, 1, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 4, 0), (0, 2)),
+        (Release(3, 3, 0), (0, 3)), (Release(4, 0, 0), (1, 3)),
+    ]),
+    (ApiKey::RenewDelegationToken, &[
+        (Release(1, 1, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 5, 0), (0, 2)),
+        (Release(4, 0, 0), (1, 2)),
+    ]),
+    (ApiKey::ExpireDelegationToken, &[
+        (Release(1, 1, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 5, 0), (0, 2)),
+        (Release(4, 0, 0), (1, 2)),
+    ]),
+    (ApiKey::DescribeDelegationToken, &[
+        (Release(1, 1, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 5, 0), (0, 2)),
+        (Release(3, 3, 0), (0, 3)), (Release(4, 0, 0), (1, 3)),
+    ]),
+    (ApiKey::DescribeUserScramCredentials, &[
+        (Release(2, 7, 0), (0, 0)),
+    ]),
+    (ApiKey::AlterUserScramCredentials, &[
+        (Release(2, 7, 0), (0, 0)),
+    ]),
     (ApiKey::DeleteGroups, &[
         (Release(1, 1, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 4, 0), (0, 2)),
     ]),
@@ -241,69 +284,85 @@ const SPOKEN: &[(ApiKey, &[Row])] = &[
     (ApiKey::ConsumerGroupDescribe, &[
         (Release(3, 8, 0), (0, 0)), (Release(4, 0, 0), (0, 1)),
     ]),
+    (ApiKey::DeleteRecords, &[
+        (Release(0, 11, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 6, 0), (0, 2)),
+    ]),
+    (ApiKey::DescribeConfigs, &[
+        (Release(0, 11, 0), (0, 0)), (Release(1, 1, 0), (0, 1)), (Release(2, 0, 0), (0, 2)),
+        (Release(2, 6, 0), (0, 3)), (Release(2, 7, 0), (0, 4)), (Release(4, 0, 0), (1, 4)),
+    ]),
+    (ApiKey::AlterReplicaLogDirs, &[
+        (Release(1, 1, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 7, 0), (0, 2)),
+        (Release(4, 0, 0), (1, 2)),
+    ]),
+    (ApiKey::DescribeLogDirs, &[
+        (Release(1, 1, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 6, 0), (0, 2)),
+        (Release(3, 2, 0), (0, 3)), (Release(3, 3, 0), (0, 4)), (Release(4, 0, 0), (1, 4)),
+        (Release(4, 3, 0), (1, 5)),
+    ]),
+    (ApiKey::CreatePartitions, &[
+        (Release(1, 0, 0), (0, 0)), (Release(2, 0, 0), (0, 1)), (Release(2, 5, 0), (0, 2)),
+        (Release(2, 7, 0), (0, 3)),
+    ]),
+    (ApiKey::ElectLeaders, &[
+        (Release(2, 2, 0), (0, 0)), (Release(2, 4, 0), (0, 2)),
+    ]),
+    (ApiKey::IncrementalAlterConfigs, &[
+        (Release(2, 3, 0), (0, 0)), (Release(2, 4, 0), (0, 1)),
+    ]),
+    (ApiKey::AlterPartitionReassignments, &[
+        (Release(2, 4, 0), (0, 0)), (Release(4, 1, 0), (0, 1)),
+    ]),
+    (ApiKey::ListPartitionReassignments, &[
+        (Release(2, 4, 0), (0, 0)),
+    ]),
+    (ApiKey::DescribeClientQuotas, &[
+        (Release(2, 6, 0), (0, 0)), (Release(2, 8, 0), (0, 1)),
+    ]),
+    (ApiKey::AlterClientQuotas, &[
+        (Release(2, 6, 0), (0, 0)), (Release(2, 8, 0), (0, 1)),
+    ]),
+    (ApiKey::DescribeQuorum, &[
+        (Release(3, 3, 0), (0, 1)), (Release(3, 9, 0), (0, 2)),
+    ]),
+    (ApiKey::UpdateFeatures, &[
+        (Release(2, 7, 0), (0, 0)), (Release(3, 3, 0), (0, 1)), (Release(4, 0, 0), (0, 2)),
+    ]),
+    (ApiKey::DescribeCluster, &[
+        (Release(2, 8, 0), (0, 0)), (Release(3, 7, 0), (0, 1)), (Release(4, 0, 0), (0, 2)),
+    ]),
+    (ApiKey::UnregisterBroker, &[
+        (Release(3, 3, 0), (0, 0)),
+    ]),
+    (ApiKey::ListConfigResources, &[
+        (Release(3, 7, 0), (0, 0)), (Release(4, 1, 0), (0, 1)),
+    ]),
+    (ApiKey::DescribeTopicPartitions, &[
+        (Release(3, 8, 0), (0, 0)),
+    ]),
+    (ApiKey::ShareGroupDescribe, &[
+        (Release(4, 1, 0), (1, 1)),
+    ]),
+    (ApiKey::AddRaftVoter, &[
+        (Release(3, 9, 0), (0, 0)), (Release(4, 2, 0), (0, 1)),
+    ]),
+    (ApiKey::RemoveRaftVoter, &[
+        (Release(3, 9, 0), (0, 0)),
+    ]),
+    (ApiKey::StreamsGroupDescribe, &[
+        (Release(4, 1, 0), (0, 0)),
+    ]),
+    (ApiKey::DescribeShareGroupOffsets, &[
+        (Release(4, 1, 0), (0, 0)), (Release(4, 2, 0), (0, 1)),
+    ]),
+    (ApiKey::AlterShareGroupOffsets, &[
+        (Release(4, 1, 0), (0, 0)),
+    ]),
+    (ApiKey::DeleteShareGroupOffsets, &[
+        (Release(4, 1, 0), (0, 0)),
+    ]),
 ];
 
 #[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use bytes::Bytes;
-
-    use super::*;
-    use crate::frame;
-
-    #[test]
-    fn a_version_of_kafka_belongs_to_a_release() {
-        for (given, wanted) in
-            [("2.8", "2.8"), ("2.8.2", "2.8"), (" 0.9", "0.9.0"), ("0.10.2.1", "0.10.2"), ("4.3.1", "4.3")]
-        {
-            assert_eq!(Release::named(given).map(|release| release.to_string()).as_deref(), Some(wanted), "{given}");
-        }
-        for none in ["", "2", "0.7", "2.9", "9.0", "2.x", "2.8.1.1", "0.10.2.1.1", "-1.0"] {
-            assert_eq!(Release::named(none), None, "{none}");
-        }
-        assert!(Release::ALL.is_sorted());
-    }
-
-    #[test]
-    fn a_version_of_an_api_has_a_first_release() {
-        assert_eq!(Release::first_with(ApiKey::InitProducerId, 0), Some(Release::V0_11_0));
-        assert_eq!(Release::first_with(ApiKey::ListOffsets, 1), Some(Release::V0_10_1));
-        assert_eq!(Release::first_with(ApiKey::OffsetFetch, 2), Some(Release::named("0.10.2").unwrap()), "KIP-88");
-        assert_eq!(Release::first_with(ApiKey::Produce, 0), Some(Release::V0_8_2));
-        assert_eq!(Release::first_with(ApiKey::InitProducerId, 6), None, "no release speaks it yet");
-        assert_eq!(Release::V0_8_2.versions(ApiKey::JoinGroup), None);
-        for (key, rows) in SPOKEN {
-            assert!(rows.is_sorted_by_key(|(since, _)| *since), "{}", key.name());
-            assert!(rows.iter().all(|(since, _)| Release::ALL.contains(since)), "{}", key.name());
-        }
-    }
-
-    /// The answers of real brokers to ApiVersions v0, with the versions of Kafka that they are of.
-    fn captured() -> Vec<(String, Bytes)> {
-        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let folder =
-            std::env::var_os("SAMSARROW_CONFORMANCE").map_or(root.join("../shared/conformance"), PathBuf::from);
-        let folder = folder.join("api_versions");
-        let Ok(files) = std::fs::read_dir(&folder) else {
-            eprintln!("skipped: there is no {}", folder.display());
-            return Vec::new();
-        };
-        let paths = files.map(|file| file.unwrap().path());
-        let version = |path: &PathBuf| Some(path.file_name()?.to_str()?.strip_suffix("-v0.bin")?.to_owned());
-        paths.filter_map(|path| Some((version(&path)?, std::fs::read(&path).unwrap().into()))).collect()
-    }
-
-    #[test]
-    fn the_table_says_what_real_brokers_say() {
-        for (version, frame) in captured() {
-            let release = Release::named(&version).unwrap();
-            let (.., answer) = frame::decode_api_versions(0, frame).unwrap();
-            for key in ApiKey::ALL {
-                let told = answer.api_keys.iter().find(|told| told.api_key == key.code());
-                let told = told.map(|told| (told.min_version, told.max_version));
-                assert_eq!(release.versions(*key), told, "{} of Kafka {version}", key.name());
-            }
-        }
-    }
-}
+#[path = "releases_tests.rs"]
+mod tests;

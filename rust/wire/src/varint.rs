@@ -8,7 +8,7 @@ use bytes::BufMut;
 #[error("varint is truncated or too long")]
 pub struct VarintError;
 
-/// Reads an unsigned varint of 32 bits and tells its length.
+/// Reads an unsigned varint of 32 bits; returns it with its length.
 #[inline]
 pub fn read_unsigned_varint(input: &[u8]) -> Result<(u32, usize), VarintError> {
     match *input {
@@ -19,7 +19,7 @@ pub fn read_unsigned_varint(input: &[u8]) -> Result<(u32, usize), VarintError> {
     }
 }
 
-/// Reads an unsigned varint of 64 bits and tells its length.
+/// Reads an unsigned varint of 64 bits; returns it with its length.
 #[inline]
 pub fn read_unsigned_varlong(input: &[u8]) -> Result<(u64, usize), VarintError> {
     match *input {
@@ -30,14 +30,14 @@ pub fn read_unsigned_varlong(input: &[u8]) -> Result<(u64, usize), VarintError> 
     }
 }
 
-/// Reads a zig-zag varint of 32 bits and tells its length.
+/// Reads a zig-zag varint of 32 bits; returns it with its length.
 #[inline]
 pub fn read_varint(input: &[u8]) -> Result<(i32, usize), VarintError> {
     let (raw, len) = read_unsigned_varint(input)?;
     Ok(((raw >> 1) as i32 ^ -((raw & 1) as i32), len))
 }
 
-/// Reads a zig-zag varint of 64 bits and tells its length.
+/// Reads a zig-zag varint of 64 bits; returns it with its length.
 #[inline]
 pub fn read_varlong(input: &[u8]) -> Result<(i64, usize), VarintError> {
     let (raw, len) = read_unsigned_varlong(input)?;

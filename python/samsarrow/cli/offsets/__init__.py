@@ -15,7 +15,7 @@ def offsets() -> None:
     """Look at and move the offsets of consumer groups.
 
     Commands that write say what changes before they do, read back afterwards, and end right when they are run again.
-    Exit codes: 0 done, 1 a broker's error or something else read back than written, 2 wrong usage.
+    Exit code 1 also says that something else was read back than written.
     """
 
 

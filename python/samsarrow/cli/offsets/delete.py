@@ -2,54 +2,64 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import click
 
-from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, table, topic_option
+from samsarrow.cli.completion import groups as complete_groups
+from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, topic_option
 from samsarrow.cli.offsets.writing import Writing, check_idle, place, writing
+from samsarrow.cli.output import confirm, one_by_one, yes_option
+from samsarrow.cli.tables import table
 from samsarrow.exceptions import GroupIdNotFoundError
 from samsarrow.offsets.kafka import batches
 from samsarrow.offsets.move import VerificationError, stored
 
 
 @click.command()
-@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 @connected
 @writing
 @topic_option("Only the offsets of these partitions, not the group; repeatable.")
-def delete(cluster: Cluster, writing: Writing, groups: tuple[str, ...], topics: tuple[TopicChoice, ...]) -> None:
+@yes_option
+def delete(
+    cluster: Cluster, writing: Writing, groups: tuple[str, ...], topics: tuple[TopicChoice, ...], yes: bool
+) -> None:
     """Delete groups with their offsets, or only the offsets of some partitions.
 
     In Kafka only: a broker cannot delete what ZooKeeper has.
     """
-    for group in groups:
-        store = cluster.store("kafka", group)
-        found = {tp: at for tp, at in stored(store).items() if not topics or any(t.takes(tp) for t in topics)}
-        exists = bool(found) or (not topics and cluster.description(group) is not None)
-        if not exists:
-            click.echo(f"{place(store)}: nothing to delete")
-            continue
-        click.echo(f"{place(store)}: {'the group and ' if not topics else ''}{len(found)} offsets go")
-        for line in table(
-            ["TOPIC", "PARTITION", "OFFSET", "METADATA"], [(*tp, at.offset, at.metadata) for tp, at in found.items()]
-        ):
-            click.echo(line)
-        if writing.dry_run:
-            click.echo("dry run: nothing is deleted")
-            continue
-        check_idle(cluster, group, writing)
-        if topics:
-            for some in batches(found, writing.batch_size):
-                errors = cluster.admin.delete_offsets(group, some).values()
-                for error in filter(None, errors):
-                    raise error
-        else:
-            failure = cluster.admin.delete_groups([group])[group]
-            # It may have gone with its last offset, or by the hand of another.
-            if failure is not None and not isinstance(failure, GroupIdNotFoundError):
-                raise failure
-        left = [tp for tp, at in store.load(list(found)).items() if at is not None]
-        if left:
-            raise VerificationError(
-                f"{place(store)} still has {len(left)} of the offsets that were deleted", dict.fromkeys(left)
-            )
-        click.echo(f"{place(store)}: deleted, read back and gone")
+    names = list(dict.fromkeys(groups))
+    one_by_one(names, lambda group: _delete(cluster, writing, group, topics, yes), "group")
+
+
+def _delete(cluster: Cluster, writing: Writing, group: str, topics: tuple[TopicChoice, ...], yes: bool) -> None:
+    store = cluster.store("kafka", group)
+    found = {tp: at for tp, at in stored(store).items() if not topics or any(t.takes(tp) for t in topics)}
+    exists = bool(found) or (not topics and cluster.description(group) is not None)
+    if not exists:
+        click.echo(f"{place(store)}: nothing to delete")
+        return
+    click.echo(f"{place(store)}: {'the group and ' if not topics else ''}{len(found)} offsets go")
+    for line in table(
+        ["TOPIC", "PARTITION", "OFFSET", "METADATA"], [(*tp, at.offset, at.metadata) for tp, at in found.items()]
+    ):
+        click.echo(line)
+    if writing.dry_run:
+        click.echo("dry run: nothing is deleted")
+        return
+    check_idle(cluster, group, writing)
+    confirm(f"Deleting {'offsets of ' if topics else ''}{group}", yes)
+    if topics:
+        for some in batches(found, writing.batch_size):
+            cluster.admin.delete_offsets(group, some)
+    else:
+        # It may have gone with its last offset, or by the hand of another.
+        with suppress(GroupIdNotFoundError):
+            cluster.admin.delete_groups([group])
+    left = [tp for tp, at in store.load(list(found)).items() if at is not None]
+    if left:
+        raise VerificationError(
+            f"{place(store)} still has {len(left)} of the offsets that were deleted", dict.fromkeys(left)
+        )
+    click.echo(f"{place(store)}: deleted, read back and gone")

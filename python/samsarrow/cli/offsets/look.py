@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
-from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, table, topic_option
-from samsarrow.exceptions import KafkaError
+from samsarrow.cli.completion import groups as complete_groups
+from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, topic_option
+from samsarrow.cli.output import complain, output_option, show, told
+from samsarrow.exceptions import KafkaError, KafkaTimeoutError
 from samsarrow.offsets.disk import write_whole
 from samsarrow.offsets.formats import FORMATS, Snapshot, dump
 from samsarrow.offsets.move import stored
@@ -22,33 +24,28 @@ def about_groups(command: Callable[..., None]) -> Callable[..., None]:
     command = topic_option("Only these partitions; repeatable.")(command)
     command = storage_option(command)
     command = click.option("--all-groups", is_flag=True, help="All groups that Kafka lists.")(command)
-    return click.argument("groups", nargs=-1, metavar="[GROUP]...")(connected(command))
+    return click.argument("groups", nargs=-1, metavar="[GROUP]...", shell_complete=complete_groups)(connected(command))
 
 
 @click.command("list")
 @connected
 @click.option("--state", "states", multiple=True, help="Only groups in this state, for example Empty; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def list_groups(cluster: Cluster, states: tuple[str, ...], as_json: bool) -> None:
+@output_option
+def list_groups(cluster: Cluster, states: tuple[str, ...], form: str | None) -> None:
     """List groups: their state, type and protocol.
 
     Groups that have offsets in ZooKeeper only are known to nobody but ZooKeeper.
     """
     wanted = {state.lower() for state in states}
     groups = [g for g in cluster.admin.list_groups().values() if not wanted or (g.state or "").lower() in wanted]
-    if as_json:
-        for group in groups:
-            click.echo(json.dumps(group._asdict(), ensure_ascii=False))
-        return
-    for line in table(
-        ["GROUP", "STATE", "TYPE", "PROTOCOL"], [(g.group, g.state, g.type, g.protocol_type) for g in groups]
-    ):
-        click.echo(line)
+    show(
+        form, ("group", "state", "type", "protocol_type"), [(g.group, g.state, g.type, g.protocol_type) for g in groups]
+    )
 
 
 @dataclass(frozen=True)
 class Row:
-    """What is told of a partition."""
+    """What is shown of a partition."""
 
     partition: TopicPartition
     at: OffsetAndMetadata | None
@@ -61,27 +58,51 @@ class Row:
         return None if self.at is None or self.end is None else max(self.end - self.at.offset, 0)
 
 
+HEADS = (
+    "group", "state", "topic", "partition", "offset", "end", "lag", "metadata", "leader_epoch", "client_id", "host",
+    "member_id", "instance_id",
+)  # fmt: skip
+
+
 @click.command()
 @about_groups
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a group, each on a line.")
+@output_option
 def describe(
     cluster: Cluster,
     groups: tuple[str, ...],
     all_groups: bool,
     storage: str,
     topics: tuple[TopicChoice, ...],
-    as_json: bool,
+    form: str | None,
 ) -> None:
-    """Describe groups: offset, end, lag, metadata and member of each partition."""
-    for number, group in enumerate(which(cluster, groups, all_groups)):
-        description = cluster.description(group)
-        rows = _rows(cluster, group, storage, topics, description)
-        if as_json:
-            click.echo(json.dumps(_tree(group, storage, description, rows), ensure_ascii=False))
+    """Describe groups: offset, end, lag, metadata and member of each partition.
+
+    A group that Kafka does not know has no state; one without offsets has a line of its own.
+    """
+    names = which(cluster, groups, all_groups)
+    lines: list[tuple[Any, ...]] = []
+    errors: dict[str, KafkaError] = {}
+    for group in names:
+        try:
+            description = cluster.description(group)
+            rows = _rows(cluster, group, storage, topics, description)
+        except KafkaTimeoutError:
+            # A cluster that does not answer would keep each group waiting as long.
+            raise
+        except KafkaError as error:
+            errors[f"group {group}"] = error
             continue
-        if number:
-            click.echo()
-        _print(group, storage, description, rows)
+        about = (group, description and description.state)
+        lines += [(*about, *_line(row)) for row in rows] or [(*about, *[None] * (len(HEADS) - len(about)))]
+    show(form, HEADS, lines)
+    complain(errors, len(names), "groups")
+
+
+def _line(row: Row) -> tuple[Any, ...]:
+    at, member = row.at, row.member
+    kept = (None, None) if at is None else (at.metadata, at.leader_epoch)
+    who = (None,) * 4 if member is None else (member.client_id, member.host, member.member_id, member.instance_id)
+    return (*row.partition, at and at.offset, row.end, row.lag, *kept, *who)
 
 
 def which(cluster: Cluster, groups: tuple[str, ...], all_groups: bool) -> list[str]:
@@ -103,62 +124,15 @@ def _rows(
     partitions = [tp for tp in sorted({*found, *owners}) if not topics or any(topic.takes(tp) for topic in topics)]
     counts = {name: topic.partitions for name, topic in cluster.admin.list_topics().items()}
     there = [tp for tp in partitions if tp.partition < counts.get(tp.topic, 0)]
-    ends = cluster.consumer.end_offsets(there) if there else {}
+    ends = cluster.ends.end_offsets(there) if there else {}
     return [Row(tp, found.get(tp), ends.get(tp), owners.get(tp)) for tp in partitions]
-
-
-def _print(group: str, storage: str, description: GroupDescription | None, rows: list[Row]) -> None:
-    if description is None:
-        state = "not known to Kafka"
-    else:
-        state = f"{description.state}, {description.type}, {len(description.members)} members"
-    click.echo(f"{group} ({state}; offsets in {'ZooKeeper' if storage == 'zookeeper' else 'Kafka'})")
-    lines = [
-        (
-            *row.partition, row.at and row.at.offset, row.end, row.lag, row.at and row.at.metadata,
-            row.member and row.member.client_id, row.member and row.member.host, row.member and row.member.member_id,
-        )
-        for row in rows
-    ]  # fmt: skip
-    for line in table(["TOPIC", "PARTITION", "OFFSET", "END", "LAG", "METADATA", "CLIENT", "HOST", "MEMBER"], lines):
-        click.echo(line)
-
-
-def _tree(group: str, storage: str, description: GroupDescription | None, rows: list[Row]) -> dict[str, object]:
-    return {
-        "group": group,
-        "storage": storage,
-        "state": description and description.state,
-        "type": description and description.type,
-        "assignor": description and description.assignor,
-        "members": 0 if description is None else len(description.members),
-        "partitions": [
-            {
-                "topic": row.partition.topic,
-                "partition": row.partition.partition,
-                "offset": row.at and row.at.offset,
-                "end": row.end,
-                "lag": row.lag,
-                "metadata": row.at and row.at.metadata,
-                "leader_epoch": row.at and row.at.leader_epoch,
-                "member": row.member
-                and {
-                    "member_id": row.member.member_id,
-                    "instance_id": row.member.instance_id,
-                    "client_id": row.member.client_id,
-                    "host": row.member.host,
-                },
-            }
-            for row in rows
-        ],
-    }
 
 
 @click.command()
 @about_groups
-@click.option("--format", "form", type=click.Choice(FORMATS), default="json", show_default=True)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="json", show_default=True, help="Of the file.")
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="A file instead of stdout."
+    "-O", "--output", type=click.Path(dir_okay=False, writable=True, path_type=Path), help="A file instead of stdout."
 )
 def export(
     cluster: Cluster,
@@ -175,14 +149,16 @@ def export(
     """
     names = which(cluster, groups, all_groups)
     snapshot: Snapshot = {}
+    errors: dict[str, KafkaError] = {}
     if storage == "zookeeper":
         for name in names:
             snapshot[name] = stored(cluster.store(storage, name))
     else:
-        for name, found in cluster.admin.fetch_offsets_many(names).items():
+        for name, found in told(cluster.admin.fetch_offsets_many(names)):
             if isinstance(found, KafkaError):
-                raise found
-            snapshot[name] = {tp: at for tp, at in found.items() if at is not None}
+                errors[f"group {name}"] = found
+            else:
+                snapshot[name] = {tp: at for tp, at in found.items() if at is not None}
     if topics:
         snapshot = {
             group: {tp: at for tp, at in offsets.items() if any(topic.takes(tp) for topic in topics)}
@@ -193,7 +169,8 @@ def export(
     text = dump(snapshot, form)
     if output is None:
         click.echo(text, nl=False)
-        return
-    write_whole(output, text)
-    count = sum(map(len, snapshot.values()))
-    click.echo(f"{count} offsets of {len(snapshot)} groups written to {click.format_filename(output)}", err=True)
+    else:
+        write_whole(output, text)
+        count = sum(map(len, snapshot.values()))
+        click.echo(f"{count} offsets of {len(snapshot)} groups written to {click.format_filename(output)}", err=True)
+    complain(errors, len(names), "groups")

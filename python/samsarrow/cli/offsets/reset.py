@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, topic_option
 from samsarrow.cli.offsets.times import duration_option, moment_option
 from samsarrow.cli.offsets.writing import Store, Writing, carry_out, check_idle, place, say, write, writing
@@ -16,7 +17,7 @@ from samsarrow.offsets.store import OffsetStoreError
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @connected
 @writing
 @storage_option
@@ -33,7 +34,7 @@ from samsarrow.offsets.store import OffsetStoreError
 @click.option(
     "--by-duration", callback=duration_option, metavar="TIME", help="The same, so long before now: 90s, 2h, 7d, P1DT2H."
 )
-@click.option("--shift-by", type=int, metavar="N", help="By so many offsets, back if negative.")
+@click.option("--shift-by", type=int, metavar="N", help="Move by N offsets, back if negative.")
 @click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset.")
 @click.option("--start-over", is_flag=True, help="Forget a shift that was not finished.")
 @click.option("--state-dir", type=click.Path(file_okay=False, path_type=Path), help="Where unfinished shifts are kept.")
@@ -80,7 +81,7 @@ def reset(
         _shift(cluster, store, topics, to, writing, start_over, state_dir or default_folder())
         return
     partitions = cluster.partitions(topics) if topics else sorted(stored(store))
-    carry_out(cluster, store, targets(cluster.consumer, partitions, to, {}), writing)
+    carry_out(cluster, store, targets(cluster.ends, partitions, to, {}), writing)
 
 
 def _milliseconds(moment: datetime) -> int:
@@ -103,7 +104,7 @@ def _shift(
     if before is None:
         partitions = cluster.partitions(topics) if topics else sorted(stored(store))
         current = store.load(partitions)
-        wanted = targets(cluster.consumer, partitions, to, current)
+        wanted = targets(cluster.ends, partitions, to, current)
     else:
         when, planned = before
         click.echo(f"going on with the run of {when} that was not finished")

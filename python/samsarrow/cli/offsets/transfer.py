@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.offsets.common import (
     STORAGES,
     Cluster,
@@ -17,6 +18,7 @@ from samsarrow.cli.offsets.common import (
 )
 from samsarrow.cli.offsets.times import duration_option
 from samsarrow.cli.offsets.writing import Store, Writing, carry_out, check_idle, chosen, place, writing
+from samsarrow.cli.output import one_by_one
 from samsarrow.offsets.formats import FORMATS, FormatError, parse
 from samsarrow.offsets.move import VerificationError, keep_equal
 
@@ -57,18 +59,21 @@ def import_(
         raise click.UsageError("the file does not name its group: give --group")
     if to_group is not None and len(groups) != 1:
         raise click.UsageError(f"--to-group is for one group, and the file has {len(groups)}: choose with --group")
-    for name, offsets in groups.items():
+
+    def write(name: str) -> None:
         wanted = {
             tp: at if keep_leader_epochs else at._replace(leader_epoch=None)
-            for tp, at in offsets.items()
+            for tp, at in groups[name].items()
             if not topics or any(topic.takes(tp) for topic in topics)
         }
         carry_out(cluster, cluster.store(storage, to_group or name), wanted, writing)
 
+    one_by_one(list(groups), write, "group")
+
 
 @click.command()
-@click.argument("source")
-@click.argument("target")
+@click.argument("source", shell_complete=complete_groups)
+@click.argument("target", shell_complete=complete_groups)
 @connected
 @writing
 @topic_option("Only these partitions; repeatable.")
@@ -84,7 +89,7 @@ def copy(
 
 
 @click.command()
-@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 @connected
 @writing
 @click.option("--to", "target", type=STORAGES, required=True, help="From the other one.")
@@ -114,7 +119,8 @@ def migrate(
     """
     if dual_commit is not None and (len(groups) != 1 or topics):
         raise click.UsageError("--dual-commit is for one group and all of its partitions")
-    for group in groups:
+
+    def move(group: str) -> None:
         old, new = (
             cluster.store(s, group) for s in (("zookeeper", "kafka") if target == "kafka" else ("kafka", "zookeeper"))
         )
@@ -123,6 +129,8 @@ def migrate(
         carry_out(cluster, new, chosen(old, topics), writing)
         if dual_commit is not None and not writing.dry_run:
             _dual_commit(cluster.store("zookeeper", group), cluster.store("kafka", group), dual_commit, interval)
+
+    one_by_one(list(dict.fromkeys(groups)), move, "group")
 
 
 def _dual_commit(zookeeper: Store, kafka: Store, window: timedelta, interval: timedelta) -> None:

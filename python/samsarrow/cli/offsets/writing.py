@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
-from samsarrow.cli.offsets.common import Cluster, TopicChoice, progress, shown, table
+from samsarrow.cli.offsets.common import Cluster, TopicChoice, shown
+from samsarrow.cli.progress import progress
+from samsarrow.cli.tables import table
 from samsarrow.offsets.kafka import BATCH, KafkaOffsetStore, ZooKeeperOffsetStore
 from samsarrow.offsets.move import Change, apply, plan, stored
 from samsarrow.types import OffsetAndMetadata, TopicPartition

@@ -6,7 +6,8 @@ use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 use samsarrow_wire::batch::RecordError;
 
-use super::{Layout, Nulls, NullsAmong, Origin, ValueColumn, beyond, nulls_among};
+use super::{Layout, Nulls, NullsAmong, Origin, Room, ValueColumn, beyond, nulls_among};
+use crate::pool::Pool;
 
 /// See [`Layout::Binary`]. While all rows are null, they are only counted: most topics have no keys.
 #[derive(Debug, Default)]
@@ -16,8 +17,9 @@ pub(crate) struct BinaryColumn {
     offsets: Vec<i32>,
     data: Vec<u8>,
     nulls: Nulls,
-    rows_hint: usize,
-    bytes_hint: usize,
+    rows_hint: Room,
+    bytes_hint: Room,
+    pool: Pool,
 }
 
 impl BinaryColumn {
@@ -25,22 +27,13 @@ impl BinaryColumn {
     #[inline(never)]
     fn materialise(&mut self) {
         let rows = std::mem::take(&mut self.leading_nulls);
-        self.offsets.reserve(rows.max(self.rows_hint) + 1);
+        Room::new(rows + 1, 0).make(&mut self.offsets);
         self.offsets.resize(rows + 1, 0);
-        self.data.reserve(self.bytes_hint);
+        self.rows_hint.make(&mut self.offsets);
+        self.data = self.pool.take(self.bytes_hint.all());
         if rows > 0 {
             self.nulls.push_nulls(0, rows);
         }
-    }
-
-    fn push_nulls(&mut self, count: usize) {
-        if self.offsets.is_empty() {
-            self.leading_nulls += count;
-            return;
-        }
-        let rows = self.offsets.len() - 1;
-        self.nulls.push_nulls(rows, count);
-        self.offsets.resize(rows + 1 + count, self.data.len() as i32);
     }
 
     /// Appends values none of which is null.
@@ -66,12 +59,16 @@ impl BinaryColumn {
 impl ValueColumn for BinaryColumn {
     const LAYOUT: Layout = Layout::Binary;
 
-    fn reserve(&mut self, rows: usize, bytes: usize) {
+    fn of_pool(pool: &Pool) -> Self {
+        BinaryColumn { pool: pool.clone(), ..BinaryColumn::default() }
+    }
+
+    fn reserve(&mut self, rows: Room, bytes: Room) {
         if self.offsets.is_empty() {
             (self.rows_hint, self.bytes_hint) = (rows, bytes);
         } else {
-            self.offsets.reserve(rows);
-            self.data.reserve(bytes);
+            rows.make(&mut self.offsets);
+            bytes.make(&mut self.data);
         }
     }
 
@@ -89,6 +86,16 @@ impl ValueColumn for BinaryColumn {
             }
         }
         Ok(())
+    }
+
+    fn push_nulls(&mut self, count: usize) {
+        if self.offsets.is_empty() {
+            self.leading_nulls += count;
+            return;
+        }
+        let rows = self.offsets.len() - 1;
+        self.nulls.push_nulls(rows, count);
+        self.offsets.resize(rows + 1 + count, self.data.len() as i32);
     }
 
     fn truncate(&mut self, rows: usize) {
@@ -109,6 +116,6 @@ impl ValueColumn for BinaryColumn {
         }
         let mut nulls = column.nulls;
         let offsets = OffsetBuffer::new(ScalarBuffer::from(column.offsets));
-        Ok(Arc::new(BinaryArray::try_new(offsets, Buffer::from_vec(column.data), nulls.finish())?))
+        Ok(Arc::new(BinaryArray::try_new(offsets, column.pool.lend(column.data), nulls.finish())?))
     }
 }

@@ -8,6 +8,8 @@ use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};
 use arrow_schema::ArrowError;
 use samsarrow_wire::batch::RecordError;
 
+use crate::pool::Pool;
+
 /// How keys and values lie in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Layout {
@@ -25,17 +27,58 @@ pub(crate) struct Origin {
     pub(crate) start: u32,
 }
 
+/// What comes next, and what is likely to come after that.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Room {
+    next: usize,
+    all: usize,
+}
+
+impl Room {
+    pub(crate) fn new(next: usize, ahead: usize) -> Room {
+        Room { next, all: next.saturating_add(ahead) }
+    }
+
+    pub(crate) fn all(self) -> usize {
+        self.all
+    }
+
+    /// Room for all of it, if there is none for what comes next.
+    pub(crate) fn make<T>(self, column: &mut Vec<T>) {
+        if column.capacity() - column.len() < self.next {
+            column.reserve_exact(self.all);
+        }
+    }
+}
+
+/// The column without the room that was made for others: it is kept where that is as little as growth leaves over, since
+/// to give it back costs page faults (two fifths of the CPU a record where it was done always).
+pub(crate) fn trimmed<T>(mut column: Vec<T>) -> Vec<T> {
+    if column.len() < column.capacity() / 2 {
+        column.shrink_to_fit();
+    }
+    column
+}
+
 /// A column of keys or values in the making.
 pub(crate) trait ValueColumn: Default + std::fmt::Debug + Send {
     /// The layout that this column has.
     const LAYOUT: Layout;
 
-    /// Makes room for so many rows with so many bytes in all; a hint.
-    fn reserve(&mut self, rows: usize, bytes: usize);
+    /// One whose bytes lie in memory of the pool, if it copies any.
+    fn of_pool(_: &Pool) -> Self {
+        Self::default()
+    }
+
+    /// Makes room for this many rows with this many bytes in all; a hint.
+    fn reserve(&mut self, rows: Room, bytes: Room);
 
     /// Appends for each of `starts` and `lens` that many bytes of `data` from there on; a length of -1 is null. On an
     /// error, which says that they do not lie within it, some may be appended.
     fn push_block(&mut self, data: &[u8], origin: Origin, starts: &[u32], lens: &[i32]) -> Result<(), RecordError>;
+
+    /// Appends nulls.
+    fn push_nulls(&mut self, count: usize);
 
     /// Forgets the rows from number `rows` on.
     fn truncate(&mut self, rows: usize);

@@ -6,7 +6,7 @@ use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 use samsarrow_wire::batch::RecordError;
 
-use super::{Layout, Nulls, NullsAmong, Origin, ValueColumn, beyond, nulls_among};
+use super::{Layout, Nulls, NullsAmong, Origin, Room, ValueColumn, beyond, nulls_among};
 
 /// Values up to this length lie in the view itself.
 const MAX_INLINE: i32 = 12;
@@ -20,7 +20,7 @@ pub(crate) struct ViewColumn {
     /// How far into each buffer views point; 0, as beyond the last, where none does.
     reaches: Vec<usize>,
     nulls: Nulls,
-    rows_hint: usize,
+    rows_hint: Room,
 }
 
 impl ViewColumn {
@@ -28,21 +28,11 @@ impl ViewColumn {
     #[inline(never)]
     fn materialise(&mut self) {
         let rows = std::mem::take(&mut self.leading_nulls);
-        self.views.reserve(rows.max(self.rows_hint));
         self.views.resize(rows, 0);
+        self.rows_hint.make(&mut self.views);
         if rows > 0 {
             self.nulls.push_nulls(0, rows);
         }
-    }
-
-    fn push_nulls(&mut self, count: usize) {
-        if self.views.is_empty() {
-            self.leading_nulls += count;
-            return;
-        }
-        let rows = self.views.len();
-        self.nulls.push_nulls(rows, count);
-        self.views.resize(rows + count, 0);
     }
 
     /// Appends values none of which is null.
@@ -83,11 +73,11 @@ impl ViewColumn {
 impl ValueColumn for ViewColumn {
     const LAYOUT: Layout = Layout::View;
 
-    fn reserve(&mut self, rows: usize, _: usize) {
+    fn reserve(&mut self, rows: Room, _: Room) {
         if self.views.is_empty() {
             self.rows_hint = rows;
         } else {
-            self.views.reserve(rows);
+            rows.make(&mut self.views);
         }
     }
 
@@ -105,6 +95,16 @@ impl ValueColumn for ViewColumn {
             }
         }
         Ok(())
+    }
+
+    fn push_nulls(&mut self, count: usize) {
+        if self.views.is_empty() {
+            self.leading_nulls += count;
+            return;
+        }
+        let rows = self.views.len();
+        self.nulls.push_nulls(rows, count);
+        self.views.resize(rows + count, 0);
     }
 
     fn truncate(&mut self, rows: usize) {

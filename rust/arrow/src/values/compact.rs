@@ -82,8 +82,8 @@ pub(super) fn compact(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-/// So many rows from each place on, or a null. One body for all types, where Arrow's `take` has one for each, which would
-/// be megabytes.
+/// For each place `length` rows from `start` on, or a null. One body for all types, where Arrow's `take` has one for
+/// each, which would be megabytes.
 fn pick(
     values: &ArrayRef,
     places: impl ExactSizeIterator<Item = Option<(usize, usize)>>,

@@ -41,7 +41,7 @@ pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &m
     Ok(())
 }
 
-/// What went wrong within a row: encoders cannot tell it themselves.
+/// What went wrong within a row: encoders cannot report it themselves.
 #[derive(Debug, Clone, Default)]
 struct Failure(Arc<Mutex<Option<String>>>);
 

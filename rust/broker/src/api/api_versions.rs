@@ -8,8 +8,9 @@ use samsarrow_wire::messages::{ApiKey, ApiVersionsRequest};
 
 use super::{Call, Outcome, SERVED, Serve};
 use crate::broker::LAST_TRANSACTION_VERSION;
+use crate::sync::lock;
 
-const TRANSACTION_VERSION: &str = "transaction.version";
+pub(crate) const TRANSACTION_VERSION: &str = "transaction.version";
 /// The first version whose clients take a feature that begins at level 0.
 const FIRST_WITH_LEVEL_0: i16 = 4;
 
@@ -18,7 +19,8 @@ fn range(key: ApiKey, (min_version, max_version): (i16, i16)) -> ApiVersion {
 }
 
 fn served(call: &Call<'_>) -> Vec<ApiVersion> {
-    SERVED.iter().filter_map(|(key, ..)| Some(range(*key, call.profile().told(*key)?))).collect()
+    let offered = SERVED.iter().filter(|(key, ..)| call.state.offers(*key));
+    offered.filter_map(|(key, ..)| Some(range(*key, call.profile().told(*key)?))).collect()
 }
 
 /// Kafka's rule for a client's name and version: letters, digits, '.' and '-', a letter or digit at both ends.
@@ -44,7 +46,8 @@ impl Serve for ApiVersionsRequest {
         if call.version >= 3 && !(is_legal(&self.client_software_name) && is_legal(&self.client_software_version)) {
             return call.reply::<Self>(&self.refuse(call.version, ErrorCode::INVALID_REQUEST));
         }
-        let level = call.state.options.transactions.version;
+        lock(call.session).told_versions();
+        let (level, epoch) = call.state.transaction_version();
         let supported = SupportedFeatureKey {
             name: TRANSACTION_VERSION.to_owned(),
             max_version: LAST_TRANSACTION_VERSION,
@@ -63,7 +66,7 @@ impl Serve for ApiVersionsRequest {
         call.reply::<Self>(&ApiVersionsResponse {
             api_keys: served(call),
             supported_features: if call.version >= FIRST_WITH_LEVEL_0 { vec![supported] } else { Vec::new() },
-            finalized_features_epoch: 1,
+            finalized_features_epoch: epoch,
             // Level 0 is not to have it.
             finalized_features: if level > 0 { vec![finalized] } else { Vec::new() },
             ..ApiVersionsResponse::default()

@@ -13,7 +13,6 @@ use tokio::time::sleep;
 
 use super::fetch_frame::{Fetched, FetchedTopic, Leader, write};
 use super::{Call, Outcome, Serve};
-use crate::connection::hung_up;
 use crate::log::Slices;
 use crate::state::topic::{Partition, PartitionState};
 
@@ -88,7 +87,7 @@ impl Wanted<'_> {
         Ok(Found::Records(partition.clone()))
     }
 
-    /// Bytes that are there to be fetched; `None` where something else is to be told at once.
+    /// Bytes that are there to be fetched; `None` where there is something else to answer at once.
     fn available(&self, call: &Call<'_>, reader: Reader) -> Option<usize> {
         let Ok(Found::Records(partition)) = self.check(call, reader.has_rack) else { return None };
         let state = partition.state();
@@ -184,7 +183,7 @@ async fn wait(call: &Call<'_>, reader: Reader, wanted: &[Vec<Wanted<'_>>], min_b
     let patience = async {
         tokio::select! {
             () = sleep(max_wait.min(LONGEST_WAIT)) => (),
-            () = hung_up(call.stream) => (),
+            () = call.stream.hung_up() => (),
         }
     };
     tokio::pin!(patience);

@@ -29,7 +29,7 @@ pub(crate) struct Fetched {
     pub(crate) code: ErrorCode,
     pub(crate) high_watermark: i64,
     pub(crate) last_stable: i64,
-    /// Aborted transactions among the records, for whoever asked for committed ones only.
+    /// Aborted transactions among the records, for anyone who asked for committed ones only.
     pub(crate) aborted: Option<Vec<AbortedTransaction>>,
     pub(crate) log_start: i64,
     pub(crate) leader: Option<Leader>,

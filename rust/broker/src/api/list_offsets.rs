@@ -21,7 +21,7 @@ const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
-/// An offset and what is told about it; -1 stands for none.
+/// An offset and what is reported with it; -1 stands for none.
 struct Found {
     offset: i64,
     timestamp: i64,
@@ -58,11 +58,11 @@ fn find(
     drop(state);
     let Some(batch) = batch else { return Ok(NOTHING) };
     let found = match asked.timestamp {
-        MAX_TIMESTAMP => search::latest(batch),
-        timestamp => search::at_or_after(batch, timestamp),
+        MAX_TIMESTAMP => search::latest(batch, earliest),
+        timestamp => search::at_or_after(batch, timestamp, earliest),
     };
-    // What is not stable yet is not told.
-    Ok(found.filter(|found| found.offset < end).map_or(NOTHING, |found| Found {
+    // What is not stable yet is not reported.
+    Ok(found.filter(|found| (earliest..end).contains(&found.offset)).map_or(NOTHING, |found| Found {
         offset: found.offset,
         timestamp: found.timestamp,
         epoch: found.epoch,

@@ -8,7 +8,7 @@ use samsarrow_wire::messages::metadata::{
 };
 use samsarrow_wire::messages::{MetadataRequest, Uuid};
 
-use super::{Call, Outcome, Serve};
+use super::{CLUSTER_OPERATIONS, Call, Outcome, Serve, TOPIC_OPERATIONS};
 use crate::state::State;
 use crate::state::create::{NewTopic, check_name};
 use crate::state::stale::Known;
@@ -88,7 +88,7 @@ impl Serve for MetadataRequest {
         let state = call.state;
         let known = state.known();
         let create = call.version < 4 || self.allow_auto_topic_creation;
-        let topics = match &self.topics {
+        let topics: Vec<_> = match &self.topics {
             // Version 0 has no null: an empty list asks for all.
             Some(asked) if !(asked.is_empty() && call.version == 0) => {
                 asked.iter().map(|asked| one(call, &known, asked, create)).collect()
@@ -99,6 +99,12 @@ impl Serve for MetadataRequest {
                 told.map(|topic| describe(state, &known, topic)).collect()
             }
         };
+        let topics = topics.into_iter().map(|mut topic: MetadataResponseTopic| {
+            if self.include_topic_authorized_operations && topic.error_code == 0 {
+                topic.topic_authorized_operations = TOPIC_OPERATIONS;
+            }
+            topic
+        });
         let broker = |(id, node): (i32, &crate::state::Node)| MetadataResponseBroker {
             node_id: id,
             host: node.host.clone(),
@@ -109,7 +115,11 @@ impl Serve for MetadataRequest {
             brokers: state.live_nodes().map(broker).collect(),
             cluster_id: Some(state.cluster_id.clone()),
             controller_id: state.controller(),
-            topics,
+            topics: topics.collect(),
+            cluster_authorized_operations: match self.include_cluster_authorized_operations {
+                true => CLUSTER_OPERATIONS,
+                false => MetadataResponse::default().cluster_authorized_operations,
+            },
             ..MetadataResponse::default()
         })
     }

@@ -2,25 +2,52 @@
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
+mod alter_client_quotas;
+mod alter_partition_reassignments;
+mod alter_replica_log_dirs;
+mod alter_share_group_offsets;
+mod alter_user_scram_credentials;
 mod api_versions;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
+mod create_acls;
+mod create_delegation_token;
+mod create_partitions;
 mod create_topics;
+mod delete_acls;
 mod delete_groups;
+mod delete_records;
+mod delete_share_group_offsets;
 mod delete_topics;
+mod describe_acls;
+mod describe_client_quotas;
+mod describe_cluster;
+mod describe_configs;
+mod describe_delegation_token;
 mod describe_groups;
+mod describe_log_dirs;
 mod describe_producers;
+mod describe_quorum;
+mod describe_share_group_offsets;
+mod describe_topic_partitions;
 mod describe_transactions;
+mod describe_user_scram_credentials;
+mod elect_leaders;
 mod end_txn;
+mod expire_delegation_token;
 mod fetch;
 mod fetch_frame;
 mod find_coordinator;
+mod get_telemetry_subscriptions;
 mod heartbeat;
+mod incremental_alter_configs;
 mod init_producer_id;
 mod join_group;
 mod leave_group;
+mod list_config_resources;
 mod list_groups;
 mod list_offsets;
+mod list_partition_reassignments;
 mod list_transactions;
 mod metadata;
 mod offset_commit;
@@ -28,32 +55,51 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 mod produce;
+mod push_telemetry;
+mod renew_delegation_token;
+mod sasl_authenticate;
+mod sasl_handshake;
+mod share_group_describe;
+mod streams_group_describe;
 mod sync_group;
 mod txn_offset_commit;
+mod update_features;
 mod write_txn_markers;
 
 use std::future::Future;
+use std::sync::Mutex;
 
 use bytes::{Bytes, BytesMut};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::frame::{self, RequestHeader};
 use samsarrow_wire::messages::{
-    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiKey, ApiVersionsRequest, ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest,
-    DescribeGroupsRequest, DescribeProducersRequest, DescribeTransactionsRequest, EndTxnRequest, FetchRequest,
-    FindCoordinatorRequest, HeartbeatRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest,
-    ListGroupsRequest, ListOffsetsRequest, ListTransactionsRequest, MetadataRequest, OffsetCommitRequest,
-    OffsetDeleteRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest, ProduceRequest, Reader, Request,
-    SyncGroupRequest, TxnOffsetCommitRequest, WriteTxnMarkersRequest,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AlterClientQuotasRequest, AlterPartitionReassignmentsRequest,
+    AlterReplicaLogDirsRequest, AlterShareGroupOffsetsRequest, AlterUserScramCredentialsRequest, ApiKey,
+    ApiVersionsRequest, ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, CreateAclsRequest,
+    CreateDelegationTokenRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteAclsRequest, DeleteGroupsRequest,
+    DeleteRecordsRequest, DeleteShareGroupOffsetsRequest, DeleteTopicsRequest, DescribeAclsRequest,
+    DescribeClientQuotasRequest, DescribeClusterRequest, DescribeConfigsRequest, DescribeDelegationTokenRequest,
+    DescribeGroupsRequest, DescribeLogDirsRequest, DescribeProducersRequest, DescribeQuorumRequest,
+    DescribeShareGroupOffsetsRequest, DescribeTopicPartitionsRequest, DescribeTransactionsRequest,
+    DescribeUserScramCredentialsRequest, ElectLeadersRequest, EndTxnRequest, ExpireDelegationTokenRequest,
+    FetchRequest, FindCoordinatorRequest, GetTelemetrySubscriptionsRequest, HeartbeatRequest,
+    IncrementalAlterConfigsRequest, InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest,
+    ListConfigResourcesRequest, ListGroupsRequest, ListOffsetsRequest, ListPartitionReassignmentsRequest,
+    ListTransactionsRequest, MetadataRequest, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest,
+    OffsetForLeaderEpochRequest, ProduceRequest, PushTelemetryRequest, Reader, RenewDelegationTokenRequest, Request,
+    SaslAuthenticateRequest, SaslHandshakeRequest, ShareGroupDescribeRequest, StreamsGroupDescribeRequest,
+    SyncGroupRequest, TxnOffsetCommitRequest, UpdateFeaturesRequest, WriteTxnMarkersRequest,
 };
 
-use tokio::net::TcpStream;
+pub(crate) use sasl_authenticate::raw as raw_token;
 use tokio::sync::oneshot;
 
-use crate::connection::hung_up;
 use crate::fault::{Fault, RequestInfo};
 use crate::profile::{Profile, Unknown};
+use crate::security::{Admission, Session, Stream};
 use crate::state::State;
+use crate::state::access::Principal;
+use crate::sync::lock;
 
 /// Lists the APIs that are served, and leads each request to its file.
 macro_rules! served {
@@ -89,6 +135,7 @@ served! {
     OffsetDeleteRequest: 0..=0;
     ConsumerGroupHeartbeatRequest: 0..=1;
     ConsumerGroupDescribeRequest: 0..=1;
+    SaslHandshakeRequest: 0..=1;
     ApiVersionsRequest: 0..=4;
     CreateTopicsRequest: 0..=7;
     DeleteTopicsRequest: 0..=6;
@@ -98,21 +145,63 @@ served! {
     AddOffsetsToTxnRequest: 0..=4;
     EndTxnRequest: 0..=5;
     WriteTxnMarkersRequest: 0..=2;
+    SaslAuthenticateRequest: 0..=2;
     TxnOffsetCommitRequest: 0..=5;
     DescribeProducersRequest: 0..=0;
     DescribeTransactionsRequest: 0..=0;
     ListTransactionsRequest: 0..=2;
+    GetTelemetrySubscriptionsRequest: 0..=0;
+    PushTelemetryRequest: 0..=0;
+    DescribeClusterRequest: 0..=2;
+    DescribeTopicPartitionsRequest: 0..=0;
+    DeleteRecordsRequest: 0..=2;
+    CreatePartitionsRequest: 0..=3;
+    DescribeConfigsRequest: 0..=4;
+    IncrementalAlterConfigsRequest: 0..=1;
+    ListConfigResourcesRequest: 0..=1;
+    DescribeClientQuotasRequest: 0..=1;
+    AlterClientQuotasRequest: 0..=1;
+    ElectLeadersRequest: 0..=2;
+    DescribeLogDirsRequest: 0..=5;
+    AlterPartitionReassignmentsRequest: 0..=1;
+    ListPartitionReassignmentsRequest: 0..=0;
+    DescribeQuorumRequest: 0..=2;
+    ShareGroupDescribeRequest: 1..=1;
+    StreamsGroupDescribeRequest: 0..=0;
+    UpdateFeaturesRequest: 0..=2;
+    AlterReplicaLogDirsRequest: 0..=2;
+    DescribeAclsRequest: 0..=3;
+    CreateAclsRequest: 0..=3;
+    DeleteAclsRequest: 0..=3;
+    DescribeUserScramCredentialsRequest: 0..=0;
+    AlterUserScramCredentialsRequest: 0..=0;
+    CreateDelegationTokenRequest: 0..=3;
+    RenewDelegationTokenRequest: 0..=2;
+    ExpireDelegationTokenRequest: 0..=2;
+    DescribeDelegationTokenRequest: 0..=3;
+    DescribeShareGroupOffsetsRequest: 0..=1;
+    AlterShareGroupOffsetsRequest: 0..=0;
+    DeleteShareGroupOffsetsRequest: 0..=0;
 }
 
-/// What anybody may do with a group here, as bits: read (3), delete (6), describe (8).
-pub(crate) const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8;
+/// What anybody may do with a group here, as bits: read (3), delete (6), describe (8), describe configs (10), alter
+/// configs (11).
+pub(crate) const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
-/// What a client is told that may not know PRODUCER_FENCED yet (KIP-588).
+/// The same with a topic: read (3), write (4), create (5), delete (6), alter (7), describe (8), describe configs (10),
+/// alter configs (11).
+pub(crate) const TOPIC_OPERATIONS: i32 = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
+
+/// The same with the cluster: create (5), alter (7), describe (8), cluster action (9), describe configs (10), alter
+/// configs (11), idempotent write (12).
+pub(crate) const CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
+
+/// What a client gets that may not know PRODUCER_FENCED yet (KIP-588).
 pub(crate) fn fenced_for(knows: bool, code: ErrorCode) -> ErrorCode {
     if code == ErrorCode::PRODUCER_FENCED && !knows { ErrorCode::INVALID_PRODUCER_EPOCH } else { code }
 }
 
-/// What a client that writes in a transaction is told of what the coordinator says: being fenced is only final when the
+/// What a client that writes in a transaction learns of what the coordinator says: being fenced is only final when the
 /// coordinator itself says it, and TRANSACTION_ABORTABLE is for those that know it (KIP-890).
 pub(crate) fn transaction_error(code: ErrorCode, knows_abortable: bool) -> ErrorCode {
     match code {
@@ -127,6 +216,8 @@ pub(crate) fn transaction_error(code: ErrorCode, knows_abortable: bool) -> Error
 pub(crate) enum Outcome {
     /// A frame to write, in pieces.
     Reply(Vec<Bytes>),
+    /// The same, after which the connection ends, for this reason.
+    Last(Vec<Bytes>, String),
     /// Produce with acks=0 is not answered.
     Silent,
     /// The connection ends, for this reason.
@@ -142,7 +233,11 @@ pub(crate) struct Call<'a> {
     pub(crate) correlation_id: i32,
     /// What the client calls itself.
     pub(crate) client_id: &'a str,
-    pub(crate) stream: &'a TcpStream,
+    pub(crate) stream: &'a Stream,
+    /// Where the connection is in its login.
+    pub(crate) session: &'a Mutex<Session>,
+    /// Whether the login is where this request may come.
+    legal: bool,
 }
 
 impl Call<'_> {
@@ -159,9 +254,14 @@ impl Call<'_> {
         Profile::new(self.state.options.kafka)
     }
 
+    /// Who the client is that is logged in; nobody where there are no logins.
+    pub(crate) fn principal(&self) -> Option<Principal> {
+        lock(self.session).principal().map(|name| ("User".to_owned(), name.to_owned()))
+    }
+
     /// Where the client is, as Kafka writes it.
     pub(crate) fn client_host(&self) -> String {
-        self.stream.peer_addr().map(|peer| format!("/{}", peer.ip())).unwrap_or_default()
+        self.stream.tcp().peer_addr().map(|peer| format!("/{}", peer.ip())).unwrap_or_default()
     }
 
     /// Whether this node may answer for a group.
@@ -180,7 +280,7 @@ impl Call<'_> {
         tokio::select! {
             biased;
             answer = answer => answer.ok(),
-            () = hung_up(self.stream) => None,
+            () = self.stream.hung_up() => None,
         }
     }
 }
@@ -200,7 +300,13 @@ pub(crate) trait Serve: Request + Send {
 }
 
 /// Handles one frame.
-pub(crate) async fn dispatch(node: i32, frame: Bytes, state: &State, stream: &TcpStream) -> Outcome {
+pub(crate) async fn dispatch(
+    node: i32,
+    frame: Bytes,
+    state: &State,
+    stream: &Stream,
+    session: &Mutex<Session>,
+) -> Outcome {
     let (header, body) = match frame::decode_request_header(frame.clone()) {
         Ok(read) => read,
         // A version that this build has never heard of may have another header; its first fields stay where they are.
@@ -214,12 +320,23 @@ pub(crate) async fn dispatch(node: i32, frame: Bytes, state: &State, stream: &Tc
     }
     let version = header.api_version;
     let client_id = header.client_id.as_deref().unwrap_or_default();
-    let call = Call { state, node, version, correlation_id: header.correlation_id, client_id, stream };
+    let call =
+        Call { state, node, version, correlation_id: header.correlation_id, client_id, stream, session, legal: true };
     let key = ApiKey::from_i16(header.api_key);
-    match key.filter(|key| call.profile().takes(*key, version)) {
+    match key.filter(|key| call.profile().takes(*key, version) && call.state.offers(*key)) {
         Some(key) => {
             call.state.count(key);
-            route(&call, &header, key, body).await
+            let admission = lock(session).admit(key, &state.security);
+            if let Admission::Closed(why) = admission {
+                return Outcome::Close(format!("{} v{version}: {why}", key.name()));
+            }
+            let call = Call { legal: admission == Admission::Granted, ..call };
+            match route(&call, &header, key, body).await {
+                Outcome::Reply(chunks) if lock(session).is_over() => {
+                    Outcome::Last(chunks, "the login failed".to_owned())
+                }
+                outcome => outcome,
+            }
         }
         None => match call.profile().unknown(key) {
             Unknown::Told(range) => api_versions::unsupported(&call, range),
@@ -250,6 +367,17 @@ async fn handle<R: Serve>(call: &Call<'_>, header: &RequestHeader, key: ApiKey, 
         Ok(request) => request,
         Err(error) => return Outcome::Close(format!("could not read {} v{}: {error}", key.name(), call.version)),
     };
+    if !call.legal {
+        lock(call.session).refuse(&call.state.security);
+        return match request.wants_answer() {
+            true => call.reply::<R>(&request.refuse(call.version, ErrorCode::ILLEGAL_SASL_STATE)),
+            false => Outcome::Close(format!("{} in the middle of a login", key.name())),
+        };
+    }
+    if matches!(fault, Some(Fault::Error(_) | Fault::Answer(_))) && is_of_login(key) {
+        // A client that hears of a failed login is left.
+        lock(call.session).refuse(&call.state.security);
+    }
     while let Some(Fault::Late(time, then)) = fault {
         tokio::time::sleep(time).await;
         fault = Some(*then);
@@ -284,6 +412,10 @@ async fn handle<R: Serve>(call: &Call<'_>, header: &RequestHeader, key: ApiKey, 
             other => other,
         },
     }
+}
+
+fn is_of_login(key: ApiKey) -> bool {
+    matches!(key, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate)
 }
 
 /// A well-framed answer whose body no client can read: every length in it is absurd.

@@ -1,4 +1,4 @@
-//! WriteTxnMarkers, v0–v2: what brokers tell each other, and an administrator who ends a hanging transaction.
+//! WriteTxnMarkers, v0–v2: sent between brokers, and by an administrator who ends a hanging transaction.
 
 use samsarrow_wire::batch::EndMarker;
 use samsarrow_wire::error_code::ErrorCode;

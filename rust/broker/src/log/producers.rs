@@ -45,7 +45,7 @@ pub(crate) enum Verdict {
     Duplicate { base_offset: i64, append_time: i64 },
 }
 
-/// A producer as DescribeProducers tells it.
+/// A producer as DescribeProducers shows it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Described {
     pub(crate) id: i64,
@@ -177,7 +177,7 @@ impl Producers {
         let producer = self.known_or_new(marker.producer_id, marker.producer_epoch, now);
         producer.coordinator_epoch = marker.coordinator_epoch;
         producer.last_timestamp = timestamp;
-        // One that left no record here leaves nothing to tell.
+        // One that left no record here leaves nothing to report.
         let Some(first_offset) = producer.transaction.take() else { return };
         self.open.remove(&first_offset);
         if !marker.committed {
@@ -202,7 +202,7 @@ impl Producers {
         }
     }
 
-    /// Forgets whoever was silent for long, as `producer.id.expiration.ms`; an open transaction keeps its producer.
+    /// Forgets anyone who was silent for long, as `producer.id.expiration.ms`; an open transaction keeps its producer.
     pub(crate) fn expire(&mut self, now: Instant, after: Duration) {
         self.by_id.retain(|_, known| known.transaction.is_some() || now.duration_since(known.at) < after);
         // What was tried and never done is of nobody who is waited for.

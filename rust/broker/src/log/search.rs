@@ -20,13 +20,15 @@ pub(crate) struct Found {
 }
 
 struct Search {
+    /// The first offset that there is, counted from the batch's.
+    first: i64,
     from: i64,
     found: Option<(i32, i64)>,
 }
 
 impl RecordVisitor for Search {
     fn record(&mut self, _data: &[u8], record: &RawRecord) -> ControlFlow<()> {
-        if record.timestamp_delta < self.from {
+        if record.timestamp_delta < self.from || i64::from(record.offset_delta) < self.first {
             return ControlFlow::Continue(());
         }
         self.found = Some((record.offset_delta, record.timestamp_delta));
@@ -35,9 +37,10 @@ impl RecordVisitor for Search {
 }
 
 /// The same in an entry of magic 0 or 1; of the former none has a time.
-fn in_messages(batch: &Batch, timestamp: i64) -> Option<Found> {
+fn in_messages(batch: &Batch, timestamp: i64, start: i64) -> Option<Found> {
     let (messages, set) = messages(batch)?;
-    let first = Found { offset: set.header.base_offset, timestamp: set.header.max_timestamp, epoch: -1 };
+    let base = set.header.base_offset;
+    let first = Found { offset: base.max(start), timestamp: set.header.max_timestamp, epoch: -1 };
     if set.header.timestamp_type() == TimestampType::LogAppendTime {
         return (first.timestamp >= timestamp).then_some(first);
     }
@@ -45,32 +48,36 @@ fn in_messages(batch: &Batch, timestamp: i64) -> Option<Found> {
     let mut search = |block: &mut Block| {
         let mut pairs = block.timestamp_delta().iter().zip(block.offset_delta());
         found = pairs
-            .find(|(time, _)| set.header.base_timestamp.saturating_add(**time) >= timestamp)
+            .find(|(time, offset)| {
+                let there = base.saturating_add((**offset).into()) >= start;
+                there && set.header.base_timestamp.saturating_add(**time) >= timestamp
+            })
             .map(|(&t, &o)| (t, o));
         if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     set.walk_blocks(&messages, &mut Block::new(), &mut search).ok()?;
     let (time, offset) = found?;
     let timestamp = set.header.base_timestamp.saturating_add(time);
-    Some(Found { offset: set.header.base_offset.saturating_add(offset.into()), timestamp, epoch: -1 })
+    Some(Found { offset: base.saturating_add(offset.into()), timestamp, epoch: -1 })
 }
 
-/// The first record at or after `timestamp`. Where the records cannot be read (the broker checks the batch, not what
+/// The first record from offset `start` on that is at or after `timestamp`. Where the records cannot be read (the broker checks the batch, not what
 /// is compressed in it), the start of the batch stands for them.
-pub(crate) fn at_or_after(bytes: Bytes, timestamp: i64) -> Option<Found> {
+pub(crate) fn at_or_after(bytes: Bytes, timestamp: i64, start: i64) -> Option<Found> {
     let batch = batches(bytes).next()?.ok()?;
     let header = &batch.header;
     if header.magic < 2 {
-        return in_messages(&batch, timestamp);
+        return in_messages(&batch, timestamp, start);
     }
     let epoch = header.partition_leader_epoch;
-    let first = Found { offset: header.base_offset, timestamp: header.max_timestamp, epoch };
+    let first = Found { offset: header.base_offset.max(start), timestamp: header.max_timestamp, epoch };
     if header.timestamp_type() == TimestampType::LogAppendTime {
         // One time for all records.
         return (header.max_timestamp >= timestamp).then_some(first);
     }
     let Some(records) = records(&batch) else { return Some(first) };
-    let mut search = Search { from: timestamp.saturating_sub(header.base_timestamp), found: None };
+    let from = timestamp.saturating_sub(header.base_timestamp);
+    let mut search = Search { first: start.saturating_sub(header.base_offset), from, found: None };
     if walk(&records, header.record_count, &mut search).is_err() {
         return Some(first);
     }
@@ -83,12 +90,12 @@ pub(crate) fn at_or_after(bytes: Bytes, timestamp: i64) -> Option<Found> {
 }
 
 /// The first record with the latest timestamp.
-pub(crate) fn latest(bytes: Bytes) -> Option<Found> {
+pub(crate) fn latest(bytes: Bytes, start: i64) -> Option<Found> {
     let batch = batches(bytes.clone()).next()?.ok()?;
     let latest =
         if batch.header.is_wrapper() { messages(&batch)?.1.header.max_timestamp } else { batch.header.max_timestamp };
     // A batch whose records have no time has none that is latest.
-    if latest < 0 { None } else { at_or_after(bytes, latest) }
+    if latest < 0 { None } else { at_or_after(bytes, latest, start) }
 }
 
 fn messages(batch: &Batch) -> Option<(Vec<u8>, MessageSet)> {

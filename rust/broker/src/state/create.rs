@@ -10,7 +10,7 @@ use super::topic::{Topic, TopicConfig};
 use crate::sync::write;
 
 /// More partitions than this in all would let one request eat the memory.
-const MOST_PARTITIONS: usize = 100_000;
+pub(crate) const MOST_PARTITIONS: usize = 100_000;
 const LONGEST_NAME: usize = 249;
 const DEFAULT_REPLICATION: usize = 3;
 
@@ -75,7 +75,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn config(configs: &[(&str, Option<&str>)]) -> Result<TopicConfig, Refusal> {
+pub(crate) fn config(configs: &[(&str, Option<&str>)]) -> Result<TopicConfig, Refusal> {
     let mut config = TopicConfig { given: BTreeMap::new(), ..TopicConfig::default() };
     for (name, value) in configs {
         let invalid = |why: &str| Err((ErrorCode::INVALID_CONFIG, format!("topic configuration {name}: {why}")));
@@ -142,8 +142,13 @@ impl State {
                 }
             },
         };
-        let node = |at: usize| i32::try_from(at % nodes.max(1)).unwrap_or_default();
-        Ok((0..partitions).map(|partition| (partition..partition + replication).map(node).collect()).collect())
+        Ok(self.spread(partitions, replication))
+    }
+
+    /// The replicas of each partition, the first of which leads.
+    pub(crate) fn spread(&self, partitions: usize, replication: usize) -> Vec<Vec<i32>> {
+        let node = |at: usize| i32::try_from(at % self.node_count().max(1)).unwrap_or_default();
+        (0..partitions).map(|partition| (partition..partition + replication).map(node).collect()).collect()
     }
 
     fn check_assignment(&self, new: &NewTopic<'_>) -> Result<Vec<Vec<i32>>, Refusal> {
@@ -151,7 +156,12 @@ impl State {
             let message = "numbers of partitions and replicas must be -1 where replicas are assigned by hand";
             return Err((ErrorCode::INVALID_REQUEST, message.to_owned()));
         }
-        for replicas in &new.assignment {
+        self.check_replicas(&new.assignment)
+    }
+
+    /// That replicas given by hand can be.
+    pub(crate) fn check_replicas(&self, assignment: &[Vec<i32>]) -> Result<Vec<Vec<i32>>, Refusal> {
+        for replicas in assignment {
             let known = replicas.iter().all(|node| self.node(*node).is_some());
             let twice =
                 replicas.iter().enumerate().any(|(at, node)| replicas.iter().skip(at + 1).any(|other| other == node));
@@ -160,6 +170,6 @@ impl State {
                 return Err((ErrorCode::INVALID_REPLICA_ASSIGNMENT, message));
             }
         }
-        Ok(new.assignment.clone())
+        Ok(assignment.to_vec())
     }
 }

@@ -1,9 +1,12 @@
 //! What the virtual brokers share.
 
+pub(crate) mod access;
+pub(crate) mod configs;
 pub(crate) mod create;
 pub(crate) mod groups;
 pub(crate) mod sessions;
 pub(crate) mod stale;
+pub(crate) mod telemetry;
 pub(crate) mod topic;
 pub(crate) mod transactions;
 
@@ -17,11 +20,14 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::fault::Faults;
 use crate::options::BrokerOptions;
+use crate::security::Security;
 use crate::sync::{lock, read, write};
+use access::Access;
 use groups::Groups;
 use groups::consumer::Catalog;
 use sessions::Sessions;
 use stale::Stale;
+use telemetry::Telemetry;
 use topic::{NO_LEADER, Topic, Topics};
 use transactions::Transactions;
 
@@ -42,11 +48,11 @@ pub(crate) struct State {
     pub(crate) options: BrokerOptions,
     pub(crate) cluster_id: String,
     pub(crate) groups: Mutex<Groups>,
-    /// Told whenever something in a group may come to an end earlier than before.
+    /// Notified whenever something in a group may come to an end earlier than before.
     pub(crate) group_clock: Notify,
     /// Under a lock that comes before those of partitions and groups.
     transactions: Mutex<Transactions>,
-    /// Told whenever a transaction may come to an end earlier than before.
+    /// Notified whenever a transaction may come to an end earlier than before.
     transaction_clock: Notify,
     /// What version 0 commits, which Kafka kept in ZooKeeper.
     pub(crate) zookeeper: Mutex<ZooKeeper>,
@@ -57,9 +63,17 @@ pub(crate) struct State {
     /// What metadata say instead of what is so.
     pub(crate) stale: Mutex<Option<Stale>>,
     pub(crate) faults: Faults,
+    pub(crate) security: Security,
     pub(crate) sessions: Sessions,
+    pub(crate) telemetry: Mutex<Telemetry>,
     /// How many requests have come, by API.
     seen: Mutex<BTreeMap<ApiKey, u64>>,
+    /// What was given for anything but topics.
+    configs: Mutex<BTreeMap<configs::Resource, BTreeMap<String, String>>>,
+    pub(crate) quotas: Mutex<configs::Quotas>,
+    pub(crate) access: Mutex<Access>,
+    /// Rises with each change of features.
+    features_epoch: AtomicI64,
     nodes: Vec<Node>,
     topics: RwLock<Topics>,
     next_producer_id: AtomicI64,
@@ -67,7 +81,7 @@ pub(crate) struct State {
 
 impl State {
     /// `ports`: one for each node, in order of node ids from 0 on.
-    pub(crate) fn new(options: BrokerOptions, host: &str, ports: &[u16]) -> Self {
+    pub(crate) fn new(options: BrokerOptions, security: Security, host: &str, ports: &[u16]) -> Self {
         let node = |port: &u16| Node { host: host.to_owned(), port: *port, up: AtomicBool::new(true) };
         State {
             groups: Mutex::new(Groups::new(&options.groups)),
@@ -77,8 +91,14 @@ impl State {
             zookeeper: Mutex::default(),
             moved: Mutex::default(),
             moved_transactions: Mutex::default(),
+            configs: Mutex::default(),
+            quotas: Mutex::default(),
+            access: Mutex::new(Access::new(&options)),
+            features_epoch: AtomicI64::new(1),
             stale: Mutex::default(),
+            telemetry: Mutex::default(),
             sessions: Sessions::new(options.fetch_sessions),
+            security,
             options,
             // Kafka's cluster ids are 16 bytes in base64, which are 22 characters.
             cluster_id: std::iter::repeat_with(fastrand::alphanumeric).take(22).collect(),
@@ -154,12 +174,29 @@ impl State {
         self.coordinator(group).is_some_and(|(id, _)| id == node)
     }
 
+    /// Whether an API is there: those of KIP-714 are where metrics are taken.
+    pub(crate) fn offers(&self, key: ApiKey) -> bool {
+        let of_telemetry = matches!(key, ApiKey::GetTelemetrySubscriptions | ApiKey::PushTelemetry);
+        !of_telemetry || self.options.telemetry.is_some()
+    }
+
     pub(crate) fn count(&self, key: ApiKey) {
         *lock(&self.seen).entry(key).or_default() += 1;
     }
 
     pub(crate) fn seen(&self) -> BTreeMap<ApiKey, u64> {
         lock(&self.seen).clone()
+    }
+
+    /// The level of the feature `transaction.version`, and the epoch of all features.
+    pub(crate) fn transaction_version(&self) -> (i16, i64) {
+        (self.transactions().version(), self.features_epoch.load(Ordering::Acquire))
+    }
+
+    /// Changes it.
+    pub(crate) fn set_transaction_version(&self, version: i16) {
+        self.transactions().set_version(version);
+        self.features_epoch.fetch_add(1, Ordering::AcqRel);
     }
 
     pub(crate) fn new_producer_id(&self) -> i64 {

@@ -39,7 +39,7 @@ struct Session {
 }
 
 impl Session {
-    /// What is told anew goes to the end, so that a partition that was just read lets the others go first.
+    /// What is named anew goes to the end, so that a partition that was just read lets the others go first.
     fn tell(&mut self, topics: Vec<FetchTopic>) {
         for FetchTopic { topic, topic_id: id, partitions, .. } in topics {
             for partition in partitions {
@@ -81,7 +81,7 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Keeps `most` sessions; whoever asks for one more gets none.
+    /// Keeps `most` sessions; anyone who asks for one more gets none.
     pub(crate) fn new(most: usize) -> Self {
         Sessions { by_id: Mutex::default(), most }
     }

@@ -65,6 +65,18 @@ impl Topic {
         }
     }
 
+    /// The same topic with other settings, and with more partitions on these replicas.
+    pub(crate) fn with(&self, config: TopicConfig, more: Vec<Vec<i32>>, is_up: impl Fn(i32) -> bool) -> Self {
+        let added = Topic::new(&self.name, TopicConfig::default(), more, is_up).partitions;
+        Topic {
+            name: Arc::clone(&self.name),
+            id: self.id,
+            config,
+            replication_factor: self.replication_factor,
+            partitions: self.partitions.iter().cloned().chain(added).collect(),
+        }
+    }
+
     pub(crate) fn partition(&self, index: i32) -> Option<&Arc<Partition>> {
         usize::try_from(index).ok().and_then(|index| self.partitions.get(index))
     }
@@ -102,8 +114,8 @@ impl PartitionState {
         log.load(data, |batch| producers.replay(batch, Instant::now()));
     }
 
-    /// Takes the batch that holds `offset` and all after it out of the log; of producers that is known which the rest
-    /// tells.
+    /// Takes the batch that holds `offset` and all after it out of the log; what is known of producers is what the rest
+    /// shows.
     pub(crate) fn truncate(&mut self, offset: i64) {
         self.log.truncate(offset);
         self.producers = Producers::default();

@@ -1,25 +1,24 @@
-//! Groups: listed, described, deleted, with both protocols; single offsets deleted.
+//! Groups: listed, described, deleted, with both protocols.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::consumer_group_describe::{self as modern, ConsumerGroupDescribeResponse};
 use samsarrow_wire::messages::consumer_protocol::ConsumerProtocolAssignment;
 use samsarrow_wire::messages::describe_groups::{self as classic, DescribeGroupsResponse};
-use samsarrow_wire::messages::offset_delete::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic};
 use samsarrow_wire::messages::{
-    ConsumerGroupDescribeRequest, DeleteGroupsRequest, DeleteGroupsResponse, DescribeGroupsRequest, ListGroupsRequest,
-    OffsetDeleteRequest, OffsetDeleteResponse,
+    ApiKey, ConsumerGroupDescribeRequest, DeleteGroupsRequest, DeleteGroupsResponse, DescribeGroupsRequest,
+    ListGroupsRequest, ListGroupsResponse,
 };
 use tokio::time::Instant;
 
-use super::coordinators::{Said, left_out, passing};
-use super::{Admin, PerGroup, PerPartition};
+use super::answer::check;
+use super::coordinators::Kind;
+use super::engine::{Asked, Route, Work};
+use super::operations::operations;
+use super::{AclOperation, Admin, PerGroup};
 use crate::error::{Error, Result};
-use crate::group::coordinator::{Coordinator, Verdict};
-use crate::offsets::by_topic;
-use crate::retry::Retry;
 use crate::types::TopicPartition;
 
 /// A group that exists.
@@ -29,10 +28,21 @@ pub struct GroupListing {
     pub group: String,
     /// `consumer` for groups of consumers, empty for one that has only offsets.
     pub protocol_type: String,
-    /// `Stable`, `Empty` and so on; brokers before 2.6 do not tell.
+    /// `Stable`, `Empty` and so on; brokers before 2.6 do not report it.
     pub state: Option<String>,
-    /// `classic`, `consumer`, `share`; brokers before 3.8 do not tell.
+    /// `classic`, `consumer`, `share`; brokers before 3.8 do not report it.
     pub kind: Option<String>,
+}
+
+/// Which groups to list; an empty list lets all pass.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupFilter {
+    /// `Stable`, `Empty` and so on, in any case (KIP-518).
+    pub states: Vec<String>,
+    /// `classic`, `consumer`, `share`, `streams`, in any case (KIP-848).
+    pub kinds: Vec<String>,
+    /// `consumer` for groups of consumers, empty for one that has only offsets. Brokers do not know this filter.
+    pub protocol_types: Vec<String>,
 }
 
 /// What a coordinator knows of a group.
@@ -48,6 +58,8 @@ pub struct GroupDescription {
     pub assignor: String,
     /// In the order of their ids.
     pub members: Vec<MemberDescription>,
+    /// What may be done with it, where that was asked for.
+    pub operations: Option<Vec<AclOperation>>,
 }
 
 /// A member of a group.
@@ -68,60 +80,71 @@ pub struct MemberDescription {
 }
 
 impl Admin {
-    /// All groups of all brokers, in the order of their names.
+    /// The groups of all brokers that `filter` lets pass, in the order of their names.
     ///
     /// # Errors
-    /// When a broker cannot be asked within `timeout`: without it the list would lack its groups.
-    pub async fn list_groups(&self, timeout: Duration) -> Result<Vec<GroupListing>> {
-        let mut retry = Retry::new(self.cluster.options(), timeout);
-        let mut asked: HashSet<i32> = HashSet::new();
-        let mut groups: BTreeMap<String, GroupListing> = BTreeMap::new();
-        loop {
-            let limit = retry.left().min(self.cluster.options().request_timeout);
-            let mut failure = self.cluster.refresh(limit).await.err();
-            let brokers: Vec<i32> = self.cluster.metadata().brokers.keys().copied().collect();
-            for node in brokers.iter().filter(|node| !asked.contains(node)).collect::<Vec<_>>() {
-                match self.list_groups_of(*node, limit).await {
-                    Ok(found) => {
-                        asked.insert(*node);
-                        groups.extend(found.into_iter().map(|group| (group.group.clone(), group)));
-                    }
-                    Err(error) if error.retriable() => failure = Some(error),
-                    Err(error) => return Err(error),
-                }
-            }
-            let failure = match failure {
-                Some(failure) => failure,
-                None if !brokers.is_empty() => return Ok(groups.into_values().collect()),
-                None => Error::server(ErrorCode::BROKER_NOT_AVAILABLE, "Metadata"),
-            };
-            retry.again(failure, || "list of groups".to_owned()).await?;
-        }
-    }
-
-    async fn list_groups_of(&self, node: i32, limit: Duration) -> Result<Vec<GroupListing>> {
-        let answer = self.cluster.send(node, ListGroupsRequest::default(), limit).await?;
-        let context = || format!("ListGroups of broker {node}");
-        ErrorCode::from_i16(answer.error_code).ok().map_err(|code| Error::server(code, context()))?;
+    /// When a broker cannot be asked within `timeout`: without it the list would lack its groups. When one is too old for
+    /// the filter.
+    pub async fn list_groups(&self, filter: &GroupFilter, timeout: Duration) -> Result<Vec<GroupListing>> {
+        self.cluster.check_endpoint(ApiKey::ListGroups)?;
+        let deadline = Instant::now() + timeout;
+        let brokers = self.brokers(timeout).await?;
+        let read = |asked: &Asked<'_, i32>, answer: ListGroupsResponse| {
+            let broker = asked.items.first().copied().unwrap_or_default();
+            let said = check(answer.error_code, None, &format!("ListGroups of broker {broker}"), ApiKey::ListGroups);
+            Ok(vec![(broker, said.map(|()| answer.groups))])
+        };
+        let work = Work {
+            what: |broker| format!("broker {broker}"),
+            ..Work::new(Route::Broker(|broker| *broker), deadline.saturating_duration_since(Instant::now()))
+        };
+        let build = |_: &Asked<'_, i32>| {
+            let (states_filter, types_filter) = (filter.states.clone(), filter.kinds.clone());
+            Ok(ListGroupsRequest { states_filter, types_filter, ..Default::default() })
+        };
+        let passes = |kind: &String| filter.protocol_types.is_empty() || filter.protocol_types.contains(kind);
         let told = |text: String| Some(text).filter(|text| !text.is_empty());
-        let groups = answer.groups.into_iter().map(|group| GroupListing {
-            group: group.group_id,
-            protocol_type: group.protocol_type,
-            state: told(group.group_state),
-            kind: told(group.group_type).map(|kind| kind.to_lowercase()),
-        });
-        Ok(groups.collect())
+        let mut groups: BTreeMap<String, GroupListing> = BTreeMap::new();
+        for (broker, listed) in self.settle(&work, &brokers, build, read).await? {
+            // One that left the cluster has no groups any more.
+            let gone = || !self.cluster.metadata().brokers.contains_key(&broker);
+            let listed = match listed {
+                Err(_) if gone() => continue,
+                listed => listed?,
+            };
+            groups.extend(listed.into_iter().filter(|group| passes(&group.protocol_type)).map(|group| {
+                let listing = GroupListing {
+                    group: group.group_id.clone(),
+                    protocol_type: group.protocol_type,
+                    state: told(group.group_state),
+                    kind: told(group.group_type).map(|kind| kind.to_lowercase()),
+                };
+                (group.group_id, listing)
+            }));
+        }
+        Ok(groups.into_values().collect())
     }
 
-    /// State and members of groups, whichever protocol they have; each group has its own outcome.
+    /// State and members of groups, whichever protocol they have, with `operations` what may be done with them; each
+    /// group has its own outcome.
     ///
     /// # Errors
     /// What is not about one group.
-    pub async fn describe_groups(&self, groups: &[String], timeout: Duration) -> Result<PerGroup<GroupDescription>> {
+    pub async fn describe_groups(
+        &self,
+        groups: &[String],
+        operations: bool,
+        timeout: Duration,
+    ) -> Result<PerGroup<GroupDescription>> {
         let deadline = Instant::now() + timeout;
-        let build =
-            |_, some: &[String]| Ok(ConsumerGroupDescribeRequest { group_ids: some.to_vec(), ..Default::default() });
-        let asked = self.at_coordinators(&self.cluster, groups, 0, timeout, build, read_modern).await;
+        let build = |asked: &Asked<'_, String>| {
+            Ok(ConsumerGroupDescribeRequest {
+                group_ids: asked.items.to_vec(),
+                include_authorized_operations: operations,
+                ..Default::default()
+            })
+        };
+        let asked = self.settle(&of_groups(timeout), groups, build, read_modern).await;
         let mut done: HashMap<String, Result<GroupDescription>> = match asked {
             Ok(found) => found.into_iter().filter(|(_, said)| !is_classic(said)).collect(),
             // A broker that knows only classic groups.
@@ -130,9 +153,15 @@ impl Admin {
         };
         let rest: Vec<String> = groups.iter().filter(|group| !done.contains_key(*group)).cloned().collect();
         if !rest.is_empty() {
-            let build = |_, some: &[String]| Ok(DescribeGroupsRequest { groups: some.to_vec(), ..Default::default() });
+            let build = |asked: &Asked<'_, String>| {
+                Ok(DescribeGroupsRequest {
+                    groups: asked.items.to_vec(),
+                    include_authorized_operations: operations,
+                    ..Default::default()
+                })
+            };
             let left = deadline.saturating_duration_since(Instant::now());
-            done.extend(self.at_coordinators(&self.cluster, &rest, 0, left, build, read_classic).await?);
+            done.extend(self.settle(&of_groups(left), &rest, build, read_classic).await?);
         }
         Ok(groups.iter().filter_map(|group| done.remove_entry(group)).collect())
     }
@@ -142,63 +171,18 @@ impl Admin {
     /// # Errors
     /// What is not about one group.
     pub async fn delete_groups(&self, groups: &[String], timeout: Duration) -> Result<PerGroup<()>> {
-        let build = |_, some: &[String]| Ok(DeleteGroupsRequest { groups_names: some.to_vec(), ..Default::default() });
-        let read = |_, response: DeleteGroupsResponse, some: &[String]| {
+        let build = |asked: &Asked<'_, String>| {
+            Ok(DeleteGroupsRequest { groups_names: asked.items.to_vec(), ..Default::default() })
+        };
+        let read = |_: &Asked<'_, String>, response: DeleteGroupsResponse| {
             let said = response.results.into_iter().map(|result| {
-                let context = format!("DeleteGroups of group {}", result.group_id);
-                let said = ErrorCode::from_i16(result.error_code).ok().map_err(|code| (code, context));
+                let asked = format!("DeleteGroups of group {}", result.group_id);
+                let said = check(result.error_code, None, &asked, ApiKey::DeleteGroups);
                 (result.group_id, said)
             });
-            complete("DeleteGroups", said.collect(), some)
+            Ok(said.collect())
         };
-        self.at_coordinators(&self.cluster, groups, 0, timeout, build, read).await
-    }
-
-    /// Deletes a group's offsets of single partitions. Each has its own outcome, in the order of `partitions`.
-    ///
-    /// # Errors
-    /// What the coordinator says of the group as a whole; a timeout with its cause.
-    pub async fn delete_offsets(
-        &self,
-        group: &str,
-        partitions: &[TopicPartition],
-        timeout: Duration,
-    ) -> Result<PerPartition> {
-        if partitions.is_empty() {
-            return Ok(Vec::new());
-        }
-        let build = |_| {
-            let partition =
-                |(partition_index, ())| OffsetDeleteRequestPartition { partition_index, ..Default::default() };
-            let topic = |(name, its): (std::sync::Arc<str>, Vec<(i32, ())>)| OffsetDeleteRequestTopic {
-                name: name.to_string(),
-                partitions: its.into_iter().map(partition).collect(),
-                ..Default::default()
-            };
-            let topics = by_topic(partitions.iter().map(|tp| (tp.clone(), ()))).into_iter().map(topic).collect();
-            Ok(OffsetDeleteRequest { group_id: group.to_owned(), topics, ..Default::default() })
-        };
-        let judge = |_, response: OffsetDeleteResponse| {
-            if let Err(code) = ErrorCode::from_i16(response.error_code).ok() {
-                return Verdict::of(code, &format!("OffsetDelete for group {group}"));
-            }
-            let mut outcomes: HashMap<TopicPartition, Result<()>> = HashMap::new();
-            for topic in response.topics {
-                for partition in topic.partitions {
-                    let tp = TopicPartition::new(&*topic.name, partition.partition_index);
-                    let context = format!("OffsetDelete of {tp} for group {group}");
-                    let code = ErrorCode::from_i16(partition.error_code);
-                    outcomes.insert(tp, code.ok().map_err(|code| Error::server(code, context)));
-                }
-            }
-            let outcome = |tp: &TopicPartition| {
-                let silent = || format!("the answer to OffsetDelete for group {group} leaves out {tp}");
-                let said = outcomes.remove(tp);
-                (tp.clone(), said.unwrap_or_else(|| Err(Error::protocol("the coordinator", silent()))))
-            };
-            Ok(Verdict::Done(partitions.iter().map(outcome).collect()))
-        };
-        Coordinator::new(self.cluster.clone(), group).call(timeout, build, judge).await
+        self.settle(&of_groups(timeout), groups, build, read).await
     }
 }
 
@@ -208,27 +192,18 @@ fn is_classic(said: &Result<GroupDescription>) -> bool {
     [ErrorCode::GROUP_ID_NOT_FOUND, ErrorCode::UNSUPPORTED_VERSION].iter().any(|none| code == Some(none.code()))
 }
 
-/// Whether every group was answered.
-fn complete<T>(api: &str, said: Vec<(String, Said<T>)>, asked: &[String]) -> Result<Vec<(String, Said<T>)>> {
-    match asked.iter().find(|group| !said.iter().any(|(answered, _)| answered == *group)) {
-        Some(group) => Err(left_out(api, group)),
-        None => Ok(said),
-    }
+/// The way to the coordinators of groups.
+pub(super) fn of_groups(timeout: Duration) -> Work<String> {
+    let route = Route::Coordinator(Kind::Group, |group: &String| group);
+    Work { what: |group| format!("group {group}"), ..Work::new(route, timeout) }
 }
 
-fn failed(api: &str, group: &str, code: i16, message: Option<String>) -> std::result::Result<(), (ErrorCode, String)> {
-    ErrorCode::from_i16(code).ok().map_err(|code| match message.filter(|text| !text.is_empty()) {
-        Some(text) if !passing(code) => (code, format!("{api} of group {group} ({text})")),
-        _ => (code, format!("{api} of group {group}")),
-    })
+fn failed(key: ApiKey, group: &str, code: i16, message: Option<&str>) -> Result<()> {
+    check(code, message, &format!("{} of group {group}", key.name()), key)
 }
 
-fn read_modern(
-    _: i16,
-    response: ConsumerGroupDescribeResponse,
-    asked: &[String],
-) -> Result<Vec<(String, Said<GroupDescription>)>> {
-    let api = "ConsumerGroupDescribe";
+fn read_modern(_: &Asked<'_, String>, response: ConsumerGroupDescribeResponse) -> Result<PerGroup<GroupDescription>> {
+    let api = ApiKey::ConsumerGroupDescribe;
     let assignment = |given: modern::Assignment| {
         let topics = given.topic_partitions.into_iter().map(|topic| (topic.topic_name, topic.partitions));
         partitions(topics)
@@ -242,24 +217,22 @@ fn read_modern(
         target: Some(assignment(member.target_assignment)),
     };
     let said = response.groups.into_iter().map(|group| {
-        let said = failed(api, &group.group_id, group.error_code, group.error_message).map(|()| GroupDescription {
-            kind: "consumer",
-            state: group.group_state,
-            protocol_type: "consumer".into(),
-            assignor: group.assignor_name,
-            members: in_order(group.members.into_iter().map(member)),
-        });
+        let said =
+            failed(api, &group.group_id, group.error_code, group.error_message.as_deref()).map(|()| GroupDescription {
+                kind: "consumer",
+                state: group.group_state,
+                protocol_type: "consumer".into(),
+                assignor: group.assignor_name,
+                members: in_order(group.members.into_iter().map(member)),
+                operations: operations(group.authorized_operations),
+            });
         (group.group_id, said)
     });
-    complete(api, said.collect(), asked)
+    Ok(said.collect())
 }
 
-fn read_classic(
-    _: i16,
-    response: DescribeGroupsResponse,
-    asked: &[String],
-) -> Result<Vec<(String, Said<GroupDescription>)>> {
-    let api = "DescribeGroups";
+fn read_classic(_: &Asked<'_, String>, response: DescribeGroupsResponse) -> Result<PerGroup<GroupDescription>> {
+    let api = ApiKey::DescribeGroups;
     let said = response.groups.into_iter().map(|group| {
         // How versions before 6 say that there is no such group.
         let code = if group.error_code == 0 && group.group_state == "Dead" {
@@ -282,16 +255,17 @@ fn read_classic(
             },
             target: None,
         };
-        let said = failed(api, &group.group_id, code, group.error_message).map(|()| GroupDescription {
+        let said = failed(api, &group.group_id, code, group.error_message.as_deref()).map(|()| GroupDescription {
             kind: "classic",
             state: group.group_state,
             protocol_type: group.protocol_type,
             assignor: group.protocol_data,
             members: in_order(group.members.into_iter().map(member)),
+            operations: operations(group.authorized_operations),
         });
         (group.group_id, said)
     });
-    complete(api, said.collect(), asked)
+    Ok(said.collect())
 }
 
 fn partitions(topics: impl Iterator<Item = (String, Vec<i32>)>) -> Vec<TopicPartition> {

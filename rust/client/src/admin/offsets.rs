@@ -15,7 +15,8 @@ use samsarrow_wire::messages::{
 use tokio::time::Instant;
 
 use super::Admin;
-use super::coordinators::{Said, at_any, left_out, passing};
+use super::engine::{Asked, Route, Work};
+use super::groups::of_groups;
 use crate::api_versions::needed;
 use crate::cluster::{Cluster, Wanted};
 use crate::error::{Error, Result};
@@ -97,13 +98,13 @@ impl Admin {
         }
         if !sent.is_empty() {
             let names = ids.as_ref().map(names_of).unwrap_or_default();
-            let build = |version, _: &[String]| commit_request(group, version, &sent, settings, ids.as_ref());
-            let read = |version, response, _: &[String]| {
-                Ok(vec![(group.to_owned(), read_committed(group, version, &sent, &names, response)?)])
+            let build = |asked: &Asked<'_, String>| commit_request(group, asked.version, &sent, settings, ids.as_ref());
+            let read = |asked: &Asked<'_, String>, response| {
+                Ok(vec![(group.to_owned(), read_committed(group, asked.version, &sent, &names, response))])
             };
             let left = deadline.saturating_duration_since(Instant::now());
-            let anywhere = self.in_zookeeper(ApiKey::OffsetCommit, settings.version);
-            let done = self.at_brokers(&cluster, &[group.to_owned()], 0, anywhere, left, build, read).await?;
+            let work = self.work(ApiKey::OffsetCommit, settings.version, left);
+            let done = self.settle_at(&cluster, &work, &[group.to_owned()], build, read).await?;
             for (_, committed) in done {
                 outcomes.extend(committed?);
             }
@@ -129,14 +130,17 @@ impl Admin {
         let wanted: HashMap<&str, Option<&[TopicPartition]>> =
             groups.iter().map(|(group, tps)| (group.as_str(), tps.as_deref())).collect();
         let partitions = |group: &str| wanted.get(group).copied().flatten();
-        let build = |version: i16, some: &[String]| {
-            let asked = some.iter().map(|group| (group.as_str(), partitions(group)));
-            fetch_request(version, asked, settings.require_stable, ids.as_ref())
+        let build = |asked: &Asked<'_, String>| {
+            let groups = asked.items.iter().map(|group| (group.as_str(), partitions(group)));
+            fetch_request(asked.version, groups, settings.require_stable, ids.as_ref())
         };
-        let read = |version, response, some: &[String]| read_fetched(version, response, some, &names);
+        let read = |asked: &Asked<'_, String>, response| read_fetched(asked.version, response, asked.items, &names);
         let list: Vec<String> = groups.iter().map(|(group, _)| group.clone()).collect();
-        let anywhere = self.in_zookeeper(ApiKey::OffsetFetch, settings.version);
-        let found = self.at_brokers(&cluster, &list, FETCH_GROUPS, anywhere, timeout, build, read).await?;
+        let work = Work {
+            most: |version| if version < FETCH_GROUPS { 1 } else { usize::MAX },
+            ..self.work(ApiKey::OffsetFetch, settings.version, timeout)
+        };
+        let found = self.settle_at(&cluster, &work, &list, build, read).await?;
         let in_order = |(group, found): (String, Result<HashMap<TopicPartition, OffsetAndMetadata>>)| {
             let tps = partitions(&group);
             let found = found.map(|mut found| match tps {
@@ -159,8 +163,11 @@ impl Admin {
         version.or_else(|| self.cluster.options().api_versions.get(key.name()).copied())
     }
 
-    fn in_zookeeper(&self, key: ApiKey, version: Option<i16>) -> bool {
-        self.chosen(key, version) == Some(0)
+    /// Offsets in ZooKeeper have no coordinator.
+    fn work(&self, key: ApiKey, version: Option<i16>, timeout: Duration) -> Work<String> {
+        let work = of_groups(timeout);
+        let in_zookeeper = self.chosen(key, version) == Some(0);
+        Work { route: if in_zookeeper { Route::Any } else { work.route }, ..work }
     }
 
     /// The ids of all topics, if the version that was chosen needs them. A broker that does not speak it may know of no
@@ -170,7 +177,7 @@ impl Admin {
             return Ok(None);
         }
         let limit = timeout.min(cluster.options().request_timeout);
-        for node in at_any(cluster, &[], limit).await?.into_keys() {
+        if let Some(node) = fastrand::choice(self.brokers(limit).await?) {
             match cluster.version::<R>(node, limit).await {
                 Err(error) if !error.retriable() => return Err(error),
                 _ => {}
@@ -211,7 +218,7 @@ fn commit_request(
     }
     if settings.timestamp.is_some() && version != COMMIT_TIMESTAMP {
         return Err(Error::configuration(format!(
-            "a commit timestamp can be told in OffsetCommit v1 only, and v{version} is in use"
+            "a commit timestamp can be given in OffsetCommit v1 only, and v{version} is in use"
         )));
     }
     let retention_time_ms = settings.retention.map_or(-1, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
@@ -252,6 +259,11 @@ fn of_the_group(code: ErrorCode) -> bool {
             | ErrorCode::FENCED_INSTANCE_ID
             | ErrorCode::STALE_MEMBER_EPOCH
             | ErrorCode::UNSUPPORTED_VERSION
+            // These pass, and then all is asked for again.
+            | ErrorCode::COORDINATOR_LOAD_IN_PROGRESS
+            | ErrorCode::COORDINATOR_NOT_AVAILABLE
+            | ErrorCode::NOT_COORDINATOR
+            | ErrorCode::REQUEST_TIMED_OUT
     )
 }
 
@@ -263,7 +275,7 @@ fn read_committed(
     sent: &[(TopicPartition, OffsetAndMetadata)],
     names: &HashMap<Uuid, String>,
     response: OffsetCommitResponse,
-) -> Result<Said<Committed>> {
+) -> Result<Committed> {
     let mut silent: HashSet<&TopicPartition> = sent.iter().map(|(tp, _)| tp).collect();
     let mut outcomes = Committed::new();
     for topic in response.topics {
@@ -273,8 +285,7 @@ fn read_committed(
             silent.remove(&tp);
             let context = format!("OffsetCommit of {tp} for group {group}");
             match ErrorCode::from_i16(partition.error_code).ok() {
-                Err(code) if passing(code) => return Ok(Err((code, context))),
-                Err(code) if of_the_group(code) => return Ok(Err((code, context + hint(code, version)))),
+                Err(code) if of_the_group(code) => return Err(Error::server(code, context + hint(code, version))),
                 outcome => {
                     outcomes.insert(tp, outcome.map_err(|code| Error::server(code, context)));
                 }
@@ -286,7 +297,7 @@ fn read_committed(
         let reason = format!("the answer to OffsetCommit for group {group} leaves out {tp}");
         outcomes.insert(tp.clone(), Err(Error::protocol("the coordinator", reason)));
     }
-    Ok(Ok(outcomes))
+    Ok(outcomes)
 }
 
 /// What is meant by an error that says something else.
@@ -362,7 +373,7 @@ fn read_fetched(
     response: OffsetFetchResponse,
     asked: &[String],
     names: &HashMap<Uuid, String>,
-) -> Result<Vec<(String, Said<Found>)>> {
+) -> Result<PerGroup<Found>> {
     if let (0..FETCH_GROUPS, [group]) = (version, asked) {
         let told = response.topics.into_iter().flat_map(|topic| {
             let tp = move |partition| TopicPartition::new(&*topic.name, partition);
@@ -386,26 +397,24 @@ fn read_fetched(
         let said = found(&answer.group_id, version, answer.error_code, told.into_iter());
         all.push((answer.group_id, said));
     }
-    match asked.iter().find(|group| !all.iter().any(|(answered, _)| answered == *group)) {
-        Some(group) => Err(left_out("OffsetFetch", group)),
-        None => Ok(all),
-    }
+    Ok(all)
 }
 
-fn found(group: &str, version: i16, code: i16, told: impl Iterator<Item = Told>) -> Said<Found> {
+fn found(group: &str, version: i16, code: i16, told: impl Iterator<Item = Told>) -> Result<Found> {
     let mut found = Found::new();
     // Of a group that nobody committed for Apache Kafka says that nothing is committed; other brokers, so.
     if code == ErrorCode::GROUP_ID_NOT_FOUND.code() {
         return Ok(found);
     }
-    ErrorCode::from_i16(code).ok().map_err(|code| (code, format!("OffsetFetch for group {group}")))?;
+    let failed = |code| Error::server(code, format!("OffsetFetch for group {group}"));
+    ErrorCode::from_i16(code).ok().map_err(failed)?;
     for (tp, code, offset, metadata, epoch) in told {
         // How version 0 says that ZooKeeper holds nothing for a partition.
         if code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code() {
             continue;
         }
         let context = |code| format!("OffsetFetch of {tp} for group {group}{}", hint(code, version));
-        ErrorCode::from_i16(code).ok().map_err(|code| (code, context(code)))?;
+        ErrorCode::from_i16(code).ok().map_err(|code| Error::server(code, context(code)))?;
         if offset >= 0 {
             let leader_epoch = Some(epoch).filter(|epoch| *epoch >= 0);
             found.insert(tp, OffsetAndMetadata { offset, metadata: metadata.unwrap_or_default(), leader_epoch });

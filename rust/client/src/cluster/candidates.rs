@@ -44,7 +44,7 @@ impl Cluster {
         R::Response: Send + 'static,
     {
         let patience = patience.into();
-        // Whoever is asked for anything at all is asked over the connections that answer at once.
+        // Anyone who is asked for anything at all is asked over the connections that answer at once.
         let cluster = self.lane(Lane::Control);
         cluster.expand_bootstrap(patience).await;
         let mut candidates = cluster.candidates().into_iter();
@@ -72,9 +72,14 @@ impl Cluster {
             };
             match answer {
                 Ok(answer) => return Ok(answer),
-                Err(error @ (Error::Connection { .. } | Error::Protocol { .. } | Error::Timeout { .. })) => {
-                    // A peer that does not speak Kafka is worth more in an error than one that is merely down.
-                    if !matches!(failure, Some(Error::Protocol { .. })) {
+                Err(
+                    error @ (Error::Connection { .. }
+                    | Error::Protocol { .. }
+                    | Error::Tls { .. }
+                    | Error::Timeout { .. }),
+                ) => {
+                    // A peer that cannot be spoken to is worth more in an error than one that is merely down.
+                    if !matches!(failure, Some(Error::Protocol { .. } | Error::Tls { .. })) {
                         failure = Some(error);
                     }
                     next_at = Instant::now();
@@ -144,14 +149,14 @@ impl Cluster {
     }
 }
 
-/// How long one of so many candidates is waited for before the next is asked too.
+/// How long one of this many candidates is waited for before the next is asked too.
 fn turn(left: Duration, candidates: usize) -> Duration {
     let fair = left / u32::try_from(candidates.max(1)).unwrap_or(u32::MAX);
     fair.clamp(SHORTEST_TURN.min(left / 2), LONGEST_TURN)
 }
 
 /// The first of them to end, which is taken out.
-async fn first_of<T>(running: &mut Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> T {
+pub(crate) async fn first_of<T>(running: &mut Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> T {
     std::future::poll_fn(|cx| {
         let ended = running.iter_mut().enumerate().find_map(|(at, one)| match one.as_mut().poll(cx) {
             Poll::Ready(ended) => Some((at, ended)),

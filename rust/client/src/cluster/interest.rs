@@ -157,7 +157,7 @@ impl Interest {
     }
 
     /// A topic that is not there must not be asked for again with every refresh. One that was there is remembered for a
-    /// while: forgotten, it would be created by whoever asks next.
+    /// while: forgotten, it would be created by anyone who asks next.
     pub(super) fn forget(&mut self, names: &[&str]) {
         for name in names.iter().filter(|name| !self.subscribed.contains(**name)) {
             if self.topics.get(*name).is_some_and(|topic| !topic.seen) {

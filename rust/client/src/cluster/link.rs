@@ -11,6 +11,7 @@ use crate::backoff::Backoff;
 use crate::config::CommonOptions;
 use crate::connection::{Connection, Patience};
 use crate::error::{Error, Result};
+use crate::metrics::NodeMeter;
 
 /// Addresses that cannot be reached, so that each trouble is logged once and not with every attempt.
 #[derive(Debug, Default)]
@@ -20,19 +21,32 @@ pub(super) struct Troubles(Mutex<HashMap<String, Trouble>>);
 enum Trouble {
     Unreachable,
     NotKafka,
+    NotLetIn,
+}
+
+impl Trouble {
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::Protocol { .. } => Self::NotKafka,
+            Error::Tls { .. } | Error::Authentication { .. } => Self::NotLetIn,
+            _ => Self::Unreachable,
+        }
+    }
 }
 
 impl Troubles {
     fn met(&self, address: &str, error: &Error) {
-        if self.is_news(address, error) {
-            tracing::warn!(%error, "cannot connect to the broker: it is tried again, and logged when it is reached");
-        } else {
+        if !self.is_news(address, error) {
             tracing::debug!(%error, "cannot connect to the broker");
+        } else if Trouble::of(error) == Trouble::NotLetIn {
+            tracing::warn!(%error, "the broker cannot be used: it is tried again, and logged when that has changed");
+        } else {
+            tracing::warn!(%error, "cannot connect to the broker: it is tried again, and logged when it is reached");
         }
     }
 
     fn is_news(&self, address: &str, error: &Error) -> bool {
-        let trouble = if matches!(error, Error::Protocol { .. }) { Trouble::NotKafka } else { Trouble::Unreachable };
+        let trouble = Trouble::of(error);
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(address.to_owned(), trouble) != Some(trouble)
     }
@@ -44,7 +58,7 @@ impl Troubles {
     }
 }
 
-/// What becomes of an attempt to connect; whoever wants a connection meanwhile shares it.
+/// What becomes of an attempt to connect; anyone who wants a connection meanwhile shares it.
 type Attempt = watch::Receiver<Option<Result<Arc<Connection>>>>;
 
 #[derive(Debug)]
@@ -52,6 +66,7 @@ pub(super) struct Link {
     pub(super) address: String,
     options: Arc<CommonOptions>,
     troubles: Arc<Troubles>,
+    meter: NodeMeter,
     state: Mutex<State>,
 }
 
@@ -63,6 +78,8 @@ struct State {
     /// Grows with each failure (`socket.connection.setup.timeout.max.ms`).
     setup: Backoff,
     failure: Option<Failure>,
+    /// The last connection ended with its first request.
+    cut_short: bool,
 }
 
 #[derive(Debug)]
@@ -81,7 +98,7 @@ pub(super) enum Load {
     Idle,
     /// To be connected to.
     Untried,
-    /// Connected to, with so many requests to answer first.
+    /// Connected to, with this many requests to answer first.
     Busy(usize),
     /// Could not be connected to, the longest ago first.
     Failed(Instant),
@@ -96,15 +113,16 @@ impl Drop for Link {
 }
 
 impl Link {
-    pub(super) fn new(address: String, options: Arc<CommonOptions>, troubles: Arc<Troubles>) -> Self {
+    pub(super) fn new(address: String, options: Arc<CommonOptions>, troubles: Arc<Troubles>, meter: NodeMeter) -> Self {
         let state = State {
             connection: None,
             attempt: None,
             backoff: Backoff::new(options.reconnect_backoff, options.reconnect_backoff_max),
             setup: Backoff::new(options.connection_setup_timeout, options.connection_setup_timeout_max),
             failure: None,
+            cut_short: false,
         };
-        Self { address, options, troubles, state: Mutex::new(state) }
+        Self { address, options, troubles, meter, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -134,7 +152,13 @@ impl Link {
             if let Some(open) = state.connection.as_ref().filter(|open| open.broken().is_none()) {
                 return Ok(Arc::clone(open));
             }
-            state.connection = None;
+            if let Some(broken) = state.connection.take() {
+                state.cut_short = broken.was_cut_short();
+            }
+            // Also while somebody tries: credentials that were just refused are not worth a wait.
+            if let Some(error) = self.options.security.attempts().refused() {
+                return Err(error);
+            }
             if let Some(failure) = state.failure.as_ref().filter(|failure| failure.until > patience.until()) {
                 return Err(failure.error.clone());
             }
@@ -143,7 +167,11 @@ impl Link {
                 None => self.start(&mut state),
             }
         };
-        let ended = timeout_at(patience.until(), attempt.wait_for(Option::is_some)).await;
+        let ended = tokio::select! {
+            biased;
+            ended = timeout_at(patience.until(), attempt.wait_for(Option::is_some)) => ended,
+            error = self.options.security.attempts().refusal() => return Err(error),
+        };
         match ended {
             Ok(Ok(ended)) => ended.clone().unwrap_or_else(|| Err(self.late())),
             Ok(Err(_)) => Err(Error::connection(self.address.clone(), "the connection was given up")),
@@ -164,11 +192,12 @@ impl Link {
         };
         let not_before = state.failure.as_ref().map(|failure| failure.until);
         let (link, address, options) = (Arc::downgrade(self), self.address.clone(), Arc::clone(&self.options));
+        let wary = state.cut_short;
         let task = tokio::spawn(async move {
             if let Some(until) = not_before {
                 sleep_until(until).await;
             }
-            let opened = Connection::open_within(&address, &options, limit).await.map(Arc::new);
+            let opened = Connection::open_within(&address, &options, limit, wary).await.map(Arc::new);
             if let Some(link) = Weak::upgrade(&link) {
                 link.ended(&opened);
                 outcome.send_replace(Some(opened));
@@ -183,6 +212,8 @@ impl Link {
         state.attempt = None;
         match opened {
             Ok(connection) => {
+                let login = self.options.security.options().sasl.is_some();
+                connection.count_with(self.meter.connected(&self.address, login));
                 state.connection = Some(Arc::clone(connection));
                 state.failure = None;
                 state.backoff.reset();
@@ -193,6 +224,9 @@ impl Link {
                 let at = Instant::now();
                 let until = at + state.backoff.next_delay();
                 state.failure = Some(Failure { at, until, error: error.clone() });
+                if matches!(error, Error::Authentication { .. } | Error::Tls { .. }) {
+                    self.meter.refused(&self.address, error);
+                }
                 self.troubles.met(&self.address, error);
             }
         }
@@ -227,6 +261,8 @@ mod tests {
         assert!(troubles.is_news("a:1", &http) && !troubles.is_news("a:1", &http));
         troubles.over("a:1");
         assert!(troubles.is_news("a:1", &http) && !troubles.is_news("b:1", &refused));
+        let wrong = Error::authentication("a:1", "wrong password");
+        assert!(troubles.is_news("a:1", &wrong) && !troubles.is_news("a:1", &wrong));
     }
 
     #[test]

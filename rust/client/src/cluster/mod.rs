@@ -1,27 +1,34 @@
 //! Brokers, connections and metadata behind one handle.
 
 mod candidates;
+mod controllers;
 mod interest;
 mod link;
 mod refresh;
+mod telemetry;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use samsarrow_wire::messages::{ApiKey, Request};
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
 
+pub(crate) use self::candidates::first_of;
+pub(crate) use self::controllers::CONTROLLERS;
 use self::interest::Interest;
 pub(crate) use self::interest::TopicUser;
 use self::link::{Link, Troubles};
+use self::telemetry::Telemetry;
 use crate::api_versions::Features;
 use crate::backoff::Backoff;
-use crate::config::{CommonOptions, Options};
+use crate::config::{ClientKind, CommonOptions, Options};
 use crate::connection::{Connection, FrameBody, Patience, RequestTimeout};
 use crate::error::{Error, Result};
 use crate::metadata::{Leader, Metadata};
+use crate::metrics::{Id, Metrics, NodeMeter, Sink, Source};
 use crate::types::TopicPartition;
 
 /// Connections to one broker, apart from each other so that a long poll never delays a commit.
@@ -54,7 +61,7 @@ struct Inner {
     /// The servers to start from: names as given, or all their addresses (`client.dns.lookup`).
     bootstrap: OnceCell<Vec<String>>,
     metadata: watch::Sender<Arc<Metadata>>,
-    /// The newest that a broker told.
+    /// The newest that a broker reported.
     features: Mutex<Features>,
     links: Mutex<HashMap<(i32, Lane), Arc<Link>>>,
     troubles: Arc<Troubles>,
@@ -67,14 +74,31 @@ struct Inner {
     /// How often all that is of interest was asked for.
     refreshes: AtomicU64,
     refresher_runs: AtomicBool,
-    /// Since when no broker has told metadata, though it was asked for.
+    /// Since when no broker has sent metadata, though it was asked for.
     lost_since: Mutex<Option<Instant>>,
     closed: watch::Sender<bool>,
+    metrics: Arc<Metrics>,
+    telemetry: Arc<Telemetry>,
+    /// When metadata came last.
+    told_at: Mutex<Option<Instant>>,
 }
 
 impl Inner {
     fn lost_since(&self) -> MutexGuard<'_, Option<Instant>> {
         self.lost_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source for Inner {
+    fn collect(&self, sink: &mut Sink) {
+        if self.metrics.client() != ClientKind::Producer {
+            return;
+        }
+        let links: Vec<_> = self.links.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let in_flight: usize = links.iter().filter_map(|link| link.open()).map(|open| open.load()).sum();
+        sink.one(Id::RequestsInFlight, in_flight as f64);
+        let told = *self.told_at.lock().unwrap_or_else(PoisonError::into_inner);
+        sink.age(Id::MetadataAge, told.map(Instant::into_std));
     }
 }
 
@@ -101,6 +125,7 @@ impl std::fmt::Debug for Cluster {
 impl Cluster {
     /// For the brokers that `options` start from.
     pub fn new(options: &Options) -> Result<Cluster> {
+        options.common.security.prepare()?;
         let inner = Inner {
             options: Arc::new(options.common.clone()),
             bootstrap: OnceCell::new(),
@@ -116,8 +141,16 @@ impl Cluster {
             refresher_runs: AtomicBool::new(false),
             lost_since: Mutex::default(),
             closed: watch::Sender::new(false),
+            metrics: Arc::new(Metrics::new(&options.common.metrics)),
+            telemetry: Arc::default(),
+            told_at: Mutex::default(),
         };
-        Ok(Cluster { inner: Arc::new(inner), lane: Lane::Control, wanted: None })
+        let inner = Arc::new(inner);
+        let source: Arc<dyn Source> = Arc::clone(&inner) as _;
+        inner.metrics.add(Arc::downgrade(&source));
+        let source: Arc<dyn Source> = Arc::clone(&inner.telemetry) as _;
+        inner.metrics.add(Arc::downgrade(&source));
+        Ok(Cluster { inner, lane: Lane::Control, wanted: None })
     }
 
     /// The same cluster over connections of its own.
@@ -146,6 +179,11 @@ impl Cluster {
     /// Options of every client.
     pub fn options(&self) -> &CommonOptions {
         &self.inner.options
+    }
+
+    /// What this client counts.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.inner.metrics
     }
 
     /// A backoff with this client's settings.
@@ -275,7 +313,8 @@ impl Cluster {
         let link = {
             let new = |address| {
                 let (options, troubles) = (Arc::clone(&self.inner.options), Arc::clone(&self.inner.troubles));
-                Arc::new(Link::new(address, options, troubles))
+                let meter = NodeMeter { network: Arc::clone(&self.inner.metrics.network), node };
+                Arc::new(Link::new(address, options, troubles, meter))
             };
             let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
             let link = links.entry((node, self.lane)).or_insert_with(|| new(address.clone()));
@@ -288,12 +327,13 @@ impl Cluster {
         let ready = async {
             let connection = link.connection(patience).await?;
             self.learn_features(connection.versions().features());
+            self.start_telemetry(connection.versions().range(ApiKey::PushTelemetry));
             connection.unpaused(patience).await?;
             Ok(connection)
         };
         tokio::select! {
             biased;
-            // Whoever is connecting must not keep `close` waiting.
+            // Anyone who is connecting must not keep `close` waiting.
             _ = closed.wait_for(|closed| *closed) => Err(Error::closed("the client")),
             ready = ready => ready,
         }
@@ -303,7 +343,7 @@ impl Cluster {
     pub(crate) fn throttled(&self, node: i32, throttle_time_ms: i32) {
         let link = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner).get(&(node, self.lane)).cloned();
         if let Some(connection) = link.and_then(|link| link.open()) {
-            connection.throttled(throttle_time_ms);
+            connection.throttled(ApiKey::Fetch.name(), throttle_time_ms);
         }
     }
 
@@ -314,7 +354,7 @@ impl Cluster {
         }
     }
 
-    /// The cluster-wide level of a feature, as the brokers told it that were connected to so far; 0 for none.
+    /// The cluster-wide level of a feature, as reported by the brokers that were connected to so far; 0 for none.
     pub fn feature_level(&self, name: &str) -> i16 {
         self.inner.features.lock().unwrap_or_else(PoisonError::into_inner).level(name)
     }
@@ -330,7 +370,7 @@ impl Cluster {
         Arc::clone(&self.inner.metadata.borrow())
     }
 
-    /// Tells of every change.
+    /// Notifies of every change.
     pub fn watch(&self) -> watch::Receiver<Arc<Metadata>> {
         self.inner.metadata.subscribe()
     }
@@ -350,6 +390,13 @@ impl Cluster {
             }
             None => false,
         });
+    }
+
+    /// Ends all connections; whatever waits on one fails. Brokers that want metrics get the last ones before, as long as
+    /// that takes no longer than `limit`, and never more than a second.
+    pub async fn close_within(&self, limit: Duration) {
+        self.end_telemetry(limit).await;
+        self.close().await;
     }
 
     /// Ends all connections; whatever waits on one fails.

@@ -6,8 +6,8 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
-use samsarrow_wire::messages::MetadataRequest;
 use samsarrow_wire::messages::metadata::MetadataRequestTopic;
+use samsarrow_wire::messages::{MetadataRequest, MetadataResponse};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -21,6 +21,9 @@ use crate::metadata::{Asked, Metadata};
 use crate::retry::Retry;
 use crate::types::some_of;
 
+/// Brokers that speak no later version may name a leader with an epoch of before, which would refuse every Fetch with
+/// FENCED_LEADER_EPOCH (KAFKA-9212).
+const RELIABLE_EPOCHS: i16 = 9;
 /// From this version on a request can keep brokers from creating topics.
 const NO_CREATION: i16 = 4;
 /// How often brokers may say that a topic is not there before it is believed: a broker that has just started, or one
@@ -62,9 +65,11 @@ impl Cluster {
             let over = match failure {
                 Ok(error) => {
                     let what = || format!("metadata of topic {}", some_of(&still));
-                    let late = retry.wait_to_the_end(error.clone(), what).await.err();
-                    // What the brokers said is the answer, not how long they said it.
-                    late.map(|late| if matches!(error, Error::Server { .. }) { error } else { late })
+                    retry.wait_to_the_end(error, what).await.err().map(|late| match late {
+                        // What the brokers said is the answer, not how long they said it.
+                        Error::Timeout { cause: Some(said), .. } if matches!(*said, Error::Server { .. }) => *said,
+                        late => late,
+                    })
                 }
                 Err(error) => Some(error),
             };
@@ -160,7 +165,7 @@ impl Cluster {
         }
         let wanted = self.interest().take_awaited();
         if !wanted.any_of(names) {
-            // Whoever had the turn before asked for ours as well.
+            // Anyone who had the turn before asked for ours as well.
             return Ok(());
         }
         self.fetch_topics(&wanted.look, false, deadline).await?;
@@ -188,7 +193,7 @@ impl Cluster {
         if self.inner.all_topics.load(Ordering::Acquire) {
             self.fetch(None, false, deadline).await?;
         } else {
-            // Without any topic a request tells of the brokers alone.
+            // A request without any topic is answered with the brokers alone.
             if !wanted.look.is_empty() || wanted.create.is_empty() {
                 self.fetch(Some(&wanted.look), false, deadline).await?;
             }
@@ -218,12 +223,18 @@ impl Cluster {
         };
         let limit = self.options().request_timeout.min(deadline.saturating_duration_since(Instant::now()));
         if self.lost_for() > self.options().metadata_recovery_trigger {
-            self.rebootstrap("no broker has told metadata for metadata.recovery.rebootstrap.trigger.ms");
+            self.rebootstrap("no broker has answered for metadata.recovery.rebootstrap.trigger.ms");
         }
-        let told = self.send_any_with(limit, build).await.and_then(|(_, answer)| {
-            ErrorCode::from_i16(answer.error_code).ok().map_err(|code| Error::server(code, "Metadata"))?;
-            Ok(answer)
-        });
+        let told = match self.options().at_controllers {
+            true => self.ask_controllers(limit).await,
+            false => self.send_any_with(limit, build).await.and_then(|(version, mut answer)| {
+                ErrorCode::from_i16(answer.error_code).ok().map_err(|code| Error::server(code, "Metadata"))?;
+                if version < RELIABLE_EPOCHS {
+                    forget_epochs(&mut answer);
+                }
+                Ok(answer)
+            }),
+        };
         let answer = match told {
             Ok(answer) => answer,
             Err(error) => {
@@ -237,6 +248,7 @@ impl Cluster {
             }
         };
         *self.inner.lost_since() = None;
+        *self.inner.told_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         let asked = names.map_or(Asked::All, Asked::Topics);
         self.inner.metadata.send_modify(|metadata| *metadata = Arc::new(metadata.updated(answer, asked)));
         let metadata = self.metadata();
@@ -260,7 +272,7 @@ impl Cluster {
         });
     }
 
-    /// For how long no broker has told metadata.
+    /// For how long no broker has sent metadata.
     fn lost_for(&self) -> Duration {
         self.inner.lost_since().map_or(Duration::ZERO, |since| since.elapsed())
     }
@@ -326,7 +338,7 @@ async fn keep_fresh(cluster: Weak<Inner>, wanted: Arc<Notify>, max_age: Duration
     let mut calm_at = Instant::now();
     loop {
         let wish = timeout(max_age, wanted.notified()).await;
-        // Whoever comes by rarely is served at once.
+        // Anyone who comes by rarely is served at once.
         if wish.is_err() || Instant::now() >= calm_at {
             backoff = None;
         }
@@ -357,42 +369,11 @@ async fn keep_fresh(cluster: Weak<Inner>, wanted: Arc<Notify>, max_age: Duration
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use samsarrow_broker::{Broker, BrokerOptions};
-    use samsarrow_wire::messages::ApiVersionsRequest;
-
-    use super::*;
-    use crate::config::{ClientKind, OptionValue, Options};
-
-    #[tokio::test]
-    async fn links_of_brokers_that_are_gone_are_dropped() {
-        let soon = Duration::from_secs(10);
-        let broker = Broker::start(BrokerOptions { brokers: 3, ..Default::default() }).await.unwrap();
-        let servers = ("bootstrap.servers".to_owned(), OptionValue::Str(broker.bootstrap_servers()));
-        let cluster = Cluster::new(&Options::parse(ClientKind::Consumer, [servers]).unwrap()).unwrap();
-        cluster.refresh(soon).await.unwrap();
-        let all: Vec<i32> = cluster.metadata().brokers.keys().copied().collect();
-        for node in &all {
-            for lane in [Lane::Control, Lane::Fetch] {
-                cluster.lane(lane).version::<ApiVersionsRequest>(*node, soon).await.unwrap();
-            }
-        }
-        let linked = || {
-            let links = cluster.inner.links.lock().unwrap();
-            links.keys().map(|(node, _)| *node).filter(|node| *node >= 0).collect::<Vec<_>>()
-        };
-        assert_eq!(linked().len(), 2 * all.len());
-        // Of brokers that are still named, none.
-        cluster.refresh(soon).await.unwrap();
-        assert_eq!(linked().len(), 2 * all.len());
-        let mut smaller = Metadata::clone(&cluster.metadata());
-        smaller.brokers.retain(|node, _| *node == all[0]);
-        cluster.drop_links(&smaller);
-        assert_eq!(linked(), [all[0]; 2]);
-        // They are connected to again once they are named again.
-        cluster.version::<ApiVersionsRequest>(all[1], soon).await.unwrap();
-        assert_eq!(linked().len(), 3);
-        broker.shutdown().await;
-    }
+fn forget_epochs(answer: &mut MetadataResponse) {
+    let partitions = answer.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
+    partitions.for_each(|partition| partition.leader_epoch = -1);
 }
+
+#[cfg(test)]
+#[path = "refresh_tests.rs"]
+mod tests;

@@ -1,24 +1,45 @@
 //! Options: one table, checked values, typed fields.
 
+mod agreement;
+mod common;
+mod consumer;
 mod duration;
+mod elsewhere;
 pub(crate) mod format;
+mod jaas;
 mod nearest;
 mod parse;
+mod producer;
+mod properties;
+mod providers;
+mod secret;
+mod security;
 mod table;
+mod value;
+mod values;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use samsarrow_arrow::decode::Projection;
 use samsarrow_arrow::layout::Layout;
 use samsarrow_wire::compression::Codec;
 use samsarrow_wire::messages::ApiKey;
 use samsarrow_wire::releases::Release;
 
 use crate::connection::OldBrokers;
+use crate::metrics::MetricsOptions;
+use crate::security::Security;
 
 pub use nearest::nearest;
-pub use parse::OptionValue;
+pub use properties::properties;
+pub use secret::Secret;
+pub use security::{
+    KerberosOptions, Mechanism, OAuthOptions, Protocol, RefreshOptions, SaslOptions, SecurityOptions, StoreType,
+    TlsOptions,
+};
 pub use table::{Kind, OPTIONS, OptionSpec};
+pub use value::OptionValue;
 
 /// Which client is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +124,8 @@ pub enum Recovery {
 pub struct CommonOptions {
     /// `host:port` of each.
     pub bootstrap_servers: Vec<String>,
+    /// Whether those are controllers (KIP-919).
+    pub at_controllers: bool,
     /// Whether each address of a bootstrap server is a server of its own.
     pub expand_bootstrap_servers: bool,
     /// The client's own name.
@@ -147,6 +170,10 @@ pub struct CommonOptions {
     pub fallback_release: Option<Release>,
     /// What was found out of those; clones share it.
     pub old_brokers: OldBrokers,
+    /// What is counted, and who is notified of events.
+    pub metrics: MetricsOptions,
+    /// TLS and the login; clones share it.
+    pub security: Security,
     /// Versions that the user chose, by the API's name.
     pub api_versions: BTreeMap<&'static str, i16>,
     /// Versions that other options allow no newer one than, by the API's name.
@@ -220,13 +247,13 @@ pub struct ProducerOptions {
 pub struct ConsumerOptions {
     /// Membership and offsets.
     pub group: GroupOptions,
-    /// Told to brokers.
+    /// Sent to brokers.
     pub client_rack: String,
     /// Without an offset.
     pub auto_offset_reset: OffsetReset,
     /// Of transactions.
     pub isolation_level: IsolationLevel,
-    /// A broker waits for so many.
+    /// A broker waits for this many.
     pub fetch_min_bytes: i32,
     /// And no longer than this.
     pub fetch_max_wait: Duration,
@@ -246,6 +273,8 @@ pub struct ConsumerOptions {
     pub max_decompressed_ratio: usize,
     /// Of keys and values.
     pub layout: Layout,
+    /// Which columns are decoded; no option of a user's.
+    pub projection: Projection,
     /// Whether there is such a column.
     pub include_headers: bool,
     /// Whether there is such a column.
@@ -262,12 +291,18 @@ pub struct Options {
     /// Of a consumer; defaults in other clients.
     pub consumer: ConsumerOptions,
     effective: Vec<(String, String)>,
+    remarks: Vec<String>,
 }
 
 impl Options {
     /// Every option of this client and its value, given or default, in the order of the table; secrets are masked.
     pub fn effective(&self) -> &[(String, String)] {
         &self.effective
+    }
+
+    /// What a user should know who gave these options, though it is no error: to be logged as warnings.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// What is wrong where the versions that were chosen commit offsets to one storage and fetch them from the other.
@@ -296,14 +331,6 @@ impl std::fmt::Display for Options {
     }
 }
 
-/// What stands for a secret wherever options are printed.
-const MASK: &str = "[hidden]";
-
-/// Whether a value must never be printed.
-fn is_secret(name: &str) -> bool {
-    ["password", "secret", "token", "jaas", "ssl.key", "private.key"].iter().any(|part| name.contains(part))
-}
-
 /// The table as a page of Markdown.
 pub fn options_markdown() -> String {
     let mut page = String::from(
@@ -319,15 +346,21 @@ pub fn options_markdown() -> String {
             [] => String::new(),
             names => format!(" Also `{}`.", names.join("`, `")),
         };
+        let values = match spec.kind {
+            Kind::Secret => "text, never shown".to_owned(),
+            kind => kind.describe(),
+        };
         let default = if spec.default.is_empty() { "–".to_owned() } else { format!("`{}`", spec.default) };
-        page += &format!(
-            "| `{}` | {clients} | {} | {default} | {}{aliases} |\n",
-            spec.name,
-            spec.kind.describe(),
-            spec.doc
-        );
+        page += &format!("| `{}` | {clients} | {values} | {default} | {}{aliases} |\n", spec.name, spec.doc);
     }
     page += "| `api.version.NAME` | all | whole number | – | The version of one API, for example `api.version.offset_commit`; \
-             without it the highest that client and broker have in common. |\n";
+             without it the highest that client and broker have in common. |\n\
+             | `config.providers.NAME.class` | all | text | – | What kind of provider NAME is, by Java's class: \
+             `EnvVarConfigProvider`, `FileConfigProvider` or `DirectoryConfigProvider`, with or without its package. Not \
+             needed where NAME is `env`, `file` or `directory`. |\n\
+             | `config.providers.NAME.param.allowed.paths` | all | text, separated by commas | – | The files and folders \
+             that provider NAME may read (KIP-993); without it all. |\n\
+             | `config.providers.NAME.param.allowlist.pattern` | all | text | – | A regular expression for the environment \
+             variables that provider NAME may give; without it all. |\n";
     page
 }

@@ -1,9 +1,17 @@
 //! What somebody may have meant.
 
-/// The name that takes the fewest edits; large and small letters are the same.
+/// The name that takes the fewest edits, if it is near or goes on from what was given; large and small letters are the
+/// same.
 pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.to_lowercase();
-    names.min_by_key(|name| distance(&name.to_lowercase(), &given))
+    let length = given.chars().count();
+    let near = |name: &&str| {
+        let edits = distance(&name.to_lowercase(), &given);
+        // What takes more edits than a third of the letters was not meant.
+        (edits * 3 <= length || length > 2 && name.to_lowercase().starts_with(&given)).then_some(edits)
+    };
+    let edits = names.filter_map(|name| Some((near(&name)?, name)));
+    edits.min_by_key(|(edits, _)| *edits).map(|(_, name)| name)
 }
 
 /// Edits that turn one name into the other (Levenshtein).
@@ -36,5 +44,7 @@ mod tests {
             assert_eq!(nearest(given, names.into_iter()), Some(wanted));
         }
         assert_eq!(nearest("x", std::iter::empty()), None);
+        assert_eq!(nearest("Heartbeat", names.into_iter()), None);
+        assert_eq!(nearest("linger", ["acks", "linger.ms"].into_iter()), Some("linger.ms"));
     }
 }

@@ -15,8 +15,14 @@ pub enum Kind {
     Int(i64, i64),
     /// Milliseconds within bounds.
     Millis(i64, i64),
+    /// A number within bounds.
+    Float(f64, f64),
     /// One of some words.
     Choice(&'static [&'static str]),
+    /// A file or folder.
+    Path,
+    /// Text that nobody may see.
+    Secret,
 }
 
 /// One option.
@@ -39,6 +45,7 @@ pub struct OptionSpec {
 const ALL: &[ClientKind] = &[Producer, Consumer, Admin];
 const P: &[ClientKind] = &[Producer];
 const C: &[ClientKind] = &[Consumer];
+const A: &[ClientKind] = &[Admin];
 const CA: &[ClientKind] = &[Consumer, Admin];
 const MAX: i64 = i32::MAX as i64;
 
@@ -53,21 +60,161 @@ macro_rules! options {
 
 options! {
     "bootstrap.servers" ["metadata.broker.list"] ALL Kind::List, "",
-        "Brokers to start from, `host:port` separated by commas. Required. One that answers is enough.";
+        "Brokers to start from, `host:port` separated by commas. Required, unless an admin client has `bootstrap.controllers`. One that answers is enough.";
+    "bootstrap.controllers" A Kind::List, "",
+        "Controllers to start from in the place of `bootstrap.servers` (KIP-919, Kafka 3.7): for settings, ACLs, features, reassignments and the quorum, also when no broker runs. What controllers do not answer raises `UnsupportedEndpointTypeError`.";
     "client.dns.lookup" ALL Kind::Choice(&["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]), "use_all_dns_ips",
-        "All addresses of a name are tried, one after the other. With `resolve_canonical_bootstrap_servers_only` each address of a bootstrap server counts as a server of its own (by number: no security protocol here looks at names).";
+        "Tries every address of a name in turn. With `resolve_canonical_bootstrap_servers_only` each address of a bootstrap server counts as a server of its own (by number, which certificates and Kerberos principals of brokers seldom have: not for those).";
     "client.id" ALL Kind::Text, "samsarrow",
-        "What the client calls itself in the broker's logs and quotas.";
+        "The client's name in broker logs and quotas.";
     "client.rack" C Kind::Text, "",
-        "The rack of the client, told to brokers in Fetch requests.";
+        "The client's rack, sent to brokers in Fetch requests so that they can name a closer replica (KIP-392).";
+    "config.providers" ALL Kind::List, "",
+        "Sources for option values (KIP-297): any of `env`, `file` and `directory`. With them, `${env:NAME}` stands for an environment variable, `${file:/path:key}` for a value in a properties file, `${directory:/path:name}` for the text of a file, in any option. Do not accept options from users who may not read what this process can read (CVE-2024-31141).";
     "security.protocol" ALL Kind::Choice(&["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]), "PLAINTEXT",
-        "Only `PLAINTEXT` is available in this version.";
+        "Whether connections use TLS, and whether clients log in (SASL).";
+    "ssl.truststore.location" ["ssl.ca.location", "ssl.cafile"] ALL Kind::Path, "",
+        "The certificate authorities to trust: a file (PEM, PKCS12 or JKS, detected by its first bytes), a folder of PEM files, or `probe` for the system's. If not set, the system's are trusted.";
+    "ssl.truststore.certificates" ["ssl.ca.pem", "ssl.cadata"] ALL Kind::Text, "",
+        "The same certificates as PEM text.";
+    "ssl.truststore.password" ALL Kind::Secret, "",
+        "The password of `ssl.truststore.location`.";
+    "ssl.truststore.type" ALL Kind::Choice(&["JKS", "PKCS12", "PEM"]), "",
+        "The type of that store. It is detected by its first bytes; a type that contradicts them is an error, except PKCS12 given as JKS, which Java accepts too.";
+    "ssl.keystore.location" ALL Kind::Path, "",
+        "The client's certificate and private key in one file (PEM, PKCS12 or JKS), for brokers that require client certificates.";
+    "ssl.keystore.certificate.chain" ["ssl.certificate.pem"] ALL Kind::Text, "",
+        "The client's certificate chain as PEM text.";
+    "ssl.keystore.key" ["ssl.key.pem"] ALL Kind::Secret, "",
+        "The client's private key as PEM text (PKCS8, optionally encrypted).";
+    "ssl.keystore.password" ALL Kind::Secret, "",
+        "The password of `ssl.keystore.location`.";
+    "ssl.keystore.type" ALL Kind::Choice(&["JKS", "PKCS12", "PEM"]), "",
+        "The type of that store, as `ssl.truststore.type`.";
+    "ssl.certificate.location" ["ssl.certfile"] ALL Kind::Path, "",
+        "A PEM file with the client's certificate chain.";
+    "ssl.key.location" ["ssl.keyfile"] ALL Kind::Path, "",
+        "A PEM file with the client's private key.";
+    "ssl.key.password" ["ssl.password"] ALL Kind::Secret, "",
+        "The password of an encrypted private key.";
+    "ssl.endpoint.identification.algorithm" ALL Kind::Text, "https",
+        "With `https`, a broker's certificate must name the host that the client connects to. Empty or `none` disables the check: anyone with a certificate from the same authority can then impersonate a broker.";
+    "ssl.check.hostname" ALL Kind::Bool, "true",
+        "kafka-python's name for the same.";
+    "enable.ssl.certificate.verification" ALL Kind::Bool, "true",
+        "`false` accepts any certificate, which protects against nothing; each client that does so logs a warning.";
+    "ssl.enabled.protocols" ALL Kind::List, "TLSv1.2,TLSv1.3",
+        "The TLS versions to allow.";
+    "ssl.cipher.suites" ["ssl.ciphers"] ALL Kind::List, "",
+        "Cipher suites, by IANA or OpenSSL name. If not set, all of TLS 1.3 and those of TLS 1.2 with forward secrecy and authenticated encryption.";
+    "ssl.curves.list" ALL Kind::List, "",
+        "Key exchange groups, for example `X25519:P-256`. If not set, the post-quantum X25519MLKEM768 is offered as well.";
+    "ssl.crl.location" ["ssl.crlfile"] ALL Kind::Path, "",
+        "A PEM file with certificate revocation lists.";
+    "sasl.mechanism" ["sasl.mechanisms"] ALL Kind::Choice(&["GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"]), "GSSAPI",
+        "The login mechanism. The client never falls back to another.";
+    "sasl.username" ["sasl.plain.username"] ALL Kind::Text, "",
+        "The user's name, for PLAIN and SCRAM.";
+    "sasl.password" ["sasl.plain.password"] ALL Kind::Secret, "",
+        "The user's password, for PLAIN and SCRAM.";
+    "sasl.jaas.config" ALL Kind::Secret, "",
+        "Java's form of user name, password and other login settings. The entry is parsed, never loaded as a class. A setting in it may not be given by another option as well.";
+    "sasl.login.callback.handler.class" ALL Kind::Text, "",
+        "Java's. Kafka's own handlers and that of AWS MSK IAM map to options of this client; any other is an error.";
+    "sasl.client.callback.handler.class" ALL Kind::Text, "",
+        "The same.";
+    "sasl.kerberos.service.name" ALL Kind::Text, "kafka",
+        "The Kerberos service name of the brokers.";
+    "sasl.kerberos.domain.name" ALL Kind::Text, "",
+        "The host in the brokers' Kerberos principals, if it differs from the host that the client connects to.";
+    "sasl.kerberos.principal" ["sasl.kerberos.name"] ALL Kind::Text, "",
+        "The client's Kerberos principal.";
+    "sasl.kerberos.keytab" ALL Kind::Path, "",
+        "The keytab of that principal. If not set, the user's ticket cache is used.";
+    "sasl.kerberos.kinit.cmd" ALL Kind::Text, "",
+        "Java's; ignored. The Kerberos library fetches tickets.";
+    "sasl.kerberos.ticket.renew.window.factor" ALL Kind::Float(0.0, 1.0), "0.8",
+        "The share of a ticket's lifetime after which it is renewed.";
+    "sasl.kerberos.ticket.renew.jitter" ALL Kind::Float(0.0, 0.25), "0.05",
+        "Random jitter added to that time, as a share of the lifetime.";
+    "sasl.kerberos.min.time.before.relogin" ALL Kind::Millis(0, MAX), "60000",
+        "The minimum time between two renewals.";
+    "sasl.login.refresh.window.factor" ALL Kind::Float(0.5, 1.0), "0.8",
+        "The share of a token's lifetime after which it is refreshed.";
+    "sasl.login.refresh.window.jitter" ALL Kind::Float(0.0, 0.25), "0.05",
+        "Random jitter added to that time, as a share of the lifetime.";
+    "sasl.login.refresh.min.period.seconds" ALL Kind::Int(0, 900), "60",
+        "The minimum time between two refreshes.";
+    "sasl.login.refresh.buffer.seconds" ALL Kind::Int(0, 3600), "300",
+        "How long before its expiry a token is refreshed.";
+    "sasl.login.connect.timeout.ms" ALL Kind::Millis(1, MAX), "10000",
+        "The timeout for connecting to the token endpoint.";
+    "sasl.login.read.timeout.ms" ALL Kind::Millis(1, MAX), "10000",
+        "The timeout for an answer of the token endpoint.";
+    "sasl.login.retry.backoff.ms" ALL Kind::Millis(0, MAX), "100",
+        "The wait before a failed token request is retried; doubles with each failure.";
+    "sasl.login.retry.backoff.max.ms" ALL Kind::Millis(0, MAX), "10000",
+        "The longest such wait.";
+    "sasl.oauthbearer.method" ALL Kind::Choice(&["default", "oidc"]), "",
+        "librdkafka's: `oidc` fetches tokens from `sasl.oauthbearer.token.endpoint.url`, which is the default if that option is set.";
+    "sasl.oauthbearer.token.endpoint.url" ALL Kind::Text, "",
+        "The token endpoint: an `https:` URL, an `http:` URL on this machine only, or `file:` for a file that holds the token.";
+    "sasl.oauthbearer.grant.type" ALL Kind::Choice(&["client_credentials", "jwt-bearer", "urn:ietf:params:oauth:grant-type:jwt-bearer"]), "",
+        "The OAuth grant: client credentials (a secret, or a signed assertion in its place) or an assertion alone (RFC 7523).";
+    "sasl.oauthbearer.client.credentials.client.id" ["sasl.oauthbearer.client.id"] ALL Kind::Text, "",
+        "The client id at the token issuer.";
+    "sasl.oauthbearer.client.credentials.client.secret" ["sasl.oauthbearer.client.secret"] ALL Kind::Secret, "",
+        "The client secret at the token issuer.";
+    "sasl.oauthbearer.scope" ALL Kind::Text, "",
+        "The scope to request.";
+    "sasl.oauthbearer.token.provider" ["oauth.cb", "sasl.oauth.token.provider"] ALL Kind::Text, "",
+        "A Python function, plain or `async`, that returns tokens, or `module:function`, which other processes can import. See `samsarrow.TokenProvider`.";
+    "sasl.oauthbearer.extensions" ALL Kind::Text, "",
+        "SASL extensions sent with the token (KIP-342): `name=value`, separated by commas.";
+    "sasl.oauthbearer.config" ALL Kind::Secret, "",
+        "librdkafka's, for unsecured tokens: `principal=admin scope=read lifeSeconds=3600 extension_name=value`.";
+    "enable.sasl.oauthbearer.unsecure.jwt" ALL Kind::Bool, "false",
+        "Whether the client makes unsigned tokens itself, which only test brokers accept.";
+    "sasl.oauthbearer.header.urlencode" ALL Kind::Bool, "false",
+        "Whether client id and secret are URL-encoded before they are sent, as RFC 6749 says and some issuers require.";
+    "sasl.oauthbearer.scope.claim.name" ALL Kind::Text, "scope",
+        "The token's claim for the scope.";
+    "sasl.oauthbearer.sub.claim.name" ALL Kind::Text, "sub",
+        "The token's claim for the principal.";
+    "sasl.oauthbearer.assertion.algorithm" ALL Kind::Choice(&["RS256", "ES256"]), "RS256",
+        "The signature algorithm of assertions.";
+    "sasl.oauthbearer.assertion.private.key.file" ALL Kind::Path, "",
+        "A PEM file with the key that signs assertions.";
+    "sasl.oauthbearer.assertion.private.key.pem" ALL Kind::Secret, "",
+        "That key as PEM text.";
+    "sasl.oauthbearer.assertion.private.key.passphrase" ALL Kind::Secret, "",
+        "The passphrase of that key.";
+    "sasl.oauthbearer.assertion.file" ALL Kind::Path, "",
+        "A file with an assertion that is signed and renewed outside of this client.";
+    "sasl.oauthbearer.assertion.template.file" ["sasl.oauthbearer.assertion.jwt.template.file"] ALL Kind::Path, "",
+        "A JSON file with the `header` and `payload` of assertions.";
+    "sasl.oauthbearer.assertion.claim.aud" ALL Kind::Text, "",
+        "The audience claim of assertions.";
+    "sasl.oauthbearer.assertion.claim.iss" ALL Kind::Text, "",
+        "The issuer claim of assertions.";
+    "sasl.oauthbearer.assertion.claim.sub" ALL Kind::Text, "",
+        "The subject claim of assertions.";
+    "sasl.oauthbearer.assertion.claim.exp.seconds" ALL Kind::Int(0, 86400), "300",
+        "How long assertions are valid.";
+    "sasl.oauthbearer.assertion.claim.nbf.seconds" ALL Kind::Int(0, 3600), "60",
+        "How far in the past assertions begin to be valid, to allow for clock skew.";
+    "sasl.oauthbearer.assertion.claim.jti.include" ["sasl.oauthbearer.assertion.jti.include"] ALL Kind::Bool, "false",
+        "Whether each assertion has a unique id.";
+    "https.ca.location" ["sasl.oauthbearer.https.ca.location"] ALL Kind::Path, "",
+        "The certificate authorities to trust for the token endpoint: a PEM file or a folder of them. If not set, those of `ssl.truststore.location`, else the system's.";
+    "https.ca.pem" ["sasl.oauthbearer.https.ca.pem"] ALL Kind::Text, "",
+        "Those authorities as PEM text.";
     "request.timeout.ms" ["socket.timeout.ms"] ALL Kind::Millis(1, MAX), "30000",
-        "How long a broker has to answer one request; then the connection is given up and the request retried.";
+        "How long to wait for the answer to one request. After that the connection is closed and the request retried.";
     "default.api.timeout.ms" CA Kind::Millis(1, MAX), "60000",
-        "How long a call that has no timeout of its own keeps trying.";
+        "The timeout of calls that are given none.";
     "socket.connection.setup.timeout.ms" ALL Kind::Millis(1, MAX), "10000",
-        "How long a connection has to be made, per address; doubles with each failure.";
+        "How long to wait for a connection, per address; doubles with each failure.";
     "socket.connection.setup.timeout.max.ms" ALL Kind::Millis(1, MAX), "30000",
         "The longest such time.";
     "connections.max.idle.ms" ALL Kind::Millis(0, MAX), "540000",
@@ -81,140 +228,147 @@ options! {
     "retry.backoff.max.ms" ALL Kind::Millis(0, MAX), "1000",
         "The longest such wait.";
     "metadata.max.age.ms" ["topic.metadata.refresh.interval.ms"] ALL Kind::Millis(1, MAX), "300000",
-        "Metadata is asked for again after this time, even if nothing seems to have changed.";
+        "How often metadata is refreshed even if nothing seems to have changed.";
     "metadata.max.idle.ms" ALL Kind::Millis(1, MAX), "300000",
-        "Metadata of a topic that was not used for this time is dropped, and no longer asked for.";
+        "A topic that was not used for this time is dropped from the metadata.";
     "metadata.recovery.strategy" ALL Kind::Choice(&["rebootstrap", "none"]), "rebootstrap",
-        "What to do when the known brokers do not answer: `rebootstrap` asks the bootstrap servers as well, and forgets the known brokers if that goes on (KIP-899); `none` goes on asking the known ones only.";
+        "What to do when the known brokers do not answer: `rebootstrap` tries the bootstrap servers as well, and drops the known brokers if that continues (KIP-899); `none` keeps trying only the known ones.";
     "metadata.recovery.rebootstrap.trigger.ms" ALL Kind::Millis(0, MAX), "300000",
-        "How long metadata may fail to be refreshed before the known brokers are forgotten (KIP-1102).";
+        "How long metadata refreshes may fail before the known brokers are dropped (KIP-1102).";
     "receive.buffer.bytes" ["socket.receive.buffer.bytes"] ALL Kind::Int(-1, MAX), "-1",
         "The socket's receive buffer; -1 leaves it to the operating system.";
     "send.buffer.bytes" ["socket.send.buffer.bytes"] ALL Kind::Int(-1, MAX), "-1",
         "The socket's send buffer; -1 leaves it to the operating system.";
     "receive.message.max.bytes" ALL Kind::Int(1000, MAX), "268435456",
         "The largest response that is accepted; a larger one breaks the connection.";
+    "enable.metrics.push" ALL Kind::Bool, "",
+        "Whether to push client metrics to brokers that subscribe to them (KIP-714). As in Java, producers and consumers push unless this is `false`, admin clients only if it is `true`. Brokers before Kafka 3.7, and those without a plugin for it, never subscribe.";
+    "metrics.num.samples" ALL Kind::Int(1, 100), "2",
+        "The number of time windows over which rates, averages and extremes are computed.";
+    "metrics.sample.window.ms" ALL Kind::Millis(1, MAX), "30000",
+        "The length of each window.";
+    "metrics.recording.level" ALL Kind::Choice(&["INFO", "DEBUG", "TRACE"]), "INFO",
+        "With `DEBUG` or `TRACE`, a consumer's end-to-end latency is measured per row instead of per batch.";
 
     "api.version.request" ALL Kind::Bool, "true",
-        "Whether brokers are asked which versions they speak. If not, `broker.version.fallback` says it.";
+        "Whether to ask brokers which API versions they support. If not, `broker.version.fallback` decides.";
     "broker.version.fallback" ALL Kind::Text, "",
-        "The version of Kafka that a broker is spoken to as which cannot say what it speaks, for example `0.9.0`. Without it, such a broker (Kafka 0.8 and 0.9) is found out by what it answers.";
+        "The Kafka version to assume for brokers that cannot report their API versions, for example `0.9.0`. If not set, the version of such a broker (Kafka 0.8 and 0.9) is detected from its answers.";
 
     "group.id" C Kind::Text, "",
         "The group whose offsets are committed and fetched.";
     "group.instance.id" C Kind::Text, "",
-        "The name of a static member (KIP-345): a consumer that comes back under it within `session.timeout.ms` gets its partitions back without a rebalance.";
+        "The id of a static member (KIP-345): a consumer that returns under it within `session.timeout.ms` keeps its partitions without a rebalance.";
     "group.protocol" C Kind::Choice(&["classic", "consumer"]), "classic",
-        "How the group shares partitions: `classic` lets a member assign, `consumer` the coordinator (KIP-848, Kafka 4.0 and later).";
+        "The rebalance protocol: in `classic` a member assigns partitions, in `consumer` the coordinator does (KIP-848, Kafka 4.0 and later).";
     "group.remote.assignor" C Kind::Text, "",
-        "The coordinator's assignor to use with `group.protocol=consumer`: `uniform` or `range`; without it the coordinator chooses.";
+        "The coordinator's assignor to use with `group.protocol=consumer`: `uniform` or `range`; if not set, the coordinator chooses.";
     "partition.assignment.strategy" C Kind::List, "range,cooperative-sticky",
-        "Assignors in order of preference, for `group.protocol=classic`: `range`, `roundrobin`, `sticky`, `cooperative-sticky`; Java's class names are taken too.";
+        "Assignors in order of preference, for `group.protocol=classic`: `range`, `roundrobin`, `sticky`, `cooperative-sticky`; Java's class names are accepted too.";
     "session.timeout.ms" C Kind::Millis(1, MAX), "45000",
-        "How long the coordinator waits for a heartbeat before it takes a member for dead. With `group.protocol=consumer` the broker decides.";
+        "How long the coordinator waits for a heartbeat before it considers a member dead. With `group.protocol=consumer` the broker decides.";
     "heartbeat.interval.ms" C Kind::Millis(1, MAX), "3000",
-        "How often a member tells the coordinator that it is alive, whatever the program is doing. With `group.protocol=consumer` the broker decides.";
+        "How often a member sends a heartbeat to the coordinator, whatever the program is doing. With `group.protocol=consumer` the broker decides.";
     "max.poll.interval.ms" C Kind::Millis(1, MAX), "300000",
-        "A member that does not call `poll` for so long leaves the group, so that others take its partitions; the next `poll` joins again. Also how long a rebalance waits for members.";
+        "A member that does not call `poll` for this long leaves the group, and others take its partitions; the next `poll` joins again. Also how long a rebalance waits for members.";
     "enable.auto.commit" C Kind::Bool, "true",
-        "Whether `poll`, rebalances and `close` commit what the program has finished: the rows of every `poll` but the last. Without `group.id` nothing is committed.";
+        "Whether `poll`, rebalances and `close` commit what the program has processed: the rows of every `poll` but the last. Without `group.id` nothing is committed.";
     "auto.commit.interval.ms" C Kind::Millis(0, MAX), "5000",
         "How often `poll` commits with `enable.auto.commit`.";
     "enable.auto.offset.store" C Kind::Bool, "true",
-        "Whether rows count as finished at the next `poll`. If not, only what is given to `store_offsets` is committed without being named.";
+        "Whether the next `poll` marks rows as processed. If not, automatic commits cover only what `store_offsets` was given.";
     "exclude.internal.topics" C Kind::Bool, "true",
-        "Whether a subscribed pattern leaves Kafka's own topics out.";
+        "Whether pattern subscriptions exclude Kafka's internal topics.";
     "auto.offset.reset" C Kind::Text, "latest",
-        "Where to start without a committed offset, or when the offset is gone: `latest` at the end, `earliest` at the beginning, `none` not at all (an error), `by_duration:PT24H` at the first record not older than an ISO 8601 duration (KIP-1106).";
+        "Where to start without a committed offset, or if that offset no longer exists: `latest` at the end, `earliest` at the beginning, `none` not at all (an error), `by_duration:PT24H` at the first record not older than an ISO 8601 duration (KIP-1106).";
     "isolation.level" C Kind::Choice(&["read_uncommitted", "read_committed"]), "read_uncommitted",
         "Whether records of open and aborted transactions are read.";
     "fetch.min.bytes" C Kind::Int(0, MAX), "1",
-        "A broker answers a fetch when it has so many bytes, or after `fetch.max.wait.ms`.";
+        "The least data that a broker answers a fetch with, unless `fetch.max.wait.ms` passes first.";
     "fetch.max.wait.ms" ["fetch.wait.max.ms"] C Kind::Millis(0, MAX), "500",
         "The longest that a broker waits for `fetch.min.bytes`.";
     "fetch.max.bytes" C Kind::Int(0, MAX), "52428800",
-        "The most that one fetch answer should hold; a single larger batch still arrives (KIP-74).";
+        "The maximum size of a fetch answer; a single larger batch still arrives (KIP-74).";
     "max.partition.fetch.bytes" ["fetch.message.max.bytes"] C Kind::Int(1, MAX), "16777216",
-        "The most of one partition in a fetch answer; a single larger batch still arrives (KIP-74). (The Java default is 1 MiB; answers are decoded as they arrive, so a large one takes no more memory at a time.)";
+        "The maximum size of one partition's records in a fetch answer; a single larger batch still arrives (KIP-74). (The Java default is 1 MiB; answers are decoded as they arrive, so a large one takes no more memory at a time.)";
     "queued.max.bytes" C Kind::Int(1, i64::MAX), "67108864",
-        "The most fetched bytes that wait for `poll`, over all partitions: of records as they are once decompressed.";
+        "The maximum memory that fetched records take while they wait for `poll`, over all partitions, once decompressed and decoded.";
     "max.poll.records" C Kind::Int(1, MAX), "65536",
-        "The most rows in one batch from `poll`. (The Java default is 500; a batch here is columns, not objects.)";
+        "The maximum number of rows in one batch from `poll`. (The Java default is 500; a batch here is columns, not objects.)";
     "check.crcs" C Kind::Bool, "true",
         "Whether the CRC of every batch is checked.";
     "max.decompressed.bytes" C Kind::Int(1, MAX), "268435456",
-        "The most that one compressed batch may expand to; more is an error.";
+        "The maximum size of one batch after decompression; more is an error.";
     "max.decompressed.ratio" C Kind::Int(0, MAX), "2000",
-        "The most that each byte of a compressed batch may expand to, where the batch expands to more than 64 MiB; more is an error, 0 allows any. gzip, lz4 and snappy cannot reach the default.";
+        "The maximum compression ratio of a batch that expands to more than 64 MiB; more is an error, 0 allows any. gzip, lz4 and snappy cannot reach the default.";
     "layout" C Kind::Choice(&["binary", "view"]), "binary",
-        "How keys and values lie in memory: `binary` is a copy, `view` points into the fetched bytes (pyarrow's `filter`, `take` and `sort` refuse views).";
+        "The Arrow type of keys and values: `binary` copies them, `view` (`binary_view`) points into the fetched bytes. pyarrow's `filter`, `take` and `sort` do not support views.";
     "include.headers" C Kind::Bool, "false",
         "Whether batches have the column `headers`.";
     "include.leader.epoch" C Kind::Bool, "false",
         "Whether batches have the column `leader_epoch`.";
     "allow.auto.create.topics" C Kind::Bool, "true",
-        "Whether asking for a topic that does not exist may create it, if the broker allows that.";
+        "Whether a request for a missing topic may create it, if the broker allows that.";
 
     "acks" ["request.required.acks"] P Kind::Choice(&["all", "-1", "0", "1"]), "all",
-        "Who must have a record before it counts as sent: all in-sync replicas, nobody, or the leader.";
+        "The acknowledgements that a record needs to count as delivered: from all in-sync replicas (`all`), none (`0`), or the leader (`1`).";
     "enable.idempotence" P Kind::Bool, "true",
-        "Whether retries can neither duplicate nor reorder records (KIP-98). Off by itself where `acks` is not `all`, and with brokers before Kafka 0.11 (with a warning), unless asked for.";
+        "Whether retries can neither duplicate nor reorder records (KIP-98). If not set, it is off where `acks` is not `all`, and with brokers before Kafka 0.11 (with a warning).";
     "transactional.id" P Kind::Text, "",
-        "The name of a producer that writes in transactions (KIP-98): whoever comes later under the same name fences it. Implies `enable.idempotence` and `acks=all`.";
+        "The id of a transactional producer (KIP-98): a later producer with the same id fences it. Implies `enable.idempotence` and `acks=all`.";
     "transaction.timeout.ms" P Kind::Millis(1, MAX), "60000",
         "How long a transaction may stay open before the coordinator aborts it; at most the broker's `transaction.max.timeout.ms`.";
     "linger.ms" ["queue.buffering.max.ms"] P Kind::Millis(0, MAX), "5",
-        "How long a record waits for others to share its batch.";
+        "How long a record waits for others to join its batch.";
     "batch.size" P Kind::Int(0, MAX), "16384",
-        "How large a batch of single records grows, in bytes before compression.";
+        "The maximum size of a batch of records from `send`, in bytes before compression.";
     "buffer.memory" P Kind::Int(1, i64::MAX), "33554432",
-        "How many bytes may wait to be sent; then `send` waits.";
+        "How many bytes may wait to be sent before `send` blocks.";
     "max.block.ms" P Kind::Millis(0, MAX), "60000",
-        "How long `send` waits for memory or for a topic's metadata.";
+        "How long `send` blocks for buffer memory or for a topic's metadata.";
     "max.request.size" ["message.max.bytes"] P Kind::Int(1, MAX), "1048576",
         "The largest record and the largest request, in bytes.";
     "max.in.flight.requests.per.connection" ["max.in.flight"] P Kind::Int(1, 1000), "5",
-        "How many requests may wait for an answer on one connection; at most 5 with idempotence.";
+        "The maximum number of unanswered requests on one connection; at most 5 with idempotence.";
     "compression.type" ["compression.codec"] P Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]), "none",
         "The codec of batches.";
     "compression.gzip.level" P Kind::Int(-1, 9), "-1",
         "1 to 9; -1 is the codec's own default.";
-    "compression.lz4.level" P Kind::Int(1, 17), "9",
-        "Accepted for compatibility: one level is available, the fast one.";
     "compression.zstd.level" P Kind::Int(-131072, 22), "3",
         "-131072 to 22.";
     "message.format.version" P Kind::Text, "",
-        "The newest message format to write, by a version of Kafka that had it: `0.9.0` (also `v0`: no timestamps), `0.10.2` (`v1`), `0.11.0` (`v2`: headers, zstd, idempotence, transactions). Without it the newest that the broker takes.";
+        "The newest message format to write, by a version of Kafka that had it: `0.9.0` (also `v0`: no timestamps), `0.10.2` (`v1`), `0.11.0` (`v2`: headers, zstd, idempotence, transactions). If not set, the newest that the broker supports.";
     "partitioner" P Kind::Choice(&["murmur2", "murmur2_random", "round_robin", "consistent", "consistent_random", "fnv1a", "fnv1a_random"]), "murmur2",
-        "How a record without a partition gets one. `murmur2` is the Java client's: keys by their hash, records without a key to one partition after another, a batch each. `round_robin`: every record to the next partition, whatever its key. `consistent` and `consistent_random` (CRC-32), `fnv1a` and `fnv1a_random` are librdkafka's: without `_random`, records without a key share one partition. `murmur2_random` is another name of `murmur2`. In Python also a function, see `Producer`.";
+        "How records are assigned to partitions if `partition` is not given. `murmur2` is the Java client's: keys by their hash, records without a key to one partition after another, a batch each. `round_robin`: every record to the next partition, whatever its key. `consistent` and `consistent_random` (CRC-32), `fnv1a` and `fnv1a_random` are librdkafka's: without `_random`, records without a key share one partition. `murmur2_random` is another name of `murmur2`. In Python also a function, see `Producer`.";
     "partitioner.ignore.keys" P Kind::Bool, "false",
-        "Whether keys choose no partition: all records go where those without a key go (KIP-794).";
+        "Whether to ignore keys: every record is partitioned as if it had none (KIP-794).";
     "partitioner.adaptive.partitioning.enable" P Kind::Bool, "true",
-        "Whether records without a key go more often to partitions that have less waiting to be sent (KIP-794).";
+        "Whether records without a key prefer partitions with less data waiting to be sent (KIP-794).";
     "partitioner.availability.timeout.ms" P Kind::Millis(0, MAX), "0",
-        "Records without a key avoid the partitions of a broker that has taken nothing for so long although something waits for it (KIP-794); 0 for never.";
+        "Records without a key avoid the partitions of a broker that has accepted nothing for this long while data waits for it (KIP-794); 0 disables this.";
     "retries" ["message.send.max.retries"] P Kind::Int(0, MAX), "2147483647",
-        "How often a batch is sent again, within `delivery.timeout.ms`.";
+        "How often a batch is retried, within `delivery.timeout.ms`.";
     "delivery.timeout.ms" ["message.timeout.ms"] P Kind::Millis(1, MAX), "120000",
-        "When a record that is not delivered fails, counted from `send`.";
+        "How long a record may take from `send` to its delivery before it fails.";
 }
 
-/// Options of Kafka's that this version does not have; better refused than ignored.
-pub(super) const NOT_YET: &[&str] = &[
-    "enable.metrics.push",
-    "enable.partition.eof",
-    "interceptor.classes",
-    "key.deserializer",
-    "key.serializer",
-    "metric.reporters",
-    "metrics.num.samples",
-    "partitioner.class",
-    "queued.max.messages.kbytes",
-    "schema.registry.url",
-    "statistics.interval.ms",
-    "value.deserializer",
-    "value.serializer",
+/// Options of Java's client that name parts of a JVM, or belong to brokers.
+pub(super) const NEVER: &[&str] = &[
+    "sasl.login.class",
+    "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience",
+    "sasl.oauthbearer.expected.issuer",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+    "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.jwt.retriever.class",
+    "sasl.oauthbearer.jwt.validator.class",
+    "security.providers",
+    "ssl.engine.factory.class",
+    "ssl.keymanager.algorithm",
+    "ssl.protocol",
+    "ssl.provider",
+    "ssl.secure.random.implementation",
+    "ssl.trustmanager.algorithm",
 ];
-
-/// The same for whole families of options.
-pub(super) const NOT_YET_FAMILIES: &[&str] = &["sasl.", "ssl."];

@@ -1,19 +1,21 @@
 //! What a new connection is asked first: which versions the broker speaks.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::frame;
-use samsarrow_wire::messages::{ApiKey, ApiVersionsRequest, ApiVersionsResponse, Request};
+use samsarrow_wire::messages::{ApiKey, ApiVersionsRequest, ApiVersionsResponse, Request, SaslHandshakeRequest};
 use samsarrow_wire::releases::Release;
 
 use super::Connection;
 use super::connect::Target;
 use super::probe::probe;
 use crate::api_versions::ApiVersions;
-use crate::config::CommonOptions;
+use crate::auth::{Login, Veil};
+use crate::config::{CommonOptions, Protocol};
 use crate::error::{Error, Result};
 
 /// What a broker speaks.
@@ -32,18 +34,26 @@ impl Connection {
     ///
     /// # Errors
     /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if what answers is not Kafka.
-    pub(super) async fn agree(target: &Target<'_>) -> Result<Connection> {
+    pub(super) async fn agree(target: &Target<'_>, wary: bool) -> Result<Connection> {
         let (address, options) = (target.address, target.options);
         let known = options.assumed_release.or_else(|| options.old_brokers.get(address));
         let mut connection = Self::connected(target).await?;
         let limit = options.request_timeout.min(options.connection_setup_timeout);
+        let login = options.security.login()?;
+        if let Some(login) = &login {
+            timeout(limit, connection.log_in(login, known)).await.unwrap_or_else(|_| {
+                Err(Error::connection(address, format!("the login took longer than {} ms", limit.as_millis())))
+            })?;
+        }
         let found = match known {
             Some(release) => Found::Old(release),
-            None => timeout(limit, connection.handshake(target, limit)).await.unwrap_or_else(|_| {
-                let reason =
-                    format!("no answer to ApiVersions within {} ms: is this a Kafka broker?", limit.as_millis());
-                Err(Error::connection(address, reason))
-            })?,
+            None => {
+                timeout(limit, connection.handshake(target, limit, login.is_some())).await.unwrap_or_else(|_| {
+                    let reason =
+                        format!("no answer to ApiVersions within {} ms: is this a Kafka broker?", limit.as_millis());
+                    Err(Error::connection(address, reason))
+                })?
+            }
         };
         connection.versions = match found {
             Found::Told(versions) => versions,
@@ -62,13 +72,76 @@ impl Connection {
                 ApiVersions::of_release(address, release)
             }
         };
+        if wary && login.is_none() {
+            timeout(limit, connection.wants_login(options)).await.unwrap_or(Ok(()))?;
+        }
+        connection.shared.waiting().answered = false;
         Ok(connection)
     }
 
-    /// Asks what the broker speaks, and what is older than that question if there is no answer.
-    async fn handshake(&self, target: &Target<'_>, limit: Duration) -> Result<Found> {
+    /// Brokers that want a login hang up on anyone who asks anything else before. One that wants one says of a mechanism
+    /// without a name that it does not take it, and hangs up.
+    async fn wants_login(&self, options: &CommonOptions) -> Result<()> {
+        let Some((_, newest)) = self.versions().range(ApiKey::SaslHandshake) else { return Ok(()) };
+        let answer = self.ask(&SaslHandshakeRequest::default(), newest.clamp(0, 1)).await?;
+        if ErrorCode::from_i16(answer.error_code) != ErrorCode::UNSUPPORTED_SASL_MECHANISM {
+            return Ok(());
+        }
+        // Other brokers than Apache Kafka's may list mechanisms where they ask for no login; they go on answering.
+        if self.ask(&ApiVersionsRequest::default(), 0).await.is_ok() {
+            return Ok(());
+        }
+        let (is, other) = match options.security.options().protocol {
+            Protocol::Ssl | Protocol::SaslSsl => ("SSL", "SASL_SSL"),
+            Protocol::Plaintext | Protocol::SaslPlaintext => ("PLAINTEXT", "SASL_PLAINTEXT"),
+        };
+        let reason = format!(
+            "the broker wants a login on this listener, and security.protocol={is} brings none: set \
+             security.protocol={other} and sasl.mechanism to one of those that it takes ({})",
+            Veil::default().show(&answer.mechanisms.join(", "))
+        );
+        let error = Error::authentication(self.address(), reason);
+        options.security.attempts().refuse(&error);
+        Err(error)
+    }
+
+    /// Logs in before anything else, but for the question what the broker speaks: in version 0, since brokers that do
+    /// not know another take it for a token (as Java's client asks).
+    async fn log_in(&self, login: &Login, known: Option<Release>) -> Result<()> {
+        let address = self.address();
+        let versions = match known {
+            Some(release) => ApiVersions::of_release(address, release),
+            None => {
+                let frame = self.request_frame(&ApiVersionsRequest::default(), 0)?.await.map_err(unanswered)?;
+                let answer = frame::decode_answer::<ApiVersionsRequest>(0, frame);
+                let (answer, _) = answer.map_err(|e| Error::protocol(address, format!("does not speak Kafka: {e}")))?;
+                let code = ErrorCode::from_i16(answer.error_code);
+                if !code.is_none() {
+                    return Err(self.refused(0, code));
+                }
+                ApiVersions::from_response(address, &answer)
+            }
+        };
+        let turn = self.security.attempts().turn().await?;
+        let outcome = login.authenticate(self, &versions, self.host(), None).await;
+        let outcome = outcome.map_err(|error| match error {
+            broken @ Error::Connection { .. } => broken.context("during the login"),
+            other => other,
+        });
+        turn.ended(&outcome);
+        self.shared.login.store(false, Ordering::Release);
+        self.shared.waiting().gate.begin(outcome?);
+        Ok(())
+    }
+
+    /// Asks what the broker speaks, and what is older than that question if there is no answer. `answers`: it has
+    /// answered the question before.
+    async fn handshake(&self, target: &Target<'_>, limit: Duration, answers: bool) -> Result<Found> {
         let options = target.options;
         let asked = self.ask_versions(options);
+        if answers {
+            return asked.await.map(Found::Told);
+        }
         tokio::pin!(asked);
         let closed = tokio::select! {
             told = &mut asked => match told {
@@ -79,7 +152,7 @@ impl Connection {
         };
         let old = async { probe(target).await.map(|found| options.fallback_release.unwrap_or(found)) };
         match closed {
-            Some(error) => old.await.map(Found::Old).ok_or(error),
+            Some(error) => old.await.map(Found::Old).ok_or_else(|| hung_up(error, options)),
             None => tokio::select! {
                 told = &mut asked => told.map(Found::Told),
                 Some(release) = old => Ok(Found::Old(release)),
@@ -119,6 +192,28 @@ impl Connection {
             ErrorCode::UNSUPPORTED_VERSION => Error::UnsupportedVersion(format!("{}: {reason}", self.address())),
             _ => Error::protocol(self.address(), reason),
         }
+    }
+}
+
+/// A broker that hangs up at the first word may want TLS, or be one of Kafka 0.9, which cannot be asked.
+fn unanswered(error: Error) -> Error {
+    match error {
+        Error::Connection { address, reason } => {
+            let hint = "before it was asked for a login: does security.protocol fit this listener?";
+            Error::Connection { address, reason: format!("{reason} {hint}") }
+        }
+        other => other,
+    }
+}
+
+/// Brokers with TLS that do not say what they want hang up.
+fn hung_up(error: Error, options: &CommonOptions) -> Error {
+    match error {
+        Error::Connection { address, reason } if options.security.options().tls.is_none() => Error::connection(
+            address,
+            format!("{reason}: where TLS is spoken, set security.protocol=SSL, or SASL_SSL with a login"),
+        ),
+        other => other,
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// For whoever must know what becomes of a request once it is sent: the time is for a connection, and after that a
+    /// For anyone who must know what becomes of a request once it is sent: the time is for a connection, and after that a
     /// caller waits for as long as the broker may take.
     pub fn to_send(time: Duration) -> Self {
         Self { only_to_send: true, ..Self::from(time) }

@@ -1,22 +1,26 @@
 //! One socket to one broker: requests go out in order, answers are matched by correlation id.
 //!
 //! Two tasks serve a socket, one writing and one reading. The first failure poisons the connection: everyone who waits
-//! gets the same error, and whoever owns it makes a new one.
+//! gets the same error, and anyone who owns it makes a new one.
 
 mod connect;
 mod handshake;
 mod limits;
 mod probe;
+mod raw;
 mod read;
+mod session;
+mod tls;
+mod tls_session;
+mod transport;
+mod waiting;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
-use tokio::io::AsyncWriteExt;
-use tokio::net::tcp::OwnedWriteHalf;
+use bytes::{Buf, Bytes};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -27,6 +31,8 @@ use samsarrow_wire::messages::{Frame, Message, Request};
 use crate::api_versions::{ApiVersions, cannot_be_sent};
 use crate::config::CommonOptions;
 use crate::error::{Error, Result};
+use crate::metrics::ConnectionMeter;
+use crate::security::Security;
 
 use connect::Target;
 pub(crate) use connect::resolve;
@@ -34,117 +40,13 @@ pub use limits::{Patience, RequestTimeout};
 pub use probe::OldBrokers;
 pub use read::FrameBody;
 use read::read_all;
+use session::Gate;
+use transport::Writer;
+use waiting::{Outgoing, Pending, Reply, Shared, Waiting};
 
 /// The longest that a broker is left alone because it asks for it: a mistake of a broker's must not stop a client for
 /// weeks. Kafka's own quotas ask for seconds.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
-/// A request that was sent and has no answer yet.
-struct Pending {
-    correlation_id: i32,
-    api: &'static str,
-    limit: RequestTimeout,
-    /// When the broker's time is over.
-    expires: Instant,
-    reply: Reply,
-}
-
-/// How the answer is wanted.
-enum Reply {
-    /// As one frame.
-    Whole(oneshot::Sender<Result<Bytes>>),
-    /// By someone who reads it off the socket.
-    Body(oneshot::Sender<Result<FrameBody>>),
-}
-
-impl Reply {
-    /// Whether nobody waits for it any more.
-    fn is_given_up(&self) -> bool {
-        match self {
-            Reply::Whole(reply) => reply.is_closed(),
-            Reply::Body(reply) => reply.is_closed(),
-        }
-    }
-
-    fn fail(self, error: Error) {
-        match self {
-            Reply::Whole(reply) => drop(reply.send(Err(error))),
-            Reply::Body(reply) => drop(reply.send(Err(error))),
-        }
-    }
-}
-
-/// A frame on its way to the socket, and who wants to know when it is written.
-struct Outgoing {
-    frame: Frame,
-    written: Option<oneshot::Sender<()>>,
-}
-
-/// Requests without an answer, in the order in which their frames were queued.
-struct Waiting {
-    pending: VecDeque<Pending>,
-    last_used: Instant,
-    /// Until when the broker wants to be left alone (KIP-219).
-    paused_until: Option<Instant>,
-}
-
-/// What both tasks and all callers see.
-struct Shared {
-    address: String,
-    waiting: Mutex<Waiting>,
-    /// Rung when there is a request after there was none: its time is to be watched.
-    asked: Notify,
-    broken: Mutex<Option<Error>>,
-}
-
-impl Shared {
-    /// Fails everyone who waits. The first error is the one that is remembered.
-    fn poison(&self, error: Error) {
-        let first = {
-            let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
-            broken.get_or_insert(error).clone()
-        };
-        let waiting = std::mem::take(&mut self.waiting().pending);
-        for pending in waiting {
-            pending.reply.fail(first.clone());
-        }
-    }
-
-    fn error(&self) -> Option<Error> {
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// When to look whether the oldest request is late, or the connection idle.
-    fn look_at(&self, idle: Option<Duration>) -> Option<Instant> {
-        let waiting = self.waiting();
-        match waiting.pending.front() {
-            Some(oldest) => Some(oldest.expires),
-            None => idle.map(|idle| waiting.last_used + idle),
-        }
-    }
-
-    /// Breaks the connection if the oldest request has waited for longer than a broker may take, or if nothing is waited
-    /// for and nothing was asked for `idle`.
-    fn overdue(&self, idle: Option<Duration>) -> Option<Error> {
-        let waiting = self.waiting();
-        let error = match waiting.pending.front() {
-            Some(oldest) if oldest.expires <= Instant::now() => {
-                Error::timeout(format!("{} to {}", oldest.api, self.address), oldest.limit.0)
-            }
-            None if idle.is_some_and(|idle| waiting.last_used.elapsed() >= idle) => {
-                Error::connection(self.address.clone(), "the connection was idle and is closed")
-            }
-            _ => return None,
-        };
-        // Under the lock that requests are queued with: none can slip in between.
-        self.broken.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.clone());
-        Some(error)
-    }
-}
 
 /// A connection that has agreed on versions.
 pub struct Connection {
@@ -154,6 +56,9 @@ pub struct Connection {
     client_id: String,
     request_timeout: RequestTimeout,
     versions: ApiVersions,
+    security: Security,
+    /// For a login that is repeated.
+    login_limit: Duration,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -176,22 +81,29 @@ impl Connection {
     /// Connects to `address` and finds out what the broker speaks.
     ///
     /// # Errors
-    /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if whoever answers is not Kafka.
+    /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if anyone who answers is not Kafka.
     pub async fn open(address: &str, options: &CommonOptions) -> Result<Connection> {
-        Self::open_within(address, options, options.connection_setup_timeout).await
+        Self::open_within(address, options, options.connection_setup_timeout, false).await
     }
 
     /// The same with another time for each of the addresses that the name has. All are tried until one answers as Kafka
-    /// does: behind one of several addresses there may be somebody else.
+    /// does: behind one of several addresses there may be somebody else. `wary`: a broker hung up on the first request.
     ///
     /// # Errors
-    /// That of the last address, or of one where somebody answered who is not a broker.
-    pub async fn open_within(address: &str, options: &CommonOptions, limit: Duration) -> Result<Connection> {
+    /// That of the last address, or of one where somebody answered who is not a broker. A login that is refused is
+    /// refused at all of them.
+    pub async fn open_within(
+        address: &str,
+        options: &CommonOptions,
+        limit: Duration,
+        wary: bool,
+    ) -> Result<Connection> {
         let mut last = Error::connection(address, "the host name has no address");
         for socket in resolve(address, limit).await? {
-            match Self::agree(&Target { address, socket, options, limit }).await {
+            match Self::agree(&Target { address, socket, options, limit }, wary).await {
                 Ok(connection) => return Ok(connection),
-                Err(error) if !matches!(last, Error::Protocol { .. }) => last = error,
+                Err(error @ Error::Authentication { .. }) => return Err(error),
+                Err(error) if !matches!(last, Error::Protocol { .. } | Error::Tls { .. }) => last = error,
                 Err(_) => {}
             }
         }
@@ -201,14 +113,22 @@ impl Connection {
     /// Connects; what the broker speaks is not known yet.
     async fn connected(target: &Target<'_>) -> Result<Connection> {
         let (address, options) = (target.address, target.options);
-        let stream = target.connect().await?;
-        let (reader, writer) = stream.into_split();
-        let waiting = Waiting { pending: VecDeque::new(), last_used: Instant::now(), paused_until: None };
+        let (reader, writer) = target.open().await?;
+        let waiting = Waiting {
+            pending: VecDeque::new(),
+            last_used: Instant::now(),
+            paused_until: None,
+            answered: false,
+            gate: Gate::default(),
+        };
         let shared = Arc::new(Shared {
             address: address.to_owned(),
             waiting: Mutex::new(waiting),
             asked: Notify::new(),
+            login: AtomicBool::new(options.security.options().sasl.is_some()),
+            drained: Notify::new(),
             broken: Mutex::default(),
+            meter: OnceLock::new(),
         });
         let (outgoing, queue) = mpsc::unbounded_channel();
         let limit = options.max_response_bytes;
@@ -223,6 +143,8 @@ impl Connection {
             client_id: options.client_id.clone(),
             request_timeout: RequestTimeout(options.request_timeout),
             versions: ApiVersions::default(),
+            security: options.security.clone(),
+            login_limit: options.request_timeout.min(options.connection_setup_timeout),
             tasks,
         })
     }
@@ -230,6 +152,10 @@ impl Connection {
     /// Host and port.
     pub fn address(&self) -> &str {
         &self.shared.address
+    }
+
+    fn host(&self) -> &str {
+        self.address().rsplit_once(':').map_or(self.address(), |(host, _)| host)
     }
 
     /// What the broker speaks.
@@ -242,7 +168,21 @@ impl Connection {
         self.shared.error()
     }
 
-    /// Gives the connection up: whoever waits on it gets `error`.
+    /// Whether the broker has answered nothing but which versions it speaks, and has hung up.
+    pub(crate) fn was_cut_short(&self) -> bool {
+        !self.shared.waiting().answered && matches!(self.broken(), Some(Error::Connection { .. }))
+    }
+
+    /// From now on it counts what it does.
+    pub(crate) fn count_with(&self, meter: ConnectionMeter) {
+        let meter = self.shared.meter.get_or_init(|| meter);
+        // It may have broken meanwhile.
+        if let Some(error) = self.broken() {
+            meter.ended(self.address(), &error);
+        }
+    }
+
+    /// Gives the connection up: anyone who waits on it gets `error`.
     pub fn poison(&self, error: Error) {
         self.shared.poison(error);
         for task in &self.tasks {
@@ -252,11 +192,16 @@ impl Connection {
 
     /// How many requests wait for their answers.
     pub fn load(&self) -> usize {
-        self.shared.waiting().pending.len()
+        let waiting = self.shared.waiting();
+        waiting.pending.len() + waiting.gate.held.len()
     }
 
-    /// The broker asks to be left alone for so many milliseconds (KIP-219).
-    pub fn throttled(&self, throttle_time_ms: i32) {
+    /// The broker asks in an answer to be left alone for this many milliseconds (KIP-219).
+    pub fn throttled(&self, api: &'static str, throttle_time_ms: i32) {
+        if let Some(meter) = self.shared.meter.get() {
+            let pause = Duration::from_millis(u64::try_from(throttle_time_ms).unwrap_or(0)).min(LONGEST_PAUSE);
+            meter.throttled(api, self.address(), pause);
+        }
         let Some(pause) = u64::try_from(throttle_time_ms).ok().filter(|ms| *ms > 0) else { return };
         let until = Instant::now() + Duration::from_millis(pause).min(LONGEST_PAUSE);
         tracing::debug!(address = self.address(), throttle_time_ms, "the broker asks for a pause");
@@ -281,35 +226,85 @@ impl Connection {
         }
     }
 
-    /// Queues a request; the future gives the answer's frame. Requests go out in the order of these calls.
+    /// Queues a request of a handshake or login; the future gives the answer's frame.
     fn request_frame<R: Request>(
         &self,
         request: &R,
         version: i16,
     ) -> Result<impl Future<Output = Result<Bytes>> + Send + 'static + use<R>> {
         let (reply, answer) = oneshot::channel();
-        self.queue(request, version, self.request_timeout, Reply::Whole(reply))?;
+        let (outgoing, pending) = self.made(request, version, self.request_timeout, Reply::Whole(reply))?;
+        self.enqueue_first(outgoing, Some(pending))?;
         let address = self.shared.address.clone();
         Ok(
             async move { answer.await.unwrap_or_else(|_| Err(Error::connection(address, "the connection was given up"))) },
         )
     }
 
-    fn queue<R: Request>(&self, request: &R, version: i16, limit: RequestTimeout, reply: Reply) -> Result<()> {
+    /// Asks on a connection that is not handed out yet or is held for a login, and waits for as long as a broker may take.
+    pub(crate) async fn ask<R: Request>(&self, request: &R, version: i16) -> Result<R::Response> {
+        let frame = self.request_frame(request, version)?.await?;
+        let (response, _) = frame::decode_answer::<R>(version, frame).map_err(|e| {
+            let reason = format!("the answer to {} v{version} is not what it should be: {e}", R::KEY.name());
+            Error::protocol(self.address(), reason)
+        })?;
+        Ok(response)
+    }
+
+    fn made<R: Request>(
+        &self,
+        request: &R,
+        version: i16,
+        limit: RequestTimeout,
+        reply: Reply,
+    ) -> Result<(Outgoing, Pending)> {
         let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let frame = self.encode(request, version, correlation_id)?;
         let pending = Pending { correlation_id, api: R::KEY.name(), limit, expires: limit.end(), reply };
-        self.enqueue(Outgoing { frame, written: None }, Some(pending))
+        Ok((Outgoing { frame, written: None }, pending))
     }
 
-    /// Queues a frame and whoever waits for its answer in one step: answers come in the order of frames, so the two
-    /// queues must never differ, whoever else asks at the same time.
-    fn enqueue(&self, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
+    fn queue<R: Request>(
+        self: &Arc<Self>,
+        request: &R,
+        version: i16,
+        limit: RequestTimeout,
+        reply: Reply,
+    ) -> Result<()> {
+        let (outgoing, pending) = self.made(request, version, limit, reply)?;
+        self.enqueue(outgoing, Some(pending))
+    }
+
+    /// Queues a frame and anyone who waits for its answer in one step: answers come in the order of frames, so the two
+    /// queues must never differ, no matter who else asks at the same time. Where a login is due it comes first.
+    fn enqueue(self: &Arc<Self>, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
         let mut waiting = self.shared.waiting();
         // Looked at under the same lock that `poison` empties the queue with: no waiter is ever left behind.
         if let Some(error) = self.broken() {
             return Err(error);
         }
+        let now = Instant::now();
+        if waiting.gate.calls(now) {
+            tokio::spawn(Arc::clone(self).renew());
+        }
+        if waiting.gate.holds(now) {
+            waiting.last_used = now;
+            waiting.gate.held.push_back((outgoing, pending));
+            return Ok(());
+        }
+        self.push(&mut waiting, outgoing, pending)
+    }
+
+    /// The same for what belongs to a login.
+    fn enqueue_first(&self, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
+        let mut waiting = self.shared.waiting();
+        match self.broken() {
+            Some(error) => Err(error),
+            None => self.push(&mut waiting, outgoing, pending),
+        }
+    }
+
+    fn push(&self, waiting: &mut Waiting, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
         self.outgoing.send(outgoing).map_err(|_| self.gone())?;
         if waiting.pending.is_empty() && pending.is_some() {
             self.shared.asked.notify_one();
@@ -347,7 +342,7 @@ impl Connection {
                     if spare > 0 {
                         tracing::debug!(api = R::KEY.name(), version, spare, "ignored bytes after an answer");
                     }
-                    connection.throttled(response.throttle_time_ms());
+                    connection.throttled(R::KEY.name(), response.throttle_time_ms());
                     Ok(response)
                 }
                 Err(e) => {
@@ -387,7 +382,7 @@ impl Connection {
     /// Sends a request that is never answered (Produce with acks=0) and waits until the socket has taken it: without
     /// that wait, a slow broker would let such requests pile up without bound.
     pub async fn request_without_answer<R: Request>(
-        &self,
+        self: &Arc<Self>,
         request: &R,
         version: i16,
         limit: RequestTimeout,
@@ -415,11 +410,15 @@ impl Connection {
     }
 }
 
-async fn write_all(mut writer: OwnedWriteHalf, mut queue: mpsc::UnboundedReceiver<Outgoing>, shared: Arc<Shared>) {
+async fn write_all(mut writer: Writer, mut queue: mpsc::UnboundedReceiver<Outgoing>, shared: Arc<Shared>) {
     while let Some(Outgoing { mut frame, written }) = queue.recv().await {
-        if let Err(e) = writer.write_all_buf(&mut frame).await {
+        let size = frame.remaining();
+        if let Err(e) = writer.write_all(&mut frame).await {
             shared.poison(Error::io(&shared.address, "the connection broke while sending", &e));
             return;
+        }
+        if let Some(meter) = shared.meter.get() {
+            meter.sent(size);
         }
         if let Some(written) = written {
             let _ = written.send(());

@@ -7,15 +7,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use bytes::BytesMut;
 
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::{ApiVersionsRequest, ListGroupsRequest, ListOffsetsRequest, Request};
 use samsarrow_wire::releases::Release;
 
 use super::connect::Target;
+use super::transport::{Reader, Writer};
+
+/// Answers are thrown away in steps of this size.
+const DISCARD_STEP: usize = 1 << 12;
 
 /// The Kafka of brokers that cannot say it, by address. A client has one, so that each of its connections need not find
 /// out again.
@@ -32,7 +34,7 @@ impl OldBrokers {
     }
 }
 
-/// Which old Kafka it is that did not answer ApiVersions; `None` where it is none, or cannot be told.
+/// Which old Kafka it is that did not answer ApiVersions; `None` where it is none, or remains unknown.
 pub(super) async fn probe(target: &Target<'_>) -> Option<Release> {
     let mut line = Line::open(target).await?;
     // Asks for no offset of no topic: there is nothing to answer, nothing to be allowed, nothing that it changes.
@@ -56,34 +58,42 @@ pub(super) async fn probe(target: &Target<'_>) -> Option<Release> {
 
 /// A connection for a few small requests.
 struct Line<'a> {
-    stream: TcpStream,
+    reader: Reader,
+    writer: Writer,
     client_id: &'a str,
     asked: i32,
 }
 
 impl Line<'_> {
     async fn open<'a>(target: &Target<'a>) -> Option<Line<'a>> {
-        let stream = target.connect().await.ok()?;
-        Some(Line { stream, client_id: &target.options.client_id, asked: 0 })
+        let (reader, writer) = target.open().await.ok()?;
+        Some(Line { reader, writer, client_id: &target.options.client_id, asked: 0 })
     }
 
     /// Sends a request in version 0 and gives its correlation id. Kafka 0.9 closes the connection where a request of the
     /// kinds that came with it names no client.
     async fn ask<R: Request>(&mut self, request: &R) -> Option<i32> {
         self.asked += 1;
-        let frame: Bytes = frame::encode_request(request, 0, self.asked, Some(self.client_id)).ok()?;
-        self.stream.write_all(&frame).await.ok()?;
+        let mut frame = frame::request_in_pieces(request, 0, self.asked, Some(self.client_id)).ok()?;
+        self.writer.write_all(&mut frame).await.ok()?;
         Some(self.asked)
     }
 
     /// The correlation id of the next answer; `None` if the broker closes the connection, or what comes is no answer.
     async fn answer(&mut self) -> Option<i32> {
         let mut start = [0; 8];
-        self.stream.read_exact(&mut start).await.ok()?;
+        self.reader.read_exact(&mut start).await.ok()?;
         let (length, id) = start.split_first_chunk::<4>()?;
-        let rest = usize::try_from(i32::from_be_bytes(*length)).ok()?.checked_sub(4)?;
-        let copied = tokio::io::copy(&mut (&mut self.stream).take(rest as u64), &mut tokio::io::sink()).await.ok()?;
+        let mut rest = usize::try_from(i32::from_be_bytes(*length)).ok()?.checked_sub(4)?;
         let id = i32::from_be_bytes(id.try_into().ok()?);
-        (copied == rest as u64 && (1..=self.asked).contains(&id)).then_some(id)
+        let mut scratch = BytesMut::with_capacity(DISCARD_STEP);
+        while rest > 0 {
+            scratch.clear();
+            match self.reader.read_some(&mut scratch, rest).await.ok()? {
+                0 => return None,
+                read => rest -= read,
+            }
+        }
+        (1..=self.asked).contains(&id).then_some(id)
     }
 }

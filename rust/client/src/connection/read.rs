@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::AsyncReadExt;
-use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::oneshot;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{Reply, RequestTimeout, Shared};
+use super::limits::RequestTimeout;
+use super::raw::{LOGIN_LIMIT, read_raw, too_much_for_a_login};
+use super::transport::Reader;
+use super::waiting::{Reply, Shared};
 use crate::error::{Error, Result};
 
 /// A frame is read in steps of this size, so that memory grows with what arrives and not with what a length claims.
@@ -19,7 +20,7 @@ const DISCARD_STEP: usize = 1 << 16;
 
 const CLOSED: &str = "the broker closed the connection";
 
-pub(super) async fn read_all(mut reader: OwnedReadHalf, shared: Arc<Shared>, limit: usize, idle: Option<Duration>) {
+pub(super) async fn read_all(mut reader: Reader, shared: Arc<Shared>, limit: usize, idle: Option<Duration>) {
     loop {
         let answer = async {
             let begun = wait_for_answer(&mut reader, &shared, idle).await?;
@@ -36,11 +37,11 @@ pub(super) async fn read_all(mut reader: OwnedReadHalf, shared: Arc<Shared>, lim
 }
 
 /// The first bytes of an answer: its length as far as it is there, and how much that is.
-type Begun = ([u8; 4], usize);
+pub(super) type Begun = ([u8; 4], usize);
 
 /// Returns when an answer begins, for which no broker may keep us waiting for too long. A frame is never given up half
 /// read, and no wait for an answer is idleness.
-async fn wait_for_answer(reader: &mut OwnedReadHalf, shared: &Shared, idle: Option<Duration>) -> Result<Begun> {
+async fn wait_for_answer(reader: &mut Reader, shared: &Shared, idle: Option<Duration>) -> Result<Begun> {
     let address = &shared.address;
     let mut length = [0; 4];
     loop {
@@ -66,25 +67,29 @@ async fn wait_for_answer(reader: &mut OwnedReadHalf, shared: &Shared, idle: Opti
 
 /// Reads one answer for the oldest waiter, whose it must be, or lets that waiter read it.
 async fn read_answer(
-    mut reader: OwnedReadHalf,
+    mut reader: Reader,
     (mut length, begun): Begun,
     shared: &Arc<Shared>,
     limit: usize,
-) -> Result<OwnedReadHalf> {
+) -> Result<Reader> {
     let address = &shared.address;
+    if shared.is_raw() {
+        return read_raw(reader, (length, begun), shared, limit).await;
+    }
     let patience = shared.waiting().pending.front().map_or(Duration::MAX, |oldest| oldest.limit.0);
     let head = async {
         let rest = length.get_mut(begun..).unwrap_or_default();
         reader.read_exact(rest).await.map_err(|e| broke(address, &e))?;
-        // Whoever does not speak Kafka may never send more than this.
-        let size = frame_size(length, limit).map_err(|reason| Error::protocol(address.clone(), reason))?;
+        // Anyone who does not speak Kafka may never send more than this.
+        let size =
+            frame_size(length, limit, shared.logs_in()).map_err(|reason| Error::protocol(address.clone(), reason))?;
         let mut id = [0; 4];
         reader.read_exact(&mut id).await.map_err(|e| broke(address, &e))?;
         Ok((size, id))
     };
     let (size, id) = timeout(patience, head).await.unwrap_or_else(|_| Err(rest_late(address, patience)))?;
     let found = i32::from_be_bytes(id);
-    let Some(pending) = shared.waiting().pending.pop_front() else {
+    let Some(pending) = shared.take_oldest() else {
         return Err(Error::protocol(address.clone(), "an answer to nothing that was asked"));
     };
     if pending.correlation_id != found {
@@ -92,6 +97,10 @@ async fn read_answer(
         let error = Error::protocol(address.clone(), reason);
         pending.reply.fail(error.clone());
         return Err(error);
+    }
+    if let Some(meter) = shared.meter.get() {
+        let left = pending.expires.saturating_duration_since(Instant::now());
+        meter.answered(pending.api, size + 4, pending.limit.0.saturating_sub(left));
     }
     let given_up = pending.reply.is_given_up();
     match pending.reply {
@@ -108,23 +117,23 @@ async fn read_answer(
             let body = FrameBody { way, left: size - 4, limit: pending.limit.0, shared: Arc::clone(shared) };
             let unwanted = match reply {
                 Reply::Body(reply) => reply.send(Ok(body)).err().and_then(Result::ok),
-                Reply::Whole(_) => Some(body),
+                Reply::Whole(_) | Reply::Raw(_) => Some(body),
             };
             if let Some(body) = unwanted {
                 tracing::debug!(address, api = pending.api, "an answer came when nobody waited for it any more");
                 body.discard().await?;
             }
-            // Whoever drops it half read has broken the connection and has said why.
+            // Anyone who drops it half read has broken the connection and has said why.
             returned.await.map_err(|_| Error::connection(address.clone(), "an answer was given up half read"))
         }
     }
 }
 
-fn rest_late(address: &str, limit: Duration) -> Error {
+pub(super) fn rest_late(address: &str, limit: Duration) -> Error {
     Error::timeout(format!("the rest of an answer from {address}"), limit)
 }
 
-fn broke(address: &str, e: &std::io::Error) -> Error {
+pub(super) fn broke(address: &str, e: &std::io::Error) -> Error {
     match e.kind() {
         std::io::ErrorKind::UnexpectedEof => Error::connection(address, CLOSED),
         _ => Error::io(address, "the connection broke", e),
@@ -132,8 +141,8 @@ fn broke(address: &str, e: &std::io::Error) -> Error {
 }
 
 /// A large answer over a slow link may take its time, as long as something comes.
-async fn read_rest(
-    reader: &mut OwnedReadHalf,
+pub(super) async fn read_rest(
+    reader: &mut Reader,
     address: &str,
     frame: &mut BytesMut,
     size: usize,
@@ -149,9 +158,8 @@ async fn read_rest(
 }
 
 /// Reads what is there into the room that `into` has, at most `most` bytes, one at least.
-async fn read_some(reader: &mut OwnedReadHalf, address: &str, into: &mut BytesMut, most: usize) -> Result<()> {
-    let step = most.min(into.capacity() - into.len()) as u64;
-    if reader.take(step).read_buf(into).await.map_err(|e| broke(address, &e))? == 0 {
+async fn read_some(reader: &mut Reader, address: &str, into: &mut BytesMut, most: usize) -> Result<()> {
+    if reader.read_some(into, most).await.map_err(|e| broke(address, &e))? == 0 {
         return Err(Error::connection(address, "the broker closed the connection in the middle of an answer"));
     }
     Ok(())
@@ -159,9 +167,9 @@ async fn read_some(reader: &mut OwnedReadHalf, address: &str, into: &mut BytesMu
 
 /// The rest of an answer after its correlation id, to be read off the socket by the one who asked.
 ///
-/// Dropped before its end, it breaks the connection: nobody could tell where the next answer starts.
+/// Dropped before its end, it breaks the connection: nobody could know where the next answer starts.
 pub struct FrameBody {
-    way: Option<(OwnedReadHalf, oneshot::Sender<OwnedReadHalf>)>,
+    way: Option<(Reader, oneshot::Sender<Reader>)>,
     left: usize,
     limit: Duration,
     shared: Arc<Shared>,
@@ -243,14 +251,21 @@ impl Drop for FrameBody {
 }
 
 /// The length of a frame, or why it cannot be one.
-fn frame_size(bytes: [u8; 4], limit: usize) -> std::result::Result<usize, String> {
+fn frame_size(bytes: [u8; 4], limit: usize, logs_in: bool) -> std::result::Result<usize, String> {
     match &bytes {
         b"HTTP" => return Err("does not speak Kafka: it answers in HTTP".into()),
-        [0x15, 0x03, _, _] => return Err("does not speak Kafka in the clear: it answers with a TLS alert".into()),
+        [0x15 | 0x16, 0x03, _, _] => {
+            return Err(
+                "speaks TLS there, and was spoken to in the clear: set security.protocol=SSL, or SASL_SSL where \
+                        there is a login"
+                    .into(),
+            );
+        }
         _ => {}
     }
     let length = i32::from_be_bytes(bytes);
     match usize::try_from(length) {
+        Ok(size) if logs_in && size > LOGIN_LIMIT => Err(too_much_for_a_login(size)),
         Ok(size) if (4..=limit).contains(&size) => Ok(size),
         Ok(size) if size > limit => Err(format!(
             "an answer of {size} bytes is more than receive.message.max.bytes ({limit}); or this is not a Kafka broker"
@@ -263,13 +278,17 @@ fn frame_size(bytes: [u8; 4], limit: usize) -> std::result::Result<usize, String
 mod tests {
     use super::*;
 
+    const LOGIN_TOO_MUCH: [u8; 4] = [0, 8, 0, 1];
+
     #[test]
     fn lengths_that_cannot_be_are_explained() {
-        assert_eq!(frame_size(100i32.to_be_bytes(), 1000), Ok(100));
-        assert!(frame_size(*b"HTTP", 1 << 40).unwrap_err().contains("HTTP"));
-        assert!(frame_size([0x15, 3, 3, 0], 1 << 40).unwrap_err().contains("TLS"));
-        assert!(frame_size(2000i32.to_be_bytes(), 1000).unwrap_err().contains("receive.message.max.bytes"));
-        assert!(frame_size((-1i32).to_be_bytes(), 1000).unwrap_err().contains("-1"));
-        assert!(frame_size(3i32.to_be_bytes(), 1000).unwrap_err().contains("3 bytes"));
+        assert_eq!(frame_size(100i32.to_be_bytes(), 1000, false), Ok(100));
+        assert!(frame_size(*b"HTTP", 1 << 40, false).unwrap_err().contains("HTTP"));
+        assert!(frame_size([0x15, 3, 3, 0], 1 << 40, false).unwrap_err().contains("TLS"));
+        assert!(frame_size(2000i32.to_be_bytes(), 1000, false).unwrap_err().contains("receive.message.max.bytes"));
+        assert!(frame_size((-1i32).to_be_bytes(), 1000, false).unwrap_err().contains("-1"));
+        assert!(frame_size(LOGIN_TOO_MUCH, 1 << 40, true).unwrap_err().contains("during a login"));
+        assert!(frame_size(LOGIN_TOO_MUCH, 1 << 40, false).is_ok());
+        assert!(frame_size(3i32.to_be_bytes(), 1000, false).unwrap_err().contains("3 bytes"));
     }
 }

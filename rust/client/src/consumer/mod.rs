@@ -3,14 +3,15 @@
 mod commit;
 mod positions;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use samsarrow_wire::error_code::ErrorCode;
-use tokio::sync::Notify;
+use samsarrow_wire::messages::Uuid;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 pub use self::positions::SeekTarget;
@@ -24,6 +25,7 @@ use crate::group::coordinator::Coordinator;
 use crate::group::member::Bell;
 use crate::group::wanted::Wanted;
 use crate::group::{Identity, Rebalance};
+use crate::metrics::{Event, Metrics};
 use crate::types::TopicPartition;
 
 /// Reads records of assigned partitions as Arrow batches. Methods take `&self` and may be called from any thread.
@@ -37,6 +39,10 @@ pub struct Consumer {
     woken: AtomicBool,
     /// Rings for calls that wait, but for `poll`.
     wakes: Notify,
+    /// Before then nothing is looked for.
+    again: Mutex<Option<Instant>>,
+    /// Whether `close` is through.
+    ended: watch::Sender<bool>,
 }
 
 /// What `next` brings.
@@ -44,7 +50,7 @@ pub struct Consumer {
 pub enum Polled {
     /// Rows, or none when nothing came in time.
     Rows(RecordBatch),
-    /// The program's listener is to be told; then [`Consumer::acknowledge`] must be called.
+    /// The program's listener is to be notified; then [`Consumer::acknowledge`] must be called.
     Rebalance(Rebalance),
     /// An asynchronous commit is done: see [`Consumer::take_completed`].
     Committed,
@@ -79,7 +85,31 @@ impl Consumer {
         let schema = decode_options(&options.consumer).schema();
         let woken = AtomicBool::new(false);
         let wakes = Notify::new();
-        Ok(Consumer { options: options.consumer.clone(), cluster, group, fetcher, schema, woken, wakes })
+        Ok(Consumer {
+            options: options.consumer.clone(),
+            cluster,
+            group,
+            fetcher,
+            schema,
+            woken,
+            wakes,
+            again: Mutex::default(),
+            ended: watch::Sender::new(false),
+        })
+    }
+
+    /// What it counts.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        self.cluster.metrics()
+    }
+
+    /// The id by which brokers know this client's metrics (KIP-714).
+    ///
+    /// # Errors
+    /// Metrics are not pushed, or no broker takes them; none could be asked within `timeout`.
+    pub async fn client_instance_id(&self, timeout: Duration) -> Result<Uuid> {
+        self.check_open()?;
+        self.cluster.client_instance_id(timeout).await
     }
 
     /// The schema of every batch.
@@ -132,7 +162,7 @@ impl Consumer {
         self.group.as_ref().and_then(|group| group.membership.wanted())
     }
 
-    /// Leaves the group, and reads nothing any more. Whoever wants to commit does it before.
+    /// Leaves the group, and reads nothing any more. Anyone who wants to commit does it before.
     pub fn unsubscribe(&self) -> Result<()> {
         self.check_open()?;
         if let Some(group) = &self.group {
@@ -148,26 +178,37 @@ impl Consumer {
         self.fetcher.shared.assignment()
     }
 
-    /// The next rows, rebalance or finished commit. Rows are at most `max.poll.records`, and none when nothing came within
-    /// `timeout`; positions move past what is returned, and only then. A call that is given up loses nothing.
+    /// Begins a poll, which then takes what it finds with [`look`](Self::look) and waits with [`ready`](Self::ready): the
+    /// program is done with what the polls before it gave. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// What keeps an assigned partition from being read, or the consumer from being a member, once for each time that it
-    /// is met; [`Error::Wakeup`].
-    pub async fn next(&self, timeout: Duration) -> Result<Polled> {
+    /// [`Error::Configuration`] if nothing is subscribed to or assigned.
+    pub fn begin_poll(&self) -> Result<()> {
         self.check_open()?;
+        self.cluster.metrics().polls.begin();
         let shared = &self.fetcher.shared;
         if shared.nothing_assigned() && self.subscription().is_none() {
             return Err(Error::configuration(
                 "nothing is assigned to this consumer, so nothing can come: call subscribe or assign first",
             ));
         }
-        let deadline = Instant::now() + timeout;
-        let _polling = self.group.as_ref().map(|group| group.membership.polling());
+        if let Some(group) = &self.group {
+            drop(group.membership.polling());
+        }
         shared.finish();
         if let Some(group) = &self.group {
             group.commit_if_due(|| self.finished(group, true));
         }
+        Ok(())
+    }
+
+    /// What is there now: rows, at most `max.poll.records`, a rebalance or a finished commit. Positions move past what is
+    /// returned, and only then. A rebalance must be acknowledged, once it was [prepared](Self::prepare), or given back.
+    ///
+    /// # Errors
+    /// What keeps an assigned partition from being read, or the consumer from being a member, once for each time that it
+    /// is met; [`Error::Wakeup`].
+    pub fn look(&self) -> Result<Option<Polled>> {
         let first = || {
             if self.woken.swap(false, Ordering::AcqRel) {
                 return Some(Err(Error::Wakeup));
@@ -181,32 +222,86 @@ impl Consumer {
                 None => group.has_completed().then_some(Ok(Polled::Committed)),
             }
         };
-        let polled = loop {
-            match shared.poll(self.options.max_poll_records, deadline, first, Polled::Rows).await {
-                // A topic that was deleted, or made again with fewer partitions: the group takes them from its members.
-                Some(Err(Error::Server { code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context }))
-                    if self.subscription().is_some() =>
-                {
-                    tracing::debug!(what = context, "waiting for the group to notice what is gone");
-                    // It is looked for again at once.
-                    let again = Instant::now() + self.cluster.options().retry_backoff;
-                    tokio::time::sleep_until(again.min(deadline)).await;
-                }
-                polled => break polled,
+        match self.fetcher.shared.take(self.options.max_poll_records, first, Polled::Rows).transpose() {
+            // A topic that was deleted, or made again with fewer partitions: the group takes them from its members.
+            Err(Error::Server { code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context })
+                if self.subscription().is_some() =>
+            {
+                tracing::debug!(what = context, "waiting for the group to notice what is gone");
+                // It is looked for again at once.
+                *self.again() = Some(Instant::now() + self.cluster.options().retry_backoff);
+                Ok(None)
             }
+            found => found,
+        }
+    }
+
+    /// Waits until [`look`](Self::look) may find something, or for `timeout`. Nothing is taken: a wait that is given up loses
+    /// nothing. The program counts as one that polls meanwhile.
+    pub async fn ready(&self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
+        let _idle = self.cluster.metrics().polls.wait();
+        let _polling = self.group.as_ref().map(|group| group.membership.polling());
+        let again = self.again().take();
+        if let Some(again) = again {
+            tokio::time::sleep_until(again.min(deadline)).await;
+        }
+        let first = || {
+            let news = |group: &ConsumerGroup| group.membership.has_news() || group.has_completed();
+            self.woken.load(Ordering::Acquire) || self.group.as_ref().is_some_and(news)
         };
-        match polled {
-            Some(Ok(Polled::Rebalance(event))) => {
-                // A call that is given up meanwhile (Ctrl-C) leaves the event to the next poll.
-                let unseen = Unseen(self.group.as_ref());
-                if !self.unless_woken(self.begin(&event, deadline)).await? {
-                    return Ok(Polled::Rows(RecordBatch::new_empty(self.schema.clone())));
+        self.fetcher.shared.ready(deadline, first).await;
+    }
+
+    /// Does what has to be done before the listener is called; false when there was no time for it.
+    ///
+    /// # Errors
+    /// [`Error::Wakeup`].
+    pub async fn prepare(&self, event: &Rebalance, timeout: Duration) -> Result<bool> {
+        let _polling = self.group.as_ref().map(|group| group.membership.polling());
+        self.unless_woken(self.begin(event, Instant::now() + timeout)).await
+    }
+
+    /// The listener was not called after all: the next poll takes the event again.
+    pub fn give_back(&self) {
+        if let Some(group) = &self.group {
+            group.membership.give_back();
+        }
+    }
+
+    /// No rows.
+    pub fn nothing(&self) -> Result<RecordBatch> {
+        self.fetcher.shared.with_topics(RecordBatch::new_empty(self.schema.clone()))
+    }
+
+    fn again(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.again.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next rows, rebalance or finished commit. Rows are at most `max.poll.records`, and none when nothing came within
+    /// `timeout`. A call that is given up loses nothing.
+    ///
+    /// # Errors
+    /// What [`begin_poll`](Self::begin_poll), [`look`](Self::look) and [`prepare`](Self::prepare) refuse.
+    pub async fn next(&self, timeout: Duration) -> Result<Polled> {
+        let deadline = Instant::now() + timeout;
+        self.begin_poll()?;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.look()? {
+                Some(Polled::Rebalance(event)) => {
+                    // A call that is given up meanwhile leaves the event to the next poll.
+                    let unseen = Unseen(self.group.as_ref());
+                    if !self.prepare(&event, left).await? {
+                        return self.nothing().map(Polled::Rows);
+                    }
+                    std::mem::forget(unseen);
+                    return Ok(Polled::Rebalance(event));
                 }
-                std::mem::forget(unseen);
-                Ok(Polled::Rebalance(event))
+                Some(found) => return Ok(found),
+                None if left.is_zero() => return self.nothing().map(Polled::Rows),
+                None => self.ready(left).await,
             }
-            Some(polled) => polled,
-            None => shared.with_topics(RecordBatch::new_empty(self.schema.clone())).map(Polled::Rows),
         }
     }
 
@@ -241,9 +336,10 @@ impl Consumer {
         Ok(true)
     }
 
-    /// The listener was told.
+    /// The listener was notified.
     pub fn acknowledge(&self, event: &Rebalance) {
         let Some(group) = &self.group else { return };
+        self.cluster.metrics().tell(|| Event::Rebalanced(event.clone()));
         group.membership.acknowledge();
         if let Rebalance::Revoked(gone) | Rebalance::Lost(gone) = event {
             group.forget(gone);
@@ -303,9 +399,14 @@ impl Consumer {
     }
 
     /// The partitions of a topic, in order.
+    ///
+    /// # Errors
+    /// The topic does not exist, as brokers have said more than once; none could be asked within `timeout`.
     pub async fn partitions_for(&self, topic: &str, timeout: Duration) -> Result<Vec<TopicPartition>> {
         self.check_open()?;
-        let metadata = self.unless_woken(self.cluster.topics(&[topic], timeout)).await?;
+        let looked_up = async { self.cluster.topics_each(&[topic], timeout).await.remove(topic).unwrap_or(Ok(())) };
+        self.unless_woken(looked_up).await?;
+        let metadata = self.cluster.metadata();
         let partitions = metadata.topic(topic).map(|topic| topic.partitions.as_slice()).unwrap_or_default();
         Ok(partitions.iter().map(|p| TopicPartition::new(topic, p.partition)).collect())
     }
@@ -330,7 +431,7 @@ impl Consumer {
         if self.fetcher.shared.is_closed() { Err(Error::closed("the consumer")) } else { Ok(()) }
     }
 
-    /// What a listener is to be told before [`close`](Self::close) or [`unsubscribe`](Self::unsubscribe), if anything.
+    /// What a listener is to learn before [`close`](Self::close) or [`unsubscribe`](Self::unsubscribe), if anything.
     pub fn to_give_up(&self) -> Option<Rebalance> {
         self.group.as_ref().and_then(|group| group.membership.to_give_up())
     }
@@ -338,12 +439,20 @@ impl Consumer {
     /// Leaves the group, then ends the tasks and connections. Calls that wait, and later ones, get [`Error::Closed`].
     pub async fn close(&self, timeout: Duration) {
         let deadline = Instant::now() + timeout;
+        let left = || deadline.saturating_duration_since(Instant::now());
         if let Some(group) = self.group.as_ref().filter(|_| self.check_open().is_ok()) {
-            group.close(timeout).await;
+            // As in Java, the last metrics are those of a member (KIP-714). To leave there is time in any case.
+            self.cluster.end_telemetry(timeout / 2).await;
+            group.close(left()).await;
         }
         self.fetcher.stop();
-        let left = deadline.saturating_duration_since(Instant::now());
-        let _ = tokio::time::timeout(left, self.cluster.close()).await;
+        self.cluster.close_within(left()).await;
+        self.ended.send_replace(true);
+    }
+
+    /// Waits for the end of a [`close`](Self::close) that was begun, for `timeout` at most.
+    pub async fn closed(&self, timeout: Duration) {
+        let _ = tokio::time::timeout(timeout, self.ended.subscribe().wait_for(|ended| *ended)).await;
     }
 }
 

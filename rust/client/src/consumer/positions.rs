@@ -19,7 +19,7 @@ pub enum SeekTarget {
     End,
     /// To the group's committed offset, or where `auto.offset.reset` says.
     Committed,
-    /// To the first record at or after so many milliseconds since 1970, or the end.
+    /// To the first record at or after this many milliseconds since 1970, or the end.
     Timestamp(i64),
 }
 
@@ -89,8 +89,8 @@ impl Consumer {
         self.unless_woken(offsets::list_offsets(&self.cluster, wanted, self.options.isolation_level, timeout)).await
     }
 
-    /// How many offsets lie between the position and the end, of every assigned partition. Brokers tell the ends with the
-    /// records; only those that were not told within the last second are asked for.
+    /// How many offsets lie between the position and the end, of every assigned partition. Brokers send the ends with
+    /// the records; only those that did not come within the last second are asked for.
     pub async fn lag(&self, timeout: Duration) -> Result<Vec<(TopicPartition, i64)>> {
         self.check_open()?;
         let deadline = Instant::now() + timeout;
@@ -114,14 +114,21 @@ impl Consumer {
         self.seek_after(tp, offset, None)
     }
 
-    /// The same for an offset that follows a record of a leader epoch, as commits and rows tell it: if that record was lost
-    /// in a truncation since, reading goes on where the log parted (KIP-320).
+    /// The same for an offset that follows a record of a leader epoch, as commits and rows have it: if that record was
+    /// lost in a truncation since, reading goes on where the log parted (KIP-320).
     pub fn seek_after(&self, tp: &TopicPartition, offset: i64, leader_epoch: Option<i32>) -> Result<()> {
         self.check_open()?;
         if offset < 0 {
             return Err(Error::configuration(format!("cannot seek {tp} to offset {offset}: offsets start at 0")));
         }
         self.fetcher.shared.seek(&[(tp.clone(), Some(offset), leader_epoch)])
+    }
+
+    /// Has a partition fetched up to `until` and no further; without it, without an end. Rows of the batch that has the last
+    /// offset before it may follow it. It holds until the partition is no longer assigned.
+    pub fn read_until(&self, tp: &TopicPartition, until: Option<i64>) -> Result<()> {
+        self.check_open()?;
+        self.fetcher.shared.read_until(tp, until)
     }
 
     /// Goes on elsewhere in these partitions, or in all assigned ones if none is given.

@@ -11,7 +11,7 @@ use samsarrow_wire::messages::{FetchEvent, FetchParser};
 use crate::connection::FrameBody;
 use crate::error::{Error, Result};
 
-/// A chunk has so many bytes, and then the rest of its last batch. Decoded columns are about as large, and both fit
+/// A chunk has this many bytes, and then the rest of its last batch. Decoded columns are about as large, and both fit
 /// the second-level cache.
 const CHUNK: usize = 512 << 10;
 /// What a buffer holds: a chunk, and the rest of its last batch if that is of a usual size.
@@ -207,7 +207,7 @@ impl<'a> Answer<'a> {
 enum Next {
     Told(Told),
     Again,
-    /// At most so many bytes more.
+    /// At most this many bytes more.
     Read(usize),
 }
 

@@ -181,7 +181,7 @@ mod tests {
         fast.outlet.put(chunk(&tp, version, 6));
         done(fast);
         let now = tokio::time::Instant::now();
-        let next = async || shared.poll(9, now, || None, |rows| rows).await.map(|_| shared.positions()[0].1);
+        let next = async || shared.poll(9, now).await.map(|_| shared.positions()[0].1);
         assert_eq!([next().await, next().await], [Some(4), None]);
         slow.outlet.put(chunk(&tp, version, 1));
         slow.outlet.put(chunk(&tp, version, 2));
@@ -212,12 +212,47 @@ mod tests {
         drop(first);
         assert!(Job::next(&shared).is_none() && shared.lock().places.any_packed());
         let now = tokio::time::Instant::now();
-        assert!(shared.poll(9, now, || None, |rows| rows).await.is_some());
+        assert!(shared.poll(9, now).await.is_some());
         assert!(room.has_changed().unwrap());
         done(Job::next(&shared).unwrap());
         done(Job::next(&shared).unwrap());
         let state = shared.lock();
         assert_eq!((state.queue.len(), state.queued, state.places.any_packed()), (0, 0, false));
+    }
+
+    #[tokio::test]
+    async fn rows_that_nobody_wants_now_make_room_for_others() {
+        let (shared, tp, version) = Shared::at_start(64);
+        let nothing = || shared.take(9, || None, |rows| rows).is_none();
+        let one = std::slice::from_ref(&tp);
+        // Of a paused partition, and from before a seek.
+        let pause = || shared.set_paused(one, true);
+        let seek = || shared.seek(&[(tp.clone(), Some(7), None)]);
+        for unwant in [&pause as &dyn Fn() -> crate::error::Result<()>, &seek] {
+            Outlet::end(&shared).put(chunk(&tp, version, 4));
+            unwant().unwrap();
+            let mut room = shared.room();
+            assert!(nothing() && room.has_changed().unwrap());
+            room.mark_unchanged();
+            assert!(nothing() && !room.has_changed().unwrap(), "nothing was there");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_place_that_is_first_now_is_decoded_for_polls_that_do_not_wait() {
+        let (shared, tp, version) = Shared::at_start(4);
+        let mut of_no_size = chunk(&tp, version, 4);
+        if let Item::Chunk(chunk) = &mut of_no_size {
+            chunk.bytes = 0;
+        }
+        Outlet::end(&shared).put(of_no_size);
+        shared.lock().pack(packed(&tp, version));
+        assert!(Job::next(&shared).is_none(), "no room behind rows that wait");
+        shared.seek(&[(tp, Some(7), None)]).unwrap();
+        let room = shared.room();
+        assert!(shared.take(9, || None, |rows| rows).is_none());
+        assert!(room.has_changed().unwrap());
+        done(Job::next(&shared).unwrap());
     }
 
     #[tokio::test]
@@ -232,7 +267,7 @@ mod tests {
         });
         assert!(failed.join().is_err());
         let now = tokio::time::Instant::now();
-        let error = shared.poll(9, now, || None, |rows| rows).await.unwrap().unwrap_err();
+        let error = shared.poll(9, now).await.unwrap().unwrap_err();
         assert!(error.to_string().contains("could not be decoded"), "{error}");
         assert_eq!(shared.lock().cursors[&tp].fetch_offset, Some(0));
     }

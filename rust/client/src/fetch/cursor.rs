@@ -16,13 +16,20 @@ pub(super) enum Start {
     Reset,
 }
 
-/// Where a partition ends, as a broker told it.
+/// Where a partition ends, as a broker reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ends {
     pub(super) node: i32,
     pub(super) high_watermark: i64,
     /// Where what is not decided by transactions begins.
     pub(super) stable: i64,
+}
+
+/// Where a partition's log begins, if that is known, and where it ends for its reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Log {
+    pub(super) start: Option<i64>,
+    pub(super) end: i64,
 }
 
 /// Errors and nothing else.
@@ -59,11 +66,15 @@ pub(super) struct Cursor {
     pub(super) paused: bool,
     /// Broken until the error was raised by `poll`.
     pub(super) failed: bool,
+    /// Offsets from here on are not wanted; it stays through seeks.
+    pub(super) until: Option<i64>,
     /// Not to be fetched before.
     pub(super) retry_at: Option<Instant>,
     pub(super) failing: Option<Failing>,
     /// What the last answer said; nothing if it was an error.
     pub(super) ends: Option<Ends>,
+    /// What the last answer said that was none: it stays, for metrics.
+    pub(super) log: Option<Log>,
     /// Pauses between corrections of the fetch offset with no record in between.
     corrections: Option<Backoff>,
 }
@@ -83,9 +94,11 @@ impl Cursor {
             undecoded: (0, -1),
             paused: false,
             failed: false,
+            until: None,
             retry_at: None,
             failing: None,
             ends: None,
+            log: None,
             corrections: None,
         }
     }
@@ -152,7 +165,7 @@ impl Cursor {
         let (undecoded, of) = self.undecoded;
         let in_order = undecoded == 0 || of == node;
         let ready = !self.paused && !self.failed && in_order && self.retry_at.is_none_or(|at| at <= now);
-        self.fetch_offset.filter(|_| ready)
+        self.fetch_offset.filter(|at| ready && self.until.is_none_or(|until| *at < until))
     }
 }
 
@@ -176,5 +189,20 @@ mod tests {
         cursor.undecoded = (1, 3);
         cursor.seek(Some(9), -1, 4);
         assert_eq!(cursor.wants(4, now), Some(9));
+    }
+
+    #[test]
+    fn nothing_is_asked_for_past_the_end_that_is_wanted() {
+        let now = Instant::now();
+        let mut cursor = Cursor::new(1);
+        cursor.until = Some(7);
+        cursor.seek(Some(6), -1, 2);
+        assert_eq!(cursor.wants(3, now), Some(6));
+        cursor.fetch_offset = Some(7);
+        assert_eq!(cursor.wants(3, now), None);
+        cursor.seek(Some(9), -1, 3);
+        assert_eq!(cursor.wants(3, now), None, "it stays through seeks");
+        cursor.until = None;
+        assert_eq!(cursor.wants(3, now), Some(9));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Buf, Bytes};
 use samsarrow_arrow::decode::{DecodeError, DecodeOptions, Decoder, Window};
+use samsarrow_arrow::memory_of;
 use samsarrow_wire::batch::AbortedTransactions;
 
 use super::cores::Outlet;
@@ -34,15 +35,16 @@ pub(super) struct Part {
 /// Records of a chunk: beyond this, decoded columns leave the cache before they are used.
 pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
-/// A decoder for chunks, of which all decoders of the consumer share the dictionary of topics.
+/// A decoder for chunks, of which all decoders of the consumer share the dictionary of topics and the memory.
 pub(super) fn decoder(options: &ConsumerOptions, shared: &Shared) -> Decoder {
-    Decoder::with_topics(decode_options(options), shared.topics.clone())
+    Decoder::sharing(decode_options(options), shared.topics.clone(), shared.pool.clone())
 }
 
 /// The same options as the user sees them.
 pub(crate) fn decode_options(options: &ConsumerOptions) -> DecodeOptions {
     DecodeOptions {
         layout: options.layout,
+        projection: options.projection,
         include_headers: options.include_headers,
         include_leader_epoch: options.include_leader_epoch,
         include_control: false,
@@ -71,7 +73,7 @@ pub(super) fn decode(decoder: &mut Decoder, parts: &mut VecDeque<Part>, outlet: 
                 Err(error) => (error.appended, Some(told(&error))),
             }
         };
-        // An error that appended nothing tells no offset either.
+        // An error that appended nothing gives no offset either.
         let next_offset = appended.next_offset.max(part.from);
         segments.push(Segment {
             tp: tp.clone(),
@@ -116,10 +118,12 @@ fn flush(decoder: &mut Decoder, segments: &mut Vec<Segment>, outlet: &Outlet) {
     if segments.is_empty() {
         return;
     }
-    let bytes = decoder.bytes();
     let segments = std::mem::take(segments);
     outlet.put(match decoder.finish() {
-        Ok(batch) => Item::Chunk(Chunk { batch, segments, bytes }),
+        Ok(batch) => {
+            let bytes = memory_of(&batch);
+            Item::Chunk(Chunk { batch, segments, bytes })
+        }
         Err(error) => Item::Error(Error::corrupt(format!("Arrow refuses the decoded columns: {error}"))),
     });
 }
@@ -163,6 +167,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_is_queued_counts_as_the_memory_that_it_takes() {
+        let (shared, tp, version) = Shared::at_start(64 << 20);
+        let epochs = Epochs::new(-1, &[]);
+        let part = Part { tp, version, from: 0, epochs, records: batch(0).into(), compressed: false, aborted: None };
+        decode(&mut Decoder::new(DecodeOptions::default()), &mut [part].into(), &Outlet::end(&shared), || true);
+        let queued = shared.lock().queued;
+        let rows = shared.poll(100, tokio::time::Instant::now()).await.unwrap().unwrap();
+        // Beside the three bytes of values: where they end, offsets, timestamps and the rest.
+        assert!(queued >= 3 * 30 && queued == memory_of(&rows), "{queued}");
+        assert_eq!(shared.lock().queued, 0);
+    }
+
+    #[tokio::test]
     async fn a_corrupt_batch_raises_in_its_place_and_can_be_passed() {
         let (shared, tp, version) = Shared::at_start(64 << 20);
         let outlet = Outlet::end(&shared);
@@ -181,17 +198,17 @@ mod tests {
         };
         decode(&mut decoder, &mut [part(0, data, version)].into(), &outlet, || true);
         let now = tokio::time::Instant::now();
-        assert_eq!(shared.poll(100, now, || None, |rows| rows).await.unwrap().unwrap().num_rows(), 3);
-        let error = shared.poll(100, now, || None, |rows| rows).await.unwrap().unwrap_err();
+        assert_eq!(shared.poll(100, now).await.unwrap().unwrap().num_rows(), 3);
+        let error = shared.poll(100, now).await.unwrap().unwrap_err();
         let text = error.to_string();
         assert!(error.name() == "CorruptRecordError" && text.contains("topic t, partition 0, offset 3"), "{text}");
         // Once; then it is fetched again from there, unless the user seeks past it.
-        assert!(shared.poll(100, now, || None, |rows| rows).await.is_none());
+        assert!(shared.poll(100, now).await.is_none());
         assert_eq!(shared.positions(), [(tp.clone(), 3, None)]);
         shared.seek(&[(tp.clone(), Some(6), None)]).unwrap();
         let version = shared.lock().cursors[&tp].version;
         decode(&mut decoder, &mut [part(6, batch(6), version)].into(), &outlet, || true);
-        assert_eq!(shared.poll(100, now, || None, |rows| rows).await.unwrap().unwrap().num_rows(), 3);
+        assert_eq!(shared.poll(100, now).await.unwrap().unwrap().num_rows(), 3);
         assert_eq!(shared.positions(), [(tp, 9, None)]);
     }
 }

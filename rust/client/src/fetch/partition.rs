@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use bytes::Bytes;
-use samsarrow_wire::batch::{AbortedTransaction, AbortedTransactions, batches};
+use samsarrow_wire::batch::{AbortedTransaction, AbortedTransactions, TimestampType, batches};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::fetch::{EpochEndOffset, LeaderIdAndEpoch, PartitionData};
 
-use super::cursor::{Ends, Start};
+use super::cursor::{Ends, Log, Start};
 use super::decode::Part;
 use super::queue::Epochs;
 use super::request::Asked;
@@ -17,15 +17,22 @@ use super::state::{RETRY, State};
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::Error;
 use crate::metadata::{Leader, Metadata};
+use crate::producer::now_ms;
 use crate::types::TopicPartition;
 
-/// What an answer tells of the cluster.
+/// What an answer says of the cluster.
 #[derive(Debug, Default)]
-pub(super) struct Learned {
+pub(super) struct Learned<'a> {
     /// Newer leaders (KIP-951).
     pub(super) leaders: Vec<(TopicPartition, Leader)>,
     /// The metadata is old.
     pub(super) refresh: bool,
+    /// Partitions that cannot be read, and why: known to all at once, so that one cause is one error.
+    pub(super) failed: Vec<(&'a Asked, Error)>,
+    /// Bytes of whole batches that it brought.
+    pub(super) bytes: usize,
+    /// Their records.
+    pub(super) records: u64,
 }
 
 /// A partition whose records are being taken.
@@ -40,9 +47,13 @@ pub(super) struct Reading<'a> {
     next: i64,
     /// Bytes of whole batches.
     whole: usize,
+    /// Their records, as headers say.
+    count: u64,
     /// Bytes at the end that are no whole batch.
     pub(super) cut: usize,
-    /// The cursor has moved, or bytes are no batch and the decoder will say so.
+    /// What follows is past the end that is wanted.
+    over: bool,
+    /// The cursor has moved, batches are past the end that is wanted, or bytes are none and the decoder will say so.
     excused: bool,
 }
 
@@ -54,23 +65,42 @@ impl<'a> Reading<'a> {
             let list = list.map(|t| AbortedTransaction { producer_id: t.producer_id, first_offset: t.first_offset });
             Arc::new(Mutex::new(AbortedTransactions::new(list)))
         });
-        Self { asked, node, data, aborted, next: asked.offset, whole: 0, cut: 0, excused: false }
+        Self { asked, node, data, aborted, next: asked.offset, whole: 0, count: 0, cut: 0, over: false, excused: false }
     }
 
     /// Moves the fetch offset past `records`, by batch headers alone, so that the next round can start before they are
-    /// decoded. What was fetched for a cursor that has moved since is dropped.
-    pub(super) fn records(&mut self, source: &Source, records: Bytes) -> Option<Part> {
+    /// decoded. What was fetched for a cursor that has moved since is dropped, and batches past the end that is wanted.
+    pub(super) fn records(&mut self, source: &Source, mut records: Bytes) -> Option<Part> {
         if self.data.error_code != 0 {
             return None;
         }
         self.whole += records.len();
-        let end = end_of(&records, self.next);
+        if self.over {
+            return None;
+        }
+        let asked = self.asked;
+        let until = source.shared.lock().at_version(&asked.tp, asked.version).and_then(|cursor| cursor.until);
+        let end = end_of(&records, self.next, until);
+        // Whatever the end is by then, nothing may follow a gap.
+        self.over = end.bytes < records.len();
+        records.truncate(end.bytes);
+        let now_ms = now_ms();
         let mut state = source.shared.lock();
+        for (base, largest, count) in &end.times {
+            self.count += count;
+            if !state.meters.by_row {
+                state.meters.aged(now_ms, *base, *largest, *count);
+            }
+        }
         let cursor = state.at_version(&self.asked.tp, self.asked.version);
         let Some(cursor) = cursor.filter(|c| c.fetch_offset == Some(self.next) && !c.failed) else {
             self.excused = true;
             return None;
         };
+        if records.is_empty() {
+            self.excused = true;
+            return None;
+        }
         self.excused |= end.broken;
         cursor.progress();
         cursor.fetch_offset = Some(end.next);
@@ -92,7 +122,7 @@ impl<'a> Reading<'a> {
         metadata: &Metadata,
         diverging: &EpochEndOffset,
         current: &LeaderIdAndEpoch,
-        learned: &mut Learned,
+        learned: &mut Learned<'a>,
     ) {
         let Self { asked, data, .. } = &self;
         if current.leader_id >= 0 {
@@ -100,13 +130,16 @@ impl<'a> Reading<'a> {
         }
         let patience = source.cluster.options().default_api_timeout;
         let mut state = source.shared.lock();
+        learned.bytes += self.whole;
+        learned.records += self.count;
+        state.meters.came_of(Instant::now(), &asked.tp.topic, self.whole);
         match ErrorCode::from_i16(data.error_code).ok() {
             Ok(()) => {}
             Err(ErrorCode::OFFSET_OUT_OF_RANGE) => return self.out_of_range(source, &mut state),
             Err(code) => {
                 let error = Error::server(code, format!("Fetch of {} at offset {}", asked.tp, asked.offset));
                 learned.refresh |= error.refresh_metadata();
-                return state.partition_failed(&asked.tp, asked.version, error, patience);
+                return learned.failed.push((self.asked, error));
             }
         }
         if diverging.end_offset >= 0 {
@@ -114,7 +147,7 @@ impl<'a> Reading<'a> {
         }
         if let Some(error) = self.stuck(version, source.options.max_partition_fetch_bytes as usize) {
             return match error {
-                Stuck::Cut(error) => state.partition_stuck(&asked.tp, asked.version, error, patience),
+                Stuck::Cut(error) => state.partition_stuck(asked, error, patience),
                 Stuck::For(error) => state.raise(&asked.tp, asked.version, error),
             };
         }
@@ -122,6 +155,10 @@ impl<'a> Reading<'a> {
         cursor.failing = None;
         let high_watermark = data.high_watermark;
         let stable = if data.last_stable_offset >= 0 { data.last_stable_offset } else { high_watermark };
+        let committed = source.options.isolation_level == IsolationLevel::ReadCommitted;
+        let start = Some(data.log_start_offset).filter(|start| *start >= 0);
+        let end = if committed { stable } else { high_watermark };
+        cursor.log = (high_watermark >= 0).then_some(Log { start, end });
         cursor.ends = (high_watermark >= 0).then_some(Ends { node: self.node, high_watermark, stable });
         if data.preferred_read_replica >= 0 {
             if !metadata.brokers.contains_key(&data.preferred_read_replica) {
@@ -154,6 +191,8 @@ impl<'a> Reading<'a> {
             return state.raise(&asked.tp, asked.version, error);
         }
         tracing::warn!(tp = %asked.tp, offset = asked.offset, first, last, "the offset is not in the log: it is reset");
+        let reason = format!("the offset is not in the log, which has {first} to {last}");
+        source.cluster.metrics().tell(|| asked.reset(reason));
         cursor.fetch_offset = None;
         cursor.start = Start::Reset;
     }
@@ -196,6 +235,8 @@ pub(super) fn truncated(source: &Source, state: &mut State, asked: &Asked, diver
         return state.raise(&asked.tp, asked.version, error);
     }
     tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch, end, "the log was truncated: reading goes on where it parted");
+    let reason = format!("the log was truncated: it parts at {end}");
+    source.cluster.metrics().tell(|| asked.reset(reason));
     if let Some(cursor) = state.at_version(&asked.tp, asked.version) {
         cursor.corrected(source.cluster.backoff(), Instant::now());
     }
@@ -212,21 +253,32 @@ enum Stuck {
 }
 
 /// Where some batches end.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct End {
     /// The offset after them: holes, markers and filtered batches are passed by.
     next: i64,
+    /// Where the first batch begins that is not wanted, or all bytes.
+    bytes: usize,
     /// Where leader epochs begin.
     epochs: Vec<(i64, i32)>,
+    /// Base and largest timestamp of each batch, and its records.
+    times: Vec<(i64, i64, u64)>,
     /// Any of them is compressed.
     compressed: bool,
     /// There are bytes that are no batch; the decoder is left to complain of them.
     broken: bool,
 }
 
-fn end_of(records: &Bytes, from: i64) -> End {
-    let mut end = End { next: from, epochs: Vec::new(), compressed: false, broken: false };
-    for batch in batches(records.clone()) {
+fn end_of(records: &Bytes, from: i64, until: Option<i64>) -> End {
+    let (epochs, times) = (Vec::new(), Vec::new());
+    let mut end = End { next: from, bytes: records.len(), epochs, times, compressed: false, broken: false };
+    let mut batches = batches(records.clone());
+    loop {
+        if until.is_some_and(|until| end.next >= until) {
+            end.bytes = batches.position();
+            return end;
+        }
+        let Some(batch) = batches.next() else { return end };
         match batch {
             Ok(batch) => {
                 end.next = end.next.max(batch.header.next_offset());
@@ -235,11 +287,21 @@ fn end_of(records: &Bytes, from: i64) -> End {
                     end.epochs.push((batch.header.base_offset, epoch));
                 }
                 end.compressed |= batch.header.codec_id() != 0;
+                // A wrapper of old does not say how many records it has.
+                if let Ok(count @ 1..) = u64::try_from(batch.header.record_count)
+                    && !batch.header.is_control()
+                {
+                    let largest = batch.header.max_timestamp;
+                    let base = match batch.header.timestamp_type() {
+                        TimestampType::LogAppendTime => largest,
+                        TimestampType::CreateTime => batch.header.base_timestamp,
+                    };
+                    end.times.push((base, largest, count));
+                }
             }
             Err(_) => end.broken = true,
         }
     }
-    end
 }
 
 #[cfg(test)]
@@ -262,11 +324,24 @@ mod tests {
     #[test]
     fn batches_end_where_their_headers_say() {
         let three = [batch(7, 100, 4), batch(9, 100, 4), batch(20, 80, 6)].concat();
-        let end = |next, epochs: &[_], broken| End { next, epochs: epochs.to_vec(), compressed: false, broken };
-        assert_eq!(end_of(&three.clone().into(), 5), end(21, &[(7, 4), (20, 6)], false));
+        let end = |next, bytes, epochs: &[_], broken, batches: usize| End {
+            next,
+            bytes,
+            epochs: epochs.to_vec(),
+            times: vec![(0, 0, 1); batches],
+            compressed: false,
+            broken,
+        };
+        let until = |until| end_of(&three.clone().into(), 5, until);
+        let all = end(21, 280, &[(7, 4), (20, 6)], false, 3);
+        assert_eq!([until(None), until(Some(21)), until(Some(11))], [all.clone(), all.clone(), all]);
+        assert_eq!(until(Some(10)), end(10, 200, &[(7, 4)], false, 2));
+        // Whatever is in the hole before the first batch, reading gets past it.
+        assert_eq!(until(Some(6)), end(8, 100, &[(7, 4)], false, 1));
+        assert_eq!(until(Some(5)), end(5, 0, &[], false, 0));
         let mut bad = three;
         bad[216] = 9;
-        assert_eq!(end_of(&bad.into(), 5), end(10, &[(7, 4)], true));
+        assert_eq!(end_of(&bad.into(), 5, None), end(10, 280, &[(7, 4)], true, 2));
     }
 
     #[test]

@@ -22,7 +22,7 @@ struct Place {
     packed: VecDeque<Part>,
     /// Of what is not decoded yet: it counts as queued.
     bytes: usize,
-    /// Parts of it tell which transactions of later ones are void.
+    /// Parts of it say which transactions of later ones are void.
     ordered: bool,
 }
 
@@ -62,7 +62,7 @@ impl State {
         })?;
         let (number, mut parts) = (*number, std::mem::take(&mut place.packed));
         self.places.decoding += 1;
-        // What tells of transactions is decoded whoever wants it.
+        // What names aborted transactions is decoded whether anyone wants it or not.
         parts.retain(|part| {
             part.aborted.is_some() || self.cursors.get(&part.tp).is_some_and(|c| c.version == part.version)
         });

@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::{Error, Result};
 use crate::group::coordinator::Coordinator;
-use crate::offsets::{ListTarget, fetch_committed, list_as_found};
+use crate::offsets::{Absent, ListTarget, fetch_committed, list_as_found};
 use crate::retry::Retry;
 use crate::types::{TopicPartition, some_of};
 
@@ -30,7 +30,7 @@ pub(super) struct Positioner {
 }
 
 /// A partition without a position, and the version of its cursor.
-type Open = (TopicPartition, u64, Start);
+pub(super) type Open = (TopicPartition, u64, Start);
 type Fetched = Result<HashMap<TopicPartition, Result<Place>>>;
 /// One of which no broker said anything, and why.
 pub(super) type Silent = (Open, Error);
@@ -48,11 +48,16 @@ impl Positioner {
             if self.shared.lock().closed {
                 return;
             }
-            let mut open = self.shared.unplaced();
-            open.retain(|(tp, version, _)| searched.insert((tp.clone(), *version)));
-            if !open.is_empty() {
+            for (from, mut open) in self.shared.unplaced() {
+                open.retain(|(tp, version, _)| searched.insert((tp.clone(), *version)));
+                if open.is_empty() {
+                    continue;
+                }
                 let this = Arc::clone(&self);
                 searches.spawn(async move {
+                    if let Some(from) = from {
+                        tokio::time::sleep_until(from.into()).await;
+                    }
                     this.search(open.clone()).await;
                     open
                 });
@@ -117,13 +122,13 @@ impl Positioner {
                 }
                 retry.restart();
             } else if let Err(late) = retry.wait(failure, what).await {
-                // What a broker said tells more than that time is up.
+                // What a broker answered says more than that time is up.
                 let why = |error| if matches!(error, Error::Server { .. }) { error } else { late.clone() };
                 self.shared
                     .placed_at(refused.drain(..).map(|((tp, version, _), error)| (tp, version, Err(why(error)))));
                 retry.restart();
             }
-            let still: HashSet<_> = self.shared.unplaced().into_iter().collect();
+            let still: HashSet<_> = self.shared.unplaced().into_values().flatten().collect();
             open = silent.into_iter().chain(refused).map(|(one, _)| one).filter(|one| still.contains(one)).collect();
             if open.is_empty() {
                 return;
@@ -167,7 +172,7 @@ impl Positioner {
             if wanted.is_empty() {
                 return silent;
             }
-            list_as_found(&self.cluster, &wanted, self.isolation, limit, |listed| {
+            list_as_found(&self.cluster, &wanted, self.isolation, Absent::Awaited, limit, |listed| {
                 let mut found = Vec::with_capacity(listed.len());
                 for (tp, outcome) in listed {
                     let outcome = outcome.map(|found| found.map(|found| (found.offset, found.leader_epoch)));
@@ -239,4 +244,44 @@ fn is_of_a_topic(code: ErrorCode) -> bool {
 fn milliseconds_ago(age: Duration) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_start_that_could_not_be_found_is_looked_for_again_once_that_was_said() {
+        let (shared, tp, _) = Shared::at_start(64 << 20);
+        shared.seek(&[(tp.clone(), None, None)]).unwrap();
+        let version = shared.lock().cursors[&tp].version;
+        let refused = Error::server(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "topic t");
+        shared.placed_at([(tp.clone(), version, Err(refused.clone()))]);
+        let mut work = shared.work();
+        assert!(shared.unplaced().is_empty());
+        let now = tokio::time::Instant::now();
+        assert_eq!(shared.position(&tp, now).await, Some(Err(refused)));
+        assert!(work.has_changed().unwrap(), "nobody looks");
+        assert_eq!(shared.unplaced().len(), 1);
+        work.mark_unchanged();
+        assert_eq!(shared.position(&tp, now).await, None);
+        assert!(!work.has_changed().unwrap(), "nothing was said");
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_the_position_of_what_is_not_assigned_any_more() {
+        let (shared, tp, _) = Shared::at_start(64 << 20);
+        shared.seek(&[(tp.clone(), None, None)]).unwrap();
+        let late = tokio::time::Instant::now() + Duration::from_secs(60);
+        let waiting = shared.position(&tp, late);
+        tokio::pin!(waiting);
+        tokio::select! {
+            biased;
+            found = &mut waiting => panic!("{found:?}"),
+            () = std::future::ready(()) => shared.assign(&[]),
+        }
+        let found = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+        let text = found.unwrap().unwrap().unwrap_err().to_string();
+        assert!(text.contains("not assigned"), "{text}");
+    }
 }

@@ -13,6 +13,7 @@ use super::shared::Shared;
 use crate::config::{ConsumerOptions, IsolationLevel};
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
+use crate::metrics::Event;
 use crate::types::TopicPartition;
 
 /// From this version on, topics are named by id (KIP-516).
@@ -39,6 +40,13 @@ pub(super) struct Asked {
 impl Asked {
     pub(super) fn new(tp: TopicPartition, version: u64, offset: i64) -> Self {
         Self { tp, topic_id: Uuid::ZERO, version, offset, last_epoch: -1, leader_epoch: -1, of_replica: false }
+    }
+}
+
+impl Asked {
+    /// For the program: reading cannot go on where it was.
+    pub(super) fn reset(&self, reason: String) -> Event {
+        Event::OffsetReset { partition: self.tp.clone(), offset: self.offset, reason }
     }
 }
 
@@ -107,6 +115,9 @@ pub(super) fn plan(
         let Some((from, leader)) = cursor.read_from(tp, metadata, now) else { continue };
         nodes.insert(from);
         if from != node {
+            // The time of a replica may end while nobody asks it.
+            let back = cursor.replica.filter(|_| leader.node == node && cursor.fetch_offset.is_some());
+            retry_at = retry_at.into_iter().chain(back.map(|(_, until)| until)).min();
             continue;
         }
         match cursor.wants(node, now) {
@@ -160,8 +171,8 @@ fn epoch_to_compare(cursor: &Cursor, leader: i32) -> i32 {
     if cursor.last_epoch < leader && cursor.compared != leader { cursor.last_epoch } else { -1 }
 }
 
-/// The newest version in which all of these topics can be named, as in Java's client: not every broker that speaks a later
-/// one tells ids, which take an inter-broker protocol of Kafka 2.8.
+/// The newest version in which all of these topics can be named, as in Java's client: not every broker that speaks a
+/// later one reports ids, which take an inter-broker protocol of Kafka 2.8.
 pub(super) fn newest_version(round: &Round) -> i16 {
     let nameless = round.asked.iter().any(|one| one.topic_id.is_zero());
     if nameless { BY_ID - 1 } else { FetchRequest::MAX_VERSION }
@@ -173,7 +184,7 @@ pub(super) fn build(round: &Round, version: i16, session: &Session, options: &Co
         && let Some(nameless) = round.asked.iter().find(|one| one.topic_id.is_zero())
     {
         let text = format!(
-            "Fetch of topic {}: the metadata does not tell its id, which version {version} needs",
+            "Fetch of topic {}: the metadata does not give its id, which version {version} needs",
             nameless.tp.topic
         );
         return Err(Error::server(ErrorCode::UNKNOWN_TOPIC_ID, text));
@@ -197,7 +208,31 @@ pub(super) fn limit(options: &ConsumerOptions, request_timeout: Duration) -> Dur
 
 #[cfg(test)]
 mod tests {
+    use samsarrow_wire::messages::MetadataResponse;
+    use samsarrow_wire::messages::metadata::{
+        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    };
+
     use super::*;
+    use crate::config::{ClientKind, OptionValue, Options};
+
+    #[test]
+    fn a_leader_looks_again_when_the_time_of_a_replica_ends() {
+        let (shared, tp, _) = Shared::at_start(64 << 20);
+        let broker = |node_id| MetadataResponseBroker { node_id, ..Default::default() };
+        let partition = MetadataResponsePartition { leader_id: 1, ..Default::default() };
+        let topic = MetadataResponseTopic { name: Some("t".into()), partitions: vec![partition], ..Default::default() };
+        let answer =
+            MetadataResponse { brokers: vec![broker(1), broker(2)], topics: vec![topic], ..Default::default() };
+        let metadata = Metadata::default().updated(answer, crate::metadata::Asked::All);
+        let servers = ("bootstrap.servers".to_owned(), OptionValue::Str("h:1".to_owned()));
+        let options = Options::parse(ClientKind::Consumer, [servers]).unwrap().consumer;
+        let planned = |node| plan(&shared, &metadata, node, &options, 0).map(|round| round.asked.len());
+        let until = Instant::now() + Duration::from_secs(60);
+        shared.lock().cursors.get_mut(&tp).unwrap().replica = Some((2, until));
+        assert_eq!((planned(1), planned(2)), (Err(Idle::Until(until)), Ok(1)));
+        assert_eq!(planned(3), Err(Idle::Wait));
+    }
 
     #[test]
     fn an_epoch_is_compared_after_an_election_only() {

@@ -1,4 +1,4 @@
-//! Fetch sessions (KIP-227): a broker remembers what it was asked for, and is told only of what has changed.
+//! Fetch sessions (KIP-227): a broker remembers what it was asked for, and gets only what has changed.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Writes into `request` what the broker has to be told to send what is `asked`.
+    /// Writes into `request` what the broker has to know to send what is `asked`.
     pub(super) fn fill(&self, request: &mut FetchRequest, version: i16, asked: &[Asked], partition_bytes: i32) {
         request.session_id = self.id;
         request.session_epoch = if version < SINCE { NONE } else { self.epoch_in(version) };
@@ -117,7 +117,7 @@ mod tests {
         Asked { topic_id, ..Asked::new(TopicPartition::new(topic, partition), 1, offset) }
     }
 
-    /// Session id and epoch, what is told, what is to be forgotten.
+    /// Session id and epoch, what is sent, what is to be forgotten.
     type Told = (i32, i32, Vec<(String, i32, i64)>, Vec<(String, i32)>);
 
     fn ask(session: &Session, version: i16, asked: &[Asked]) -> Told {

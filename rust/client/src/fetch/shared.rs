@@ -1,30 +1,32 @@
-//! The state with the bells that tell of its changes, and what the user's calls do with it.
+//! The state with the bells that ring for its changes, and what the user's calls do with it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
-use samsarrow_arrow::Topics;
+use samsarrow_arrow::{Pool, Topics};
 use tokio::sync::{Notify, watch};
 
-use super::cursor::Start;
-use super::positions::Silent;
+use super::positions::{Open, Silent};
 use super::queue::Item;
 use super::state::{Place, State};
 use crate::error::{Error, Result};
+use crate::metrics::{Id, Label, Sink, Source};
 use crate::types::TopicPartition;
 
-/// How old what a broker told of a partition's end may be.
+/// How old what a broker said of a partition's end may be.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// The state with the bells that tell of its changes.
+/// The state with the bells that ring for its changes.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
     /// What decoders write topics with. All that are assigned are in it before rows of them come, so that batches have the
     /// same one: files of Arrow's IPC format want that.
     pub(super) topics: Topics,
+    /// Memory of decoded columns.
+    pub(super) pool: Pool,
     /// Rings for `poll`: something is in the queue, or a position is known.
     ready: Notify,
     /// Rings for all tasks: something may have to be fetched from elsewhere, or its start found.
@@ -39,6 +41,7 @@ impl Shared {
         Self {
             state: Mutex::new(State::new(memory)),
             topics: Topics::default(),
+            pool: Pool::new(memory),
             ready: Notify::new(),
             work: watch::Sender::new(()),
             room: watch::Sender::new(()),
@@ -110,30 +113,46 @@ impl Shared {
         }
     }
 
-    /// The next rows, at most `limit`; `None` when nothing came until `deadline`. What `first` finds comes before rows.
-    pub(crate) async fn poll<T>(
+    /// Waits until [`take`](Self::take) may find something, or until `deadline`; `first` says whether what it looks for
+    /// first is there.
+    pub(crate) async fn ready(&self, deadline: tokio::time::Instant, first: impl Fn() -> bool) {
+        self.polled();
+        self.wait_for(deadline, |state| {
+            let found = state.closed || first() || state.has_next();
+            if !found && state.is_stuck() {
+                self.ring_room();
+            }
+            found.then_some(())
+        })
+        .await;
+    }
+
+    /// The next rows, at most `limit`, if there are any. What `first` finds comes before rows. Nothing is taken but what is
+    /// returned.
+    pub(crate) fn take<T>(
         &self,
         limit: usize,
-        deadline: tokio::time::Instant,
-        first: impl Fn() -> Option<Result<T>>,
-        rows: impl Fn(RecordBatch) -> T,
+        first: impl FnOnce() -> Option<Result<T>>,
+        rows: impl FnOnce(RecordBatch) -> T,
     ) -> Option<Result<T>> {
-        let found = self
-            .wait_for(deadline, |state| match state.closed {
+        let (found, put_away) = {
+            let mut state = self.lock();
+            let waited = state.queue.len();
+            let found = match state.closed {
                 true => Some(Err(Error::closed("the consumer"))),
                 false => first().or_else(|| {
-                    let next = state.next(limit);
-                    if next.is_none() && state.is_stuck() {
-                        self.ring_room();
-                    }
-                    next.map(|next| next.and_then(|batch| self.with_topics(batch)).map(&rows))
+                    let next = state.next(limit)?;
+                    Some(next.and_then(|batch| self.with_topics(batch)).map(rows))
                 }),
-            })
-            .await;
+            };
+            (found, state.queue.len() < waited)
+        };
         match &found {
-            Some(Ok(_)) => self.ring_room(),
             // The partition that it was about is fetched again.
             Some(Err(_)) => self.ring_work(),
+            Some(Ok(_)) => self.ring_room(),
+            // What nobody wants now was put away: there is room for what polls wait for, or its place is the first now.
+            None if put_away => self.ring_room(),
             None => {}
         }
         found
@@ -152,8 +171,13 @@ impl Shared {
         for name in names {
             self.topics.code(name);
         }
-        self.lock().assign(partitions);
+        {
+            let mut state = self.lock();
+            state.assign(partitions);
+            state.changing = true;
+        }
         self.ring_work();
+        self.ring_ready();
     }
 
     pub(crate) fn assignment(&self) -> Vec<TopicPartition> {
@@ -172,12 +196,30 @@ impl Shared {
     /// Seeks, all or none of them; without an offset the committed one is looked up again. The epoch is that of the record
     /// before.
     pub(crate) fn seek(&self, to: &[(TopicPartition, Option<i64>, Option<i32>)]) -> Result<()> {
-        self.change(to.iter(), |(tp, ..)| tp, |state, (tp, offset, epoch)| state.seek(tp, *offset, *epoch))
+        self.change(
+            to.iter(),
+            |(tp, ..)| tp,
+            |state, (tp, offset, epoch)| {
+                state.seek(tp, *offset, *epoch);
+                state.changing = true;
+            },
+        )
     }
 
     /// Pauses or resumes all or none of these.
     pub(crate) fn set_paused(&self, partitions: &[TopicPartition], paused: bool) -> Result<()> {
         self.change(partitions.iter(), |tp| tp, |state, tp| state.set_paused(tp, paused))
+    }
+
+    /// Has a partition fetched up to `until`, or without an end. Rows of the batch that has the last offset before it may
+    /// follow it.
+    pub(crate) fn read_until(&self, tp: &TopicPartition, until: Option<i64>) -> Result<()> {
+        let change = |state: &mut State, tp: &TopicPartition| {
+            if let Some(cursor) = state.cursors.get_mut(tp) {
+                cursor.until = until;
+            }
+        };
+        self.change(std::iter::once(tp), |tp| tp, change)
     }
 
     fn change<T>(
@@ -201,6 +243,15 @@ impl Shared {
     /// The program is done with what it was given so far.
     pub(crate) fn finish(&self) {
         self.lock().finish();
+        self.polled();
+    }
+
+    /// A poll waits: what the program has changed before is what it wants.
+    fn polled(&self) {
+        let changed = std::mem::take(&mut self.lock().changing);
+        if changed {
+            self.ring_room();
+        }
     }
 
     /// As [`positions`](Self::positions), without what the last poll gave.
@@ -225,7 +276,7 @@ impl Shared {
         known.map(|(tp, position, epoch)| (tp, position, Some(epoch).filter(|epoch| *epoch >= 0))).collect()
     }
 
-    /// Ends of assigned partitions as brokers told them with their last answers, where those are of the last second:
+    /// Ends of assigned partitions as brokers sent them with their last answers, where those are of the last second:
     /// high watermarks, or last stable offsets.
     pub(crate) fn ends(&self, stable: bool) -> HashMap<TopicPartition, i64> {
         let state = self.lock();
@@ -240,7 +291,7 @@ impl Shared {
 
     /// The position of a partition, once it is known; the error that keeps it from being known is raised here too.
     pub(crate) async fn position(&self, tp: &TopicPartition, deadline: tokio::time::Instant) -> Option<Result<i64>> {
-        self.wait_for(deadline, |state| {
+        let found = self.wait_for(deadline, |state| {
             if state.closed {
                 return Some(Err(Error::closed("the consumer")));
             }
@@ -258,8 +309,13 @@ impl Shared {
                 Item::Error(error) => Some(Err(error)),
                 Item::Chunk(_) | Item::Kept(_) => None,
             }
-        })
-        .await
+        });
+        let found = found.await;
+        if let Some(Err(_)) = &found {
+            // As when a poll raises it: the partition that it was about is looked for again.
+            self.ring_work();
+        }
+        found
     }
 
     /// What went wrong last with a partition that is not read.
@@ -273,17 +329,28 @@ impl Shared {
 
     pub(crate) fn close(&self) {
         self.lock().close();
+        self.pool.close();
         self.ring_work();
         self.ring_ready();
     }
 
+    /// The task that read from `node` has failed: others may go on with what it had.
+    pub(super) fn recover(&self, node: i32) {
+        self.lock().recover(node);
+        self.ring_work();
+    }
+
     // ---- what the positioner says ----
 
-    /// Partitions whose start is not known.
-    pub(super) fn unplaced(&self) -> Vec<(TopicPartition, u64, Start)> {
+    /// Partitions whose start is not known, by when it may be looked for.
+    pub(super) fn unplaced(&self) -> HashMap<Option<Instant>, Vec<Open>> {
         let state = self.lock();
         let open = state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_none() && !c.failed);
-        open.map(|(tp, c)| (tp.clone(), c.version, c.start)).collect()
+        let mut found: HashMap<_, Vec<_>> = HashMap::new();
+        for (tp, cursor) in open {
+            found.entry(cursor.retry_at).or_default().push((tp.clone(), cursor.version, cursor.start));
+        }
+        found
     }
 
     /// No broker could be asked where these start.
@@ -310,12 +377,50 @@ impl Shared {
     }
 }
 
+impl Source for Shared {
+    fn collect(&self, sink: &mut Sink) {
+        let state = self.lock();
+        state.meters.collect(sink);
+        sink.one(Id::QueuedBytes, state.queued as f64);
+        sink.one(Id::AssignedPartitions, state.cursors.len() as f64);
+        let (mut lag, mut lead) = (None::<i64>, None::<i64>);
+        for (tp, cursor) in &state.cursors {
+            let (Some(position), Some(log)) = (cursor.position, cursor.log) else { continue };
+            // A position may lie past an end that is old.
+            let behind = log.end.saturating_sub(position).max(0);
+            lag = lag.max(Some(behind));
+            sink.number(Id::RecordsLag, Label::Partition(tp.clone()), behind as f64);
+            if let Some(start) = log.start {
+                let ahead = position.saturating_sub(start).max(0);
+                lead = Some(lead.map_or(ahead, |least| least.min(ahead)));
+                sink.number(Id::RecordsLead, Label::Partition(tp.clone()), ahead as f64);
+            }
+        }
+        for (id, value) in [(Id::RecordsLagMax, lag), (Id::RecordsLeadMin, lead)] {
+            if let Some(value) = value {
+                sink.one(id, value as f64);
+            }
+        }
+    }
+}
+
 fn not_assigned(tp: &TopicPartition) -> Error {
     Error::configuration(format!("partition {tp} is not assigned to this consumer: call assign first"))
 }
 
 #[cfg(test)]
 impl Shared {
+    /// The next rows, once there are any until `deadline`.
+    pub(super) async fn poll(&self, limit: usize, deadline: tokio::time::Instant) -> Option<Result<RecordBatch>> {
+        loop {
+            let found = self.take(limit, || None, |rows| rows);
+            if found.is_some() || tokio::time::Instant::now() >= deadline {
+                return found;
+            }
+            self.ready(deadline, || false).await;
+        }
+    }
+
     /// With partition t-0 assigned, at offset 0, and the version of its cursor.
     pub(super) fn at_start(memory: usize) -> (Arc<Self>, TopicPartition, u64) {
         let shared = Arc::new(Self::new(memory));

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::metadata::Metadata;
 use crate::types::some_of;
 
-/// So many bytes of small partitions are decoded together.
+/// This many bytes of small partitions are decoded together.
 const TOGETHER: usize = 384 << 10;
 
 /// What reading needs.
@@ -47,7 +47,10 @@ impl Source {
         loop {
             room.borrow_and_update();
             let metadata = metadata_changes.borrow_and_update().clone();
-            let round = match plan(&self.shared, &metadata, node, &self.options, turn) {
+            let changing = self.shared.lock().changing;
+            let planned =
+                if changing { Err(Idle::Wait) } else { plan(&self.shared, &metadata, node, &self.options, turn) };
+            let round = match planned {
                 Ok(round) => round,
                 Err(_) if !desk.parts.is_empty() => {
                     desk.decode();
@@ -219,8 +222,12 @@ impl Source {
         }
         drop(answer);
         desk.buffers = buffers;
+        self.shared.lock().meters.came(Instant::now(), learned.bytes, learned.records);
         if learned.refresh {
             self.cluster.request_refresh();
+        }
+        if !learned.failed.is_empty() {
+            self.shared.lock().partitions_failed(learned.failed, self.cluster.options().default_api_timeout);
         }
         self.shared.ring_ready();
         match failure {
@@ -293,7 +300,7 @@ impl<'a> Desk<'a> {
             let mut parts = std::mem::take(&mut self.parts);
             self.bytes = 0;
             let which: Vec<_> = parts.iter().map(|part| (part.tp.clone(), part.version)).collect();
-            // Those that tell of transactions stay behind each other.
+            // Those that name aborted transactions stay behind each other.
             if parts.iter().any(|part| part.compressed || part.aborted.is_some()) {
                 shared.lock().pack(parts);
                 shared.placed(&which);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, RecordBatch, TimestampMillisecondArray};
 use arrow_schema::Schema;
 use samsarrow_wire::error_code::ErrorCode;
 
@@ -14,6 +14,8 @@ use super::queue::{Chunk, Epochs, Failed, Fate, Item, Segment, take};
 use super::request::Asked;
 use super::withheld::Withheld;
 use crate::error::{Error, Result};
+use crate::metrics::ReadMeters;
+use crate::producer::now_ms;
 use crate::types::{TopicPartition, some_of};
 
 /// An offset, and the leader epoch of the record before it.
@@ -42,11 +44,15 @@ pub(super) struct State {
     /// When each broker last answered a Fetch.
     pub(super) answered: HashMap<i32, Instant>,
     pub(super) closed: bool,
+    /// The program assigns and seeks, and has not polled since: to ask for the first partition alone would keep the others
+    /// waiting for the answer, which may take `fetch.max.wait.ms`.
+    pub(super) changing: bool,
     /// A broker waits for another's answer to be decoded, so that it does not overtake it.
     pub(super) overtaking: bool,
     /// Position and epoch before the rows that the last poll gave: the program may not be done with them.
     given: HashMap<TopicPartition, (Option<i64>, i32)>,
     versions: u64,
+    pub(super) meters: ReadMeters,
 }
 
 impl State {
@@ -72,6 +78,11 @@ impl State {
     }
 
     // ---- what polls take ----
+
+    /// Whether [`next`](Self::next) would find something, or put something away.
+    pub(super) fn has_next(&self) -> bool {
+        self.queue.front().is_some_and(|item| !matches!(item, Item::Kept(_)))
+    }
 
     /// The next rows or the next error, if there are any. Positions move past the rows that are returned.
     pub(super) fn next(&mut self, limit: usize) -> Option<Result<RecordBatch>> {
@@ -106,7 +117,13 @@ impl State {
             None => Fate::Void,
         };
         let taken = take(chunk, limit, fate);
+        let now = Instant::now();
+        self.meters.given(now, taken.rows.num_rows());
+        if self.meters.by_row {
+            age_rows(&mut self.meters, &taken.rows);
+        }
         for segment in taken.moved {
+            self.meters.given_of(now, &segment.tp.topic, segment.rows);
             // Not `at_version`: the borrow would be of all of self.
             let found = self.cursors.get_mut(&segment.tp).filter(|c| c.version == segment.version);
             if let Some(cursor) = found {
@@ -220,7 +237,8 @@ impl State {
 
     /// Ends everything.
     pub(super) fn close(&mut self) {
-        *self = Self { closed: true, memory: self.memory, reserved: self.reserved, ..Self::default() };
+        let meters = std::mem::take(&mut self.meters);
+        *self = Self { closed: true, memory: self.memory, reserved: self.reserved, meters, ..Self::default() };
     }
 
     // ---- what fetching tasks change ----
@@ -253,6 +271,8 @@ impl State {
         let Some(cursor) = self.at_version(tp, version) else { return };
         cursor.failed = true;
         cursor.failing = None;
+        // However often the program asks again.
+        cursor.retry_at = Some(Instant::now() + RETRY);
         let one = (tp.clone(), version);
         match self.queue.back_mut() {
             Some(Item::Failed(failed)) if failed.has_cause_of(&error) => failed.partitions.push(one),
@@ -283,7 +303,7 @@ impl State {
         }
     }
 
-    /// Of these partitions those that nobody answered for, for longer than `patience`; each is told of once.
+    /// Of these partitions those that nobody answered for, for longer than `patience`; each is reported once.
     pub(super) fn unheard_of(&mut self, asked: &[Asked], patience: Duration) -> Vec<TopicPartition> {
         let now = Instant::now();
         let mut found = Vec::new();
@@ -301,16 +321,20 @@ impl State {
         found
     }
 
-    /// Records that an answer for a partition was an error that may heal; raises it when it did not for `patience`.
-    pub(super) fn partition_failed(&mut self, tp: &TopicPartition, version: u64, error: Error, patience: Duration) {
-        // Java's client takes this one for a passing trouble of the broker too.
-        let passes = error.retriable() || error.code() == Some(ErrorCode::UNKNOWN_SERVER_ERROR.code());
-        self.failed(tp, version, error, patience, !passes);
+    /// Records that the answer for each of these was an error that may heal; raises it when it did not for `patience`.
+    /// In one step: what has one cause then is one error.
+    pub(super) fn partitions_failed(&mut self, failed: Vec<(&Asked, Error)>, patience: Duration) {
+        let now = Instant::now();
+        for (asked, error) in failed {
+            // Java's client takes this one for a passing trouble of the broker too.
+            let passes = error.retriable() || error.code() == Some(ErrorCode::UNKNOWN_SERVER_ERROR.code());
+            self.failed(asked, error, patience, now, !passes);
+        }
     }
 
-    /// The same, whatever the error says of itself: raised only when it lasts.
-    pub(super) fn partition_stuck(&mut self, tp: &TopicPartition, version: u64, error: Error, patience: Duration) {
-        self.failed(tp, version, error, patience, false);
+    /// The same for one, whatever the error says of itself: raised only when it lasts.
+    pub(super) fn partition_stuck(&mut self, asked: &Asked, error: Error, patience: Duration) {
+        self.failed(asked, error, patience, Instant::now(), false);
     }
 
     /// The same for partitions that failed together: raised for all when it lasted for one.
@@ -322,15 +346,12 @@ impl State {
         };
         let lasts = asked.iter().any(|one| self.at_version(&one.tp, one.version).is_some_and(|cursor| last(cursor)));
         let patience = if lasts { Duration::ZERO } else { patience };
-        for one in asked {
-            let error = error.clone().context(format!("Fetch of {} at offset {}", one.tp, one.offset));
-            self.partition_failed(&one.tp, one.version, error, patience);
-        }
+        let of = |one: &Asked| error.clone().context(format!("Fetch of {} at offset {}", one.tp, one.offset));
+        self.partitions_failed(asked.iter().map(|one| (one, of(one))).collect(), patience);
     }
 
-    fn failed(&mut self, tp: &TopicPartition, version: u64, error: Error, patience: Duration, raise: bool) {
-        let now = Instant::now();
-        let Some(cursor) = self.at_version(tp, version) else { return };
+    fn failed(&mut self, asked: &Asked, error: Error, patience: Duration, now: Instant, raise: bool) {
+        let Some(cursor) = self.at_version(&asked.tp, asked.version) else { return };
         // The leader knows best.
         cursor.replica = None;
         cursor.ends = None;
@@ -338,7 +359,17 @@ impl State {
         cursor.retry_at = Some(now + RETRY);
         // Brokers that do not answer are waited for, as Java's client does.
         if raise || !error.unanswered() && (patience.is_zero() || now - since > patience) {
-            self.raise(tp, version, error);
+            self.raise(&asked.tp, asked.version, error);
         }
     }
+}
+
+/// How old each row is that a poll gives.
+fn age_rows(meters: &mut ReadMeters, rows: &RecordBatch) {
+    let column = rows.column_by_name("timestamp");
+    let Some(stamps) = column.and_then(|column| column.as_any().downcast_ref::<TimestampMillisecondArray>()) else {
+        return;
+    };
+    let now_ms = now_ms();
+    stamps.iter().flatten().for_each(|stamp| meters.aged_row(now_ms, stamp, 1));
 }

@@ -18,6 +18,7 @@ use crate::cluster::{Cluster, Lane, TopicUser};
 use crate::config::Options;
 use crate::error::Error;
 use crate::group::coordinator::Coordinator;
+use crate::metrics::{self, ReadMeters};
 
 /// A task that fails again within this time has a cause that starting it again does not heal.
 const RECENTLY: Duration = Duration::from_secs(60);
@@ -34,6 +35,10 @@ impl Fetcher {
     /// Nothing runs before the first call of `start`.
     pub(crate) fn new(cluster: &Cluster, coordinator: Option<Coordinator>, options: &Options) -> Self {
         let shared = Arc::new(Shared::new(options.consumer.queued_max_bytes));
+        let metrics = &options.common.metrics;
+        shared.lock().meters = ReadMeters::new(metrics.windows, metrics.by_row);
+        let measured: Arc<dyn metrics::Source> = Arc::clone(&shared) as _;
+        cluster.metrics().add(Arc::downgrade(&measured));
         let user: Arc<dyn TopicUser> = Arc::clone(&shared) as _;
         cluster.keep(Arc::downgrade(&user));
         let positioner = Positioner {
@@ -119,7 +124,7 @@ async fn supervise(source: Arc<Source>) {
                         let source = Arc::clone(&source);
                         async move { source.run(node).await }
                     };
-                    brokers.spawn(kept.keep(read, move |shared| shared.lock().recover(node)));
+                    brokers.spawn(kept.keep(read, move |shared| shared.recover(node)));
                 }
             }
         }
@@ -178,6 +183,19 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[tokio::test]
+    async fn another_broker_goes_on_with_what_a_task_that_failed_has_left() {
+        let (shared, tp, _) = Shared::at_start(64 << 20);
+        let mut room = shared.room();
+        let wanted_of_another = || shared.lock().cursors[&tp].wants(4, Instant::now());
+        shared.lock().cursors.get_mut(&tp).unwrap().undecoded = (1, 3);
+        assert_eq!(wanted_of_another(), None);
+        room.mark_unchanged();
+        shared.recover(3);
+        assert_eq!(wanted_of_another(), Some(0));
+        assert!(room.has_changed().unwrap());
+    }
+
+    #[tokio::test]
     async fn a_task_that_fails_is_started_again_and_told_of_if_it_fails_again() {
         let (shared, tp, _) = Shared::at_start(64 << 20);
         // Fetched up to 9, and not decoded.
@@ -205,11 +223,11 @@ mod tests {
         assert_eq!(starts.load(Ordering::SeqCst), 3);
         assert_eq!(shared.lock().cursors[&tp].fetch_offset, Some(0));
         let now = tokio::time::Instant::now();
-        let error = shared.poll(9, now, || None, |rows| rows).await.unwrap().unwrap_err();
+        let error = shared.poll(9, now).await.unwrap().unwrap_err();
         assert!(
             error.to_string().contains("reading failed again") && error.to_string().contains("out of luck"),
             "{error}"
         );
-        assert!(shared.poll(9, now, || None, |rows| rows).await.is_none());
+        assert!(shared.poll(9, now).await.is_none());
     }
 }

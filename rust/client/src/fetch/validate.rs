@@ -71,8 +71,8 @@ impl Source {
             told.extend(topic.partitions.into_iter().map(|one| (of(&one), one)));
         }
         let mut state = self.shared.lock();
-        let mut refresh = false;
-        for one in asked {
+        let mut failed = Vec::new();
+        for &one in asked {
             let outcome = match told.get(&one.tp) {
                 Some(told) => ErrorCode::from_i16(told.error_code)
                     .ok()
@@ -85,13 +85,11 @@ impl Source {
             };
             match outcome {
                 Ok(told) => self.judge(&mut state, one, told),
-                Err(error) => {
-                    refresh |= error.refresh_metadata();
-                    let patience = self.cluster.options().default_api_timeout;
-                    state.partition_failed(&one.tp, one.version, error, patience);
-                }
+                Err(error) => failed.push((one, error)),
             }
         }
+        let refresh = failed.iter().any(|(_, error)| error.refresh_metadata());
+        state.partitions_failed(failed, self.cluster.options().default_api_timeout);
         drop(state);
         if refresh {
             self.cluster.request_refresh();

@@ -425,7 +425,7 @@ impl Classic<'_> {
     }
 }
 
-/// Tells the coordinator that the member is gone. A static member stays for `session.timeout.ms` (KIP-345).
+/// Notifies the coordinator that the member is gone. A static member stays for `session.timeout.ms` (KIP-345).
 pub(super) async fn leave(member: &Member, reason: &str) {
     let identity = member.membership.identity();
     if identity.member_id.is_empty() || identity.instance_id.is_some() {

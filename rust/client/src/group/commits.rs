@@ -73,7 +73,7 @@ impl Batch {
     }
 }
 
-/// Tells everyone what became of their partitions, in the order of the calls.
+/// Answers every job with what became of its partitions, in the order of the calls.
 fn answer(jobs: Vec<Job>, outcome: Result<Outcomes>) {
     let outcome = outcome.map(|outcomes| outcomes.into_iter().collect::<BTreeMap<_, _>>());
     for job in jobs {
@@ -138,7 +138,7 @@ impl Commits {
     ) -> oneshot::Receiver<Result<Outcomes>> {
         let (answer, receiver) = oneshot::channel();
         self.submit_then(who, offsets, limit, patience, |outcome| {
-            // Whoever asked may have given up.
+            // Anyone who asked may have given up.
             let _ = answer.send(outcome);
         });
         receiver

@@ -19,6 +19,7 @@ use super::wanted::Wanted;
 use crate::cluster::Cluster;
 use crate::config::{ConsumerOptions, GroupOptions, GroupProtocol};
 use crate::error::{Error, Result};
+use crate::metrics::Source;
 use crate::offsets::{Outcomes, PATIENCE};
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
@@ -91,6 +92,8 @@ impl ConsumerGroup {
             })?);
         }
         let membership = Arc::new(Membership::new(group.instance_id.clone(), group.max_poll_interval));
+        let measured: Arc<dyn Source> = Arc::clone(&membership) as _;
+        cluster.metrics().add(Arc::downgrade(&measured));
         let committer = Committer {
             cluster: cluster.clone(),
             coordinator: coordinator.clone(),
@@ -214,7 +217,7 @@ impl ConsumerGroup {
         self.membership.owns_all(offsets.iter().map(|(tp, _)| tp))
     }
 
-    /// Commits in the background; `take_completed` tells what came of it, in the order of the calls.
+    /// Commits in the background; `take_completed` returns what came of it, in the order of the calls.
     pub(crate) fn commit_async(&self, offsets: Offsets, limit: Duration) -> Result<u64> {
         let who = self.committer()?;
         let (completed, bell) = (Arc::clone(&self.completed), Arc::clone(&self.bell));
@@ -242,7 +245,7 @@ impl ConsumerGroup {
         lock(&self.completed).drain(..).collect()
     }
 
-    /// With `enable.auto.commit`, commits in the background what `finished` tells, if it is time.
+    /// With `enable.auto.commit`, commits in the background what `finished` returns, if it is time.
     pub(crate) fn commit_if_due(&self, finished: impl FnOnce() -> Offsets) {
         let Some(interval) = self.options.auto_commit else { return };
         {

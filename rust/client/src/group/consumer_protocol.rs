@@ -1,9 +1,9 @@
-//! The consumer protocol (KIP-848): the coordinator assigns, and tells each member of its part in answers to heartbeats.
+//! The consumer protocol (KIP-848): the coordinator assigns, and gives each member its part in answers to heartbeats.
 //!
 //! A member gives up what is no longer its own, says so, and only then gets what is new: the coordinator sees to it that
 //! nobody else has it any more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const LEAVE: i32 = -1;
 const LEAVE_FOR_NOW: i32 = -2;
 /// From this version on members choose their ids, and the coordinator matches patterns.
 const OWN_IDS: i16 = 1;
-/// Until the coordinator has told its own.
+/// Until the coordinator has sent its own.
 const FIRST_INTERVAL: Duration = Duration::from_secs(5);
 /// How soon a heartbeat that did not get through is tried again, at most.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -41,8 +41,16 @@ pub(super) async fn live(member: &Member) -> End {
     if identity.member_id.is_empty() {
         member.membership.set_member_id(&new_id());
     }
-    let life =
-        Life { member, epoch: JOIN, interval: FIRST_INTERVAL, told: None, version: 0, target: None, before: None };
+    let life = Life {
+        member,
+        epoch: JOIN,
+        interval: FIRST_INTERVAL,
+        told: None,
+        version: 0,
+        target: None,
+        before: None,
+        strangers: BTreeSet::new(),
+    };
     match life.run().await {
         Ok(never) => match never {},
         Err(end) => end,
@@ -58,12 +66,14 @@ struct Life<'a> {
     interval: Duration,
     /// What the coordinator believes that the member owns.
     told: Option<Owned>,
-    /// Of the wish that was told.
+    /// Of the wish that was sent.
     version: u64,
     /// What the coordinator wants it to own.
     target: Option<Owned>,
-    /// What it owned before it gives something up: that is told until the last commits are through.
+    /// What it owned before it gives something up: that is reported until the last commits are through.
     before: Option<Owned>,
+    /// Topics that are assigned and that nobody can name yet: each is logged once, however often it is assigned.
+    strangers: BTreeSet<Uuid>,
 }
 
 impl<'a> Life<'a> {
@@ -99,7 +109,7 @@ impl<'a> Life<'a> {
                 () = membership.overdue() => return Err(End::Overdue),
                 () = sleep_until(next) => {}
             }
-            // Never given up half-way: an assignment that its answer brings is told once.
+            // Never given up half-way: an assignment that its answer brings is sent once.
             self.beat().await?;
             next = Instant::now() + self.interval;
         }
@@ -172,7 +182,7 @@ impl<'a> Life<'a> {
                 }
                 Err(Error::UnsupportedVersion(text)) => return Err(classic_only(&text)),
                 Err(error) if error.retriable() => {
-                    // The answer may have been lost with the connection: everything is told once more.
+                    // The answer may have been lost with the connection: everything is sent once more.
                     self.told = None;
                     error
                 }
@@ -234,7 +244,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// The assignment by name. A topic whose id nobody knows is left out: the coordinator tells of it again.
+    /// The assignment by name. A topic whose id nobody knows is left out: the coordinator names it again.
     async fn named(&mut self, assignment: Assignment) -> std::result::Result<Owned, End> {
         let cluster = &self.member.cluster;
         let unknown =
@@ -251,13 +261,14 @@ impl<'a> Life<'a> {
             }
         }
         let metadata = cluster.metadata();
-        // Every broker that speaks this protocol has ids, and tells them to whoever asks in a version that has them.
+        // Every broker that speaks this protocol has ids, and gives them to anyone who asks in a version that has them.
         if unknown(&assignment.topic_partitions) && metadata.topics().any(|topic| topic.topic_id.is_zero()) {
             let text = "group.protocol=consumer needs the ids of topics, which Metadata tells from version 10 (Kafka 2.8) \
                         on: leave out api.version.metadata, or set group.protocol to classic";
             return Err(End::Fatal(Error::UnsupportedVersion(text.to_owned())));
         }
         let mut named = Owned::new();
+        let mut strangers = BTreeSet::new();
         for topic in assignment.topic_partitions {
             match metadata.topic_name(&topic.topic_id) {
                 Some(name) => {
@@ -265,12 +276,16 @@ impl<'a> Life<'a> {
                     named.extend(topic.partitions.into_iter().map(|p| TopicPartition::new(Arc::clone(&name), p)));
                 }
                 None => {
-                    tracing::warn!(topic_id = ?topic.topic_id, "assigned a topic that the metadata does not tell of");
-                    // Whatever is told next is told in full.
+                    let topic_id = topic.topic_id;
+                    if strangers.insert(topic_id) && !self.strangers.contains(&topic_id) {
+                        tracing::warn!(?topic_id, "assigned a topic that the metadata does not have");
+                    }
+                    // Whatever is sent next is sent in full.
                     self.told = None;
                 }
             }
         }
+        self.strangers = strangers;
         Ok(named)
     }
 }
@@ -307,7 +322,9 @@ pub(super) async fn leave(member: &Member) {
     let limit = member.cluster.options().request_timeout;
     match timeout(limit, member.coordinator.ask(limit, |_| Ok(request))).await {
         Ok(Ok(_)) => tracing::info!(group = member.coordinator.group(), "left"),
-        Ok(Err(error)) => tracing::debug!(%error, "the group could not be told: the session will end by itself"),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "the group coordinator was not reached: the session will end by itself")
+        }
         Err(_) => {}
     }
 }

@@ -20,13 +20,17 @@ const MANY_KEYS: i16 = 4;
 
 /// What is coordinated, by the protocol's number.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
     Group = 0,
     Transactions = 1,
 }
 
 impl Kind {
-    fn name(self) -> &'static str {
+    pub(crate) fn code(self) -> i8 {
+        self as i8
+    }
+
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Group => "group",
             Self::Transactions => "transactional id",

@@ -14,6 +14,7 @@ use super::{classic, consumer_protocol};
 use crate::cluster::Cluster;
 use crate::config::{GroupOptions, GroupProtocol};
 use crate::error::{Error, Result};
+use crate::metrics::Event;
 use crate::retry::Retry;
 
 /// How a membership ended.
@@ -32,7 +33,16 @@ pub(crate) enum End {
     Fatal(Error),
 }
 
-/// Tells the polling thread that something waits for it.
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fenced { error, .. } | Self::Fatal(error) => error.fmt(f),
+            Self::Overdue => f.write_str("no poll for max.poll.interval.ms"),
+        }
+    }
+}
+
+/// Notifies the polling thread that something waits for it.
 pub(crate) trait Bell: Send + Sync {
     /// It looks again.
     fn ring(&self);
@@ -48,7 +58,7 @@ pub(crate) struct Member {
     pub(crate) membership: Arc<Membership>,
     pub(crate) commits: Arc<Commits>,
     pub(crate) bell: Arc<dyn Bell>,
-    /// What keeps the membership from being was told once.
+    /// What keeps the membership from being was reported once.
     pub(crate) troubled: AtomicBool,
 }
 
@@ -70,6 +80,10 @@ impl Member {
                 end = self.live() => Some(end),
             };
             let group = self.coordinator.group();
+            if let Some(end) = &end {
+                self.membership.failed();
+                self.cluster.metrics().tell(|| Event::Fenced { reason: end.to_string() });
+            }
             match end {
                 None => {
                     self.leave("the consumer unsubscribed or closed").await;
@@ -109,9 +123,16 @@ impl Member {
                     tracing::error!(group, %error, "no membership");
                     self.leave("an error that joining again does not heal").await;
                     self.membership.outside(false);
-                    self.membership.park(Some(error));
+                    self.membership.park(Some(error.clone()));
                     self.bell.ring();
                     self.lose().await;
+                    // A program that polls on all the same asks no coordinator in a hot loop either.
+                    let again = retry.wait(error, || format!("joining group {group}"));
+                    tokio::select! {
+                        biased;
+                        () = self.membership.unwanted() => {}
+                        _ = again => {}
+                    }
                 }
             }
         }
@@ -145,7 +166,7 @@ impl Member {
         self.commits.settle(rebalance_limit(&self.options)).await;
     }
 
-    /// Tells why there is no membership yet, once in a warning; polls are empty meanwhile.
+    /// Reports why there is no membership yet, once in a warning; polls are empty meanwhile.
     pub(super) fn trouble(&self, what: &str, error: &Error) {
         let group = self.coordinator.group();
         if self.troubled.swap(true, Ordering::AcqRel) {
@@ -155,7 +176,7 @@ impl Member {
         }
     }
 
-    /// What was told last is over.
+    /// What was reported last is over.
     pub(super) fn well(&self) {
         if self.troubled.swap(false, Ordering::AcqRel) {
             tracing::info!(group = self.coordinator.group(), "the group can be joined again");

@@ -187,7 +187,7 @@ fn commit_request<'a>(
         group_id: group.to_owned(),
         generation_id_or_member_epoch: who.generation,
         member_id: who.member_id.clone(),
-        // Before version 7 there are no static members, and nothing to tell (KIP-345).
+        // Before version 7 there are no static members, and nothing to send (KIP-345).
         group_instance_id: who.instance_id.clone().filter(|_| version >= STATIC_MEMBERS),
         topics,
         ..Default::default()

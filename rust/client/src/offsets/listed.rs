@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsTopic};
-use samsarrow_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
+use samsarrow_wire::messages::{ApiKey, ListOffsetsRequest, ListOffsetsResponse};
 use tokio::task::JoinSet;
 
 use super::by_topic;
+use crate::api_versions::needed;
 use crate::cluster::Cluster;
 use crate::config::IsolationLevel;
 use crate::error::{Error, Result};
@@ -24,8 +25,16 @@ pub enum ListTarget {
     Earliest,
     /// The end: the high watermark, or the last stable offset for `read_committed`.
     Latest,
-    /// The first record at or after so many milliseconds since 1970.
+    /// The first record at or after this many milliseconds since 1970.
     Timestamp(i64),
+    /// The record with the largest timestamp (KIP-734).
+    MaxTimestamp,
+    /// The first that is on the leader's own disk (KIP-405).
+    EarliestLocal,
+    /// The last that is in tiered storage (KIP-1005).
+    LatestTiered,
+    /// The first that is not in tiered storage yet (KIP-1023).
+    EarliestPendingUpload,
 }
 
 impl ListTarget {
@@ -33,7 +42,23 @@ impl ListTarget {
         match self {
             Self::Latest => -1,
             Self::Earliest => -2,
+            Self::MaxTimestamp => -3,
+            Self::EarliestLocal => -4,
+            Self::LatestTiered => -5,
+            Self::EarliestPendingUpload => -6,
             Self::Timestamp(ms) => ms,
+        }
+    }
+
+    /// The version of ListOffsets that has it first, and what it finds.
+    fn since(self) -> (i16, &'static str) {
+        match self {
+            Self::Earliest | Self::Latest => (0, "the first and the last offset"),
+            Self::Timestamp(_) => (BY_TIME, "the offset at a time"),
+            Self::MaxTimestamp => (7, "the offset of the largest timestamp"),
+            Self::EarliestLocal => (8, "the first offset on the leader's own disk"),
+            Self::LatestTiered => (9, "the last offset in tiered storage"),
+            Self::EarliestPendingUpload => (11, "the first offset that is not in tiered storage yet"),
         }
     }
 }
@@ -47,6 +72,15 @@ pub type Listed = (TopicPartition, Result<Option<OffsetAndTimestamp>>);
 /// What to ask a leader: the partition, the offset wanted, the leader epoch that we know.
 type Question = (TopicPartition, (ListTarget, i32));
 
+/// What to do about a topic that brokers say is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// It may come to be: it is asked for until time is up.
+    Awaited,
+    /// That is the answer, as soon as brokers have said so twice.
+    Told,
+}
+
 /// Asks the leaders of all `wanted` partitions, again where a leader moved, until `timeout`. The answer has the order of
 /// `wanted`; `None` where no record is at or after the time asked for.
 ///
@@ -59,29 +93,40 @@ pub async fn list_offsets(
     isolation: IsolationLevel,
     timeout: Duration,
 ) -> Result<Vec<Found>> {
-    let each = list_offsets_each(cluster, wanted, isolation, timeout).await;
+    let each = list_each(cluster, wanted, isolation, Absent::Awaited, timeout).await;
     each.into_iter().map(|(tp, outcome)| Ok((tp, outcome?))).collect()
 }
 
-/// The same with a result for each partition.
+/// The same with a result for each partition. One that does not exist keeps nobody waiting.
 pub async fn list_offsets_each(
     cluster: &Cluster,
     wanted: &[(TopicPartition, ListTarget)],
     isolation: IsolationLevel,
     timeout: Duration,
 ) -> Vec<Listed> {
+    list_each(cluster, wanted, isolation, Absent::Told, timeout).await
+}
+
+async fn list_each(
+    cluster: &Cluster,
+    wanted: &[(TopicPartition, ListTarget)],
+    isolation: IsolationLevel,
+    absent: Absent,
+    timeout: Duration,
+) -> Vec<Listed> {
     let mut found: HashMap<TopicPartition, Result<Option<OffsetAndTimestamp>>> = HashMap::new();
-    list_as_found(cluster, wanted, isolation, timeout, |listed| found.extend(listed)).await;
+    list_as_found(cluster, wanted, isolation, absent, timeout, |listed| found.extend(listed)).await;
     let lost = |tp: &TopicPartition| Err(Error::timeout(format!("ListOffsets of {tp}"), timeout));
     wanted.iter().map(|(tp, _)| (tp.clone(), found.get(tp).cloned().unwrap_or_else(|| lost(tp)))).collect()
 }
 
 /// The same, given to `tell` as it is found: a leader that is slow or missing keeps nobody else waiting. Each partition
-/// is told of once.
+/// is given once.
 pub(crate) async fn list_as_found(
     cluster: &Cluster,
     wanted: &[(TopicPartition, ListTarget)],
     isolation: IsolationLevel,
+    absent: Absent,
     timeout: Duration,
     mut tell: impl FnMut(Vec<Listed>),
 ) {
@@ -89,7 +134,7 @@ pub(crate) async fn list_as_found(
     let mut open: BTreeMap<TopicPartition, ListTarget> = wanted.iter().cloned().collect();
     let mut metadata_is_new = false;
     loop {
-        let mut round = Round { open: &mut open, failure: None, tell: &mut tell };
+        let mut round = Round { open: &mut open, absent, failure: None, tell: &mut tell };
         round.look_up(cluster, &mut metadata_is_new, retry.left()).await;
         round.ask_leaders(cluster, isolation, retry.left()).await;
         let failure = round.failure;
@@ -129,6 +174,7 @@ fn hint(code: ErrorCode) -> &'static str {
 /// One round of questions to all leaders.
 struct Round<'a, F> {
     open: &'a mut BTreeMap<TopicPartition, ListTarget>,
+    absent: Absent,
     /// The last error that a later round may heal.
     failure: Option<Error>,
     tell: &'a mut F,
@@ -157,12 +203,19 @@ impl<F: FnMut(Vec<Listed>)> Round<'_, F> {
                     let context = format!("{tp} (topic {} has {count} partitions, from 0 on)", tp.topic);
                     failed.push((tp.clone(), Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context)));
                 }
-                (None, Some(Err(error))) if !error.retriable() => failed.push((tp.clone(), error.clone())),
+                (None, Some(Err(error))) if !error.retriable() || self.is_answer(error) => {
+                    failed.push((tp.clone(), error.clone()));
+                }
                 (None, Some(Err(error))) => self.failure = Some(error.clone()),
                 _ => {}
             }
         }
         self.settle(failed.into_iter().map(|(tp, error)| (tp, Err(error))).collect());
+    }
+
+    /// Whether a topic need not be asked for again that metadata does not have.
+    fn is_answer(&self, error: &Error) -> bool {
+        self.absent == Absent::Told && error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code())
     }
 
     async fn ask_leaders(&mut self, cluster: &Cluster, isolation: IsolationLevel, left: Duration) {
@@ -251,15 +304,17 @@ impl<F: FnMut(Vec<Listed>)> Round<'_, F> {
     }
 }
 
-/// Version 0 takes a time for something else: the last segment that was written to before it.
+/// What an older version would take for something else, version 0 a time for the last segment that was written before it.
 fn check_targets(version: i16, partitions: &[Question]) -> Result<()> {
-    let by_time = |question: &&Question| matches!(question.1.0, ListTarget::Timestamp(_));
-    match partitions.iter().find(by_time) {
-        Some((tp, _)) if version < BY_TIME => Err(Error::UnsupportedVersion(format!(
-            "the offset of {tp} at a time: brokers before Kafka 0.10.1 cannot find it (ListOffsets v{version}), only the \
-             first and the last offset"
-        ))),
-        _ => Ok(()),
+    match partitions.iter().find(|question| version < question.1.0.since().0) {
+        Some((tp, (target, _))) => {
+            let (since, what) = target.since();
+            let needed = needed(ApiKey::ListOffsets, since).unwrap_or_default();
+            Err(Error::UnsupportedVersion(format!(
+                "{what} of {tp} {needed}, and this broker is older (ListOffsets v{version})"
+            )))
+        }
+        None => Ok(()),
     }
 }
 

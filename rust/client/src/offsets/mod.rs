@@ -5,7 +5,7 @@ mod listed;
 
 pub use committed::{Outcomes, commit, fetch_committed};
 pub(crate) use committed::{PATIENCE, commit_with};
-pub(crate) use listed::list_as_found;
+pub(crate) use listed::{Absent, list_as_found};
 pub use listed::{ListTarget, Listed, list_offsets, list_offsets_each};
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::metadata::Metadata;
 use crate::types::TopicPartition;
 
 /// Why a partition is not there, though its topic is.
-fn absent(metadata: &Metadata, tp: &TopicPartition) -> Option<Error> {
+pub(crate) fn absent(metadata: &Metadata, tp: &TopicPartition) -> Option<Error> {
     let topic = metadata.topic(&tp.topic).filter(|topic| topic.partition(tp.partition).is_none())?;
     let context = format!("{tp} (topic {} has {} partitions, from 0 on)", tp.topic, topic.partitions.len());
     Some(Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context))

@@ -8,14 +8,15 @@ use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
 
+use super::counters::{Counters, Written};
 use super::delivery::{BatchState, Delivery, Part};
-use super::metrics::{Counters, ProducerMetrics};
 use super::partitioner::{Choices, Partitioning, Sticky};
 use super::queue::{Batch, Identity, PartitionQueue, Payload, Rules, Settled};
 use super::record::RecordRef;
 use super::transaction::state::Transaction;
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
+use crate::metrics::{Id, Label, Sink};
 
 /// Topic and partition as indices into the accumulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,13 +37,13 @@ pub(crate) struct Limits {
 #[derive(Debug)]
 pub(crate) struct Topic {
     pub(crate) name: Arc<str>,
-    /// The newest that metadata told, zero for none.
+    /// The newest that metadata gave, zero for none.
     pub(super) id: Uuid,
     /// How many partitions it has. There may be queues of more: a topic that was made again can have fewer than before.
     pub(super) count: usize,
-    /// Records that brokers have taken.
-    sent: u64,
-    /// Whether the newest metadata tells of it; it need not when nothing was written for long.
+    /// What was written to it.
+    counted: Written,
+    /// Whether the newest metadata has it; it need not when nothing was written for long.
     pub(super) known: bool,
     /// Whether something was written to it since the cluster asked last.
     written: bool,
@@ -171,7 +172,7 @@ impl Accumulator {
                     name,
                     id: Uuid::ZERO,
                     count: 0,
-                    sent: 0,
+                    counted: Written::new(self.counters.windows),
                     known: true,
                     written: true,
                     partitions: Vec::new(),
@@ -230,7 +231,7 @@ impl Accumulator {
         self.append_row(slot, timestamp, record.key, record.value, headers, reserved).map_err(Refusal::Failed)
     }
 
-    /// The partition for a record of so many bytes that names none.
+    /// The partition for a record of this many bytes that names none.
     pub(crate) fn choose(&mut self, index: usize, key: Option<&[u8]>, bytes: usize) -> i32 {
         let partitioning = self.limits.partitioning;
         let switch_at = partitioning.switch_at(self.limits.batch_size);
@@ -371,20 +372,40 @@ impl Accumulator {
 
     /// A broker has taken a batch.
     pub(crate) fn count_taken(&mut self, slot: Slot, batch: &Batch, now: Instant) {
-        self.counters.taken(batch.count, batch.size(), now.saturating_duration_since(batch.created));
+        self.counters.taken(now, batch.count, batch.size(), now.saturating_duration_since(batch.created));
         if let Some(topic) = self.topics.get_mut(slot.topic) {
-            topic.sent += u64::from(batch.count);
+            topic.counted.taken(now, batch.count, batch.size());
         }
     }
 
-    /// What was done so far; the bytes that wait are not known here.
-    pub(crate) fn metrics(&self) -> ProducerMetrics {
-        let counted = self.counters.snapshot();
+    /// A batch of this many records has to be sent again.
+    pub(crate) fn count_retried(&mut self, slot: Slot, records: u32, now: Instant) {
+        self.counters.all.retried(now, records);
+        if let Some(topic) = self.topics.get_mut(slot.topic) {
+            topic.counted.retried(now, records);
+        }
+    }
+
+    /// Records of a topic failed for good.
+    pub(crate) fn count_failed(&mut self, topic: &str, records: u32, now: Instant) {
+        self.counters.all.failed(now, records);
+        if let Some(topic) = self.index.get(topic).and_then(|at| self.topics.get_mut(*at)) {
+            topic.counted.failed(now, records);
+        }
+    }
+
+    /// Records that were given and have no result yet.
+    pub(crate) fn unsettled(&self) -> u64 {
         let given: u64 = self.topics.iter().flat_map(|topic| &topic.partitions).map(PartitionQueue::place).sum();
-        ProducerMetrics {
-            queued_records: given.saturating_sub(counted.records + counted.failed_records),
-            topics: self.topics.iter().map(|topic| (Arc::clone(&topic.name), topic.sent)).collect(),
-            ..counted
+        given.saturating_sub(self.counters.all.settled())
+    }
+
+    /// What was done so far.
+    pub(crate) fn measure(&self, sink: &mut Sink) {
+        self.counters.collect(sink);
+        sink.one(Id::QueuedRecords, self.unsettled() as f64);
+        for topic in &self.topics {
+            topic.counted.collect_of_topic(&Label::Topic(Arc::clone(&topic.name)), sink);
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct Collected {
     pub(crate) leader_missing: bool,
     /// A batch waits for a producer identity.
     pub(crate) identity_missing: bool,
-    /// A transaction's coordinator is to be told of partitions.
+    /// A transaction's coordinator is to learn of partitions.
     pub(crate) register: bool,
 }
 

@@ -2,7 +2,7 @@
 //! the columns. Large data goes chunk by chunk, so that memory stays within `buffer.memory`.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
@@ -103,7 +103,7 @@ fn refused(topic: &str, error: &EncodeError) -> Error {
     Error::configuration(format!("send_batch to topic {topic}: {error}"))
 }
 
-/// What a failure leaves behind; before the first row there is nothing to tell.
+/// What a failure leaves behind; before the first row there is nothing to report.
 fn stopped(topic: &str, row: usize, total: usize, error: Error) -> Error {
     if row == 0 { error } else { error.context(stopped_at(topic, row, total)) }
 }
@@ -413,8 +413,10 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// Asked for once: on Linux each answer takes the reading of files, 80 µs, and this is looked at for every few rows.
 fn workers() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    static WORKERS: OnceLock<usize> = OnceLock::new();
+    *WORKERS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// The bytes that each row takes at most.

@@ -19,12 +19,45 @@ pub(crate) struct Appended {
     pub(crate) log_append_time: i64,
 }
 
-type Waker = Box<dyn FnOnce(Result<Appended>) + Send>;
+/// What a result is given to.
+enum Waker {
+    Callback(Box<dyn FnOnce(Result<Appended>) + Send>),
+    Watcher(Arc<dyn Watcher>, u64),
+}
+
+/// Who looks for results itself. It is notified once of all that came with one answer of a broker.
+pub trait Watcher: Send + Sync {
+    /// The results of what it watches under these numbers are there.
+    fn came(&self, numbers: Vec<u64>);
+}
+
+/// Watchers of results of one answer, notified when it is dropped.
+#[derive(Default)]
+pub(crate) struct Watched(Vec<(Arc<dyn Watcher>, Vec<u64>)>);
+
+impl Watched {
+    fn add(&mut self, watcher: Arc<dyn Watcher>, number: u64) {
+        match self.0.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &watcher)) {
+            Some((_, numbers)) => numbers.push(number),
+            None => self.0.push((watcher, vec![number])),
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        for (watcher, numbers) in self.0.drain(..) {
+            watcher.came(numbers);
+        }
+    }
+}
 
 struct Segment {
     first: u32,
     count: u32,
     outcome: Result<Appended>,
+    /// Anyone who waited was called; until then those who come wait for their turn, or they would overtake.
+    called: bool,
 }
 
 struct Inner {
@@ -78,25 +111,38 @@ impl BatchState {
     }
 
     /// Gives records `first..first + count` their result; a second result for the same records is ignored.
-    pub(crate) fn complete(&self, first: u32, count: u32, outcome: Result<Appended>) {
-        let ready = {
+    pub(crate) fn complete(&self, first: u32, count: u32, outcome: Result<Appended>, watched: &mut Watched) {
+        {
             let mut inner = self.lock();
             if inner.find(first).is_some() {
                 return;
             }
-            inner.segments.push(Segment { first, count, outcome: outcome.clone() });
-            let end = first + count;
-            let (ready, rest): (Vec<_>, Vec<_>) =
-                std::mem::take(&mut inner.wakers).into_iter().partition(|(index, _)| (first..end).contains(index));
-            inner.wakers = rest;
-            ready
-        };
-        for (index, wake) in ready {
-            call(wake, outcome.clone().map(|appended| appended.at(index - first)));
+            inner.segments.push(Segment { first, count, outcome: outcome.clone(), called: false });
         }
-        // Only now are the records done for those who flush: their callbacks have run.
-        self.lock().done += count;
+        while let Some(ready) = self.next_to_call(first, count) {
+            for (index, wake) in ready {
+                let found = || outcome.clone().map(|appended| appended.at(index - first));
+                match wake {
+                    Waker::Callback(callback) => call(callback, found()),
+                    Waker::Watcher(watcher, number) => watched.add(watcher, number),
+                }
+            }
+        }
         self.notify.notify_waiters();
+    }
+
+    /// Who waits for these records. When nobody does any more the records are done, for those who flush too.
+    fn next_to_call(&self, first: u32, count: u32) -> Option<Vec<(u32, Waker)>> {
+        let mut inner = self.lock();
+        let of = |(index, _): &(u32, Waker)| (first..first + count).contains(index);
+        let (ready, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.wakers).into_iter().partition(of);
+        inner.wakers = rest;
+        if !ready.is_empty() {
+            return Some(ready);
+        }
+        inner.segments.iter_mut().filter(|segment| segment.first == first).for_each(|segment| segment.called = true);
+        inner.done += count;
+        None
     }
 
     /// The result of one record, if it is there: its offset in `base_offset`.
@@ -108,7 +154,7 @@ impl BatchState {
     fn on_done(&self, index: u32, wake: Waker) {
         let outcome = {
             let mut inner = self.lock();
-            match inner.find(index) {
+            match inner.find(index).filter(|segment| segment.called) {
                 Some(segment) => segment.outcome.clone().map(|appended| appended.at(index - segment.first)),
                 None => {
                     inner.wakers.push((index, wake));
@@ -116,7 +162,10 @@ impl BatchState {
                 }
             }
         };
-        call(wake, outcome);
+        match wake {
+            Waker::Callback(callback) => call(callback, outcome),
+            Waker::Watcher(watcher, number) => watcher.came(vec![number]),
+        }
     }
 
     async fn wait(&self, index: u32) -> Result<Appended> {
@@ -162,8 +211,8 @@ impl BatchState {
 }
 
 /// Runs the user's code: should it panic, the results of other records must still be given out.
-fn call(wake: Waker, outcome: Result<Appended>) {
-    if catch_unwind(AssertUnwindSafe(|| wake(outcome))).is_err() {
+fn call(callback: Box<dyn FnOnce(Result<Appended>) + Send>, outcome: Result<Appended>) {
+    if catch_unwind(AssertUnwindSafe(|| callback(outcome))).is_err() {
         tracing::error!("a delivery callback panicked");
     }
 }
@@ -223,12 +272,15 @@ impl Delivery {
     pub fn on_done(&self, callback: Box<dyn FnOnce(Result<RecordMetadata>) + Send>) {
         let timestamp = self.timestamp;
         let (topic, partition) = (Arc::clone(&self.state.topic), self.state.partition);
-        self.state.on_done(
-            self.index,
-            Box::new(move |outcome| {
-                callback(outcome.map(|appended| to_metadata(topic, partition, appended, timestamp)));
-            }),
-        );
+        let callback = move |outcome: Result<Appended>| {
+            callback(outcome.map(|appended| to_metadata(topic, partition, appended, timestamp)));
+        };
+        self.state.on_done(self.index, Waker::Callback(Box::new(callback)));
+    }
+
+    /// Notifies `watcher` once that the result is there, under this number; at once if it is.
+    pub fn watch(&self, watcher: Arc<dyn Watcher>, number: u64) {
+        self.state.on_done(self.index, Waker::Watcher(watcher, number));
     }
 }
 
@@ -291,7 +343,7 @@ impl BatchDelivery {
     /// Waits until every row has its result.
     ///
     /// # Errors
-    /// The first failure; [`outcomes`](Self::outcomes) tells them apart.
+    /// The first failure; [`outcomes`](Self::outcomes) distinguishes them.
     pub async fn wait(&self) -> Result<Vec<PartitionReceipt>> {
         for part in self.parts.iter() {
             let last = part.first + part.count;
@@ -369,7 +421,7 @@ fn watch(delivery: BatchDelivery, part: Part, at: u32, left: Arc<AtomicUsize>, c
     let state = Arc::clone(&part.state);
     state.on_done(
         at,
-        Box::new(move |_| {
+        Waker::Callback(Box::new(move |_| {
             let next = part.settled(at).max(at + 1);
             if next < part.first + part.count {
                 watch(delivery, part, next, left, callback);
@@ -379,12 +431,12 @@ fn watch(delivery: BatchDelivery, part: Part, at: u32, left: Arc<AtomicUsize>, c
                     callback(outcome);
                 }
             }
-        }),
+        })),
     );
 }
 
 impl Part {
-    /// The first row at or after `at` whose result is missing, as far as the segment of `at` tells.
+    /// The first row at or after `at` whose result is missing, as far as the segment of `at` shows.
     fn settled(&self, at: u32) -> u32 {
         let inner = self.state.lock();
         inner.find(at).map_or(at, |segment| segment.first + segment.count).min(self.first + self.count)
@@ -410,3 +462,7 @@ fn add_receipt(receipts: &mut Vec<PartitionReceipt>, partition: i32, count: u32,
         log_append_time,
     });
 }
+
+#[cfg(test)]
+#[path = "delivery_tests.rs"]
+mod tests;

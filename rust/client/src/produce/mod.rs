@@ -3,12 +3,12 @@
 pub(crate) mod accumulator;
 pub(crate) mod collect;
 pub(crate) mod columns;
+pub(crate) mod counters;
 mod delivery;
 mod encoder;
 pub(crate) mod flush;
 mod identity;
 pub(crate) mod memory;
-pub(crate) mod metrics;
 pub(crate) mod partitioner;
 pub(crate) mod queue;
 #[cfg(test)]
@@ -20,7 +20,6 @@ pub(crate) mod sink;
 mod split;
 pub(crate) mod transaction;
 
-pub use delivery::{BatchDelivery, Delivery, PartOutcome};
-pub use metrics::{Latency, ProducerMetrics};
+pub use delivery::{BatchDelivery, Delivery, PartOutcome, Watcher};
 pub use record::{PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef};
 pub use transaction::GroupMember;

@@ -308,7 +308,7 @@ impl PartitionQueue {
                     self.requeue(batch, failure.error);
                     return None;
                 }
-                // With its identity void already, it is another batch that told why.
+                // With its identity void already, it is another batch that showed why.
                 let replaced = batch.numbered.map(|(identity, _)| identity) != self.identity;
                 if !replaced && !self.gaps.iter().any(|gap| *gap < batch.order) {
                     // What came before it is gone from the log, though it was acknowledged (KIP-360).

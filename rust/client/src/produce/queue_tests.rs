@@ -190,7 +190,7 @@ fn answers_for_a_void_identity_fail_nothing() {
     }
     let [a, b, c] = [bench.take(FIRST), bench.take(FIRST), bench.take(FIRST)];
     assert!(bench.answer(a, Some(FailureKind::Unknown)).unwrap().outcome.is_err());
-    // b's answer tells of the gap, and b itself fails: c is not the one to blame.
+    // b's answer reports the gap, and b itself fails: c is not the one to blame.
     bench.rules.retries = 0;
     assert!(bench.answer(b, Some(FailureKind::OutOfOrder)).unwrap().outcome.is_err());
     bench.rules.retries = 10;

@@ -113,7 +113,7 @@ pub struct RecordMetadata {
     pub topic: Arc<str>,
     /// Partition written to.
     pub partition: i32,
-    /// Offset in the partition; −1 when the broker did not tell it (`acks=0`, or a resend of an old duplicate).
+    /// Offset in the partition; −1 when the broker did not report it (`acks=0`, or a resend of an old duplicate).
     pub offset: i64,
     /// Milliseconds since the epoch: the broker's append time where the topic uses it, else the record's own; `None`
     /// for a record without timestamp.
@@ -127,7 +127,7 @@ pub struct RecordMetadata {
 pub struct PartitionReceipt {
     /// Partition written to.
     pub partition: i32,
-    /// Offset of the first row of the run; −1 when the broker did not tell it.
+    /// Offset of the first row of the run; −1 when the broker did not report it.
     pub base_offset: i64,
     /// Number of rows.
     pub count: u64,

@@ -120,7 +120,7 @@ fn address(version: i16, topic: &str, topic_id: Uuid) -> Result<TopicProduceData
         false => Ok(TopicProduceData { topic_id, ..Default::default() }),
         true => Err(Error::server(
             ErrorCode::UNKNOWN_TOPIC_ID,
-            format!("Produce to topic {topic}: the metadata does not tell its id, which version {version} needs"),
+            format!("Produce to topic {topic}: the metadata does not give its id, which version {version} needs"),
         )),
     }
 }

@@ -1,5 +1,7 @@
-//! Batches to one broker: encoded, compressed on whatever core is free, sent in their order.
+//! Batches to one broker: encoded, compressed on whatever core is free, sent and answered in their order.
 
+use std::future::ready;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +14,7 @@ use tokio::sync::mpsc;
 use super::collect::{Outgoing, Shipment};
 use super::delivery::Appended;
 use super::queue::{Batch, FailureKind, Payload};
-use super::request;
+use super::request::{self, ProduceResponse};
 use super::sink::{Settings, Shared, answer_all, fail_on_the_way, fail_shipment, receive};
 use crate::connection::Patience;
 use crate::error::{Error, Result};
@@ -23,6 +25,8 @@ const WORTH_A_TASK: usize = 32 * 1024;
 /// Sends one node's requests in the order they come. While one is sent, the next ones are compressed on other cores.
 pub(super) async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::UnboundedReceiver<Shipment>) {
     let (queue, mut prepared) = mpsc::unbounded_channel();
+    let (sent, answers) = mpsc::unbounded_channel();
+    tokio::spawn(receive_in_order(Arc::clone(shared), node, answers));
     let prepare = async move {
         while let Some(Shipment { batches, .. }) = shipments.recv().await {
             if queue.send(start_encoding(shared, batches)).is_err() {
@@ -40,12 +44,13 @@ pub(super) async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::U
                         // The batches are gone with the task: their records fail when their time is over.
                         tracing::error!(%error, "compressing batches failed");
                         shared.lock().node_answered(node, Duration::ZERO);
+                        shared.wake.notify_one();
                         continue;
                     }
                 },
             };
             match encoded {
-                Ok(()) => ship_one(shared, node, batches).await,
+                Ok(()) => ship_one(shared, node, batches, &sent).await,
                 Err(error) => fail_shipment(shared, node, batches, &error, FailureKind::Refused),
             }
         }
@@ -73,7 +78,14 @@ fn start_encoding(shared: &Arc<Shared>, mut batches: Vec<Outgoing>) -> Encoding 
     Encoding::Done(batches, encoded)
 }
 
-async fn ship_one(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>) {
+/// A request on its way.
+struct Sent {
+    started: Instant,
+    batches: Vec<Outgoing>,
+    answer: Pin<Box<dyn Future<Output = Result<ProduceResponse>> + Send>>,
+}
+
+async fn ship_one(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>, sent: &mpsc::UnboundedSender<Sent>) {
     if shared.settings.acks == 0 {
         return ship_unanswered(shared, node, batches).await;
     }
@@ -83,21 +95,32 @@ async fn ship_one(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>) {
     let too_late = too_late(&batches);
     let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings));
     let started = Instant::now();
-    match cluster.dispatch(node, Patience::to_send(settings.request_timeout), build).await {
-        Ok(answer) => {
-            let shared = Arc::clone(shared);
-            tokio::spawn(async move {
-                let answer = answer.await;
-                if answer.is_ok() {
-                    let mut accumulator = shared.lock();
-                    accumulator.counters.requests += 1;
-                    accumulator.counters.request_latency.add(started.elapsed(), 1);
-                }
-                receive(&shared, node, batches, answer);
-            });
-        }
-        Err(error) => fail_on_the_way(shared, node, batches, error),
+    let answer: Pin<Box<dyn Future<Output = _> + Send>> =
+        match cluster.dispatch(node, Patience::to_send(settings.request_timeout), build).await {
+            Ok(answer) => Box::pin(answer),
+            Err(error) => Box::pin(ready(Err(error))),
+        };
+    if let Err(mpsc::error::SendError(Sent { batches, answer, .. })) = sent.send(Sent { started, batches, answer }) {
+        receive(shared, node, batches, answer.await);
     }
+}
+
+/// One answer after the other, as a broker gives them: with a task for each, two cores could call the callbacks of a
+/// partition's second batch before those of its first.
+async fn receive_in_order(shared: Arc<Shared>, node: i32, mut answers: mpsc::UnboundedReceiver<Sent>) {
+    while let Some(Sent { started, batches, answer }) = answers.recv().await {
+        let answer = answer.await;
+        if answer.is_ok() {
+            count_answered(&shared, started, &batches);
+        }
+        receive(&shared, node, batches, answer);
+    }
+}
+
+fn count_answered(shared: &Shared, started: Instant, batches: &[Outgoing]) {
+    let waited = batches.iter().map(|outgoing| started.saturating_duration_since(outgoing.batch.created));
+    let records = batches.iter().map(|outgoing| u64::from(outgoing.batch.count)).sum();
+    shared.lock().counters.answered(started, waited, records);
 }
 
 /// Looked at when the connection is there, which can take a while: records that failed by then must not be sent.
@@ -116,9 +139,10 @@ async fn ship_unanswered(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>
     let cluster = shared.cluster.at_most(ApiKey::Produce, request::newest_version(&batches));
     let too_late = too_late(&batches);
     let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings));
+    let started = Instant::now();
     match cluster.send_oneway(node, Patience::to_send(settings.request_timeout), build).await {
         Ok(()) => {
-            shared.lock().counters.requests += 1;
+            count_answered(shared, started, &batches);
             answer_all(shared, node, Duration::ZERO, batches, |_| Ok(Appended { base_offset: -1, log_append_time: -1 }))
         }
         Err(error) => fail_on_the_way(shared, node, batches, error),

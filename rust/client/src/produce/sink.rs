@@ -13,7 +13,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::accumulator::Accumulator;
 use super::collect::{Outgoing, Shipment};
-use super::delivery::Appended;
+use super::delivery::{Appended, Watched};
 use super::identity;
 use super::memory::{Memory, Reserved};
 use super::queue::{Failure, FailureKind, Settled};
@@ -22,6 +22,7 @@ use super::split;
 use super::transaction::{self, Transactions};
 use crate::cluster::{Cluster, TopicUser};
 use crate::error::{Error, Result};
+use crate::metrics::{Event, Id, Sink, Source};
 use crate::types::TopicPartition;
 
 /// How often to look for a leader that the metadata does not name.
@@ -77,6 +78,8 @@ pub(crate) struct Shared {
     /// Those that nobody uses now: their memory is worth keeping.
     compressors: Mutex<Vec<Compressor>>,
     pub(crate) transactions: Option<Transactions>,
+    /// The program was notified of it.
+    fenced: AtomicBool,
 }
 
 impl Shared {
@@ -97,6 +100,7 @@ impl Shared {
             acquiring: AtomicBool::new(false),
             compressors: Mutex::default(),
             transactions,
+            fenced: AtomicBool::new(false),
         }
     }
 
@@ -155,33 +159,48 @@ impl Shared {
         if self.transactions.is_some() {
             self.settle_transaction(&mut settled);
         }
-        // Whoever is told of a result finds it counted, and its memory free.
-        let mut failed = 0;
+        // Anyone who learns of a result finds it counted, and its memory free.
+        let mut failed = Vec::new();
         for one in &settled {
-            if one.outcome.is_err() && one.state.is_open(one.first) {
-                failed += u64::from(one.count);
+            if let Err(error) = &one.outcome
+                && one.state.is_open(one.first)
+            {
+                failed.push((Arc::clone(&one.state.topic), one.count));
+                self.tell_if_fenced(error);
             }
             if one.reserved > 0 {
                 self.memory.release(one.reserved);
             }
         }
-        if failed > 0 {
-            self.lock().counters.failed += failed;
+        if !failed.is_empty() {
+            let now = Instant::now();
+            let mut accumulator = self.lock();
+            failed.iter().for_each(|(topic, records)| accumulator.count_failed(topic, *records, now));
         }
         let mut done = Vec::with_capacity(settled.len());
+        let mut watched = Watched::default();
         for one in settled {
-            one.state.complete(one.first, one.count, one.outcome);
+            one.state.complete(one.first, one.count, one.outcome, &mut watched);
             if one.state.all_done() {
                 done.push(one.state.id);
             }
         }
+        drop(watched);
         let mut accumulator = self.lock();
         for id in done {
             accumulator.forget_state(id);
         }
     }
 
-    /// A record that failed for good fails its transaction, before anybody is told.
+    /// Notifies the program once that another producer has taken this one's place.
+    fn tell_if_fenced(&self, error: &Error) {
+        let fenced = [ErrorCode::PRODUCER_FENCED, ErrorCode::INVALID_PRODUCER_EPOCH];
+        if fenced.iter().any(|code| error.code() == Some(code.code())) && !self.fenced.swap(true, Ordering::AcqRel) {
+            self.cluster.metrics().tell(|| Event::Fenced { reason: error.to_string() });
+        }
+    }
+
+    /// A record that failed for good fails its transaction, before anybody learns of it.
     fn settle_transaction(&self, settled: &mut Vec<Settled>) {
         let mut dropped = Vec::new();
         for one in settled.iter_mut() {
@@ -204,6 +223,15 @@ impl Shared {
         };
         self.stop.send_replace(true);
         self.settle(settled);
+    }
+}
+
+impl Source for Shared {
+    fn collect(&self, sink: &mut Sink) {
+        let total = self.memory.total();
+        sink.one(Id::BufferTotalBytes, total as f64);
+        sink.one(Id::BufferAvailableBytes, total.saturating_sub(self.memory.used()) as f64);
+        self.lock().measure(sink);
     }
 }
 
@@ -312,8 +340,11 @@ pub(super) fn answer_all(
                 accumulator.count_taken(slot, &batch, now);
             }
             if let Some((queue, rules)) = accumulator.queue_of(slot) {
+                let records = batch.count;
                 let one = queue.answered(batch, outcome, rules, now);
-                accumulator.counters.retries += u64::from(one.is_none());
+                if one.is_none() {
+                    accumulator.count_retried(slot, records, now);
+                }
                 settled.extend(one);
             }
             accumulator.retire_identity(slot);
@@ -329,7 +360,7 @@ pub(super) fn fail_shipment(shared: &Shared, node: i32, batches: Vec<Outgoing>, 
 
 /// No answer came: the connection failed, or time ran out.
 pub(super) fn fail_on_the_way(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: Error) {
-    // After an answer that makes no sense a resend is safe as long as the broker can tell it from the first.
+    // After an answer that makes no sense a resend is safe as long as the broker can distinguish it from the first.
     let garbled = matches!(error, Error::Protocol { .. } | Error::Corrupt { .. });
     let numbered = batches.iter().all(|outgoing| outgoing.batch.numbered.is_some());
     let again = error.retriable() || (garbled && numbered);

@@ -31,7 +31,7 @@ impl Default for Messages {
 }
 
 impl Messages {
-    /// Two bytes that tell the format, then a message or a frame.
+    /// Two bytes that name the format, then a message or a frame.
     pub(super) fn input(&mut self, frame: bool, valid: bool, random: &mut Random) -> Vec<u8> {
         let index = random.below(self.formats.len());
         let Some(format) = self.formats.get(index).copied() else { return Vec::new() };

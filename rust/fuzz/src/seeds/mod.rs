@@ -3,6 +3,7 @@ mod batches;
 mod codecs;
 mod members;
 mod messages;
+mod secure;
 
 use crate::bytes::{fix_batches, fix_lz4, havoc};
 use crate::random::Random;
@@ -61,6 +62,12 @@ impl Seeds {
             Input::Records => {
                 let mut out = Vec::new();
                 let tree = batches::bare_records(&mut random);
+                self.write(tree, valid, &mut random, &mut out, |_| {});
+                out
+            }
+            Input::Secure(what) => {
+                let (flags, tree) = secure::of(what, &mut random);
+                let mut out = vec![flags];
                 self.write(tree, valid, &mut random, &mut out, |_| {});
                 out
             }

@@ -1,4 +1,4 @@
-//! What consumers tell each other: bytes of any member's making that the leader of a group reads.
+//! What consumers send each other: bytes of any member's making that the leader of a group reads.
 use std::fmt::Debug;
 
 use bytes::Bytes;
@@ -18,7 +18,7 @@ pub(super) fn told(input: &[u8]) {
     }
 }
 
-/// What was read can be told on.
+/// What was read can be passed on.
 fn again<M: PartialEq + Debug>(
     bytes: Bytes,
     read: fn(Bytes) -> Result<M, DecodeError>,

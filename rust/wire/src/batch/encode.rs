@@ -73,7 +73,7 @@ pub enum EncodeError {
         magic: i8,
     },
     /// Transactions came with Kafka 0.11.
-    #[error("a batch is part of a transaction, which messages of magic {magic} cannot tell; write magic 2")]
+    #[error("a batch is part of a transaction, which messages of magic {magic} cannot say; write magic 2")]
     Transactional {
         /// The format.
         magic: i8,
@@ -210,7 +210,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Makes room for so many bytes of batches to come; a hint.
+    /// Makes room for this many bytes of batches to come; a hint.
     pub fn reserve(&mut self, bytes: usize) {
         self.buffer.reserve(bytes);
     }

@@ -81,7 +81,7 @@ pub struct BatchHeader {
     pub producer_epoch: i16,
     /// Sequence number of the first record, -1 without idempotence.
     pub base_sequence: i32,
-    /// Number of records left in the batch; -1 for a wrapper, whose header does not tell.
+    /// Number of records left in the batch; -1 for a wrapper, whose header does not say.
     pub record_count: i32,
 }
 
@@ -128,7 +128,7 @@ impl BatchHeader {
         }
         let base_offset = i64::from_be_bytes(field(head, 0));
         if base_offset == i64::MAX {
-            // No offset could follow: whoever goes on from there would ask for the same message for ever.
+            // No offset could follow: anyone who goes on from there would ask for the same message for ever.
             return Err(BatchErrorKind::Offsets { last_offset_delta: 0 });
         }
         Ok(BatchHeader {

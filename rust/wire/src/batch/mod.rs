@@ -1,6 +1,6 @@
 //! Record batches, format v2 (magic 2), and the messages of v0 and v1 before them, in both directions.
 //!
-//! [`batches`] cuts the bytes of one partition into [`Batch`]es, whatever their formats: the magic byte tells.
+//! [`batches`] cuts the bytes of one partition into [`Batch`]es, whatever their formats: the magic byte decides.
 //! [`records::walk`] visits the records of a v2 batch in a single pass, [`legacy`] reads those of the others;
 //! [`encode::BatchBuilder`] goes the other way.
 mod block;

@@ -9,7 +9,7 @@ pub struct Limits {
     pub max_bytes: usize,
     /// The most bytes for each byte of input, once there are more than `small`; 0 for no such bound.
     pub max_ratio: usize,
-    /// So many bytes may come out of any input: a batch of zeros is no attack.
+    /// This many bytes may come out of any input: a batch of zeros is no attack.
     pub small: usize,
 }
 
@@ -23,7 +23,7 @@ impl Limits {
     pub const SMALL: usize = 64 << 20;
 
     /// The most bytes that may come out of `input` bytes.
-    pub(super) fn cap(&self, input: usize) -> usize {
+    pub fn cap(&self, input: usize) -> usize {
         self.max_bytes.min(self.by_ratio(input))
     }
 

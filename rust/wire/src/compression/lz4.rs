@@ -157,7 +157,7 @@ fn frame(rest: &mut &[u8], legacy: bool, out: &mut Output<'_>) -> Result<(), Com
     }
     let (_, content) = out.bytes.split_at(frame_start);
     if told.is_some_and(|told| told != content.len() as u64) {
-        return Err(corrupt("the frame holds another number of bytes than its header tells"));
+        return Err(corrupt("the frame holds another number of bytes than its header says"));
     }
     if flags & CONTENT_CHECKSUM != 0 && take_u32(rest)? != XxHash32::oneshot(0, content) {
         return Err(corrupt("the checksum of the content is wrong"));

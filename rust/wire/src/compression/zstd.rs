@@ -4,7 +4,7 @@ use zstd_safe::{CCtx, DCtx, get_error_name};
 use super::{Codec, CompressionError, Output};
 
 const DEFAULT_LEVEL: i32 = 3;
-/// What is tried first for data that does not tell its size.
+/// What is tried first for data that does not state its size.
 const FIRST_RATIO: usize = 6;
 const LEAST_ROOM: usize = 4 * 1024;
 const TOO_SMALL: &str = "Destination buffer is too small";
@@ -66,7 +66,7 @@ impl Decompress {
         let start = out.bytes.len();
         let most = out.left();
         let told = zstd_safe::get_frame_content_size(input).ok().flatten().map_or(usize::MAX, |size| size as usize);
-        // The size that the data tells is only believed as far as such data can be expected to go.
+        // The size that the data states is only believed as far as such data can be expected to go.
         let mut room = most.min(told.min(input.len().saturating_mul(FIRST_RATIO).max(LEAST_ROOM)));
         loop {
             out.bytes.resize(start + room, 0);
@@ -80,7 +80,9 @@ impl Decompress {
                     if room == most {
                         return Err(out.too_large());
                     }
-                    room = most.min(room.saturating_mul(4).max(LEAST_ROOM));
+                    let more = room.saturating_mul(4).max(LEAST_ROOM);
+                    // No further than the data says, unless that was too little: several frames follow each other.
+                    room = most.min(if room < told { more.min(told) } else { more });
                 }
                 Err(code) => return Err(Codec::Zstd.corrupt(get_error_name(code))),
             }

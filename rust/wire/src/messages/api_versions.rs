@@ -1,7 +1,7 @@
 //! ApiVersions: what a broker speaks.
 //!
-//! 3 tells the broker who asks (KIP-511) and has features (KIP-584); 4 allows features that start at version 0. An
-//! old broker answers version 0 whatever was asked: see `frame::decode_api_versions`.
+//! 3 says who asks (KIP-511) and has features (KIP-584); 4 allows features that start at version 0. An old broker
+//! answers version 0 whatever was asked: see `frame::decode_api_versions`.
 
 request! { ApiVersions = 18, versions 0..=4, flexible 3, ApiVersionsRequest => ApiVersionsResponse }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::messages::types::{Cx, Uuid};
+use crate::messages::types::{Cx, Hidden, Uuid};
 
 /// A generator whose whole state is its seed (splitmix64), so that a failure is one number.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(i8, i16, u16, i32, i64);
+numbers!(i8, i16, u16, i32, i64, f64);
 
 impl Arbitrary for bool {
     fn arbitrary(_: Cx, _: bool, random: &mut Random) -> Self {
@@ -81,6 +81,12 @@ impl Arbitrary for String {
 impl Arbitrary for Bytes {
     fn arbitrary(_: Cx, _: bool, random: &mut Random) -> Self {
         (0..random.below(20)).map(|_| random.next() as u8).collect()
+    }
+}
+
+impl Arbitrary for Hidden {
+    fn arbitrary(cx: Cx, nullable: bool, random: &mut Random) -> Self {
+        Hidden(Bytes::arbitrary(cx, nullable, random))
     }
 }
 

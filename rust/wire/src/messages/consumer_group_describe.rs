@@ -1,6 +1,6 @@
 //! ConsumerGroupDescribe: epochs, members and assignments of groups whose coordinator assigns (KIP-848).
 //!
-//! 1 tells members of the classic protocol from the others (KIP-1099).
+//! 1 distinguishes members of the classic protocol from the others (KIP-1099).
 
 use super::types::Uuid;
 

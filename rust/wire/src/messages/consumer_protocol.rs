@@ -1,4 +1,4 @@
-//! What consumers tell each other through the coordinator: subscriptions within JoinGroup, assignments within
+//! What consumers send each other through the coordinator: subscriptions within JoinGroup, assignments within
 //! SyncGroup, each behind its version. Coordinators do not look inside.
 //!
 //! 1 has the partitions that a member owns, for cooperative rebalances (KIP-429); 2 the generation of which it owns

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::Message;
-use super::types::{Cx, Uuid};
+use super::types::{Cx, Hidden, Uuid};
 
 /// A message that has a JSON form.
 pub trait JsonMessage: Message {
@@ -114,6 +114,15 @@ macro_rules! numbers {
 
 numbers!(i8, i16, u16, i32, i64);
 
+impl Json for f64 {
+    fn to_json(&self, _: Cx) -> Value {
+        (*self).into()
+    }
+    fn from_json(_: Cx, json: &Value) -> Result<Self, JsonError> {
+        json.as_f64().ok_or_else(|| JsonError::expected("f64", json))
+    }
+}
+
 impl Json for bool {
     fn to_json(&self, _: Cx) -> Value {
         (*self).into()
@@ -139,6 +148,15 @@ impl Json for Bytes {
     fn from_json(_: Cx, json: &Value) -> Result<Self, JsonError> {
         let bytes = json.as_str().and_then(|text| from_base64(text, STANDARD));
         bytes.map(Bytes::from).ok_or_else(|| JsonError::expected("base64", json))
+    }
+}
+
+impl Json for Hidden {
+    fn to_json(&self, cx: Cx) -> Value {
+        self.0.to_json(cx)
+    }
+    fn from_json(cx: Cx, json: &Value) -> Result<Self, JsonError> {
+        Bytes::from_json(cx, json).map(Hidden)
     }
 }
 

@@ -1,8 +1,9 @@
 //! OffsetForLeaderEpoch: where the records of a leader's epoch end in its log (KIP-101).
 //!
-//! 1 also names the epoch that the end belongs to (KIP-279); 2 fences by leader epoch (KIP-320); 3 tells consumers from
-//! followers (KIP-392), and asks consumers for the right to describe the topic only, not for that of a broker. 0 and 1
-//! are gone since Kafka 4.0. A client must set `replica_id` to -1: its default is -2, which sees past the high watermark.
+//! 1 also names the epoch that the end belongs to (KIP-279); 2 fences by leader epoch (KIP-320); 3 distinguishes
+//! consumers from followers (KIP-392), and asks consumers for the right to describe the topic only, not for that of a
+//! broker. 0 and 1 are gone since Kafka 4.0. A client must set `replica_id` to -1: its default is -2, which sees past
+//! the high watermark.
 
 request! {
     OffsetForLeaderEpoch = 23, versions 0..=4, flexible 4, OffsetForLeaderEpochRequest => OffsetForLeaderEpochResponse

@@ -1,7 +1,7 @@
 //! Produce: record batches for partitions.
 //!
 //! 0-2 are gone since Kafka 4.0 and carry old message formats; 3 is the first with record batches and transactional
-//! ids; 7 allows zstd (KIP-110); 8 tells which records were refused (KIP-467); 10 hints at the new leader (KIP-951);
+//! ids; 7 allows zstd (KIP-110); 8 says which records were refused (KIP-467); 10 hints at the new leader (KIP-951);
 //! 12 adds partitions to transactions on its own (KIP-890); 13 names topics by id (KIP-516). With acks=0 there is no
 //! response.
 

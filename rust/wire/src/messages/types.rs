@@ -105,6 +105,16 @@ impl std::fmt::Debug for Uuid {
     }
 }
 
+/// Bytes that nobody may see: they print as `[hidden]`. On the wire they are like any others.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Hidden(pub Bytes);
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
 /// What a message may take in memory: an array element can be one byte on the wire and a struct of a hundred here, so
 /// counts that fit the frame are not bound enough. No real message comes near this.
 const MEMORY_PER_BYTE: usize = 16;
@@ -283,6 +293,7 @@ numbers! {
     u16, get_u16, put_u16, 2;
     i32, get_i32, put_i32, 4;
     i64, get_i64, put_i64, 8;
+    f64, get_f64, put_f64, 8;
 }
 
 impl Wire for bool {
@@ -343,6 +354,15 @@ impl Wire for Option<Bytes> {
     }
     fn is_null(&self) -> bool {
         self.is_none()
+    }
+}
+
+impl Wire for Hidden {
+    fn write(&self, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
+        self.0.write(cx, out)
+    }
+    fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError> {
+        Bytes::read(cx, input).map(Hidden)
     }
 }
 

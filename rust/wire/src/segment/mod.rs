@@ -87,7 +87,7 @@ pub struct Run {
 pub enum Tail {
     /// The file ends after its last batch.
     Clean,
-    /// So many zeros follow the last batch: space that the broker has preallocated.
+    /// This many zeros follow the last batch: space that the broker has preallocated.
     Zeros(u64),
     /// The part of the file to be read ends within a batch, while the file goes on.
     Limit,
@@ -228,7 +228,7 @@ impl Segment {
         Ok(None)
     }
 
-    /// Whether there is nothing but zeros to the end of the file. No batch begins with so many of them: its length
+    /// Whether there is nothing but zeros to the end of the file. No batch begins with this many of them: its length
     /// would be 0.
     fn zeros_only(&self) -> Result<bool, SegmentError> {
         if !all_zeros(self.window.get(..LENGTH_END).unwrap_or(&self.window)) {
@@ -258,7 +258,7 @@ fn cut(window: &Bytes, limit: usize) -> Result<Option<(usize, i64)>, BatchError>
     while let Some(next) = iter.next() {
         let batch: Batch = match next {
             Ok(batch) => batch,
-            // It is told when it comes first.
+            // It is reported when it comes first.
             Err(_) if run.is_some() => break,
             Err(error) => return Err(error),
         };

@@ -149,7 +149,7 @@ impl Group {
         Group { members, offsets: Offsets::default(), pending: Pending::default() }
     }
 
-    /// Drops offsets that were kept for long enough; tells whether anything is left of the group.
+    /// Drops offsets that were kept for long enough; returns whether anything is left of the group.
     fn expire_offsets(&mut self, now: Instant, retention: Duration) -> bool {
         let Some(from) = self.members.retained() else { return true };
         self.offsets.expire(now, retention, from, |topic| self.members.reads(topic));
@@ -280,7 +280,7 @@ impl Groups {
         }
     }
 
-    /// Whether whoever sent this may commit for the group; its offsets are then taken one by one.
+    /// Whether anyone who sent this may commit for the group; its offsets are then taken one by one.
     pub(crate) fn check_commit(
         &mut self,
         now: Instant,

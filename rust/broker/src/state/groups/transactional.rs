@@ -48,7 +48,7 @@ impl Pending {
 }
 
 impl Groups {
-    /// Whether whoever sent this may commit for the group in a transaction. Members are checked where one is named
+    /// Whether anyone who sent this may commit for the group in a transaction. Members are checked where one is named
     /// (KIP-447).
     pub(crate) fn check_transactional_commit(
         &mut self,

@@ -60,8 +60,8 @@ impl State {
         lock(&self.transactions)
     }
 
-    /// Tells partitions and groups what has ended, as far as they have a leader; to be called after whatever may end a
-    /// transaction, and whatever may give a partition a leader.
+    /// Notifies partitions and groups of what has ended, as far as they have a leader; to be called after whatever may
+    /// end a transaction, and whatever may give a partition a leader.
     pub(crate) fn complete_transactions(&self) {
         let now = Now::read();
         let mut transactions = self.transactions();

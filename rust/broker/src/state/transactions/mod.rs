@@ -27,7 +27,7 @@ pub(crate) struct Now {
     pub(crate) ms: i64,
 }
 
-/// The end of a transaction that is to be told to its partitions.
+/// The end of a transaction that is to be passed on to its partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) transactional_id: String,
@@ -64,6 +64,16 @@ impl Transactions {
             ..options.clone()
         };
         Transactions { options, by_id: BTreeMap::new() }
+    }
+
+    /// The level of the feature `transaction.version`.
+    pub(crate) fn version(&self) -> i16 {
+        self.options.version
+    }
+
+    /// Changes it.
+    pub(crate) fn set_version(&mut self, version: i16) {
+        self.options.version = version;
     }
 
     /// Whether the broker itself ends transactions under new epochs.
@@ -107,7 +117,7 @@ impl Transactions {
         }
     }
 
-    /// Fences whoever writes under a transactional id, as an administrator does: its transaction is aborted, and its epoch
+    /// Fences anyone who writes under a transactional id, as an administrator does: its transaction is aborted, and its epoch
     /// is an old one from now on.
     pub(crate) fn fence(&mut self, now: Now, transactional_id: &str, new_id: NewId<'_>) -> Result<(), ErrorCode> {
         let transaction = self.by_id.get_mut(transactional_id).ok_or(ErrorCode::TRANSACTIONAL_ID_NOT_FOUND)?;
@@ -176,7 +186,7 @@ impl Transactions {
         }
     }
 
-    /// What is to be told to partitions; also what was tried and is not done.
+    /// What is to be passed on to partitions; also what was tried and is not done.
     pub(crate) fn endings(&mut self, now: Now) -> Vec<Ending> {
         let mut endings = Vec::new();
         for (id, transaction) in &mut self.by_id {

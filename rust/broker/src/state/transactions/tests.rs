@@ -58,7 +58,7 @@ impl World {
         ended.map(|producer| (producer.id, producer.epoch))
     }
 
-    /// Tells every partition; what was told.
+    /// Passes every end on to its partitions; returns what was passed on.
     fn complete(&mut self) -> Vec<((i64, i16), bool, usize)> {
         let endings = self.transactions.endings(self.now);
         for ending in &endings {
@@ -147,7 +147,7 @@ fn a_transaction_of_an_old_client_keeps_its_epoch() {
         assert_eq!(w.phase(), "Ongoing");
         assert_eq!((w.verify(p, 1), w.verify(p, 2)), (Ok(()), Err(ErrorCode::TRANSACTION_ABORTABLE)));
         assert_eq!(w.end(p, committed, false), Ok(p));
-        // Until all is told.
+        // Until all partitions know.
         assert_eq!(w.end(p, committed, false), Err(ErrorCode::CONCURRENT_TRANSACTIONS));
         assert_eq!(w.end(p, !committed, false), Err(ErrorCode::INVALID_TXN_STATE));
         assert_eq!(w.add(p, 0), Err(ErrorCode::CONCURRENT_TRANSACTIONS));
@@ -292,7 +292,7 @@ fn markers_wait_for_their_time_and_for_leaders() {
     w.pass(delay);
     let endings = w.transactions.endings(w.now);
     assert_eq!((endings.len(), endings[0].partitions.len()), (1, 2));
-    // One has no leader: it is told when it has, and nobody looks before.
+    // One has no leader: it is notified when it has one, and nobody looks before.
     w.transactions.told(w.now, A, &[place(1)]);
     assert_eq!((w.phase(), w.transactions.next_deadline()), ("PrepareCommit", None));
     assert_eq!(w.complete(), [(p, true, 1)]);

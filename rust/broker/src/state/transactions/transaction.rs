@@ -252,7 +252,7 @@ impl Transaction {
         self.at = now;
     }
 
-    /// Whoever was the producer cannot learn of the new epoch, as it could after an end of its own.
+    /// Anyone who was the producer cannot learn of the new epoch, as it could after an end of its own.
     pub(super) fn seal(&mut self) {
         self.last_epoch = NO_EPOCH;
         self.bumps = false;

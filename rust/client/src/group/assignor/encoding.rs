@@ -64,7 +64,7 @@ pub(super) fn encode_previous(partitions: &[TopicPartition], generation: i32) ->
     bytes(StickyUserData { previous_assignment: by_topic(partitions), generation, ..Default::default() }.to_bytes())
 }
 
-/// The inverse, without a generation where the member tells none; `None` for what is nothing of the kind.
+/// The inverse, without a generation where the member gives none; `None` for what is nothing of the kind.
 pub(super) fn decode_previous(bytes: &Bytes) -> Option<(Vec<TopicPartition>, Option<i32>)> {
     let data = StickyUserData::from_bytes(bytes).ok()?;
     Some((flat(data.previous_assignment), Some(data.generation).filter(|generation| *generation >= 0)))

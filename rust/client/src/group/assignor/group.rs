@@ -82,7 +82,7 @@ impl<'a> Group<'a> {
         self.members[member].1.rack.as_deref().filter(|rack| !rack.is_empty())
     }
 
-    /// Finds partitions by name, as members tell them.
+    /// Finds partitions by name, as members give them.
     pub(super) fn lookup(&self) -> Lookup<'_> {
         Lookup(self.topics.iter().map(|topic| (topic.name, topic)).collect())
     }

@@ -1,7 +1,7 @@
 //! Who reads what: the assignors of Kafka's consumers, by which the leader of a classic group divides partitions.
 //!
 //! They are pure functions of what the members said, so a group may mix clients: the rules and the bytes are those of
-//! Java's assignors of the same names, whoever of them leads.
+//! Java's assignors of the same names, whichever of them leads.
 
 mod encoding;
 mod group;
@@ -60,7 +60,7 @@ pub trait Assignor: Send + Sync + Debug {
         false
     }
 
-    /// What a member that owns these partitions since that generation tells the leader in its next subscription.
+    /// What a member that owns these partitions since that generation sends the leader in its next subscription.
     fn user_data(&self, _owned: &[TopicPartition], _generation: i32) -> Option<Bytes> {
         None
     }

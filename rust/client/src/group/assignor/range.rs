@@ -61,7 +61,7 @@ impl<'a> Division<'a> {
         Division { topic, sharers, unassigned, each: count / share, extras: count % share, racks_matter }
     }
 
-    /// Whether a sharer is where a replica is; one that tells no rack is everywhere.
+    /// Whether a sharer is where a replica is; one that names no rack is everywhere.
     fn in_rack(&self, sharer: usize, partition: usize) -> bool {
         let racks = &self.topic.racks[partition - self.topic.first];
         self.sharers[sharer].rack.is_none_or(|rack| racks.iter().any(|other| other == rack))
@@ -118,7 +118,7 @@ fn by_racks(divisions: &mut [Division<'_>], assigned: &mut [Vec<usize>]) {
 
 fn assign_together(divisions: &mut [&mut Division<'_>], partitions: usize, assigned: &mut [Vec<usize>]) {
     let Some(first) = divisions.first() else { return };
-    // Nobody tells a rack: there is nothing to match.
+    // Nobody names a rack: there is nothing to match.
     if first.sharers.iter().all(|sharer| sharer.rack.is_none()) {
         return;
     }

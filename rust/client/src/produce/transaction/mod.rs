@@ -180,7 +180,7 @@ pub(crate) async fn begin(shared: &Arc<Shared>, limit: Duration) -> Result<()> {
         let mut accumulator = shared.lock();
         accumulator.check_open()?;
         let transaction = of(&mut accumulator, CALL)?;
-        // What the first protocol left under way must be told from what comes in the second by its epoch.
+        // What the first protocol left under way must differ by its epoch from what comes in the second.
         let upgraded = transaction.used && transaction.protocol == Protocol::V1 && protocol == Protocol::V2;
         if upgraded && matches!(transaction.phase(), Phase::Ready) { Some(transaction.renew()?) } else { None }
     };

@@ -32,7 +32,7 @@ const CALL: &str = "send_offsets_to_transaction";
 pub struct GroupMember {
     /// The group.
     pub group: String,
-    /// As `Consumer::group_metadata` tells; with a generation of −1 nobody is fenced.
+    /// As `Consumer::group_metadata` returns it; with a generation of −1 nobody is fenced.
     pub member: Member,
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn send(shared: &Arc<Shared>, who: GroupMember, offsets: Offset
         if let Some(transactions) = &shared.transactions {
             transactions.ring();
         }
-        // Whoever asked may have given up; the commit waits for it all the same.
+        // Anyone who asked may have given up; the commit waits for it all the same.
         let _ = sender.send(outcome);
     });
     match tokio::time::timeout(limit, answer).await {
@@ -86,7 +86,7 @@ async fn work(
             added.map_err(|error| shared.fail_transaction(error, true))?;
         }
         if let Some(transaction) = &mut shared.lock().transaction {
-            // In the second protocol the group's coordinator tells that of the transaction.
+            // In the second protocol the group's coordinator notifies that of the transaction.
             transaction.started = true;
         }
         let sent = transactions.commit_offsets(shared, identity, protocol, who, offsets).await;
@@ -104,7 +104,7 @@ fn over() -> Error {
 }
 
 impl Transactions {
-    /// The first protocol: the coordinator is told of the group.
+    /// The first protocol: the coordinator learns of the group.
     async fn add_offsets(&self, shared: &Shared, identity: Identity, group: &str) -> Result<()> {
         let build = |_| {
             Ok(AddOffsetsToTxnRequest {

@@ -1,4 +1,4 @@
-//! The first protocol: the coordinator is told of partitions before anything is written to them.
+//! The first protocol: the coordinator learns of partitions before anything is written to them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -76,7 +76,7 @@ pub(crate) struct Pending {
 /// How to take part in an operation.
 #[derive(Debug)]
 pub(crate) enum Entry {
-    /// It is new: do the work, and tell here.
+    /// It is new: do the work, and report here.
     Work(watch::Sender<Outcome>, watch::Receiver<Outcome>),
     /// It was begun by an earlier call.
     Join(watch::Receiver<Outcome>),
@@ -87,7 +87,7 @@ pub(crate) struct Transaction {
     id: Arc<str>,
     phase: Phase,
     pub(crate) protocol: Protocol,
-    /// The coordinator may know of the transaction, so that it must be told of its end.
+    /// The coordinator may know of the transaction, so that it must learn of its end.
     pub(crate) started: bool,
     /// Sequences are uncertain: the next transaction needs another epoch (KIP-360).
     pub(crate) bump: bool,
@@ -95,7 +95,7 @@ pub(crate) struct Transaction {
     pub(crate) used: bool,
     /// Partitions that the coordinator knows of.
     registered: HashSet<Slot>,
-    /// Partitions that it must be told of before anything is written to them.
+    /// Partitions that it must learn of before anything is written to them.
     unregistered: BTreeSet<Slot>,
     pub(crate) registering: bool,
     /// Offsets on their way to the coordinators of their groups.
@@ -225,7 +225,7 @@ impl Transaction {
         Entry::Work(sender, outcome)
     }
 
-    /// Whoever called has seen the outcome.
+    /// Anyone who called has seen the outcome.
     pub(crate) fn seen(&mut self, operation: Operation) {
         self.pending.take_if(|pending| pending.operation == operation);
     }
@@ -356,116 +356,5 @@ fn is_fatal(error: &Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SLOT: Slot = Slot { topic: 0, partition: 1 };
-
-    fn ready(protocol: Protocol) -> Transaction {
-        let mut transaction = Transaction::new("t".into());
-        assert!(matches!(transaction.enter(Operation::Init), Ok(Entry::Work(..))));
-        transaction.ready();
-        transaction.seen(Operation::Init);
-        transaction.begin(protocol).unwrap();
-        transaction
-    }
-
-    fn text(result: Result<impl std::fmt::Debug>) -> String {
-        result.unwrap_err().to_string()
-    }
-
-    fn code(code: ErrorCode) -> Error {
-        Error::server(code, "test")
-    }
-
-    #[test]
-    fn a_call_that_timed_out_is_joined_and_not_overtaken() {
-        let mut transaction = ready(Protocol::V2);
-        let Ok(Entry::Work(sender, _)) = transaction.enter(Operation::Commit) else { panic!("nothing to do") };
-        assert!(text(transaction.enter(Operation::Abort)).contains("call commit_transaction again"));
-        assert!(text(transaction.begin(Protocol::V2)).contains("call commit_transaction again"));
-        assert!(text(transaction.admits("send")).contains("being committed"));
-        transaction.ready();
-        sender.send_replace(Some(Ok(())));
-        // It is done, but nobody knows yet.
-        assert!(transaction.begin(Protocol::V2).is_err());
-        let Ok(Entry::Join(outcome)) = transaction.enter(Operation::Commit) else { panic!("begun anew") };
-        assert_eq!(*outcome.borrow(), Some(Ok(())));
-        transaction.seen(Operation::Commit);
-        transaction.begin(Protocol::V2).unwrap();
-    }
-
-    #[test]
-    fn after_an_abortable_error_only_an_abort_is_let_through() {
-        let mut transaction = ready(Protocol::V1);
-        transaction.registered(&[SLOT]);
-        assert!(transaction.fail(&code(ErrorCode::MESSAGE_TOO_LARGE)));
-        assert!(!transaction.fail(&code(ErrorCode::INVALID_RECORD)), "the first cause stays");
-        for refused in [transaction.admits("send"), transaction.begin(Protocol::V1)] {
-            assert!(text(refused).contains("must be aborted: test: MESSAGE_TOO_LARGE"));
-        }
-        assert!(transaction.enter(Operation::Commit).unwrap_err().abortable());
-        assert!(transaction.enter(Operation::Abort).is_ok());
-        assert!(transaction.bump, "its sequences are uncertain");
-        transaction.seen(Operation::Abort);
-        transaction.ready();
-        assert!(!transaction.bump && !transaction.started);
-        assert!(transaction.begin(Protocol::V1).is_ok());
-    }
-
-    #[test]
-    fn an_old_epoch_is_taken_to_the_coordinator_by_the_commit() {
-        let mut transaction = ready(Protocol::V2);
-        transaction.writes();
-        transaction.fail(&code(ErrorCode::INVALID_PRODUCER_EPOCH));
-        assert!(matches!(transaction.enter(Operation::Commit), Ok(Entry::Work(..))));
-        assert!(matches!(transaction.phase(), Phase::Abortable(_)));
-    }
-
-    #[test]
-    fn after_a_fatal_error_every_call_raises_it() {
-        for fatal in [ErrorCode::PRODUCER_FENCED, ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED] {
-            let mut transaction = ready(Protocol::V2);
-            assert!(transaction.fail(&code(fatal)));
-            transaction.ready();
-            transaction.fail_for_good(code(ErrorCode::UNKNOWN_SERVER_ERROR));
-            let mut errors = vec![transaction.admits("send"), transaction.begin(Protocol::V2)];
-            for operation in [Operation::Init, Operation::Commit, Operation::Abort] {
-                errors.push(transaction.enter(operation).map(drop));
-            }
-            for error in errors {
-                assert_eq!(error.unwrap_err(), Error::Transaction { fatal: true, cause: Box::new(code(fatal)) });
-            }
-        }
-    }
-
-    #[test]
-    fn partitions_are_registered_before_they_are_written_to_in_the_first_protocol_only() {
-        let mut transaction = ready(Protocol::V1);
-        assert!(!transaction.may_write(SLOT) && !transaction.may_write(SLOT));
-        transaction.writes();
-        assert!(!transaction.started);
-        assert!(transaction.start_registering() && !transaction.start_registering(), "one request at a time");
-        assert_eq!(transaction.unregistered(), [SLOT]);
-        transaction.registered(&[SLOT]);
-        transaction.registering = false;
-        assert!(transaction.may_write(SLOT) && transaction.started && !transaction.start_registering());
-        transaction.ended();
-        assert!(!transaction.may_write(SLOT), "the next transaction begins anew");
-
-        let mut transaction = ready(Protocol::V2);
-        assert!(transaction.may_write(SLOT) && !transaction.start_registering() && !transaction.started);
-        transaction.writes();
-        assert!(transaction.started);
-    }
-
-    #[test]
-    fn a_forgotten_producer_has_nothing_to_end_but_needs_another_epoch() {
-        let mut transaction = ready(Protocol::V1);
-        transaction.fail(&code(ErrorCode::INVALID_PRODUCER_ID_MAPPING));
-        assert!(transaction.bump);
-        let mut unsent = ready(Protocol::V1);
-        unsent.fail(&Error::timeout("delivery", std::time::Duration::from_secs(1)));
-        assert!(!unsent.bump, "nothing was sent");
-    }
-}
+#[path = "state_tests.rs"]
+mod tests;

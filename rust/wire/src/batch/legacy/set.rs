@@ -70,10 +70,10 @@ impl MessageSet {
         MessageSet::look_through(&batch.header, data, check_crcs).map_err(|kind| batch.error(kind))
     }
 
-    /// As [`read`](Self::read) for a plain message of which `data` is the whole surroundings, together with those behind
-    /// it that are of the same kind: up to `max_bytes` and `max_messages`, with rising offsets, and with the right
-    /// checksum if `check_crcs`. What is wrong with others is left to those who come to them. Also tells where the last
-    /// of them ends.
+    /// As [`read`](Self::read) for a plain message of which `data` is the whole surroundings, together with those
+    /// behind it that are of the same kind: up to `max_bytes` and `max_messages`, with rising offsets, and with the
+    /// right checksum if `check_crcs`. What is wrong with others is left to those who come to them. Also returns where
+    /// the last of them ends.
     pub fn read_run(
         batch: &Batch,
         data: &[u8],

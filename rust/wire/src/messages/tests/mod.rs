@@ -6,6 +6,7 @@ mod hostile;
 mod oracle;
 mod removed;
 mod roundtrip;
+mod security;
 
 use std::fmt::Debug;
 use std::ops::RangeInclusive;
@@ -69,6 +70,7 @@ fn one(api: ApiKey, check: &mut impl Check) {
         ApiKey::Heartbeat => both::<HeartbeatRequest>(check),
         ApiKey::LeaveGroup => both::<LeaveGroupRequest>(check),
         ApiKey::SyncGroup => both::<SyncGroupRequest>(check),
+        ApiKey::SaslHandshake => both::<SaslHandshakeRequest>(check),
         ApiKey::ApiVersions => both::<ApiVersionsRequest>(check),
         ApiKey::CreateTopics => both::<CreateTopicsRequest>(check),
         ApiKey::DeleteTopics => both::<DeleteTopicsRequest>(check),
@@ -85,9 +87,45 @@ fn one(api: ApiKey, check: &mut impl Check) {
         ApiKey::EndTxn => both::<EndTxnRequest>(check),
         ApiKey::WriteTxnMarkers => both::<WriteTxnMarkersRequest>(check),
         ApiKey::TxnOffsetCommit => both::<TxnOffsetCommitRequest>(check),
+        ApiKey::SaslAuthenticate => both::<SaslAuthenticateRequest>(check),
+        ApiKey::DescribeAcls => both::<DescribeAclsRequest>(check),
+        ApiKey::CreateAcls => both::<CreateAclsRequest>(check),
+        ApiKey::DeleteAcls => both::<DeleteAclsRequest>(check),
+        ApiKey::CreateDelegationToken => both::<CreateDelegationTokenRequest>(check),
+        ApiKey::RenewDelegationToken => both::<RenewDelegationTokenRequest>(check),
+        ApiKey::ExpireDelegationToken => both::<ExpireDelegationTokenRequest>(check),
+        ApiKey::DescribeDelegationToken => both::<DescribeDelegationTokenRequest>(check),
+        ApiKey::DescribeUserScramCredentials => both::<DescribeUserScramCredentialsRequest>(check),
+        ApiKey::AlterUserScramCredentials => both::<AlterUserScramCredentialsRequest>(check),
         ApiKey::DescribeProducers => both::<DescribeProducersRequest>(check),
         ApiKey::DescribeTransactions => both::<DescribeTransactionsRequest>(check),
         ApiKey::ListTransactions => both::<ListTransactionsRequest>(check),
+        ApiKey::GetTelemetrySubscriptions => both::<GetTelemetrySubscriptionsRequest>(check),
+        ApiKey::PushTelemetry => both::<PushTelemetryRequest>(check),
+        ApiKey::DeleteRecords => both::<DeleteRecordsRequest>(check),
+        ApiKey::DescribeConfigs => both::<DescribeConfigsRequest>(check),
+        ApiKey::AlterReplicaLogDirs => both::<AlterReplicaLogDirsRequest>(check),
+        ApiKey::DescribeLogDirs => both::<DescribeLogDirsRequest>(check),
+        ApiKey::CreatePartitions => both::<CreatePartitionsRequest>(check),
+        ApiKey::ElectLeaders => both::<ElectLeadersRequest>(check),
+        ApiKey::IncrementalAlterConfigs => both::<IncrementalAlterConfigsRequest>(check),
+        ApiKey::AlterPartitionReassignments => both::<AlterPartitionReassignmentsRequest>(check),
+        ApiKey::ListPartitionReassignments => both::<ListPartitionReassignmentsRequest>(check),
+        ApiKey::DescribeClientQuotas => both::<DescribeClientQuotasRequest>(check),
+        ApiKey::AlterClientQuotas => both::<AlterClientQuotasRequest>(check),
+        ApiKey::DescribeQuorum => both::<DescribeQuorumRequest>(check),
+        ApiKey::UpdateFeatures => both::<UpdateFeaturesRequest>(check),
+        ApiKey::DescribeCluster => both::<DescribeClusterRequest>(check),
+        ApiKey::UnregisterBroker => both::<UnregisterBrokerRequest>(check),
+        ApiKey::ListConfigResources => both::<ListConfigResourcesRequest>(check),
+        ApiKey::DescribeTopicPartitions => both::<DescribeTopicPartitionsRequest>(check),
+        ApiKey::ShareGroupDescribe => both::<ShareGroupDescribeRequest>(check),
+        ApiKey::AddRaftVoter => both::<AddRaftVoterRequest>(check),
+        ApiKey::RemoveRaftVoter => both::<RemoveRaftVoterRequest>(check),
+        ApiKey::StreamsGroupDescribe => both::<StreamsGroupDescribeRequest>(check),
+        ApiKey::DescribeShareGroupOffsets => both::<DescribeShareGroupOffsetsRequest>(check),
+        ApiKey::AlterShareGroupOffsets => both::<AlterShareGroupOffsetsRequest>(check),
+        ApiKey::DeleteShareGroupOffsets => both::<DeleteShareGroupOffsetsRequest>(check),
     }
 }
 

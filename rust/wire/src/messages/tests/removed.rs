@@ -1,7 +1,10 @@
 //! Versions that no other oracle here covers, most of them removed by Kafka 4, byte by byte.
 
 use super::*;
-use crate::messages::{fetch, list_offsets, offset_for_leader_epoch, produce, write_txn_markers};
+use crate::messages::{
+    alter_replica_log_dirs, describe_configs, describe_log_dirs, fetch, list_offsets, offset_for_leader_epoch, produce,
+    write_txn_markers,
+};
 
 fn check<M: Tested>(version: i16, message: &M, bytes: &[u8]) {
     assert_eq!(&message.bytes(version)[..], bytes, "v{version}");
@@ -148,4 +151,59 @@ fn offset_for_leader_epoch_0_and_1() {
     let start = b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0\0\x02";
     check(0, &answer(-1), &[&start[..], b"\0\0\0\0\0\0\0\x07"].concat());
     check(1, &answer(4), &[&start[..], b"\0\0\0\x04\0\0\0\0\0\0\0\x07"].concat());
+}
+
+#[test]
+fn describe_configs_0_says_whether_a_value_is_the_default() {
+    use describe_configs::*;
+    let keys = Some(vec!["k".into()]);
+    let resource = DescribeConfigsResource {
+        resource_type: 2,
+        resource_name: "t".into(),
+        configuration_keys: keys,
+        ..Default::default()
+    };
+    let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+    check(0, &request, b"\0\0\0\x01\x02\0\x01t\0\0\0\x01\0\x01k");
+    let config = DescribeConfigsResourceResult {
+        name: "k".into(),
+        value: Some("v".into()),
+        read_only: true,
+        is_default: true,
+        ..Default::default()
+    };
+    let result = DescribeConfigsResult {
+        resource_type: 2,
+        resource_name: "t".into(),
+        configs: vec![config],
+        ..Default::default()
+    };
+    let response = DescribeConfigsResponse { throttle_time_ms: 9, results: vec![result], ..Default::default() };
+    let bytes = b"\0\0\0\x09\0\0\0\x01\0\0\xff\xff\x02\0\x01t\0\0\0\x01\0\x01k\0\x01v\x01\x01\0";
+    check(0, &response, bytes);
+}
+
+#[test]
+fn log_dirs_0() {
+    use alter_replica_log_dirs::*;
+    let topic = AlterReplicaLogDirTopic { name: "t".into(), partitions: vec![3], ..Default::default() };
+    let dir = AlterReplicaLogDir { path: "/d".into(), topics: vec![topic], ..Default::default() };
+    let request = AlterReplicaLogDirsRequest { dirs: vec![dir], ..Default::default() };
+    check(0, &request, b"\0\0\0\x01\0\x02/d\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x03");
+    let partition = AlterReplicaLogDirPartitionResult { partition_index: 3, error_code: 57, ..Default::default() };
+    let topic =
+        AlterReplicaLogDirTopicResult { topic_name: "t".into(), partitions: vec![partition], ..Default::default() };
+    let response = AlterReplicaLogDirsResponse { results: vec![topic], ..Default::default() };
+    check(0, &response, b"\0\0\0\0\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x03\0\x39");
+
+    use describe_log_dirs::*;
+    check(0, &DescribeLogDirsRequest::default(), b"\xff\xff\xff\xff");
+    let partition =
+        DescribeLogDirsPartition { partition_index: 3, partition_size: 7, is_future_key: true, ..Default::default() };
+    let topic = DescribeLogDirsTopic { name: "t".into(), partitions: vec![partition], ..Default::default() };
+    let dir = DescribeLogDirsResult { log_dir: "/d".into(), topics: vec![topic], ..Default::default() };
+    let response = DescribeLogDirsResponse { results: vec![dir], ..Default::default() };
+    let sizes = b"\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\0\x01";
+    let start = b"\0\0\0\0\0\0\0\x01\0\0\0\x02/d\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\x03";
+    check(0, &response, &[&start[..], sizes].concat());
 }

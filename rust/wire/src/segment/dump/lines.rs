@@ -266,7 +266,7 @@ pub(super) fn aborted_entry(format: Format, out: &mut String, entry: AbortedEntr
     }
 }
 
-/// Programs find problems among the lines; people are told apart from them.
+/// Programs find problems among the lines; people get them separately.
 pub(super) fn problem(format: Format, out: &mut String, problem: &Problem) {
     if format == Format::Json {
         put!(out, "{{\"type\":\"problem\",\"position\":{},\"offset\":{},\"cause\":", problem.position, problem.offset);

@@ -13,7 +13,7 @@ pub use log::{LogDump, LogDumpOptions};
 
 /// About how many bytes of text one [`Dump::step`] makes.
 const STEP_BYTES: usize = 1 << 20;
-/// About how long one takes at most: what prints little can be much work, and whoever waits wants to be able to stop.
+/// About how long one takes at most: what prints little can be much work, and anyone who waits wants to be able to stop.
 const STEP_TIME: Duration = Duration::from_millis(50);
 /// The most problems and gaps that are kept: a file can have as many as it has records.
 const MOST_KEPT: usize = 10_000;

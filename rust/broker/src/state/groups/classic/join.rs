@@ -13,7 +13,7 @@ use crate::state::groups::random_uuid;
 
 /// From this version on the first request only fetches an id (KIP-394).
 const FIRST_WITH_KNOWN_ID: i16 = 4;
-/// From this version on a leader can be told to keep the assignment (KIP-814).
+/// From this version on an answer can have the leader keep the assignment (KIP-814).
 const FIRST_TO_SKIP_ASSIGNMENT: i16 = 9;
 
 /// A request to join, and how it came.
@@ -79,7 +79,7 @@ impl Classic {
             is_new: true,
             joining: Some(answer),
             syncing: None,
-            // It has no generation to send heartbeats with. If it gives up, nothing else tells.
+            // It has no generation to send heartbeats with. If it gives up, nothing else shows it.
             expires: Some(now + NEW_MEMBER_PATIENCE),
         });
         self.rebalance_or_complete(now, options);
@@ -153,7 +153,7 @@ impl Classic {
     }
 
     /// A returning static member keeps its assignment. A returning leader must not think that it has to assign: where
-    /// the version can say so it is told, and before, the leader's old id keeps it from knowing that it leads.
+    /// the version can say so the answer does, and before, the leader's old id keeps it from knowing that it leads.
     fn welcome_back(&self, version: i16, id: &str, led_as: Option<&str>) -> JoinGroupResponse {
         let mut response = self.joined(id);
         let Some(led_as) = led_as else { return response };

@@ -45,7 +45,7 @@ pub(crate) struct Member {
     pub(crate) client_host: String,
     pub(super) terms: Terms,
     pub(crate) assignment: Bytes,
-    /// It has never been told of a generation; if it gives up it may come again as somebody else.
+    /// It has never learned of a generation; if it gives up it may come again as somebody else.
     pub(super) is_new: bool,
     pub(super) joining: Option<Answer<JoinGroupResponse>>,
     pub(super) syncing: Option<Answer<SyncGroupResponse>>,
@@ -90,7 +90,7 @@ impl Member {
         }
     }
 
-    /// Tells both requests that may wait the same error.
+    /// Answers both requests that may wait with the same error.
     pub(super) fn fail(&mut self, code: ErrorCode) {
         let join = refused(&self.id, code);
         self.answer_join(join);

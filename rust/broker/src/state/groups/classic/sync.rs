@@ -81,7 +81,7 @@ impl Classic {
         }
     }
 
-    /// A sign of life; tells whether the member has to join again.
+    /// A sign of life; says whether the member has to join again.
     pub(crate) fn heartbeat(&mut self, now: Instant, request: &HeartbeatRequest) -> Result<(), ErrorCode> {
         self.check_member(&request.member_id, request.group_instance_id.as_deref())?;
         self.check_generation(request.generation_id)?;

@@ -1,4 +1,4 @@
-//! ConsumerGroupHeartbeat: members come, say what they want and hold, and are told what they may use.
+//! ConsumerGroupHeartbeat: members come, say what they want and hold, and learn what they may use.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -204,7 +204,7 @@ impl Consumers {
         }
     }
 
-    /// Lets a member take its next step, and tells what it is then.
+    /// Lets a member take its next step, and returns what it is then.
     fn step(&mut self, now: Instant, id: &str, owned: Option<&Partitions>) -> Member {
         let held: HashSet<_> =
             self.members.iter().flat_map(|member| member.assigned.iter().chain(&member.revoking)).copied().collect();
@@ -260,7 +260,7 @@ fn millis(interval: Duration) -> i32 {
     i32::try_from(interval.as_millis()).unwrap_or(i32::MAX).max(1)
 }
 
-/// Takes over what the heartbeat says; tells whether the subscription is another one.
+/// Takes over what the heartbeat says; returns whether the subscription is another one.
 fn update(member: &mut Member, beat: &Beat<'_>, pattern: Option<Option<Pattern>>) -> bool {
     let request = beat.request;
     let old = (member.topics.clone(), member.pattern().map(str::to_owned));

@@ -55,7 +55,7 @@ pub(crate) struct Member {
     pub(crate) epoch: i32,
     pub(super) previous_epoch: i32,
     pub(super) progress: Progress,
-    /// What it may use, told or about to be.
+    /// What it may use, as it knows or is about to learn.
     pub(crate) assigned: Partitions,
     /// What it has to give up and still holds.
     pub(super) revoking: Partitions,

@@ -7,10 +7,10 @@ use crate::group::assignor::encoding::{decode_generation, decode_previous};
 use crate::group::assignor::group::Group;
 use crate::types::TopicPartition;
 
-/// The generation of members that tell none.
+/// The generation of members that give none.
 const NONE: i32 = -1;
 
-/// What a member tells of its past.
+/// What a member says of its past.
 #[derive(Debug)]
 pub(super) struct Told {
     partitions: Vec<TopicPartition>,
@@ -110,7 +110,7 @@ impl Claims {
         self.former.get(&partition).map(|(member, _)| *member)
     }
 
-    /// Whether a partition has no member but this one, as far as the latest claims tell.
+    /// Whether a partition has no member but this one, as far as the latest claims show.
     pub(super) fn is_held_by_no_other(&self, partition: usize, member: usize) -> bool {
         self.latest[partition].is_none_or(|claim| claim.member == member && !claim.disputed)
     }

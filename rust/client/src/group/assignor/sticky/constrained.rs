@@ -139,7 +139,7 @@ impl Shares {
     }
 }
 
-/// By the arithmetic of shares this cannot be; it would be a mistake of ours, better told than assigned.
+/// By the arithmetic of shares this cannot be; it would be a mistake of ours, better reported than assigned.
 fn shares_do_not_add_up() -> Error {
     Error::corrupt("the shares of the group's members do not add up to the partitions: please report this")
 }

@@ -22,7 +22,7 @@ impl<'a> Racks<'a> {
         self.group.racks(partition).iter().any(|other| other == rack)
     }
 
-    /// Whether a member is in a rack without a replica of the partition; one that tells no rack never is.
+    /// Whether a member is in a rack without a replica of the partition; one that names no rack never is.
     pub(super) fn mismatch(&self, member: usize, partition: usize) -> bool {
         self.matter && self.group.rack(member).is_some_and(|rack| !self.has_replica(rack, partition))
     }

@@ -1,0 +1,230 @@
+"""What a program with an event loop does, by samsarrow and by its peers; seconds and CPU are of the loop's own work.
+
+python -m clients.loops CLIENT VERB BOOTSTRAP TOPIC COUNT
+"""
+
+import asyncio
+import json
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+VALUE = b"x" * 100
+# A topic is read in batches within milliseconds: often enough to see a hundredth, after once to warm up.
+PASSES = 20
+Measured = dict[str, Any]
+
+
+class Watch:
+    """Seconds and CPU seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._started, self._used = time.perf_counter(), self._cpu()
+
+    @staticmethod
+    def _cpu() -> float:
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return used.ru_utime + used.ru_stime
+
+    def found(self, rows: int, **more: Any) -> Measured:
+        seconds, cpu = time.perf_counter() - self._started, self._cpu() - self._used
+        return {"rows": rows, "seconds": seconds, "cpu": cpu, **more}
+
+
+async def ours_send(bootstrap: str, topic: str, count: int) -> Measured:
+    """Each record sent and awaited by a task of its own, ten thousand at a time."""
+    from samsarrow import AsyncProducer, _core
+
+    async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=5, batch_size=1_000_000) as producer:
+        await producer.send_and_wait(topic, VALUE)
+        wakes, requests, watch = _core.loop_wake_ups(), producer.metrics().requests, Watch()
+        for _ in range(count // 10_000):
+            await asyncio.gather(*[producer.send_and_wait(topic, VALUE) for _ in range(10_000)])
+        found = watch.found(count, wakes=_core.loop_wake_ups() - wakes)
+        return {**found, "requests": producer.metrics().requests - requests}
+
+
+async def ours_deliveries(bootstrap: str, topic: str, count: int) -> Measured:
+    """The same without a task a record: sent one after the other, and awaited one after the other."""
+    from samsarrow import AsyncProducer, _core
+
+    async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=5, batch_size=1_000_000) as producer:
+        await producer.send_and_wait(topic, VALUE)
+        wakes, requests, watch = _core.loop_wake_ups(), producer.metrics().requests, Watch()
+        for _ in range(count // 10_000):
+            for delivery in [await producer.send(topic, VALUE) for _ in range(10_000)]:
+                await delivery
+        found = watch.found(count, wakes=_core.loop_wake_ups() - wakes)
+        return {**found, "requests": producer.metrics().requests - requests}
+
+
+async def aiokafka_send(bootstrap: str, topic: str, count: int) -> Measured:
+    from aiokafka import AIOKafkaProducer
+
+    options = {"enable_idempotence": True, "linger_ms": 5, "max_batch_size": 1_000_000}
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, **options) as producer:
+        await producer.send_and_wait(topic, VALUE)
+        watch = Watch()
+        for _ in range(count // 10_000):
+            await asyncio.gather(*[producer.send_and_wait(topic, VALUE) for _ in range(10_000)])
+        return watch.found(count)
+
+
+async def aiokafka_deliveries(bootstrap: str, topic: str, count: int) -> Measured:
+    from aiokafka import AIOKafkaProducer
+
+    options = {"enable_idempotence": True, "linger_ms": 5, "max_batch_size": 1_000_000}
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, **options) as producer:
+        await producer.send_and_wait(topic, VALUE)
+        watch = Watch()
+        for _ in range(count // 10_000):
+            for future in [await producer.send(topic, VALUE) for _ in range(10_000)]:
+                await future
+        return watch.found(count)
+
+
+async def ours_batches(bootstrap: str, topic: str, count: int) -> Measured:
+    from samsarrow import AsyncConsumer
+
+    async with AsyncConsumer(bootstrap_servers=bootstrap) as consumer:
+        consumer.assign(await consumer.partitions_for(topic))
+        total, watch = 0, Watch()
+        for passed in range(1 + PASSES):
+            if passed == 1:
+                total, watch = 0, Watch()
+            await consumer.seek_to_beginning()
+            rows = 0
+            async for batch in consumer:
+                rows += batch.num_rows
+                if rows >= count:
+                    break
+            total += rows
+        return watch.found(total)
+
+
+async def blocking_batches(bootstrap: str, topic: str, count: int) -> Measured:
+    """The blocking class, for comparison."""
+    from samsarrow import Consumer
+
+    with Consumer(bootstrap_servers=bootstrap) as consumer:
+        consumer.assign(consumer.partitions_for(topic))
+        total, watch = 0, Watch()
+        for passed in range(1 + PASSES):
+            if passed == 1:
+                total, watch = 0, Watch()
+            consumer.seek_to_beginning()
+            rows = 0
+            for batch in consumer:
+                rows += batch.num_rows
+                if rows >= count:
+                    break
+            total += rows
+        return watch.found(total)
+
+
+async def ours_records(bootstrap: str, topic: str, count: int) -> Measured:
+    from samsarrow import AsyncConsumer
+
+    async with AsyncConsumer(bootstrap_servers=bootstrap) as consumer:
+        consumer.assign(await consumer.partitions_for(topic))
+        await consumer.seek_to_beginning()
+        size, rows, watch = 0, 0, Watch()
+        while rows < count:
+            async for record in consumer.records(5.0):
+                size += len(record.value or b"")
+                rows += 1
+        return watch.found(rows, bytes=size)
+
+
+async def blocking_records(bootstrap: str, topic: str, count: int) -> Measured:
+    from samsarrow import Consumer
+
+    with Consumer(bootstrap_servers=bootstrap) as consumer:
+        consumer.assign(consumer.partitions_for(topic))
+        consumer.seek_to_beginning()
+        size, rows, watch = 0, 0, Watch()
+        while rows < count:
+            for record in consumer.records(5.0):
+                size += len(record.value or b"")
+                rows += 1
+        return watch.found(rows, bytes=size)
+
+
+async def aiokafka_records(bootstrap: str, topic: str, count: int) -> Measured:
+    from aiokafka import AIOKafkaConsumer
+
+    options = {"enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    async with AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, **options) as consumer:
+        size, rows, watch = 0, 0, Watch()
+        async for record in consumer:
+            size += len(record.value or b"")
+            rows += 1
+            if rows == count:
+                break
+        return watch.found(rows, bytes=size)
+
+
+async def confluent_records(bootstrap: str, topic: str, count: int) -> Measured:
+    """It has no rows for loops that compare: the blocking way, as its documentation shows it for throughput."""
+    import confluent_kafka as ck
+
+    options = {"bootstrap.servers": bootstrap, "group.id": "bench", "queued.min.messages": 1_000_000}
+    consumer = ck.Consumer({**options, "enable.auto.commit": False})
+    partitions = consumer.list_topics(topic).topics[topic].partitions
+    consumer.assign([ck.TopicPartition(topic, p, ck.OFFSET_BEGINNING) for p in partitions])
+    size, rows, watch = 0, 0, Watch()
+    while rows < count:
+        for message in consumer.consume(10_000, 5.0):
+            size += len(message.value() or b"")
+            rows += 1
+    found = watch.found(rows, bytes=size)
+    consumer.close()
+    return found
+
+
+async def _waits(send: Callable[[], Awaitable[object]], count: int) -> Measured:
+    micros = []
+    for _ in range(count + 200):
+        started = time.perf_counter()
+        await send()
+        micros.append((time.perf_counter() - started) * 1e6)
+    cuts = statistics.quantiles(micros[200:], n=100)
+    return {"p50": cuts[49], "p95": cuts[94], "p99": cuts[98]}
+
+
+async def ours_waited(bootstrap: str, topic: str, count: int) -> Measured:
+    """Microseconds of each record, sent and awaited one after the other with linger 0."""
+    from samsarrow import AsyncProducer
+
+    async with AsyncProducer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
+        return await _waits(lambda: producer.send_and_wait(topic, VALUE), count)
+
+
+async def blocking_waited(bootstrap: str, topic: str, count: int) -> Measured:
+    from samsarrow import Producer
+
+    with Producer(bootstrap_servers=bootstrap, linger_ms=0) as producer:
+
+        async def send() -> None:
+            producer.send(topic, VALUE).result(30)
+
+        return await _waits(send, count)
+
+
+async def aiokafka_waited(bootstrap: str, topic: str, count: int) -> Measured:
+    from aiokafka import AIOKafkaProducer
+
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, linger_ms=0) as producer:
+        return await _waits(lambda: producer.send_and_wait(topic, VALUE), count)
+
+
+def main() -> None:
+    client, verb, bootstrap, topic, count = sys.argv[1:6]
+    print(json.dumps(asyncio.run(globals()[f"{client}_{verb}"](bootstrap, topic, int(count)))))
+
+
+if __name__ == "__main__":
+    main()

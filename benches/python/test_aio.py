@@ -1,0 +1,79 @@
+"""Event loops: what an awaited record costs, how often the loop is woken, and rows a second, beside aiokafka's."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from clients.loops import PASSES
+from harness import HERE, RECORDS, create_topic, loops, run_client
+from support.kafka import KafkaServer
+
+# An awaited record costs aiokafka 10 us, a row more.
+COUNT = RECORDS // 10
+ROUNDS = 3
+
+
+@pytest.fixture(scope="module")
+def topic(kafka: KafkaServer) -> str:
+    topic = create_topic(kafka, "loops")
+    run_client("confluent", "produce", kafka, topic, COUNT)
+    return topic
+
+
+def run(client: str, verb: str, kafka: KafkaServer, topic: str, count: int) -> Any:
+    command = [sys.executable, "-m", "clients.loops", client, verb, kafka.bootstrap_servers, topic, str(count)]
+    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def compared(verb: str, clients: tuple[str, ...], kafka: KafkaServer, topic: str) -> dict[str, Any]:
+    """The median run of each; they take turns. A line each for the table."""
+    runs: dict[str, list[Any]] = {client: [] for client in clients}
+    for _ in range(ROUNDS):
+        for client in clients:
+            runs[client].append(run(client, verb, kafka, topic, COUNT))
+    medians = {client: sorted(found, key=lambda r: float(r["seconds"]))[ROUNDS // 2] for client, found in runs.items()}
+    first = medians[clients[0]]
+    for client, found in medians.items():
+        rate, cpu = found["rows"] / found["seconds"], found["cpu"] / found["rows"] * 1e6
+        times = first["rows"] / first["seconds"] / rate
+        woken = f", {found['wakes']} wake-ups for {found['requests']} requests" if "wakes" in found else ""
+        loops.append(f"{verb:<12}{client:<12}{rate:>12,.0f}/s{cpu:>10.2f} us CPU{times:>8.2f} x as fast by ours{woken}")
+    return medians
+
+
+@pytest.mark.parametrize("verb", ["send", "deliveries"])
+def test_awaited_sends(kafka: KafkaServer, verb: str) -> None:
+    found = compared(verb, ("ours", "aiokafka"), kafka, create_topic(kafka, f"loops-{verb}"))
+    # Counted, so that it holds on any machine; the request that knew the topic is before.
+    assert found["ours"]["wakes"] <= found["ours"]["requests"] + 1
+
+
+def test_batches(kafka: KafkaServer, topic: str) -> None:
+    found = compared("batches", ("ours", "blocking"), kafka, topic)
+    assert found["ours"]["rows"] == found["blocking"]["rows"] == COUNT * PASSES
+
+
+def test_records(kafka: KafkaServer, topic: str) -> None:
+    found = compared("records", ("ours", "blocking", "aiokafka", "confluent"), kafka, topic)
+    assert len({(one["rows"], one["bytes"]) for one in found.values()}) == 1
+
+
+def test_a_record_at_a_time(kafka: KafkaServer) -> None:
+    topic = create_topic(kafka, "loops-waited")
+    found: dict[str, list[Any]] = {client: [] for client in ("ours", "blocking", "aiokafka")}
+    for _ in range(ROUNDS):
+        for client, runs in found.items():
+            runs.append(run(client, "waited", kafka, topic, 2000))
+    for client, runs in found.items():
+        cuts = "".join(
+            f"{f'{p} {statistics.median(one[p] for one in runs):,.0f} us':>16}" for p in ("p50", "p95", "p99")
+        )
+        loops.append(f"{'waited':<12}{client:<12}{cuts}")

@@ -1,0 +1,183 @@
+"""The command line: a topic as lines, as JSON and as Parquet; a list of topics against Kafka's own tool.
+
+Lines are read by kcat too if SAMSARROW_KCAT says where it is, and otherwise by a loop that prints over confluent-kafka,
+the library that kcat is made of. On Debian kcat needs no installation:
+
+    apt-get download kcat librdkafka1 libyajl2 libjansson4
+    for package in *.deb; do dpkg -x $package root; done
+    export SAMSARROW_KCAT=$PWD/root/usr/bin/kcat LD_LIBRARY_PATH=$PWD/root/usr/lib/x86_64-linux-gnu
+
+Each run is a process of its own, its start and end included, and is given up after `LIMIT` seconds. What is printed is
+checked. SAMSARROW_BENCH_CLI_RECORDS says how many records there are; floors hold for a release build and a million.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import harness
+from clients import data
+from harness import create_topic, run_client
+from support.kafka import KafkaServer
+
+SAMSARROW = [sys.executable, "-m", "samsarrow.cli"]
+KCAT = os.environ.get("SAMSARROW_KCAT")
+PEER = "kcat" if KCAT else "a loop over confluent-kafka"
+RECORDS = int(os.environ.get("SAMSARROW_BENCH_CLI_RECORDS", "300000"))
+ROUNDS = 3
+LIMIT = 60.0
+# What kcat does, by the library that it is made of.
+LOOP = """
+import json, sys
+from confluent_kafka import Consumer, TopicPartition
+servers, topic, form = sys.argv[1:]
+options = {"group.id": "none", "enable.auto.commit": False, "enable.partition.eof": True}
+c = Consumer({"bootstrap.servers": servers, **options})
+c.assign([TopicPartition(topic, 0, 0)])
+write = sys.stdout.buffer.write
+while True:
+    for m in c.consume(10000, 1.0):
+        if m.error():
+            sys.exit()
+        if form == "value":
+            write(m.value() + b"\\n")
+        else:
+            kind, at = m.timestamp()
+            row = {"topic": topic, "partition": m.partition(), "offset": m.offset(), "tstype": kind, "ts": at}
+            row |= {"key": m.key(), "payload": m.value().decode(errors="replace")}
+            write(json.dumps(row).encode() + b"\\n")
+"""
+LINES_FLOOR = 3.0
+PARQUET_FLOOR = 5_000_000
+TOPICS_CEILING = 0.15
+MEASURED = RECORDS >= 1_000_000
+
+
+@pytest.fixture(scope="module")
+def topic(kafka: KafkaServer) -> str:
+    made = create_topic(kafka, "cli-lines")
+    run_client("confluent", "produce", kafka, made, RECORDS, "json", "lz4")
+    return made
+
+
+@pytest.fixture(scope="module")
+def values() -> pa.BinaryArray:
+    return data.values(RECORDS, "json")
+
+
+def output(command: Sequence[str], take: Callable[[bytes], object]) -> float:
+    """How long a command takes whose output is taken piece by piece, as a pipe takes it."""
+    started = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        late = threading.Timer(LIMIT, running.kill)
+        late.start()
+        try:
+            while piece := running.stdout.read(1 << 20):
+                take(piece)
+            running.wait()
+        finally:
+            late.cancel()
+    assert running.returncode == 0, f"{command[0]} ended with {running.returncode}, or took longer than {LIMIT:g} s"
+    return time.perf_counter() - started
+
+
+def seconds(command: Sequence[str], lines: int | None = None) -> float:
+    """The same, with its lines counted, as `| wc -l` counts them."""
+    counts: list[int] = []
+    took = output(command, lambda piece: counts.append(piece.count(b"\n")))
+    assert lines in (None, sum(counts))
+    return took
+
+
+def check(command: Sequence[str], form: str, member: str, values: pa.BinaryArray) -> None:
+    """All values are there, in their order; of JSON, each hundredth line."""
+    pieces: list[bytes] = []
+    output(command, pieces.append)
+    text = b"".join(pieces)
+    if form == "value":
+        wanted = b"\n".join(values.to_pylist()) + b"\n"
+        assert hashlib.sha256(text).digest() == hashlib.sha256(wanted).digest()
+        return
+    lines = text.splitlines()
+    assert len(lines) == RECORDS
+    for row in range(0, RECORDS, 101):
+        found = json.loads(lines[row])
+        value = found[member]
+        assert found["offset"] == row
+        assert (json.loads(value) if isinstance(value, str) else value) == json.loads(values[row].as_py())
+
+
+def median(found: Sequence[float]) -> float:
+    return sorted(found)[len(found) // 2]
+
+
+def said(line: str) -> None:
+    harness.groups.append(f"command line: {line}")
+
+
+@pytest.mark.parametrize("form", ["value", "ndjson"])
+def test_lines(benchmark: Any, kafka: KafkaServer, topic: str, values: pa.BinaryArray, form: str) -> None:
+    servers = kafka.bootstrap_servers
+    ours = [*SAMSARROW, "consume", topic, "--format", form, "-b", servers]
+    if KCAT:
+        shape = ["-J"] if form == "ndjson" else []
+        theirs = [KCAT, "-C", "-b", servers, "-t", topic, "-o", "beginning", "-e", "-q", *shape]
+    else:
+        theirs = [sys.executable, "-c", LOOP, servers, topic, form]
+    check(ours, form, "value", values)
+    check(theirs, form, "payload", values)
+    mine = [benchmark.pedantic(lambda: seconds(ours, RECORDS), rounds=1)]
+    peers = [seconds(theirs, RECORDS)]
+    for _ in range(ROUNDS - 1):
+        mine.append(seconds(ours, RECORDS))
+        peers.append(seconds(theirs, RECORDS))
+    ratio = median(peers) / median(mine)
+    said(f"{form:<8} {RECORDS / median(mine):>12,.0f} records/s, {ratio:.2f} x {PEER}")
+    assert ratio >= LINES_FLOOR or not MEASURED
+
+
+def test_parquet(benchmark: Any, kafka: KafkaServer, topic: str, values: pa.BinaryArray, tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    took = {}
+    for codec in ("snappy", "none"):
+        ours = [*SAMSARROW, "consume", topic, "-O", str(path), "-z", codec, "-b", kafka.bootstrap_servers]
+        took[codec] = median([seconds(ours) for _ in range(ROUNDS)])
+        found = pyarrow.parquet.read_table(path)
+        assert found["offset"].to_pylist() == list(range(RECORDS))
+        assert found["value"].combine_chunks().cast(pa.binary()).equals(values)
+        said(f"parquet, {codec:<7} {RECORDS / took[codec]:>12,.0f} records/s")
+    benchmark.pedantic(lambda: seconds(ours), rounds=1)
+    said(f"parquet: without compression in {took['none'] / took['snappy']:.2f} of the time with snappy")
+    assert RECORDS / took["none"] >= PARQUET_FLOOR or not MEASURED
+
+
+def test_a_list_of_topics(benchmark: Any, kafka: KafkaServer, topic: str) -> None:
+    ours = [*SAMSARROW, "topics", "list", "-b", kafka.bootstrap_servers, "-o", "csv"]
+    tool = ["org.apache.kafka.tools.TopicCommand", "--bootstrap-server", kafka.bootstrap_servers, "--list"]
+    listed: list[bytes] = []
+    output(ours, listed.append)
+    names = {line.partition(b",")[0] for line in b"".join(listed).splitlines()[1:]}
+    # Kafka's own topics are listed by theirs alone.
+    assert names == {name for name in kafka.tool(*tool).stdout.split() if not name.startswith(b"__")}
+    assert topic.encode() in names
+    mine, theirs = [benchmark.pedantic(lambda: seconds(ours), rounds=1)], []
+    for _ in range(ROUNDS):
+        mine.append(seconds(ours))
+        started = time.perf_counter()
+        kafka.tool(*tool)
+        theirs.append(time.perf_counter() - started)
+    ratio = median(mine) / median(theirs)
+    said(f"topics list {median(mine) * 1000:.0f} ms, {ratio:.2f} x kafka-topics.sh")
+    assert ratio <= TOPICS_CEILING or not MEASURED

@@ -1,0 +1,33 @@
+"""Seconds of the first query of a session: `python first.py SOURCE BOOTSTRAP RECORDS`."""
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent.parent / "tests")]
+
+from shapes import VALUE_BYTES  # noqa: E402
+
+from support.spark import local_session  # noqa: E402
+
+
+def main(source: str, servers: str, records: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        spark = local_session(Path(folder), spark_ui_showConsoleProgress="false")
+        # A session that has run something: what is compared are the sources.
+        spark.range(1_000).selectExpr("sum(id)").collect()
+        start = time.perf_counter()
+        options = {"kafka.bootstrap.servers": servers, "subscribe": "bench-plain"}
+        options["endingOffsets"] = '{"bench-plain":{"0":1000,"1":1000}}'
+        frame = spark.read.format(source).options(**options).load()
+        found = frame.selectExpr("sum(length(value)) s").collect()[0].s
+        took = time.perf_counter() - start
+        assert found == min(records, 2_000) * VALUE_BYTES, found
+        spark.stop()
+    print(took)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,141 @@
+"""What the native library is made of, besides this project: licence notices and an SBOM, from what cargo knows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+CRATE = "samsarrow-jvm"
+OWN = "samsarrow-"
+# At the top of a crate, and of the C sources that it may have below it.
+TEXTS = tuple(f"{folder}{name}*" for folder in ("", "*/") for name in ("LICENSE", "LICENCE", "COPYING", "NOTICE"))
+RULE = "=" * 100
+
+
+@dataclass(frozen=True)
+class Crate:
+    """A crate that is linked into the library.
+
+    Attributes:
+        licence: an SPDX expression.
+        checksum: SHA-256 of what was published.
+    """
+
+    name: str
+    version: str
+    licence: str
+    authors: tuple[str, ...]
+    repository: str
+    checksum: str
+    folder: Path
+
+    def texts(self) -> list[str]:
+        """Its licences and notices."""
+        found = sorted({path for pattern in TEXTS for path in self.folder.glob(pattern) if path.is_file()})
+        return [path.read_text(encoding="utf-8", errors="replace").strip() for path in found]
+
+
+def version() -> str:
+    """The version of everything here."""
+    return str(tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"])
+
+
+def linked(targets: Iterable[str]) -> list[Crate]:
+    """The crates of others in the libraries for these targets, in order."""
+    lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+    checksums = {(p["name"], p["version"]): p.get("checksum", "") for p in lock}
+    found = {}
+    for target in targets:
+        names = set(_tree(target))
+        for package in _metadata(target):
+            key = (package["name"], package["version"])
+            if key in names and not package["name"].startswith(OWN):
+                found[key] = Crate(
+                    *key,
+                    licence=(package["license"] or "").replace("/", " OR "),
+                    authors=tuple(package["authors"]),
+                    repository=package["repository"] or "",
+                    checksum=checksums[key],
+                    folder=Path(package["manifest_path"]).parent,
+                )
+    return [found[key] for key in sorted(found)]
+
+
+def notices(crates: Iterable[Crate]) -> str:
+    """Each text once, below the crates that have it."""
+    by_text: dict[str, list[Crate]] = {}
+    for crate in crates:
+        for text in crate.texts() or ["The licence is named by its SPDX expression; the crate has no text of it."]:
+            by_text.setdefault(text, []).append(crate)
+    parts = [
+        "The native libraries in this jar have Rust crates of others linked into them, and Rust's standard library\n"
+        "(MIT OR Apache-2.0, The Rust Project Developers). META-INF/LICENSE has the text of Apache-2.0."
+    ]
+    for text, its in by_text.items():
+        parts += [RULE, "\n".join(_line(crate) for crate in its), text]
+    return "\n\n".join(parts) + "\n"
+
+
+def sbom(crates: Iterable[Crate]) -> str:
+    """The same as CycloneDX, without a time: equal inputs give equal bytes."""
+    components = []
+    for crate in crates:
+        component: dict[str, Any] = {
+            "type": "library",
+            "name": crate.name,
+            "version": crate.version,
+            "purl": f"pkg:cargo/{crate.name}@{crate.version}",
+            "licenses": [{"expression": crate.licence}],
+        }
+        if crate.checksum:
+            component["hashes"] = [{"alg": "SHA-256", "content": crate.checksum}]
+        components.append(component)
+    own = {
+        "type": "library",
+        "name": "samsarrow-spark",
+        "version": version(),
+        "licenses": [{"expression": "Apache-2.0"}],
+    }
+    page = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {"component": own},
+        "components": components,
+    }
+    return json.dumps(page, indent=1) + "\n"
+
+
+def _line(crate: Crate) -> str:
+    who = f", {', '.join(crate.authors)}" if crate.authors else ""
+    return f"{crate.name} {crate.version} ({crate.licence}){who} {crate.repository}".rstrip()
+
+
+def _tree(target: str) -> Iterator[tuple[str, str]]:
+    """Name and version of all that is linked, with the features that this library asks for."""
+    chosen = ["-p", CRATE, "--edges", "normal,no-proc-macro", "--target", target, "--prefix", "none", "--format", "{p}"]
+    for line in _cargo("tree", *chosen).splitlines():
+        name, number, *_ = line.split()
+        yield name, number.removeprefix("v")
+
+
+def _metadata(target: str) -> list[dict[str, Any]]:
+    packages: list[dict[str, Any]] = json.loads(
+        _cargo("metadata", "--format-version", "1", "--filter-platform", target)
+    )["packages"]
+    return packages
+
+
+def _cargo(*arguments: str) -> str:
+    done = subprocess.run(
+        ["cargo", *arguments, "--locked"], cwd=ROOT, check=False, capture_output=True, text=True, timeout=300
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"cargo {arguments[0]} failed:\n{done.stderr}")
+    return done.stdout

@@ -1,0 +1,1 @@
+"""Holds `samsarrow-spark.jar`, which `samsarrow.spark.jar()` finds."""

@@ -1,0 +1,56 @@
+package io.github.samsarrow.spark;
+
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Binary values and strings: offsets, and the bytes between them. */
+final class BytesVector extends RawVector {
+  private long offsets;
+  private long data;
+
+  BytesVector(DataType type) {
+    super(type);
+  }
+
+  @Override
+  void point(long slots, int rows) {
+    super.point(slots, rows);
+    lie(slot(slots, 1), slot(slots, 2));
+  }
+
+  void lie(long offsets, long data) {
+    this.offsets = offsets;
+    this.data = data;
+  }
+
+  private int offset(int index) {
+    return Platform.getInt(null, offsets + (long) index * Integer.BYTES);
+  }
+
+  private int length(int start, int end) {
+    assert 0 <= start && start <= end && end <= offset(values())
+        : "a value of bytes " + start + " to " + end + ", where there are " + offset(values());
+    return end - start;
+  }
+
+  @Override
+  public UTF8String getUTF8String(int row) {
+    int at = index(row);
+    int start = offset(at);
+    // Where it lies, as of Parquet's columns: Spark copies what it keeps.
+    return isNullAt(row) ? null : UTF8String.fromAddress(null, data + start, length(start, offset(at + 1)));
+  }
+
+  @Override
+  public byte[] getBinary(int row) {
+    if (isNullAt(row)) {
+      return null;
+    }
+    int at = index(row);
+    int start = offset(at);
+    byte[] bytes = new byte[length(start, offset(at + 1))];
+    Platform.copyMemory(null, data + start, bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length);
+    return bytes;
+  }
+}

@@ -1,0 +1,61 @@
+package io.github.samsarrow.spark;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/** A share in the core's client of these options. */
+final class Client implements AutoCloseable {
+  private long handle;
+
+  Client(Options options) {
+    Library.load();
+    handle = Native.client(options.json());
+  }
+
+  /** Asks once, with a client for the length of the question. */
+  static Map<String, Object> ask(Options options, Map<String, Object> question) {
+    try (Client client = new Client(options)) {
+      return client.ask(question);
+    }
+  }
+
+  /** A question, to which more fields can be added. */
+  static Map<String, Object> question(String ask) {
+    Map<String, Object> question = new LinkedHashMap<>();
+    question.put("ask", ask);
+    return question;
+  }
+
+  @SuppressWarnings("unchecked")
+  Map<String, Object> ask(Map<String, Object> question) {
+    try {
+      return (Map<String, Object>) Json.parse(Native.plan(handle(), Json.bytes(question)));
+    } finally {
+      Log.drain();
+    }
+  }
+
+  long open(Map<String, Object> range) {
+    return Native.open(handle(), Json.bytes(range));
+  }
+
+  long openWriter(Map<String, Object> question) {
+    return Native.openWriter(handle(), Json.bytes(question));
+  }
+
+  private synchronized long handle() {
+    if (handle == 0) {
+      throw new IllegalStateException("this client is closed");
+    }
+    return handle;
+  }
+
+  @Override
+  public synchronized void close() {
+    if (handle != 0) {
+      Native.release(handle);
+      handle = 0;
+      Log.drain();
+    }
+  }
+}

@@ -1,0 +1,46 @@
+package io.github.samsarrow.spark;
+
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+
+/** Makes the readers of tasks: by columns, or by rows over the same columns. */
+final class Factory implements PartitionReaderFactory {
+  private static final long serialVersionUID = 1;
+
+  private final Options options;
+  private final StructType schema;
+  private final boolean columnar;
+  private final Integer limit;
+
+  /**
+   * For one read.
+   *
+   * @param limit the most rows of each task, or null
+   */
+  Factory(Options options, StructType schema, boolean columnar, Integer limit) {
+    this.options = options;
+    this.schema = schema;
+    this.columnar = columnar;
+    this.limit = limit;
+  }
+
+  @Override
+  public boolean supportColumnarReads(InputPartition partition) {
+    return columnar;
+  }
+
+  @Override
+  public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
+    return new Reader(options, schema, limit, (KafkaRange) partition, TaskContext.get());
+  }
+
+  @Override
+  public PartitionReader<InternalRow> createReader(InputPartition partition) {
+    return new RowReader(new Reader(options, schema, limit, (KafkaRange) partition, TaskContext.get()));
+  }
+}

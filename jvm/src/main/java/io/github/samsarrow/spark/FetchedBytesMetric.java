@@ -1,0 +1,18 @@
+package io.github.samsarrow.spark;
+
+import org.apache.spark.sql.connector.metric.CustomSumMetric;
+
+/** Bytes that brokers sent. */
+public final class FetchedBytesMetric extends CustomSumMetric {
+  static final String NAME = "fetchedBytes";
+
+  @Override
+  public String name() {
+    return NAME;
+  }
+
+  @Override
+  public String description() {
+    return "bytes fetched";
+  }
+}

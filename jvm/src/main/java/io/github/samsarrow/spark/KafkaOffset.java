@@ -1,0 +1,56 @@
+package io.github.samsarrow.spark;
+
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+
+/**
+ * The offsets that are read next, as {@code {"topic":{"0":23}}}: the JSON of Spark's connector and of the Python
+ * source, each of which continues the checkpoints of the others.
+ */
+final class KafkaOffset extends Offset {
+  private final String text;
+  private final TreeMap<String, TreeMap<Integer, Long>> offsets = new TreeMap<>();
+
+  /** Keeps the words of a checkpoint: Spark takes offsets for equal only if their texts are. */
+  private KafkaOffset(String text, Object parsed) {
+    for (Map.Entry<?, ?> topic : ((Map<?, ?>) parsed).entrySet()) {
+      TreeMap<Integer, Long> partitions = new TreeMap<>();
+      for (Map.Entry<?, ?> partition : ((Map<?, ?>) topic.getValue()).entrySet()) {
+        partitions.put(Integer.valueOf((String) partition.getKey()), (Long) partition.getValue());
+      }
+      offsets.put((String) topic.getKey(), partitions);
+    }
+    this.text = text == null ? Json.text(offsets) : text;
+  }
+
+  /** Offsets that the core gave. */
+  static KafkaOffset of(Object parsed) {
+    return new KafkaOffset(null, parsed);
+  }
+
+  /** Offsets of a checkpoint. */
+  static KafkaOffset of(String text) {
+    try {
+      return new KafkaOffset(text, Json.parse(text));
+    } catch (ClassCastException | IllegalArgumentException error) {
+      throw SamsarrowException.configuration(
+          "the checkpoint has offsets of another source: " + text + " instead of {\"topic\":{\"0\":23}}; give the query "
+              + "a checkpointLocation of its own");
+    }
+  }
+
+  Map<String, TreeMap<Integer, Long>> offsets() {
+    return offsets;
+  }
+
+  /** The offset of a partition, 0 where there is none. */
+  long at(String topic, int partition) {
+    return offsets.getOrDefault(topic, new TreeMap<>()).getOrDefault(partition, 0L);
+  }
+
+  @Override
+  public String json() {
+    return text;
+  }
+}

@@ -1,0 +1,136 @@
+package io.github.samsarrow.spark;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileAttribute;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.HexFormat;
+import java.util.Locale;
+import java.util.Map;
+
+/**
+ * The native library, out of the jar into a folder that only this process can use, loaded and unlinked. Nothing is
+ * shared with other users, applications or class loaders.
+ */
+final class Library {
+  /** Where to write the library: for machines whose temporary folder is mounted without leave to execute. */
+  static final String FOLDER = "samsarrow.native.dir";
+
+  private static final long ABI = 3;
+  private static final String FILE = "libsamsarrow_jvm.so";
+  private static final String INSTEAD =
+      "; format(\"samsarrow-python\") reads the same without a native library, where Python has samsarrow";
+
+  private static boolean loaded;
+  private static String failure;
+
+  private Library() {}
+
+  /**
+   * Loads the library, once; what failed, fails the same each time.
+   *
+   * @throws SamsarrowException there is none for this machine, it is damaged, or the machine refuses it
+   */
+  static synchronized void load() {
+    if (loaded) {
+      return;
+    }
+    if (failure == null) {
+      failure = failureOf(platform(), folder());
+    }
+    if (failure != null) {
+      throw new SamsarrowException("library", "NativeLibraryError", false, failure + INSTEAD);
+    }
+    loaded = true;
+  }
+
+  private static String platform() {
+    String machine = System.getProperty("os.arch").toLowerCase(Locale.ROOT);
+    String arch = machine.equals("amd64") ? "x86_64" : machine;
+    return System.getProperty("os.name").toLowerCase(Locale.ROOT) + "-" + arch;
+  }
+
+  private static Path folder() {
+    return Path.of(System.getProperty(FOLDER, System.getProperty("java.io.tmpdir")));
+  }
+
+  /** Tries to load; null, or in one line why it cannot be done. */
+  static String failureOf(String platform, Path folder) {
+    try {
+      byte[] library = resource("/native/" + platform + "/" + FILE);
+      byte[] hash = resource("/native/" + platform + "/" + FILE + ".sha256");
+      if (library == null || hash == null) {
+        return "the jar has no native library for " + platform;
+      }
+      String wanted = new String(hash, StandardCharsets.US_ASCII).trim();
+      if (!wanted.equals(HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(library)))) {
+        return "the native library in the jar is damaged: its SHA-256 is not " + wanted;
+      }
+      loadFrom(folder, library);
+      return failureOf(Native.about(), version());
+    } catch (IOException error) {
+      return "the native library cannot be written below " + folder + ", set -D" + FOLDER + "=: " + oneLine(error);
+    } catch (UnsatisfiedLinkError error) {
+      return "the native library cannot be loaded" + hint(String.valueOf(error.getMessage())) + ": " + oneLine(error);
+    } catch (NoSuchAlgorithmException error) {
+      return "this JVM has no SHA-256";
+    }
+  }
+
+  private static String failureOf(byte[] about, String version) {
+    Map<?, ?> found = (Map<?, ?>) Json.parse(about);
+    if (found.get("version").equals(version) && found.get("abi").equals(ABI)) {
+      return null;
+    }
+    return String.format(
+        "the native library is version %s with ABI %s, the classes want version %s with ABI %d: two versions of the jar"
+            + " are mixed",
+        found.get("version"), found.get("abi"), version, ABI);
+  }
+
+  /** The version of the classes, which the build writes beside them. */
+  private static String version() throws IOException {
+    byte[] found = resource("version");
+    return found == null ? "unknown" : new String(found, StandardCharsets.UTF_8);
+  }
+
+  private static byte[] resource(String name) throws IOException {
+    try (InputStream in = Library.class.getResourceAsStream(name)) {
+      return in == null ? null : in.readAllBytes();
+    }
+  }
+
+  private static void loadFrom(Path below, byte[] library) throws IOException {
+    FileAttribute<?> mine = PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"));
+    Path folder = Files.createTempDirectory(below, "samsarrow-", mine);
+    Path file = folder.resolve(FILE);
+    try {
+      Files.write(file, library, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
+      System.load(file.toString());
+    } finally {
+      Files.deleteIfExists(file);
+      Files.deleteIfExists(folder);
+    }
+  }
+
+  /** What is behind the loader's words, where they do not say it. */
+  static String hint(String text) {
+    if (text.contains("failed to map segment") || text.contains("Operation not permitted")) {
+      return " (its folder is mounted noexec: set -D" + FOLDER + "= to another)";
+    }
+    if (text.contains("GLIBC") || text.contains("ld-linux") || text.contains("libc.so")) {
+      return " (it needs a Linux with a newer glibc)";
+    }
+    return "";
+  }
+
+  private static String oneLine(Throwable error) {
+    return (error.getClass().getSimpleName() + ": " + error.getMessage()).replace('\n', ' ');
+  }
+}

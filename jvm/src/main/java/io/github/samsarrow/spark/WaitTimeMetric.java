@@ -1,0 +1,18 @@
+package io.github.samsarrow.spark;
+
+import org.apache.spark.sql.connector.metric.CustomSumMetric;
+
+/** Time that tasks waited for brokers. */
+public final class WaitTimeMetric extends CustomSumMetric {
+  static final String NAME = "waitTime";
+
+  @Override
+  public String name() {
+    return NAME;
+  }
+
+  @Override
+  public String description() {
+    return "time waited for brokers (ms)";
+  }
+}

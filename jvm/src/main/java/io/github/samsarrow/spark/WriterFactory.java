@@ -1,0 +1,48 @@
+package io.github.samsarrow.spark;
+
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.TaskContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
+import org.apache.spark.sql.types.StructType;
+
+/** Makes the writers of tasks. */
+final class WriterFactory implements DataWriterFactory, StreamingDataWriterFactory {
+  private static final long serialVersionUID = 1;
+
+  private final Options options;
+  private final StructType schema;
+  private final List<String> columns;
+  private final MicroBatch batch;
+
+  /**
+   * For one write.
+   *
+   * @param columns that are sent, in their order
+   * @param batch that is written exactly once, or null
+   */
+  WriterFactory(Options options, StructType schema, List<String> columns, MicroBatch batch) {
+    this.options = options;
+    this.schema = schema;
+    this.columns = columns;
+    this.batch = batch;
+  }
+
+  @Override
+  public DataWriter<InternalRow> createWriter(int partition, long task) {
+    Map<String, Object> question = KafkaWrite.question("write_task", schema);
+    if (batch != null) {
+      batch.addTo(question);
+      question.put("task", partition);
+    }
+    return new Writer(options, schema, columns, question, TaskContext.get());
+  }
+
+  @Override
+  public DataWriter<InternalRow> createWriter(int partition, long task, long epoch) {
+    return createWriter(partition, task);
+  }
+}

@@ -1,0 +1,1 @@
+"""The operations of `Admin` and `AsyncAdmin`, one file a family."""

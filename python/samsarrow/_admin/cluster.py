@@ -1,0 +1,105 @@
+"""The cluster as a whole: brokers, features, the quorum that keeps the metadata.
+
+Each function gives the call that both `Admin` and `AsyncAdmin` make; they have the documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from samsarrow import _core
+from samsarrow._admin.plain import operations
+from samsarrow.cluster_types import (
+    BrokerDescription,
+    ClusterDescription,
+    FeatureMetadata,
+    FeatureUpdate,
+    QuorumInfo,
+    QuorumReplica,
+    RaftEndpoint,
+)
+from samsarrow.results import writes
+from samsarrow.types import (
+    Seconds,
+    to_seconds,
+)
+
+if TYPE_CHECKING:
+    from samsarrow._core import Call
+
+
+def describe_cluster(
+    core: _core.Admin,
+    *,
+    include_fenced: bool = False,
+    include_authorized_operations: bool = False,
+    timeout: Seconds | None = None,
+) -> Call[ClusterDescription]:
+    found = _core.admin_describe_cluster(core, include_fenced, include_authorized_operations, to_seconds(timeout))
+    return found.then(_cluster)
+
+
+def describe_features(core: _core.Admin, *, timeout: Seconds | None = None) -> Call[FeatureMetadata]:
+    found = _core.admin_describe_features(core, to_seconds(timeout))
+    return found.then(lambda row: FeatureMetadata(*row))
+
+
+def update_features(
+    core: _core.Admin,
+    updates: Mapping[str, int | FeatureUpdate],
+    *,
+    validate_only: bool = False,
+    timeout: Seconds | None = None,
+) -> Call[dict[str, None]]:
+    some = {f: FeatureUpdate(new) if isinstance(new, int) else new for f, new in updates.items()}
+    plain = {feature: (new.level, new.upgrade_type.value) for feature, new in some.items()}
+    return _core.admin_update_features(core, plain, validate_only, to_seconds(timeout)).then(writes(str))
+
+
+def describe_quorum(core: _core.Admin, *, timeout: Seconds | None = None) -> Call[QuorumInfo]:
+    return _core.admin_describe_quorum(core, to_seconds(timeout)).then(_quorum)
+
+
+def add_raft_voter(
+    core: _core.Admin,
+    voter: int,
+    directory_id: UUID,
+    endpoints: Iterable[RaftEndpoint],
+    *,
+    cluster_id: str | None = None,
+    timeout: Seconds | None = None,
+) -> Call[None]:
+    plain = [(at.name, at.host, at.port) for at in endpoints]
+    return _core.admin_add_raft_voter(core, cluster_id, (voter, directory_id.bytes), plain, to_seconds(timeout))
+
+
+def remove_raft_voter(
+    core: _core.Admin, voter: int, directory_id: UUID, *, cluster_id: str | None = None, timeout: Seconds | None = None
+) -> Call[None]:
+    return _core.admin_remove_raft_voter(core, cluster_id, (voter, directory_id.bytes), to_seconds(timeout))
+
+
+def unregister_broker(core: _core.Admin, broker: int, *, timeout: Seconds | None = None) -> Call[None]:
+    return _core.admin_unregister_broker(core, broker, to_seconds(timeout))
+
+
+def _cluster(row: tuple[str | None, int | None, list[tuple[Any, ...]], list[int] | None]) -> ClusterDescription:
+    cluster_id, controller, rows, allowed = row
+    brokers = tuple(BrokerDescription(*broker) for broker in rows)
+    return ClusterDescription(cluster_id, controller, brokers, operations(allowed))
+
+
+def _replica(row: tuple[Any, ...]) -> QuorumReplica:
+    replica, directory, end, fetch, caught_up = row
+    found = UUID(bytes=bytes(directory))
+    fetched, caught = (None if at < 0 else at for at in (fetch, caught_up))
+    return QuorumReplica(replica, found if found.int else None, end, fetched, caught)
+
+
+def _quorum(row: tuple[Any, ...]) -> QuorumInfo:
+    leader, epoch, high_watermark, voters, observers, nodes = row
+    endpoints = {node: tuple(RaftEndpoint(*at) for at in its) for node, its in nodes.items()}
+    vote, observe = (tuple(_replica(one) for one in some) for some in (voters, observers))
+    return QuorumInfo(leader, epoch, high_watermark, vote, observe, endpoints)

@@ -1,0 +1,119 @@
+"""Settings and quotas, for programs that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from samsarrow._admin import configs as _configs
+from samsarrow._admin.plain import Face
+from samsarrow.admin_types import (
+    ConfigChange,
+    ConfigEntry,
+    ConfigResource,
+    ConfigResourceType,
+)
+from samsarrow.cluster_types import (
+    QuotaEntity,
+)
+from samsarrow.results import Results
+from samsarrow.types import (
+    Seconds,
+)
+
+
+class ConfigAdmin(Face):
+    """A part of `Admin`, which see."""
+
+    def describe_configs(
+        self,
+        resources: Iterable[ConfigResource] | Mapping[ConfigResource, Iterable[str] | None],
+        *,
+        synonyms: bool = False,
+        documentation: bool = False,
+        timeout: Seconds | None = None,
+    ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
+        """Settings of topics, brokers, loggers, groups and client metrics.
+
+        Args:
+            resources: which, with all their settings, or names of settings by resource; None are all.
+            synonyms: also where else values were looked for (KIP-226, Kafka 1.1).
+            documentation: also what settings are for (KIP-569, Kafka 2.6).
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Returns:
+            For each resource its settings by name, `UnknownTopicOrPartitionError` for a topic that does not exist.
+        """
+        return _configs.describe_configs(
+            self._open, resources, synonyms=synonyms, documentation=documentation, timeout=timeout
+        ).wait()
+
+    def alter_configs(
+        self,
+        changes: Mapping[ConfigResource, ConfigChange | Mapping[str, str | None]],
+        *,
+        validate_only: bool = False,
+        timeout: Seconds | None = None,
+    ) -> dict[ConfigResource, None]:
+        """Changes settings one by one; those that are not named stay as they are (KIP-339, Kafka 2.3).
+
+        Args:
+            changes: by resource; new values by name, None for the default, or a `ConfigChange`.
+            validate_only: only check whether they could be changed.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Raises:
+            PartialFailureError: with the error of each resource that was not changed, `InvalidConfigError` and others.
+        """
+        return _configs.alter_configs(self._open, changes, validate_only=validate_only, timeout=timeout).wait()
+
+    def list_config_resources(
+        self, types: Iterable[ConfigResourceType] = (), *, timeout: Seconds | None = None
+    ) -> tuple[ConfigResource, ...]:
+        """What has settings (KIP-1142, Kafka 4.1; client metrics alone since 3.7).
+
+        Args:
+            types: of which kinds; by default of all.
+            timeout: seconds, by default `default.api.timeout.ms`.
+        """
+        return _configs.list_config_resources(self._open, types, timeout=timeout).wait()
+
+    def describe_quotas(
+        self,
+        components: Mapping[str, str | Any | None] | None = None,
+        *,
+        strict: bool = False,
+        timeout: Seconds | None = None,
+    ) -> dict[QuotaEntity, dict[str, float]]:
+        """Quotas of users, clients and addresses (KIP-546, Kafka 2.6).
+
+        Args:
+            components: what entities must have: a name by type (`user`, `client-id`, `ip`), None for the default,
+                `ANY` for
+                both; by default all entities.
+            strict: leave out entities that have other parts as well.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Returns:
+            The quotas by name, such as `producer_byte_rate`, of each entity.
+        """
+        return _configs.describe_quotas(self._open, components, strict=strict, timeout=timeout).wait()
+
+    def alter_quotas(
+        self,
+        changes: Mapping[QuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+        timeout: Seconds | None = None,
+    ) -> dict[QuotaEntity, None]:
+        """Sets and removes quotas (KIP-546, Kafka 2.6), all in one request.
+
+        Args:
+            changes: new values by name, None to remove, by entity.
+            validate_only: only check whether they could be changed.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Raises:
+            PartialFailureError: with the error of each entity that was not changed, `InvalidRequestError` and others.
+        """
+        return _configs.alter_quotas(self._open, changes, validate_only=validate_only, timeout=timeout).wait()

@@ -1,0 +1,159 @@
+"""Groups, their members, and how far behind they are, for programs that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from samsarrow._admin import groups as _groups
+from samsarrow._admin.plain import Face
+from samsarrow.admin_types import (
+    GroupLag,
+    RemovedMember,
+)
+from samsarrow.group_types import (
+    ShareGroupDescription,
+    StreamsGroupDescription,
+)
+from samsarrow.results import Results
+from samsarrow.types import (
+    GroupDescription,
+    GroupListing,
+    Node,
+    Seconds,
+)
+
+
+class GroupAdmin(Face):
+    """A part of `Admin`, which see."""
+
+    def find_coordinator(self, group: str, *, timeout: Seconds | None = None) -> Node:
+        """The broker that coordinates a group.
+
+        Args:
+            group: any name; the group need not exist.
+            timeout: seconds, by default `default.api.timeout.ms`.
+        """
+        return _groups.find_coordinator(self._open, group, timeout=timeout).wait()
+
+    def list_groups(
+        self,
+        *,
+        states: Iterable[str] = (),
+        types: Iterable[str] = (),
+        protocol_types: Iterable[str] = (),
+        timeout: Seconds | None = None,
+    ) -> dict[str, GroupListing]:
+        """The groups of all brokers by name: all, or those that pass every filter that is given.
+
+        Args:
+            states: only groups in one of these, `Stable`, `Empty` and so on, in any case (KIP-518, Kafka 2.6).
+            types: only groups of one of these, `classic`, `consumer`, `share`, `streams`, in any case (KIP-848, Kafka
+                3.8).
+            protocol_types: only groups of one of these: `consumer`, `connect`, or the empty string for a group that has
+                only offsets (KIP-1043). The client compares them, so brokers of any age will do.
+            timeout: seconds, by default `default.api.timeout.ms`.
+        """
+        return _groups.list_groups(
+            self._open, states=states, types=types, protocol_types=protocol_types, timeout=timeout
+        ).wait()
+
+    def describe_groups(
+        self,
+        groups: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout: Seconds | None = None,
+    ) -> Results[str, GroupDescription]:
+        """State and members of groups, of the classic and of the new protocol (KIP-848).
+
+        Args:
+            groups: names.
+            include_authorized_operations: also return what this client may do with them (KIP-430, Kafka 2.3).
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Returns:
+            The groups, `GroupIdNotFoundError` for one that does not exist.
+        """
+        return _groups.describe_groups(
+            self._open, groups, include_authorized_operations=include_authorized_operations, timeout=timeout
+        ).wait()
+
+    def delete_groups(self, groups: Iterable[str], *, timeout: Seconds | None = None) -> dict[str, None]:
+        """Deletes groups without members, and their offsets: of consumers, of Kafka Streams, share groups.
+
+        Args:
+            groups: names.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Raises:
+            PartialFailureError: with the error of each group that was not deleted: `NonEmptyGroupError`,
+                `GroupIdNotFoundError` and others.
+        """
+        return _groups.delete_groups(self._open, groups, timeout=timeout).wait()
+
+    def remove_members(
+        self,
+        group: str,
+        members: Iterable[str | RemovedMember] | None = None,
+        *,
+        reason: str = "removed by an administrator",
+        timeout: Seconds | None = None,
+    ) -> dict[RemovedMember, None]:
+        """Puts members out of a group (KIP-345). Those that still run join again.
+
+        Args:
+            group: which.
+            members: member ids, or `RemovedMember`s, which can name static members; by default all.
+            reason: for the log of the broker (KIP-800).
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Raises:
+            PartialFailureError: with the error of each member that is still in, `UnknownMemberIdError` and others.
+            KafkaError: the request failed as a whole.
+        """
+        return _groups.remove_members(self._open, group, members, reason=reason, timeout=timeout).wait()
+
+    def group_lag(
+        self, groups: Iterable[str], *, read_committed: bool = False, timeout: Seconds | None = None
+    ) -> Results[str, GroupLag]:
+        """How far groups are behind the ends of the partitions that they have committed for.
+
+        However many groups there are, each coordinator is asked once (Kafka 3.0), and each leader once.
+
+        Args:
+            groups: names.
+            read_committed: count up to the first open transaction, as far as such consumers can read.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Returns:
+            The groups; a group that has committed nothing has no partitions.
+        """
+        return _groups.group_lag(self._open, groups, read_committed=read_committed, timeout=timeout).wait()
+
+    def describe_share_groups(
+        self, groups: Iterable[str], *, timeout: Seconds | None = None
+    ) -> Results[str, ShareGroupDescription]:
+        """State and members of share groups (KIP-932, Kafka 4.1).
+
+        Args:
+            groups: names.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Returns:
+            The groups, `GroupIdNotFoundError` for one that does not exist.
+        """
+        return _groups.describe_share_groups(self._open, groups, timeout=timeout).wait()
+
+    def describe_streams_groups(
+        self, groups: Iterable[str], *, timeout: Seconds | None = None
+    ) -> Results[str, StreamsGroupDescription]:
+        """State, topology and members of groups of Kafka Streams (KIP-1071, Kafka 4.1).
+
+        Args:
+            groups: names.
+            timeout: seconds, by default `default.api.timeout.ms`.
+
+        Returns:
+            The groups, `GroupIdNotFoundError` for one that does not exist.
+        """
+        return _groups.describe_streams_groups(self._open, groups, timeout=timeout).wait()

@@ -1,0 +1,147 @@
+"""Topics, their partitions and records.
+
+Each function gives the call that both `Admin` and `AsyncAdmin` make; they have the documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from samsarrow import _core
+from samsarrow._admin.plain import operations
+from samsarrow._admin.plain import to_partition as _tp
+from samsarrow.admin_types import (
+    CreatedTopic,
+    NewPartitions,
+    PartitionDescription,
+    TopicDescription,
+)
+from samsarrow.results import Results, reads, writes
+from samsarrow.types import (
+    NewTopic,
+    Seconds,
+    TopicListing,
+    TopicPartition,
+    to_pair,
+    to_seconds,
+)
+
+if TYPE_CHECKING:
+    from samsarrow._core import Call
+
+
+def create_topics(
+    core: _core.Admin,
+    topics: Sequence[str | NewTopic],
+    *,
+    num_partitions: int = 1,
+    replication_factor: int = -1,
+    configs: Mapping[str, str] | None = None,
+    validate_only: bool = False,
+    timeout: Seconds | None = None,
+) -> Call[dict[str, CreatedTopic]]:
+    if isinstance(topics, str):
+        raise TypeError("topics must be a sequence of names or NewTopics, not one str")
+    wanted = [
+        t if isinstance(t, NewTopic) else NewTopic(t, num_partitions, replication_factor, dict(configs or {}))
+        for t in topics
+    ]
+    plain = []
+    for t in wanted:
+        counts = (-1, -1) if t.assignment else (t.num_partitions, t.replication_factor)
+        plain.append((t.name, *counts, [list(brokers) for brokers in t.assignment], list(t.configs.items())))
+    return _core.admin_create_topics(core, plain, validate_only, to_seconds(timeout)).then(writes(str, _created))
+
+
+def delete_topics(
+    core: _core.Admin, topics: Sequence[str | UUID], *, timeout: Seconds | None = None
+) -> Call[dict[str | UUID, None]]:
+    if isinstance(topics, str):
+        raise TypeError("topics must be a sequence of names, not one str")
+    return _core.admin_delete_topics(core, _refs(topics), to_seconds(timeout)).then(writes(_ref))
+
+
+def list_topics(
+    core: _core.Admin, names: Iterable[str] | None = None, *, timeout: Seconds | None = None
+) -> Call[dict[str, TopicListing]]:
+    if isinstance(names, str):
+        raise TypeError("names must be several names, not one str")
+    names = None if names is None else list(names)
+    return _core.admin_list_topics(core, names, to_seconds(timeout)).then(_listings)
+
+
+def describe_topics(
+    core: _core.Admin,
+    topics: Iterable[str | UUID],
+    *,
+    page_size: int = 2000,
+    include_authorized_operations: bool = False,
+    timeout: Seconds | None = None,
+) -> Call[Results[str | UUID, TopicDescription]]:
+    if isinstance(topics, str):
+        raise TypeError("topics must be several names or ids, not one str")
+    refs = _refs(topics)
+    done = _core.admin_describe_topics(core, refs, page_size, include_authorized_operations, to_seconds(timeout))
+    return done.then(reads(_ref, _described, (str, TopicDescription)))
+
+
+def create_partitions(
+    core: _core.Admin,
+    partitions: Mapping[str, int | NewPartitions],
+    *,
+    validate_only: bool = False,
+    timeout: Seconds | None = None,
+) -> Call[dict[str, None]]:
+    plain = []
+    for topic, given in partitions.items():
+        new = given if isinstance(given, NewPartitions) else NewPartitions(given)
+        brokers = None if new.assignment is None else [list(its) for its in new.assignment]
+        plain.append((topic, new.count, brokers))
+    return _core.admin_create_partitions(core, plain, validate_only, to_seconds(timeout)).then(writes(str))
+
+
+def delete_records(
+    core: _core.Admin, before: Mapping[TopicPartition, int], *, timeout: Seconds | None = None
+) -> Call[dict[TopicPartition, int]]:
+    plain = [(to_pair(tp), offset) for tp, offset in before.items()]
+    return _core.admin_delete_records(core, plain, to_seconds(timeout)).then(writes(_tp, lambda key, low: low))
+
+
+def _refs(topics: Iterable[str | UUID]) -> list[tuple[str | None, bytes]]:
+    return [(None, t.bytes) if isinstance(t, UUID) else (t, b"") for t in topics]
+
+
+def _ref(raw: tuple[str | None, bytes | list[int]]) -> str | UUID:
+    name, topic_id = raw
+    return UUID(bytes=bytes(topic_id)) if name is None else name
+
+
+def _uuid(raw: bytes | list[int]) -> UUID | None:
+    found = UUID(bytes=bytes(raw))
+    return found if found.int else None
+
+
+def _created(name: str, row: tuple[bytes | list[int], int, int]) -> CreatedTopic:
+    topic_id, partitions, replicas = row
+    return CreatedTopic(
+        name, _uuid(topic_id), partitions if partitions >= 0 else None, replicas if replicas >= 0 else None
+    )
+
+
+def _described(
+    row: tuple[str, bytes | list[int], bool, list[tuple[Any, ...]], list[int] | None],
+) -> TopicDescription:
+    name, topic_id, internal, rows, allowed = row
+    partitions = tuple(_partition(*p) for p in rows)
+    return TopicDescription(name, _uuid(topic_id), internal, partitions, operations(allowed))
+
+
+def _partition(number: int, leader: int | None, epoch: int | None, *lists: list[int] | None) -> PartitionDescription:
+    replicas, isr, offline, eligible, last = (None if its is None else tuple(its) for its in lists)
+    return PartitionDescription(number, leader, epoch, replicas or (), isr or (), offline or (), eligible, last)
+
+
+def _listings(listed: list[tuple[str, bytes | list[int], int, bool]]) -> dict[str, TopicListing]:
+    return {name: TopicListing(name, _uuid(raw), partitions, internal) for name, raw, partitions, internal in listed}

@@ -1,0 +1,108 @@
+"""Transactions: listed, described, ended by force (KIP-664).
+
+Each function gives the call that both `Admin` and `AsyncAdmin` make; they have the documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from samsarrow import _core
+from samsarrow._admin.plain import names_of
+from samsarrow._admin.plain import to_partition as _tp
+from samsarrow.admin_types import (
+    FencedProducer,
+    HangingTransaction,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
+from samsarrow.results import Results, reads, writes
+from samsarrow.types import (
+    Seconds,
+    TopicPartition,
+    to_pair,
+    to_seconds,
+)
+
+if TYPE_CHECKING:
+    from samsarrow._core import Call
+
+
+def list_transactions(
+    core: _core.Admin,
+    *,
+    states: Iterable[str] = (),
+    producer_ids: Iterable[int] = (),
+    longer_than: Seconds | None = None,
+    pattern: str | None = None,
+    timeout: Seconds | None = None,
+) -> Call[dict[str, TransactionListing]]:
+    found = _core.admin_list_transactions(
+        core, names_of("states", states), list(producer_ids), to_seconds(longer_than), pattern, to_seconds(timeout)
+    )
+    return found.then(lambda rows: {row[0]: TransactionListing(*row) for row in rows})
+
+
+def describe_transactions(
+    core: _core.Admin, transactional_ids: Iterable[str], *, timeout: Seconds | None = None
+) -> Call[Results[str, TransactionDescription]]:
+    ids = names_of("transactional_ids", transactional_ids)
+    found = _core.admin_describe_transactions(core, ids, to_seconds(timeout))
+    return found.then(reads(str, _described, (str, TransactionDescription)))
+
+
+def describe_producers(
+    core: _core.Admin, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
+) -> Call[Results[TopicPartition, tuple[ProducerState, ...]]]:
+    found = _core.admin_describe_producers(core, [to_pair(tp) for tp in partitions], to_seconds(timeout))
+    return found.then(reads(_tp, _producers, (TopicPartition, tuple[ProducerState])))
+
+
+def abort_transaction(
+    core: _core.Admin,
+    partition: TopicPartition,
+    producer_id: int,
+    producer_epoch: int,
+    *,
+    coordinator_epoch: int | None = None,
+    timeout: Seconds | None = None,
+) -> Call[None]:
+    at, epoch = to_pair(partition), coordinator_epoch
+    return _core.admin_abort_transaction(core, at, producer_id, producer_epoch, epoch, to_seconds(timeout))
+
+
+def fence_producers(
+    core: _core.Admin, transactional_ids: Iterable[str], *, timeout: Seconds | None = None
+) -> Call[dict[str, FencedProducer]]:
+    ids = names_of("transactional_ids", transactional_ids)
+    done = _core.admin_fence_producers(core, ids, to_seconds(timeout))
+    return done.then(writes(str, lambda key, row: FencedProducer(*row)))
+
+
+def find_hanging(
+    core: _core.Admin,
+    partitions: Iterable[TopicPartition] | None = None,
+    *,
+    longer_than: Seconds = 900,
+    timeout: Seconds | None = None,
+) -> Call[tuple[HangingTransaction, ...]]:
+    some = None if partitions is None else [to_pair(tp) for tp in partitions]
+    least = to_seconds(longer_than)
+    found = _core.admin_find_hanging(core, some, 0.0 if least is None else least, to_seconds(timeout))
+    return found.then(_hanging)
+
+
+def _described(row: tuple[Any, ...]) -> TransactionDescription:
+    coordinator, state, producer, epoch, limit, start, partitions = row
+    its = tuple(_tp(tp) for tp in partitions)
+    return TransactionDescription(coordinator, state, producer, epoch, limit, start, its)
+
+
+def _producers(rows: list[tuple[Any, ...]]) -> tuple[ProducerState, ...]:
+    return tuple(ProducerState(*row) for row in rows)
+
+
+def _hanging(rows: list[tuple[Any, Any, str | None]]) -> tuple[HangingTransaction, ...]:
+    return tuple(HangingTransaction(_tp(tp), ProducerState(*state), name) for tp, state, name in rows)

@@ -1,0 +1,516 @@
+"""What both consumers do; those of each are in consumer.py and aio_consumer.py."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any, Unpack
+from uuid import UUID
+
+import pyarrow as pa
+
+from samsarrow import _core
+from samsarrow._faces import Face
+from samsarrow.config import merge
+from samsarrow.exceptions import ClosedError, ConfigurationError, IllegalStateError, KafkaError, KafkaTimeoutError
+from samsarrow.group import Assignor, ConsumerGroupMetadata, Offsets, RebalanceListener, to_offsets
+from samsarrow.metrics.client import ConsumerMetrics, of_consumer, to_uuid
+from samsarrow.types import (
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    Seconds,
+    TopicPartition,
+    to_milliseconds,
+    to_pair,
+    to_seconds,
+)
+
+CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, KafkaError | None], object]
+
+# For a consumer that nobody closed.
+_LAST_SECONDS = 5.0
+
+if TYPE_CHECKING:
+    from samsarrow.options import ConsumerOptions
+
+
+class ConsumerBase(Face):
+    """What does no I/O; and operations as coroutines, whose waits are `_do`'s."""
+
+    @staticmethod
+    async def _heard(returned: object) -> None:
+        """What is done with what a listener or a callback returns."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _abandon(core: _core.Consumer) -> None:
+        """Closes the core of a consumer that nobody closed."""
+        raise NotImplementedError
+
+    def __init__(self, config: Mapping[str, Any] | None = None, **options: Unpack[ConsumerOptions]) -> None:
+        given, own = _split_assignors(merge(config, options))
+        self._core: _core.Consumer | None = _core.Consumer(given, own)
+        # From the call of `close` to its end, which may come after the wait for it.
+        self._leaving: _core.Consumer | None = None
+        self._listener: RebalanceListener | None = None
+        # Whether the listener is being called for partitions that go: then it knows of them already.
+        self._giving_up = False
+        # Whether the group has given partitions, be it none, and has not taken all of them away since.
+        self._given = False
+        self._completed: deque[_Completed] = deque()
+        self._callbacks: dict[int, tuple[CommitCallback | None, dict[TopicPartition, OffsetAndMetadata] | None]] = {}
+        # A consumer that is forgotten, or still open when the interpreter ends, leaves its group all the same.
+        _open_cores[id(self._core)] = self._core
+        self._finalizer = weakref.finalize(self, type(self)._abandon, self._core)
+        self._finalizer.atexit = False
+
+    @property
+    def _open(self) -> _core.Consumer:
+        if self._core is None:
+            raise ClosedError("the consumer is closed")
+        return self._core
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._core is None
+
+    def __repr__(self) -> str:
+        # One that could not be made has none.
+        if getattr(self, "_core", None) is None:
+            return f"<{type(self).__name__} closed>"
+        subscribed, assigned = self.subscription(), sorted(self.assignment())
+        names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in assigned[:5])
+        more = f", {len(assigned) - 5} more" if len(assigned) > 5 else ""
+        what = "" if subscribed is None else f" subscribed to {subscribed!r}"
+        return f"<{type(self).__name__}{what}{f' reads {names}{more}' if assigned else ''}>"
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Reads topics as a member of the group: its members share the partitions. Replaces an earlier subscription.
+
+        Nothing happens before the next `poll`, which joins the group.
+
+        Args:
+            topics: names.
+            pattern: instead of names, all topics whose whole name matches; new ones are noticed within
+                `metadata.max.age.ms`. In RE2's syntax: no look-around, no back references. With
+                `group.protocol=consumer` the broker matches.
+            listener: called for partitions that come and go, in the thread that polls. `AsyncConsumer` awaits what its
+                methods return, if it is awaitable.
+
+        Raises:
+            ConfigurationError: there is no `group.id`, partitions are assigned by hand, the pattern cannot be read, or
+                both or neither of topics and pattern are given.
+        """
+        if isinstance(topics, str):
+            raise ConfigurationError(f"subscribe takes a list of topics: [{topics!r}]")
+        names = list(topics)
+        if bool(names) == (pattern is not None):
+            raise ConfigurationError("subscribe takes topics or a pattern: one of them, and unsubscribe() for nothing")
+        text = pattern.pattern if isinstance(pattern, re.Pattern) else pattern
+        self._open.subscribe(names, text)
+        self._listener = listener
+        self._given = False
+
+    def subscription(self) -> set[str] | str | None:
+        """The topics that are subscribed to, or the pattern; None without a subscription."""
+        names, pattern = self._open.subscription()
+        return pattern if pattern is not None else set(names) or None
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Reads these partitions from now on, and no others, without being a member of the group.
+
+        Partitions that were assigned before keep their positions. Others start at the group's committed offset, without
+        one where `auto.offset.reset` says.
+
+        Args:
+            partitions: all that are to be read.
+        """
+        self._open.assign([to_pair(tp) for tp in partitions])
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read."""
+        return {TopicPartition(*tp) for tp in self._open.assignment()}
+
+    def metrics(self) -> ConsumerMetrics:
+        """Counts, lag and latencies since the consumer was made. No request is made for them."""
+        return of_consumer(self._open.metrics())
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of every batch."""
+        return self._open.empty().schema
+
+    async def _client_instance_id(self, timeout: Seconds | None) -> UUID:
+        return to_uuid(await self._do(self._open.client_instance_id(to_seconds(timeout))))
+
+    def enforce_rebalance(self, reason: str = "the program asked for it") -> None:
+        """Has the group share its partitions anew, beginning with the next `poll`: an assignor may decide otherwise.
+
+        Does nothing, with a warning, with `group.protocol=consumer`, where the coordinator decides.
+
+        Args:
+            reason: for the log of the broker (KIP-800).
+
+        Raises:
+            IllegalStateError: nothing is subscribed to.
+        """
+        self._open.enforce_rebalance(reason)
+
+    def wakeup(self) -> None:
+        """Makes the call that waits, or the next one that may wait, raise `WakeupError`.
+
+        For other threads and signal handlers. `close` and `unsubscribe` do not heed it; a `commit` that is ended so may
+        go through all the same.
+        """
+        self._open.wakeup()
+
+    def commit_async(
+        self, what: Offsets | pa.RecordBatch | None = None, callback: CommitCallback | None = None
+    ) -> None:
+        """Commits offsets in the background.
+
+        Commits of one consumer are made one after the other, in the order of the calls, synchronous ones included: a
+        late answer never undoes a newer commit. Those that wait for one under way go out together, the newest offset of
+        each partition for all of them, and they are through before partitions go to others. What fails for now is tried
+        again until `default.api.timeout.ms`.
+
+        Args:
+            what: as `commit` takes it. The offsets are those of this moment.
+            callback: called with the offsets (None where `what` was None) and the error or None by the next `poll`,
+                `commit`, `unsubscribe` or `close` after the answer came, in the order of the calls. An error that
+                concerns some partitions only names them in its `partitions`.
+
+        Raises:
+            ConfigurationError: there is no `group.id`.
+            RebalanceInProgressError: the group is rebalancing.
+            UnknownMemberIdError: the consumer is no member of the group at the moment.
+        """
+        offsets = self._offsets(what)
+        named = None if offsets is None else {TopicPartition(*tp): OffsetAndMetadata(*o) for tp, o in offsets}
+        # The answer can be there before the number is: only this thread or one that polls takes answers out.
+        self._callbacks[self._open.commit_async(offsets)] = (callback, named)
+
+    def store_offsets(self, what: Offsets | pa.RecordBatch) -> None:
+        """Says what is finished, with `enable.auto.offset.store=false`: automatic commits and `commit()` take it.
+
+        Args:
+            what: a batch, for the offsets after its last rows, or offsets by partition, each the next one to read.
+
+        Raises:
+            ConfigurationError: a partition is not assigned, so that it may be somebody else's; or offsets are stored by
+                `poll` itself.
+        """
+        self._open.store_offsets(self._offsets(what) or [])
+
+    def _offsets(self, what: Offsets | pa.RecordBatch | None) -> list[tuple[tuple[str, int], _Committed]] | None:
+        return None if what is None else to_offsets(what)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who this consumer is in its group at this moment, for those that commit in its name.
+
+        Raises:
+            ConfigurationError: there is no `group.id`.
+        """
+        return ConsumerGroupMetadata(*self._open.group_metadata())
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Goes on at `offset`; what was prefetched of the partition is dropped.
+
+        Args:
+            partition: an assigned one.
+            offset: a number, or what `committed` gave or a store of your own kept: with the leader epoch in it the
+                broker can say whether the record before it was lost since, and reading goes on where the log parted.
+        """
+        if isinstance(offset, OffsetAndMetadata):
+            self._open.seek(to_pair(partition), offset.offset, offset.leader_epoch)
+        else:
+            self._open.seek(to_pair(partition), offset, None)
+
+    def _read_until(self, partition: TopicPartition, until: int | None) -> None:
+        # For readers of ranges: fetches up to this offset and the rest of its batch; None lifts that.
+        self._open.read_until(to_pair(partition), until)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Gives no rows of these partitions until `resume`, of all that are assigned if none is named.
+
+        Positions stay. Rows that were prefetched are kept for then, as far as they take no more than half of
+        `queued.max.bytes`.
+
+        Raises:
+            IllegalStateError: none is named, and the group has given none yet.
+        """
+        if not partitions:
+            self._check_settled("pause()")
+        self._open.pause([to_pair(tp) for tp in partitions or self.assignment()])
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Undoes `pause`, for all that are paused if no partition is named."""
+        self._open.resume([to_pair(tp) for tp in partitions or self.paused()])
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        return {TopicPartition(*tp) for tp in self._open.paused()}
+
+    def _settled(self) -> bool:
+        """Whether what is assigned is all that there is: not so for a member whose group gave it nothing yet.
+
+        Raises:
+            ConfigurationError: nothing is subscribed to or assigned.
+        """
+        assigned = bool(self._open.assignment())
+        if self.subscription() is None:
+            if not assigned:
+                raise ConfigurationError("nothing is assigned to this consumer: call subscribe or assign first")
+            return True
+        return assigned or self._given
+
+    def _check_settled(self, what: str) -> None:
+        if not self._settled():
+            raise IllegalStateError(
+                f"{what} is about assigned partitions, and the group has given none yet: call poll() until it has"
+            )
+
+    # ---- bodies of the operations ----
+
+    async def _unsubscribe(self, timeout: Seconds | None) -> None:
+        core = self._open
+        try:
+            await self._do(core.commit_finished(True, to_seconds(timeout)))
+            await self._tell_last(core)
+        finally:
+            core.unsubscribe()
+            self._listener = None
+
+    async def _poll(self, timeout: Seconds) -> pa.RecordBatch:
+        core = self._open
+        left = core.begin_poll(to_seconds(timeout))
+        deadline = monotonic() + left
+        # What is found is taken in this thread, after all waits: a wait that is given up loses nothing.
+        while not isinstance(found := core.look(), pa.RecordBatch):
+            if isinstance(found, _core.Rebalance):
+                if not await self._rebalanced(core, found, left):
+                    return core.nothing()
+            elif found:
+                await self._complete(core)
+            elif left <= 0.0:
+                return core.nothing()
+            else:
+                await self._while_wanted(core.ready(left))
+            left = max(0.0, deadline - monotonic())
+        return found
+
+    async def _while_wanted(self, call: _core.Call[Any]) -> Any:
+        """Waits for what is given up with the wait."""
+        try:
+            return await self._do(call)
+        finally:
+            call.cancel()
+
+    async def _rebalanced(self, core: _core.Consumer, event: _core.Rebalance, left: float) -> bool:
+        """Calls the listener; false if there was no time for what comes before it."""
+        prepared: bool = False
+        try:
+            prepared = await self._while_wanted(core.prepare(event, left))
+        finally:
+            if not prepared:
+                core.give_back()
+        if prepared:
+            try:
+                await self._tell(event.kind, event.partitions)
+            finally:
+                core.acknowledge(event)
+                self._given = event.kind == "assigned" or bool(core.assignment())
+        return prepared
+
+    async def _tell(self, kind: str, partitions: list[tuple[str, int]]) -> None:
+        """Calls the listener for partitions that come and go."""
+        if self._listener is None:
+            return
+        outer = self._giving_up
+        self._giving_up = outer or kind != "assigned"
+        try:
+            await self._heard(
+                getattr(self._listener, f"on_partitions_{kind}")([TopicPartition(*tp) for tp in partitions])
+            )
+        finally:
+            self._giving_up = outer
+
+    async def _complete(self, core: _core.Consumer) -> None:
+        """Calls back for asynchronous commits that are done; after one that raises, the next call goes on."""
+        self._completed.extend(core.take_completed())
+        while self._completed:
+            commit, failures, error = self._completed.popleft()
+            callback, offsets = self._callbacks.pop(commit, (None, None))
+            if callback is not None:
+                await self._heard(callback(offsets, error or _joined(failures)))
+
+    async def _join(self, timeout: Seconds | None) -> pa.RecordBatch:
+        """Polls until the group has given this member its partitions, if it is one; rows that came with them."""
+        core = self._open
+        limit = core.default_timeout() if timeout is None else to_seconds(timeout) or 0.0
+        deadline = monotonic() + limit
+        batch = core.empty()
+        while not self._settled() and not batch.num_rows:
+            left = deadline - monotonic()
+            if left <= 0:
+                raise KafkaTimeoutError(
+                    f"joining the group took longer than {limit:g} s: the log says what it waits for"
+                )
+            batch = await self._poll(min(left, 0.1))
+        return batch
+
+    async def _ends(self, timeout: Seconds | None) -> tuple[pa.RecordBatch, dict[TopicPartition, int]]:
+        """Rows that came with the partitions, and where what is assigned and not paused ends at this moment."""
+        held = await self._join(timeout)
+        return held, await self._end_offsets(self.assignment() - self.paused(), None)
+
+    async def _commit(self, what: Offsets | pa.RecordBatch | None, timeout: Seconds | None) -> None:
+        core = self._open
+        failures = await self._do(core.commit(self._offsets(what), to_seconds(timeout)))
+        await self._complete(core)
+        if (error := _joined(failures)) is not None:
+            raise error
+
+    async def _committed(
+        self, partitions: Iterable[TopicPartition], require_stable: bool | None, timeout: Seconds | None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        pairs = [to_pair(tp) for tp in partitions]
+        found = await self._do(self._open.committed(pairs, require_stable, to_seconds(timeout)))
+        return {TopicPartition(*tp): None if o is None else OffsetAndMetadata(*o) for tp, o in found}
+
+    def _position(self, partition: TopicPartition, timeout: Seconds | None) -> Coroutine[Any, Any, int]:
+        return self._do(self._open.position(to_pair(partition), to_seconds(timeout)))
+
+    async def _beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: Seconds | None
+    ) -> dict[TopicPartition, int]:
+        found = await self._do(self._open.beginning_offsets([to_pair(tp) for tp in partitions], to_seconds(timeout)))
+        return {TopicPartition(*tp): offset for tp, offset in found}
+
+    async def _end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: Seconds | None
+    ) -> dict[TopicPartition, int]:
+        found = await self._do(self._open.end_offsets([to_pair(tp) for tp in partitions], to_seconds(timeout)))
+        return {TopicPartition(*tp): offset for tp, offset in found}
+
+    async def _offsets_for_times(
+        self, times: Mapping[TopicPartition, int | datetime], timeout: Seconds | None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        wanted = [(to_pair(tp), to_milliseconds(time)) for tp, time in times.items()]
+        found = await self._do(self._open.offsets_for_times(wanted, to_seconds(timeout)))
+        return {TopicPartition(*tp): None if o is None else OffsetAndTimestamp(*o) for tp, o in found}
+
+    async def _lag(self, timeout: Seconds | None) -> dict[TopicPartition, int]:
+        self._check_settled("lag()")
+        return {TopicPartition(*tp): lag for tp, lag in await self._do(self._open.lag(to_seconds(timeout)))}
+
+    async def _partitions_for(self, topic: str, timeout: Seconds | None) -> list[TopicPartition]:
+        return [TopicPartition(*tp) for tp in await self._do(self._open.partitions_for(topic, to_seconds(timeout)))]
+
+    async def _seek_to(self, target: str | int, partitions: Sequence[TopicPartition]) -> None:
+        if not partitions:
+            self._check_settled("seeking without naming partitions")
+        await self._do(self._open.seek_to([to_pair(tp) for tp in partitions], target, None))
+
+    async def _close(self, everything: bool, timeout: Seconds | None) -> None:
+        core, left = self._core, to_seconds(timeout)
+        if core is None:
+            return
+        # Not waited for after an interruption: who interrupts does not want to wait.
+        wait = False
+        try:
+            left = await self._do(core.commit_finished(everything, left))
+            wait = True
+            await self._tell_last(core)
+        except Exception:
+            raise
+        except BaseException:
+            wait = False
+            raise
+        finally:
+            self._core, self._leaving = None, core
+            self._finalizer.detach()
+            _open_cores.pop(id(core), None)
+            leaving = core.close(left)
+            if wait:
+                await self._do(leaving)
+                self._leaving = None
+            else:
+                leaving.start()
+
+    async def _tell_last(self, core: _core.Consumer) -> None:
+        """Calls back for commits, and for the listener as the partitions go, unless it is being called."""
+        await self._complete(core)
+        if not self._giving_up and (event := core.to_give_up()):
+            await self._tell(*event)
+
+
+_Committed = tuple[int, str, int | None]
+_Completed = tuple[int, list[tuple[tuple[str, int], KafkaError]], KafkaError | None]
+
+
+_open_cores: dict[int, _core.Consumer] = {}
+
+
+# Closed in the background, by nobody's wait.
+_leaving: list[_core.Call[None]] = []
+
+
+def leave(core: _core.Consumer, seconds: float = _LAST_SECONDS) -> None:
+    """Closes what nobody closed, and waits for it."""
+    _open_cores.pop(id(core), None)
+    # After a fork it is the parent's.
+    with suppress(KafkaError):
+        core.close(seconds).wait()
+
+
+def leave_in_background(core: _core.Consumer) -> None:
+    """The same without a wait: it may be an event loop's thread."""
+    _open_cores.pop(id(core), None)
+    with suppress(KafkaError):
+        leaving = core.close(_LAST_SECONDS)
+        leaving.start()
+        _leaving[:] = [*(one for one in _leaving if not one.ended()), leaving]
+
+
+def leave_groups() -> None:
+    """What the core calls as the interpreter ends, when no other thread uses a client any more."""
+    deadline = monotonic() + _LAST_SECONDS
+    for core in list(_open_cores.values()):
+        leave(core, max(0.1, deadline - monotonic()))
+    while any(not one.ended() for one in _leaving) and monotonic() < deadline:
+        sleep(0.01)
+
+
+def _split_assignors(options: list[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[Assignor]]:
+    """Assignors that are objects go to the core as such, and their names into the option."""
+    own: list[Assignor] = []
+    given = []
+    for name, value in options:
+        if name.replace("_", ".") == "partition.assignment.strategy" and not isinstance(value, str):
+            chosen = [value] if isinstance(value, Assignor) else list(value)
+            own = [assignor for assignor in chosen if isinstance(assignor, Assignor)]
+            value = ",".join(a.name if isinstance(a, Assignor) else str(a) for a in chosen)
+        given.append((name, value))
+    return given, own
+
+
+def _joined(failures: list[tuple[tuple[str, int], KafkaError]]) -> KafkaError | None:
+    """One error for all partitions that failed: the first, which knows the others."""
+    if not failures:
+        return None
+    error = failures[0][1]
+    error.partitions = {TopicPartition(*tp): failure for tp, failure in failures}
+    return error

@@ -1,0 +1,184 @@
+"""What both producers do; those of each are in producer.py and aio_producer.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from datetime import datetime
+from operator import index
+from typing import TYPE_CHECKING, Any, Unpack
+from uuid import UUID
+
+import pyarrow as pa
+
+from samsarrow import _core
+from samsarrow._faces import Face
+from samsarrow.config import merge
+from samsarrow.exceptions import ClosedError, KafkaError
+from samsarrow.group import ConsumerGroupMetadata, Offsets, to_offsets
+from samsarrow.metrics.client import ProducerMetrics, of_producer, to_uuid
+from samsarrow.partitioner import Partitioned, as_bytes, take_partitioner
+from samsarrow.types import (
+    RecordMetadata,
+    Seconds,
+    TopicPartition,
+    to_milliseconds,
+    to_seconds,
+)
+
+Payload = bytes | bytearray | memoryview | str | None
+OnDelivery = Callable[[RecordMetadata | None, Exception | None], object]
+Headers = Iterable[tuple[str, Payload]] | Mapping[str, Payload]
+Values = str | Sequence[str] | None
+
+if TYPE_CHECKING:
+    from samsarrow.options import ProducerOptions
+
+
+class ProducerBase(Face):
+    """Operations as coroutines, whose waits are `_do`'s."""
+
+    def __init__(self, config: Mapping[str, Any] | None = None, **options: Unpack[ProducerOptions]) -> None:
+        self._partitioner, pairs = take_partitioner(merge(config, options))
+        self._core: _core.Producer | None = _core.Producer(pairs)
+        self._leaving: _core.Producer | None = None
+
+    @property
+    def _open(self) -> _core.Producer:
+        if self._core is None:
+            raise ClosedError("the producer is closed")
+        return self._core
+
+    def __repr__(self) -> str:
+        # One that could not be made has none.
+        return f"<{type(self).__name__}{'' if getattr(self, '_core', None) else ' closed'}>"
+
+    def metrics(self) -> ProducerMetrics:
+        """Counts and latencies since the producer was made. They cost the sending next to nothing."""
+        return of_producer(self._open.metrics())
+
+    async def _client_instance_id(self, timeout: Seconds | None) -> UUID:
+        return to_uuid(await self._do(self._open.client_instance_id(to_seconds(timeout))))
+
+    def _sent(
+        self,
+        topic: str,
+        value: Payload,
+        key: Payload,
+        headers: Headers | None,
+        partition: int | None,
+        timestamp: int | datetime | None,
+        on_delivery: OnDelivery | None,
+    ) -> _core.Delivery | Coroutine[Any, Any, _core.Delivery]:
+        """The delivery where nothing keeps a record from being taken, as is usual."""
+        pairs = None if headers is None else list(headers.items() if isinstance(headers, Mapping) else headers)
+        when = None if timestamp is None else to_milliseconds(timestamp)
+        core = self._core or self._open
+        if on_delivery is not None or (self._partitioner is not None and partition is None):
+            return self._send(core, topic, value, key, pairs, partition, when, on_delivery)
+        given = core.send(topic, value, key, pairs, partition, when)
+        return given if isinstance(given, _core.Delivery) else self._send_in(given)
+
+    async def _send(
+        self,
+        core: _core.Producer,
+        topic: str,
+        value: Payload,
+        key: Payload,
+        headers: list[tuple[str, Payload]] | None,
+        partition: int | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> _core.Delivery:
+        if on_delivery is not None and (crowd := _core.callbacks_crowd()) is not None:
+            await self._do(crowd)
+        if self._partitioner is not None and partition is None:
+            count = await self._do(core.partition_count(topic))
+            partition = index(self._partitioner(topic, as_bytes(key), as_bytes(value), count))
+        given = core.send(topic, value, key, headers, partition, timestamp)
+        delivery = given if isinstance(given, _core.Delivery) else await self._send_in(given)
+        if on_delivery is not None:
+            delivery._tell(on_delivery)
+        return delivery
+
+    async def _send_in(self, room: _core.Call[_core.Room]) -> _core.Delivery:
+        """Waits for room; a caller that is cancelled has sent nothing."""
+        try:
+            found: _core.Room = await self._do(room)
+        finally:
+            room.cancel()
+        return found.send()
+
+    async def _send_batch(
+        self,
+        topic: str,
+        data: Any,
+        key: str | None,
+        value: Values,
+        headers: str | None,
+        partition: str | None,
+        timestamp: str | None,
+        value_format: str | None,
+    ) -> _core.BatchDelivery:
+        core = self._open
+        names = value if value is None or isinstance(value, str) else list(value)
+        if self._partitioner is None:
+            return await self._send_all(
+                core.send_batch(topic, data, key, names, headers, partition, timestamp, value_format)
+            )
+        count = await self._do(core.partition_count(topic))
+        rows = Partitioned(self._partitioner, topic, count, data, key, names, partition, value_format)
+        try:
+            return await self._send_all(
+                core.send_batch(topic, rows.reader, key, rows.value, headers, rows.name, timestamp, None)
+            )
+        except Exception:
+            if rows.failure is not None:
+                raise rows.failure from None
+            raise
+
+    async def _send_all(self, batches: _core.Batches) -> _core.BatchDelivery:
+        while (call := batches.next()) is not None:
+            await self._do(call)
+        return batches.delivery()
+
+    def _flush(self, timeout: Seconds | None) -> Coroutine[Any, Any, None]:
+        return self._do(self._open.flush(to_seconds(timeout)))
+
+    async def _partitions_for(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(*tp) for tp in await self._do(self._open.partitions_for(topic))]
+
+    def _init_transactions(self, timeout: Seconds | None) -> Coroutine[Any, Any, None]:
+        return self._do(self._open.init_transactions(to_seconds(timeout)))
+
+    def _begin_transaction(self) -> Coroutine[Any, Any, None]:
+        return self._do(self._open.begin_transaction())
+
+    def _commit_transaction(self, timeout: Seconds | None) -> Coroutine[Any, Any, None]:
+        return self._do(self._open.commit_transaction(to_seconds(timeout)))
+
+    def _abort_transaction(self, timeout: Seconds | None) -> Coroutine[Any, Any, None]:
+        return self._do(self._open.abort_transaction(to_seconds(timeout)))
+
+    async def _abort_after(self, error: BaseException) -> None:
+        """Aborts; what keeps it from being done must not hide what went wrong before."""
+        try:
+            await self._abort_transaction(None)
+        except KafkaError as failure:
+            error.add_note(f"and the transaction could not be aborted: {failure}")
+
+    def _send_offsets_to_transaction(
+        self, offsets: Offsets | pa.RecordBatch, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None
+    ) -> Coroutine[Any, Any, None]:
+        group, member, generation, instance = group_metadata
+        who = (group, member, generation, instance)
+        return self._do(self._open.send_offsets_to_transaction(to_offsets(offsets), who, to_seconds(timeout)))
+
+    async def _close(self, timeout: Seconds | None) -> None:
+        core, self._core = self._core, None
+        if core is not None:
+            self._leaving = core
+            await self._do(core.close(to_seconds(timeout)))
+        elif self._leaving is not None:
+            # The wait was ended before: what is on its way may still be.
+            await self._do(self._leaving.flush(to_seconds(timeout)))
+        self._leaving = None

@@ -1,0 +1,82 @@
+"""What an `ssl.SSLContext` says, as options. The core has a TLS of its own and takes over what can be read."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+
+from samsarrow.exceptions import ConfigurationError
+
+_VERSIONS = (
+    (ssl.TLSVersion.TLSv1_2, ssl.OP_NO_TLSv1_2, "TLSv1.2"),
+    (ssl.TLSVersion.TLSv1_3, ssl.OP_NO_TLSv1_3, "TLSv1.3"),
+)
+_REVOCATION = ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF | ssl.VerifyFlags.VERIFY_CRL_CHECK_CHAIN
+
+
+def options_of_context(context: object, names: frozenset[str]) -> Iterator[tuple[str, str | bool]]:
+    """The options that mean what `context` says, as far as it can be read. Where it cannot, it is never taken for less.
+
+    Args:
+        context: for clients.
+        names: of the other options that are given, by Kafka's names.
+
+    Raises:
+        ConfigurationError: it is no context for clients, says what another option says too, or asks for something that
+            cannot be read from it.
+    """
+    if not isinstance(context, ssl.SSLContext):
+        raise ConfigurationError(f"option ssl_context must be an ssl.SSLContext, not {type(context).__name__}")
+    if context.protocol == ssl.PROTOCOL_TLS_SERVER:
+        raise ConfigurationError("option ssl_context is for servers: make one with ssl.create_default_context()")
+    twice = sorted(names & _TAKEN)
+    if twice:
+        raise ConfigurationError(
+            f"options ssl_context and {', '.join(twice)} are two ways to say one thing: leave one of them out"
+        )
+    if context.verify_mode == ssl.CERT_NONE:
+        yield "enable.ssl.certificate.verification", False
+    else:
+        yield "ssl.truststore.certificates", _trust(context)
+        if not context.check_hostname:
+            yield "ssl.check.hostname", False
+    if context.verify_flags & _REVOCATION and "ssl.crl.location" not in names:
+        raise ConfigurationError(
+            "option ssl_context asks for lists of revoked certificates, which cannot be read from it: give their PEM "
+            "file as ssl_crlfile too"
+        )
+    yield "ssl.enabled.protocols", ",".join(_versions(context))
+
+
+_TAKEN = frozenset(
+    {
+        "enable.ssl.certificate.verification",
+        "ssl.check.hostname",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+    }
+)
+
+
+def _trust(context: ssl.SSLContext) -> str:
+    authorities = context.get_ca_certs(binary_form=True)
+    if not authorities:
+        raise ConfigurationError(
+            "option ssl_context has no certificate of an authority that can be read (those of a folder, capath, "
+            "cannot): give ssl_cafile instead, or load a file into it with load_verify_locations(cafile=...)"
+        )
+    return "".join(map(ssl.DER_cert_to_PEM_cert, authorities))
+
+
+def _versions(context: ssl.SSLContext) -> list[str]:
+    least, most = context.minimum_version, context.maximum_version
+    # Two marks that are less than every version.
+    highest = ssl.TLSVersion.TLSv1_3 if most == ssl.TLSVersion.MAXIMUM_SUPPORTED else most
+    allowed = [name for version, off, name in _VERSIONS if least <= version <= highest and not context.options & off]
+    if not allowed:
+        raise ConfigurationError(
+            "option ssl_context allows neither TLS 1.2 nor TLS 1.3: older versions are broken and not spoken here"
+        )
+    return allowed

@@ -1,0 +1,228 @@
+"""Reading Kafka as Arrow batches from an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from inspect import isawaitable
+from types import TracebackType
+from uuid import UUID
+
+import pyarrow as pa
+
+from samsarrow import _core
+from samsarrow._consumer import ConsumerBase, leave_in_background
+from samsarrow._faces import Awaiting, documented_by, turn
+from samsarrow._rows import up_to
+from samsarrow.consumer import Consumer
+from samsarrow.exceptions import ClosedError, IllegalStateError
+from samsarrow.group import Offsets
+from samsarrow.types import (
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    Seconds,
+    TopicPartition,
+    to_milliseconds,
+    to_seconds,
+)
+
+
+@documented_by(Consumer)
+class AsyncConsumer(Awaiting, ConsumerBase):
+    """`Consumer` for event loops: asyncio, uvloop, trio and anyio. Names and arguments are those of `Consumer`.
+
+        async with AsyncConsumer(bootstrap_servers="localhost:9092", group_id="g") as consumer:
+            consumer.subscribe(["t"])
+            async for batch in consumer:
+                await consumer.commit(batch)
+
+    It may be made anywhere, also where no loop runs. What does no I/O is a plain call (`subscribe`, `assign`, `seek`,
+    `pause`); listeners, and callbacks of commits, may be coroutine functions.
+
+    A `poll` that is cancelled has taken no row, and no event from a listener. To cancel a `commit` ends the wait only:
+    whether it is done is open, and later ones come after it. A `close` that is cancelled goes on in the background, and
+    the next one waits for it. One task polls at a time.
+
+    Args:
+        config: options with dotted names, as `Consumer` takes them.
+        **options: the same as keywords.
+
+    Raises:
+        ConfigurationError: an option is unknown, given twice or has a value that cannot be.
+    """
+
+    _polling = False
+
+    @staticmethod
+    def _abandon(core: _core.Consumer) -> None:
+        leave_in_background(core)
+
+    @staticmethod
+    async def _heard(returned: object) -> None:
+        if isawaitable(returned):
+            await returned
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Two tasks that poll would both believe that the other's rows are finished."""
+        if self._polling:
+            raise IllegalStateError("this consumer is being polled by another task: one polls at a time")
+        self._polling = True
+        try:
+            yield
+        finally:
+            self._polling = False
+
+    async def unsubscribe(self, *, timeout: Seconds | None = None) -> None:
+        await self._unsubscribe(timeout)
+
+    async def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
+        return await self._client_instance_id(timeout)
+
+    async def poll(self, timeout: Seconds = 1.0) -> pa.RecordBatch:
+        with self._alone():
+            await turn()
+            return await self._poll(timeout)
+
+    def records(self, timeout: Seconds = 1.0) -> AsyncIterator[ConsumerRecord]:
+        return _Records(self, timeout)
+
+    def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
+        """Batches as they come, never an empty one, for ever or until the consumer is closed."""
+        return _Batches(self)
+
+    async def reader(self, *, timeout: Seconds | None = None) -> AsyncIterator[pa.RecordBatch]:
+        """What is there now, batch by batch: every assigned partition up to its end at this moment.
+
+        A consumer that has subscribed joins its group first. Reading moves the positions, as `poll` does; partitions
+        that are paused are left alone. Anyone who leaves the loop early closes it, as `aclosing` of contextlib does.
+
+        Args:
+            timeout: seconds that it may take to join the group and to find the ends, by default
+                `default.api.timeout.ms`.
+
+        Raises:
+            ConfigurationError: nothing is subscribed to or assigned.
+            KafkaTimeoutError: the group gave no partitions in time, or a broker did not answer.
+        """
+        with self._alone():
+            held, ends = await self._ends(timeout)
+        batches = up_to(self, ends, held)
+        try:
+            while True:
+                with self._alone():
+                    await turn()
+                    batch = await anext(batches, None)
+                if batch is None:
+                    break
+                yield batch
+        finally:
+            await batches.aclose()
+
+    async def commit(self, what: Offsets | pa.RecordBatch | None = None, *, timeout: Seconds | None = None) -> None:
+        await self._commit(what, timeout)
+
+    async def committed(
+        self,
+        partitions: Iterable[TopicPartition],
+        *,
+        require_stable: bool | None = None,
+        timeout: Seconds | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        return await self._committed(partitions, require_stable, timeout)
+
+    async def position(self, partition: TopicPartition, *, timeout: Seconds | None = None) -> int:
+        return await self._position(partition, timeout)
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
+    ) -> dict[TopicPartition, int]:
+        return await self._beginning_offsets(partitions, timeout)
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
+    ) -> dict[TopicPartition, int]:
+        return await self._end_offsets(partitions, timeout)
+
+    async def offsets_for_times(
+        self, times: Mapping[TopicPartition, int | datetime], *, timeout: Seconds | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        return await self._offsets_for_times(times, timeout)
+
+    async def lag(self, *, timeout: Seconds | None = None) -> dict[TopicPartition, int]:
+        return await self._lag(timeout)
+
+    async def partitions_for(self, topic: str, *, timeout: Seconds | None = None) -> list[TopicPartition]:
+        return await self._partitions_for(topic, timeout)
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        await self._seek_to("beginning", partitions)
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        await self._seek_to("end", partitions)
+
+    async def seek_to_committed(self, *partitions: TopicPartition) -> None:
+        await self._seek_to("committed", partitions)
+
+    async def seek_to_timestamp(self, when: int | datetime, *partitions: TopicPartition) -> None:
+        await self._seek_to(to_milliseconds(when), partitions)
+
+    async def close(self, timeout: Seconds | None = None) -> None:
+        await self._close(True, timeout)
+
+    async def _close(self, everything: bool, timeout: Seconds | None) -> None:
+        if self._core is None and self._leaving is not None:
+            # The wait was ended before.
+            await self._do(self._leaving.closed(to_seconds(timeout)))
+            self._leaving = None
+        else:
+            await super()._close(everything, timeout)
+
+    async def __aenter__(self) -> AsyncConsumer:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an exception the program may not be done with what the last poll gave.
+        await self._close(kind is None, None)
+
+
+class _Batches:
+    """Not a generator: a loop that is left needs no finalizer."""
+
+    def __init__(self, consumer: AsyncConsumer) -> None:
+        self._consumer = consumer
+
+    def __aiter__(self) -> _Batches:
+        return self
+
+    async def __anext__(self) -> pa.RecordBatch:
+        while not self._consumer.closed:
+            try:
+                batch = await self._consumer.poll(1.0)
+            except ClosedError:
+                break
+            if batch.num_rows:
+                return batch
+        raise StopAsyncIteration
+
+
+class _Records:
+    """The rows of one poll, which begins with the first of them."""
+
+    def __init__(self, consumer: AsyncConsumer, timeout: Seconds) -> None:
+        self._consumer, self._timeout = consumer, timeout
+        self._rows: Iterator[ConsumerRecord] | None = None
+
+    def __aiter__(self) -> _Records:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        if self._rows is None:
+            self._rows = _core.Rows(await self._consumer.poll(self._timeout))
+        for row in self._rows:
+            return row
+        raise StopAsyncIteration

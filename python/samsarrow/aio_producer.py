@@ -1,0 +1,182 @@
+"""Sending records and Arrow data to Kafka from an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Literal
+from uuid import UUID
+
+import pyarrow as pa
+
+from samsarrow import _core
+from samsarrow._faces import Awaiting, documented_by, shielded, turn
+from samsarrow._producer import Headers, OnDelivery, Payload, ProducerBase
+from samsarrow.exceptions import KafkaError
+from samsarrow.group import ConsumerGroupMetadata, Offsets
+from samsarrow.producer import Producer
+from samsarrow.types import RecordMetadata, Seconds, TopicPartition
+
+# A send waits for nothing as long as there is room. This many take less than a millisecond; then others have a turn.
+SENDS_A_TURN = 256
+
+
+@documented_by(Producer)
+class AsyncProducer(Awaiting, ProducerBase):
+    """`Producer` for event loops: asyncio, uvloop, trio and anyio. Names and arguments are those of `Producer`.
+
+    It may be made anywhere, also where no loop runs, and be used by several loops and threads. What does no I/O is a
+    plain call. `send` waits for room in `buffer.memory` only; its result is awaited by itself:
+
+        delivery = await producer.send("t", b"value")
+        metadata = await delivery
+        metadata = await producer.send_and_wait("t", b"value")
+
+    A `send` that is cancelled has not taken the record. To cancel `await delivery`, `flush` or `close` ends the wait
+    only; they may be called again. A call about transactions that is cancelled goes on, and the same call joins it.
+
+    Args:
+        config: options with dotted names, as `Producer` takes them.
+        **options: the same as keywords.
+
+    Raises:
+        ConfigurationError: an option is unknown, given twice or has a value that cannot be.
+    """
+
+    _sends = 0
+
+    async def send(
+        self,
+        topic: str,
+        value: Payload,
+        key: Payload = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp: int | datetime | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> _core.Delivery:
+        self._sends += 1
+        if not self._sends % SENDS_A_TURN:
+            # Before the record is taken: a caller that is cancelled here has sent nothing.
+            await turn()
+        sent = self._sent(topic, value, key, headers, partition, timestamp, on_delivery)
+        return sent if isinstance(sent, _core.Delivery) else await sent
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Payload,
+        key: Payload = None,
+        *,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timestamp: int | datetime | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> RecordMetadata:
+        """Sends one record and waits for the broker's answer: what `await send(...)` gives, awaited.
+
+        Raises:
+            KafkaError: what `send` raises, or why the record was not delivered.
+        """
+        sent = self._sent(topic, value, key, headers, partition, timestamp, on_delivery)
+        return await (sent if isinstance(sent, _core.Delivery) else await sent)
+
+    async def send_batch(
+        self,
+        topic: str,
+        data: Any,
+        *,
+        key: str | None = None,
+        value: str | Sequence[str] | None = None,
+        headers: str | None = None,
+        partition: str | None = None,
+        timestamp: str | None = None,
+        value_format: Literal["json", "ipc"] | None = None,
+    ) -> _core.BatchDelivery:
+        return await self._send_batch(topic, data, key, value, headers, partition, timestamp, value_format)
+
+    async def flush(self, timeout: Seconds | None = None) -> None:
+        await self._flush(timeout)
+
+    async def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
+        return await self._client_instance_id(timeout)
+
+    async def partitions_for(self, topic: str) -> list[TopicPartition]:
+        return await self._partitions_for(topic)
+
+    def transaction(self) -> _Transaction:
+        """A transaction for the length of an `async with` block: committed at its end, aborted if it raises.
+
+            async with producer.transaction():
+                await producer.send("counts", value)
+                await producer.send_offsets_to_transaction(batch, consumer.group_metadata())
+
+        The first one also does what `init_transactions` does. Whatever leaves the block, also a cancellation, aborts it
+        and waits until that is done, even if it is cancelled meanwhile; the exception goes on. If the commit fails for
+        a reason that an abort heals, it is aborted too and the error raised: its `abortable` is true, and the next
+        transaction may succeed. A commit that is cancelled goes on: `commit_transaction` learns how it ends.
+
+        Raises:
+            KafkaTimeoutError: the commit was not done within `max.block.ms`. Its outcome is open; nothing is aborted.
+                Call `commit_transaction` again to learn it.
+            ProducerFencedError: another producer with the same `transactional.id` took over.
+            KafkaError: why nothing was committed.
+        """
+        return _Transaction(self)
+
+    async def init_transactions(self, timeout: Seconds | None = None) -> None:
+        await self._init_transactions(timeout)
+
+    async def begin_transaction(self) -> None:
+        await self._begin_transaction()
+
+    async def commit_transaction(self, timeout: Seconds | None = None) -> None:
+        await self._commit_transaction(timeout)
+
+    async def abort_transaction(self, timeout: Seconds | None = None) -> None:
+        await self._abort_transaction(timeout)
+
+    async def send_offsets_to_transaction(
+        self, offsets: Offsets | pa.RecordBatch, group_metadata: ConsumerGroupMetadata, timeout: Seconds | None = None
+    ) -> None:
+        await self._send_offsets_to_transaction(offsets, group_metadata, timeout)
+
+    async def close(self, timeout: Seconds | None = None) -> None:
+        await self._close(timeout)
+
+    async def __aenter__(self) -> AsyncProducer:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class _Transaction:
+    """What `AsyncProducer.transaction` gives."""
+
+    def __init__(self, producer: AsyncProducer) -> None:
+        self._producer = producer
+
+    async def __aenter__(self) -> AsyncProducer:
+        await self._producer.begin_transaction()
+        return self._producer
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, GeneratorExit):
+            # Thrown away by a loop that has ended: nothing can be awaited any more.
+            self._producer._open.abort_transaction(None).start()
+        elif error is not None:
+            await shielded(self._producer._abort_after(error))
+        else:
+            try:
+                await self._producer.commit_transaction()
+            except KafkaError as failure:
+                if failure.abortable:
+                    await shielded(self._producer._abort_after(failure))
+                raise

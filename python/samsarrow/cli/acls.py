@@ -1,0 +1,338 @@
+"""`samsarrow acls`: who may do what to which resources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import product
+from typing import Any, TypeVar
+
+import click
+
+from samsarrow.access import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
+from samsarrow.cli.connection import Connection, connected
+from samsarrow.cli.output import complain, confirm, dry_run_option, output_option, show, yes_option
+from samsarrow.cli.tables import table
+from samsarrow.exceptions import KafkaError
+from samsarrow.results import PartialFailureError
+
+E = TypeVar("E", bound=Enum)
+
+Op = AclOperation
+# What brokers ask for; an ACL with anything else would be taken, and mean nothing.
+OPERATIONS = {
+    ResourceType.TOPIC: (
+        Op.READ, Op.WRITE, Op.CREATE, Op.DELETE, Op.ALTER, Op.DESCRIBE, Op.DESCRIBE_CONFIGS, Op.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (Op.READ, Op.DESCRIBE, Op.DELETE, Op.DESCRIBE_CONFIGS, Op.ALTER_CONFIGS),
+    ResourceType.CLUSTER: (
+        Op.CREATE, Op.ALTER, Op.DESCRIBE, Op.CLUSTER_ACTION, Op.DESCRIBE_CONFIGS, Op.ALTER_CONFIGS, Op.IDEMPOTENT_WRITE,
+    ),
+    ResourceType.TRANSACTIONAL_ID: (Op.WRITE, Op.DESCRIBE, Op.TWO_PHASE_COMMIT),
+    ResourceType.DELEGATION_TOKEN: (Op.DESCRIBE,),
+    ResourceType.USER: (Op.CREATE_TOKENS, Op.DESCRIBE_TOKENS),
+}  # fmt: skip
+PRODUCER = {
+    ResourceType.TOPIC: (Op.WRITE, Op.DESCRIBE, Op.CREATE),
+    ResourceType.TRANSACTIONAL_ID: (Op.WRITE, Op.DESCRIBE),
+}
+CONSUMER = {ResourceType.TOPIC: (Op.READ, Op.DESCRIBE), ResourceType.GROUP: (Op.READ,)}
+CLUSTER = "kafka-cluster"
+HEAD = ["RESOURCE", "NAME", "PATTERN", "PRINCIPAL", "HOST", "OPERATION", "PERMISSION"]
+
+Resources = tuple[tuple[ResourceType, str], ...]
+
+
+@click.group()
+def acls() -> None:
+    """Look at and change ACLs (KIP-140).
+
+    Changes need ALTER on the cluster, lists DESCRIBE.
+    """
+
+
+def _named(kind: type[E], text: str) -> E:
+    """A name of Kafka's in any spelling: `DESCRIBE_CONFIGS`, `describe-configs`, `DescribeConfigs`."""
+    kinds = {one.name.replace("_", "").lower(): one for one in kind if one.name not in ("UNKNOWN", "ANY")}
+    found = kinds.get(text.replace("_", "").replace("-", "").lower())
+    if found is None:
+        raise click.BadParameter(f"{text!r} is none of {', '.join(map(_word, kinds.values()))}")
+    return found
+
+
+def _operation_names(
+    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[AclOperation, ...]:
+    return tuple(_named(AclOperation, value) for value in values)
+
+
+def _permission(_context: click.Context, _parameter: click.Parameter, value: str | None) -> AclPermission:
+    return AclPermission.ANY if value is None else _named(AclPermission, value)
+
+
+def _word(name: Enum) -> str:
+    return name.name.lower().replace("_", "-")
+
+
+def _noun(kind: ResourceType) -> str:
+    return kind.name.lower().replace("_", " ")
+
+
+def _principals(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        kind, _, name = value.partition(":")
+        if not kind or not name:
+            raise click.BadParameter(f"{value!r} is not TYPE:NAME, for example User:alice, or User:* for all")
+    return values
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What the command line says of ACLs; what is empty was left open."""
+
+    resources: Resources
+    principals: tuple[str, ...]
+    hosts: tuple[str, ...]
+    operations: tuple[AclOperation, ...]
+
+    def filters(self, pattern: PatternType, permission: AclPermission) -> list[AclFilter]:
+        """Those that match any of the resources and any of the principals and so on."""
+        return [
+            AclFilter(kind, name, principal, operation, permission, host, pattern)
+            for (kind, name), principal, host, operation in product(
+                self.resources or ((ResourceType.ANY, None),),
+                self.principals or (None,),
+                self.hosts or (None,),
+                self.operations or (Op.ANY,),
+            )
+        ]
+
+
+def choosing(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options that choose ACLs, as a `Chosen`."""
+
+    def with_chosen(
+        connection: Connection,
+        topics: tuple[str, ...],
+        groups: tuple[str, ...],
+        transactional_ids: tuple[str, ...],
+        tokens: tuple[str, ...],
+        users: tuple[str, ...],
+        cluster: bool,
+        principals: tuple[str, ...],
+        hosts: tuple[str, ...],
+        operations: tuple[AclOperation, ...],
+        **arguments: Any,
+    ) -> None:
+        named = (
+            (ResourceType.TOPIC, topics),
+            (ResourceType.GROUP, groups),
+            (ResourceType.CLUSTER, (CLUSTER,) if cluster else ()),
+            (ResourceType.TRANSACTIONAL_ID, transactional_ids),
+            (ResourceType.DELEGATION_TOKEN, tokens),
+            (ResourceType.USER, users),
+        )
+        resources = tuple(dict.fromkeys((kind, name) for kind, names in named for name in names))
+        if any(not name for _, name in resources):
+            raise click.UsageError("the name of a resource is empty; * stands for all")
+        given = (tuple(dict.fromkeys(principals)), tuple(dict.fromkeys(hosts)), tuple(dict.fromkeys(operations)))
+        command(connection, Chosen(resources, *given), **arguments)
+
+    with_chosen.__name__, with_chosen.__doc__ = command.__name__, command.__doc__
+    with_chosen.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    several: dict[str, Any] = {"multiple": True, "metavar": "NAME"}
+    for option in (
+        click.option(
+            "--operation", "operations", multiple=True, callback=_operation_names, metavar="OPERATION",
+            help="read, write, describe and so on, or all; repeatable.",
+        ),
+        click.option("--host", "hosts", multiple=True, metavar="ADDRESS", help="From where; repeatable."),
+        click.option(
+            "--principal", "principals", multiple=True, callback=_principals, metavar="TYPE:NAME",
+            help="Who, for example User:alice, or User:* for all; repeatable.",
+        ),
+        click.option("--cluster", is_flag=True, help="The cluster itself."),
+        click.option("--user", "users", **several, help="A user whose tokens others make, TYPE:NAME; repeatable."),
+        click.option("--delegation-token", "tokens", **several, help="A delegation token's id; repeatable."),
+        click.option("--transactional-id", "transactional_ids", **several, help="A transactional id; repeatable."),
+        click.option("--group", "groups", **several, help="A group; repeatable."),
+        click.option("--topic", "topics", **several, help="A topic, or * for all; repeatable."),
+    ):  # fmt: skip
+        with_chosen = option(with_chosen)
+    return with_chosen
+
+
+def _row(acl: AclBinding) -> tuple[str, ...]:
+    return (
+        acl.resource_type.name, acl.resource_name, acl.pattern_type.name, acl.principal, acl.host, acl.operation.name,
+        acl.permission.name,
+    )  # fmt: skip
+
+
+def _print(found: Iterable[AclBinding]) -> None:
+    for line in table(HEAD, map(_row, found)):
+        click.echo(line)
+
+
+def _matching(connection: Connection, filters: Iterable[AclFilter]) -> list[AclBinding]:
+    found = {acl: None for one in filters for acl in connection.admin.describe_acls(one)}
+    return sorted(found, key=_row)
+
+
+permission_option = click.option(
+    "--permission", callback=_permission, metavar="allow|deny", help="Only those that allow, or that deny."
+)
+prefixed_option = click.option("--prefixed", is_flag=True, help="The names are how the names of resources begin.")
+
+
+@acls.command("list")
+@connected
+@choosing
+@permission_option
+@click.option(
+    "--pattern",
+    type=click.Choice(["any", "match", "literal", "prefixed"]),
+    default="any",
+    show_default=True,
+    help="Which ACLs of that name; match lists all that apply to it, those of its prefixes and of * too.",
+)
+@output_option
+def list_acls(
+    connection: Connection, chosen: Chosen, permission: AclPermission, pattern: str, form: str | None
+) -> None:
+    """List ACLs: all, or those of some resources, principals, hosts and operations."""
+    if pattern == "match" and not chosen.resources:
+        raise click.UsageError("--pattern match needs the name of a resource, such as --topic NAME")
+    found = _matching(connection, chosen.filters(PatternType[pattern.upper()], permission))
+    show(form, [name.lower() for name in HEAD], [_row(acl) for acl in found])
+
+
+@acls.command("add")
+@connected
+@choosing
+@prefixed_option
+@click.option("--deny", is_flag=True, help="Deny, which no other ACL can undo.")
+@click.option("--producer", is_flag=True, help="What a producer does to these topics and transactional ids.")
+@click.option("--consumer", is_flag=True, help="What a consumer does to these topics and groups.")
+@dry_run_option
+def add(
+    connection: Connection, chosen: Chosen, prefixed: bool, deny: bool, producer: bool, consumer: bool, dry_run: bool
+) -> None:
+    """Add ACLs: each principal may do each operation to each resource, from each host, by default from all.
+
+    What is there already stays.
+
+    \b
+      samsarrow acls add -b HOST:PORT --principal User:alice --topic orders --operation read --operation describe
+      samsarrow acls add -b HOST:PORT --principal User:bob --topic orders --group billing --consumer
+    """  # noqa: D301 - the character that click wants
+    if not chosen.resources or not chosen.principals:
+        raise click.UsageError("give a resource, such as --topic NAME, and --principal TYPE:NAME")
+    if not (chosen.operations or producer or consumer):
+        raise click.UsageError("give --operation, --producer or --consumer")
+    if prefixed and any(kind is ResourceType.CLUSTER for kind, _ in chosen.resources):
+        raise click.UsageError("--cluster has no names to begin: add its ACLs without --prefixed")
+    permission = AclPermission.DENY if deny else AclPermission.ALLOW
+    pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
+    wanted = [
+        AclBinding(kind, name, principal, operation, permission, host, pattern)
+        for kind, name in chosen.resources
+        for principal in chosen.principals
+        for operation in _operations(kind, chosen.operations, producer, consumer)
+        for host in chosen.hosts or ("*",)
+    ]
+    _print(wanted)
+    if dry_run:
+        click.echo("dry run: nothing is added")
+        return
+    failures: Mapping[AclBinding, KafkaError] = {}
+    try:
+        connection.admin.create_acls(wanted)
+    except PartialFailureError as some:
+        failures = some.failures
+    click.echo(f"{len(wanted) - len(failures)} ACLs added, or there already")
+    complain({" ".join(_row(acl)): error for acl, error in failures.items()}, len(wanted), "ACLs")
+
+
+def _operations(
+    kind: ResourceType, given: tuple[AclOperation, ...], producer: bool, consumer: bool
+) -> list[AclOperation]:
+    """What an ACL is added for.
+
+    Raises:
+        click.UsageError: it would mean nothing, so more likely something else was meant.
+    """
+    for operation in given:
+        if operation is not Op.ALL and operation not in OPERATIONS[kind]:
+            possible = ", ".join(map(_word, (*OPERATIONS[kind], Op.ALL)))
+            raise click.UsageError(f"{_word(operation)} is nothing that is done to a {_noun(kind)}, but {possible} are")
+    roles = [role for role, wanted in ((PRODUCER, producer), (CONSUMER, consumer)) if wanted]
+    found = dict.fromkeys([*given, *(operation for role in roles for operation in role.get(kind, ()))])
+    if not found:
+        raise click.UsageError(
+            f"a {'producer' if producer else 'consumer'} does nothing to a {_noun(kind)}: add its ACLs by a command of "
+            "their own"
+        )
+    return list(found)
+
+
+@acls.command("remove")
+@connected
+@choosing
+@permission_option
+@prefixed_option
+@click.option("--all", "everything", is_flag=True, help="All ACLs of the cluster.")
+@yes_option
+@dry_run_option
+def remove(
+    connection: Connection,
+    chosen: Chosen,
+    permission: AclPermission,
+    prefixed: bool,
+    everything: bool,
+    yes: bool,
+    dry_run: bool,
+) -> None:
+    """Remove ACLs of some resources, principals, hosts and operations; what is left open may be anything.
+
+    Named resources are meant as they stand in ACLs: --topic * are the ACLs of *, and with --prefixed those of a prefix.
+    """
+    named = bool(
+        chosen.resources
+        or chosen.principals
+        or chosen.hosts
+        or chosen.operations
+        or permission is not AclPermission.ANY
+    )
+    if named == everything:
+        raise click.UsageError("say which ACLs, by --topic, --principal and so on, or give --all")
+    pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL if chosen.resources else PatternType.ANY
+    filters = chosen.filters(pattern, permission)
+    if dry_run or not yes:
+        found = _matching(connection, filters)
+        _print(found)
+        if dry_run or not found:
+            click.echo("dry run: nothing is removed" if dry_run else "there is no such ACL")
+            return
+        confirm(f"Removing {len(found)} ACLs", yes, "changes who may do what at once")
+    failures: Mapping[AclFilter, KafkaError] = {}
+    done: Mapping[AclFilter, tuple[AclBinding, ...]]
+    try:
+        done = connection.admin.delete_acls(filters)
+    except PartialFailureError as some:
+        done, failures = some.succeeded, some.failures
+    removed = dict.fromkeys(acl for acls in done.values() for acl in acls)
+    if yes:
+        _print(sorted(removed, key=_row))
+    click.echo(f"{len(removed)} ACLs removed")
+    complain({_filter_text(one): error for one, error in failures.items()}, len(filters), "filters")
+
+
+def _filter_text(wanted: AclFilter) -> str:
+    """A filter for a sentence: what it leaves open is *any*."""
+    parts = (
+        wanted.resource_type.name, wanted.resource_name, wanted.pattern_type.name, wanted.principal, wanted.host,
+        wanted.operation.name, wanted.permission.name,
+    )  # fmt: skip
+    return " ".join("any" if part is None else part for part in parts)

@@ -1,0 +1,84 @@
+"""`samsarrow cluster`: brokers, controller, features, quorum."""
+
+from __future__ import annotations
+
+import click
+
+from samsarrow.cli.connection import Connection, connected
+from samsarrow.cli.output import output_option, show
+from samsarrow.exceptions import UnsupportedVersionError
+
+
+@click.group()
+def cluster() -> None:
+    """Look at a cluster: its brokers and controller, its features, who keeps its metadata."""
+
+
+@cluster.command()
+@connected
+@output_option
+def describe(connection: Connection, form: str | None) -> None:
+    """Describe the cluster in a line: id, controller, brokers, metadata version, leader and voters of the quorum.
+
+    What brokers are too old to say is left open: features before Kafka 2.7, the quorum before 3.3 or with ZooKeeper.
+    """
+    admin = connection.admin
+    found = admin.describe_cluster()
+    version, leader, voters = None, None, None
+    try:
+        levels = admin.describe_features().finalized.get("metadata.version")
+        version = None if levels is None else levels[1]
+    except UnsupportedVersionError:
+        pass
+    try:
+        quorum = admin.describe_quorum()
+        leader, voters = quorum.leader, [voter.id for voter in quorum.voters]
+    except UnsupportedVersionError:
+        pass
+    heads = ("cluster_id", "controller", "brokers", "metadata_version", "quorum_leader", "voters")
+    show(form, heads, [(found.cluster_id, found.controller, len(found.brokers), version, leader, voters)])
+
+
+@cluster.command()
+@connected
+@click.option("--fenced", is_flag=True, help="Also those that are registered and may not serve (Kafka 4.0).")
+@output_option
+def brokers(connection: Connection, fenced: bool, form: str | None) -> None:
+    """List brokers: where they are reached, and which one is the controller, or leads to it."""
+    found = connection.admin.describe_cluster(include_fenced=fenced)
+    rows = [(b.id, b.host, b.port, b.rack, b.id == found.controller, b.fenced) for b in found.brokers]
+    show(form, ("broker", "host", "port", "rack", "controller", "fenced"), rows)
+
+
+@cluster.command()
+@connected
+@output_option
+def features(connection: Connection, form: str | None) -> None:
+    """List features: the level that is in use, and those that the broker that answers supports (KIP-584)."""
+    found = connection.admin.describe_features()
+    rows = []
+    for name in sorted({*found.finalized, *found.supported}):
+        levels, can = found.finalized.get(name), found.supported.get(name, (None, None))
+        rows.append((name, None if levels is None else levels[1], *can))
+    show(form, ("feature", "level", "lowest", "highest"), rows)
+
+
+@cluster.command()
+@connected
+@output_option
+def quorum(connection: Connection, form: str | None) -> None:
+    """List who keeps the metadata: voters and observers, and how far behind the leader they are (KIP-836, Kafka 3.3).
+
+    Times are milliseconds since 1970.
+    """
+    found = connection.admin.describe_quorum()
+    ends = [voter.log_end_offset for voter in found.voters if voter.id == found.leader]
+    rows = []
+    for kind, nodes in (("voter", found.voters), ("observer", found.observers)):
+        for node in nodes:
+            state = "leader" if kind == "voter" and node.id == found.leader else kind
+            lag = max(ends[0] - node.log_end_offset, 0) if ends and node.log_end_offset >= 0 else None
+            where = [f"{e.name}://{e.host}:{e.port}" for e in found.nodes.get(node.id, ())]
+            rows.append((node.id, state, node.log_end_offset, lag, node.last_caught_up_timestamp, node.directory_id,
+                         where))  # fmt: skip
+    show(form, ("node", "state", "end", "lag", "caught_up", "directory_id", "endpoints"), rows)

@@ -1,0 +1,131 @@
+"""What a shell offers behind Tab: names of topics, groups, profiles and whatever has settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from samsarrow import Admin
+
+# A topic that was just made may be missing for that long; the shell waits that long at most.
+FRESH_SECONDS = 60
+LIMIT_SECONDS = 0.3
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def profiles(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Names of profiles."""
+    from samsarrow.cli.settings import profile_names
+
+    try:
+        return [CompletionItem(name) for name in profile_names() if name.startswith(typed)]
+    except click.ClickException:
+        return []
+
+
+def _listed(kind: str, ask: Callable[[Admin], list[str]]) -> Completer:
+    def complete(context: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+        try:
+            return [CompletionItem(name) for name in _names(context, kind, ask) if name.startswith(typed)]
+        except Exception:
+            # A shell that completes shows no errors; the command itself will.
+            return []
+
+    return complete
+
+
+def _names(context: click.Context, kind: str, ask: Callable[[Admin], list[str]]) -> list[str]:
+    from samsarrow.cli.connection import Connection
+    from samsarrow.cli.settings import layered, properties_file
+
+    given = dict(text.partition("=")[::2] for text in _several(context.params.get("given")))
+    if servers := context.params.get("bootstrap_servers"):
+        given["bootstrap.servers"] = servers
+    named = context.params.get("from_file")
+    from_file = named if isinstance(named, dict) else properties_file(Path(named)) if named else {}
+    options = layered(context.params.get("profile"), from_file, given)
+    # Which cluster, as whom: in a hash, as options may be secrets.
+    which = hashlib.sha256(json.dumps([kind, sorted(options.items())]).encode()).hexdigest()[:32]
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    cache = Path(home) / "samsarrow" / f"{which}.json"
+    try:
+        if 0 <= time.time() - cache.stat().st_mtime < FRESH_SECONDS:
+            found: list[str] = json.loads(cache.read_text("utf-8"))
+            return found
+    except (OSError, ValueError):
+        pass
+    # What it says of brokers that it cannot reach would be among what the user types.
+    logging.disable(logging.CRITICAL)
+    connection = Connection(options, LIMIT_SECONDS)
+    try:
+        found = sorted(ask(connection.admin))
+    finally:
+        connection.close()
+    cache.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = cache.with_suffix(f".{os.getpid()}")
+    draft.write_text(json.dumps(found), "utf-8")
+    draft.replace(cache)
+    return found
+
+
+def _several(given: object) -> list[str]:
+    """What `-X` gave: a mapping already, where click called its callback."""
+    if isinstance(given, dict):
+        return [f"{name}={value}" for name, value in given.items()]
+    return [text for text in given if "=" in text] if isinstance(given, tuple | list) else []
+
+
+def _client_metrics(admin: Admin) -> list[str]:
+    from samsarrow.admin_types import ConfigResourceType
+
+    found = admin.list_config_resources([ConfigResourceType.CLIENT_METRICS], timeout=LIMIT_SECONDS)
+    return [one.name for one in found]
+
+
+# What has settings, by its kind on the command line, and who knows the names.
+_RESOURCES: dict[str, Callable[[Admin], list[str]]] = {
+    "topic": lambda admin: [t.name for t in admin.list_topics(timeout=LIMIT_SECONDS).values()],
+    "broker": lambda admin: [str(b.id) for b in admin.describe_cluster(timeout=LIMIT_SECONDS).brokers],
+    "logger": lambda admin: [str(b.id) for b in admin.describe_cluster(timeout=LIMIT_SECONDS).brokers],
+    "group": lambda admin: list(admin.list_groups(timeout=LIMIT_SECONDS)),
+    "client-metrics": _client_metrics,
+}
+
+topics = _listed("topics", _RESOURCES["topic"])
+groups = _listed("groups", _RESOURCES["group"])
+
+
+def resources(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Resources that have settings: kinds first, then those of the kind, topic:orders.
+
+    A shell that takes the colon for the end of a word, as bash does, asks for what stands behind it alone.
+    """
+    given = context.params.get(parameter.name or "") or ()
+    before = (given,) if isinstance(given, str) else tuple(given)
+    if typed == ":" and before[-1:] and before[-1] in _RESOURCES:
+        return _of_kind(before[-1], "", context, parameter, "")
+    if before[-1:] == (":",) and before[-2:-1] and before[-2] in _RESOURCES:
+        return _of_kind(before[-2], typed, context, parameter, "")
+    kind, colon, name = typed.partition(":")
+    matching = [one for one in _RESOURCES if one.startswith(kind)]
+    if colon or len(matching) == 1:
+        found = kind if colon else matching[0]
+        return _of_kind(found, name, context, parameter, f"{found}:") if found in _RESOURCES else []
+    return [CompletionItem(f"{one}:") for one in matching]
+
+
+def _of_kind(
+    kind: str, typed: str, context: click.Context, parameter: click.Parameter, before: str
+) -> list[CompletionItem]:
+    found = _listed(f"{kind}s", _RESOURCES[kind])(context, parameter, typed)
+    return [CompletionItem(f"{before}{one.value}") for one in found]

@@ -1,0 +1,64 @@
+"""Where the defaults of others are not ours, and what that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Difference(NamedTuple):
+    """An option that has another default elsewhere.
+
+    Attributes:
+        name: ours, which is Kafka's.
+        theirs: their default.
+        ours: our default.
+        meaning: what comes of it.
+        keep: whether their default can be given here.
+    """
+
+    name: str
+    theirs: str
+    ours: str
+    meaning: str
+    keep: bool = True
+
+
+_CLIENT_ID = "quotas and logs of brokers go by another name"
+_FETCH = Difference("max.partition.fetch.bytes", "1048576", "16777216", "one partition may fill more of an answer")
+# tests/interop/test_defaults.py holds both against the libraries: librdkafka 2.x, Java 4.3.
+LIBRDKAFKA = (
+    Difference("partitioner", "consistent_random", "murmur2",
+               "equal keys go to other partitions than those that librdkafka's producers write"),
+    Difference("isolation.level", "read_committed", "read_uncommitted",
+               "records of aborted transactions are read, too"),
+    Difference("enable.idempotence", "false", "true", "retries neither duplicate nor reorder records"),
+    Difference("delivery.timeout.ms", "300000", "120000", "records fail sooner"),
+    Difference("request.timeout.ms", "60000", "30000", "requests are given up sooner"),
+    Difference("max.in.flight.requests.per.connection", "1000000", "5",
+               "fewer requests wait on one connection, as in librdkafka with enable.idempotence", keep=False),
+    Difference("batch.size", "1000000", "16384", "batches are smaller where many records wait for one partition"),
+    Difference("allow.auto.create.topics", "false", "true",
+               "a consumer's topics may come into being by asking for them"),
+    Difference("check.crcs", "false", "true", "damaged records are an error"),
+    Difference("partition.assignment.strategy", "range,roundrobin", "range,cooperative-sticky",
+               "members of one group need a strategy in common: range is"),
+    _FETCH,
+    Difference("client.id", "rdkafka", "samsarrow", _CLIENT_ID),
+)  # fmt: skip
+JAVA = (
+    Difference("max.poll.records", "500", "65536", "a poll gives columns, not objects"),
+    _FETCH,
+    Difference("client.id", "", "samsarrow", _CLIENT_ID, keep=False),
+)  # fmt: skip
+OF = {"librdkafka": LIBRDKAFKA, "kcat": LIBRDKAFKA, "java": JAVA}
+
+
+def differences(kind: str, options: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Options that are not given and have another default here, and what that means."""
+    return [(one.name, _text(one)) for one in OF.get(kind, ()) if one.name not in options]
+
+
+def _text(one: Difference) -> str:
+    keeps = f"; {one.name}={one.theirs} keeps it" if one.keep else ""
+    return f"by default {one.theirs or 'made up'} there and {one.ours} here: {one.meaning}{keeps}"

@@ -1,0 +1,163 @@
+"""`samsarrow configs`: settings of topics, brokers, loggers, groups and client metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+import click
+
+from samsarrow.admin_types import ConfigEntry, ConfigResource, ConfigSource
+from samsarrow.cli.changes import changes_of, unset_option
+from samsarrow.cli.completion import resources as complete_resources
+from samsarrow.cli.connection import Connection, connected
+from samsarrow.cli.output import attempt, complain, dry_run_option, output_option, settle, show, told
+from samsarrow.cli.resources import KINDS, resource_of, resources_of, text_of
+from samsarrow.exceptions import KafkaError
+
+
+@click.group()
+def configs() -> None:
+    """Look at, change and compare settings of topics, brokers, loggers, groups and client metrics.
+
+    A resource is topic:NAME, broker:ID, broker for what all brokers share, logger:ID (KIP-412), group:NAME or
+    client-metrics:NAME (KIP-714). Names may be patterns: 'topic:orders-*', 'broker:*'.
+    """
+
+
+resources_argument = click.argument(
+    "names", nargs=-1, required=True, metavar="RESOURCE...", shell_complete=complete_resources
+)
+
+
+def _described(
+    connection: Connection, resources: list[ConfigResource], synonyms: bool = False, documentation: bool = False
+) -> tuple[dict[ConfigResource, dict[str, ConfigEntry]], dict[str, KafkaError]]:
+    found: dict[ConfigResource, dict[str, ConfigEntry]] = {}
+    errors: dict[str, KafkaError] = {}
+    described = connection.admin.describe_configs(resources, synonyms=synonyms, documentation=documentation)
+    for resource, entries in told(described):
+        if isinstance(entries, KafkaError):
+            errors[text_of(resource)] = entries
+        else:
+            found[resource] = entries
+    return found, errors
+
+
+@configs.command("list")
+@click.argument("kinds", nargs=-1, type=click.Choice(list(KINDS)), metavar="[KIND]...")
+@connected
+@output_option
+def list_resources(connection: Connection, kinds: tuple[str, ...], form: str | None) -> None:
+    """List what has settings (Kafka 4.1; client-metrics since 3.7): topic, broker, logger, group, client-metrics."""
+    found = connection.admin.list_config_resources([KINDS[kind] for kind in kinds])
+    show(form, ("resource",), [(text_of(resource),) for resource in found])
+
+
+@configs.command()
+@resources_argument
+@connected
+@click.option(
+    "-s", "--setting", "patterns", multiple=True, metavar="NAME", help="Only this setting, or pattern; repeatable."
+)
+@click.option("--all", "everything", is_flag=True, help="Defaults, too.")
+@click.option("--docs", is_flag=True, help="Also the types of settings and what they are for (Kafka 2.6).")
+@output_option
+def get(
+    connection: Connection,
+    names: tuple[str, ...],
+    patterns: tuple[str, ...],
+    everything: bool,
+    docs: bool,
+    form: str | None,
+) -> None:
+    """Print settings: those that are not Kafka's defaults, all, or some by name."""
+    resources = resources_of(connection, names)
+    found, errors = _described(connection, resources, documentation=docs)
+    rows: list[tuple[Any, ...]] = []
+    for resource, entries in found.items():
+        for name, entry in sorted(entries.items()):
+            if patterns and not any(fnmatchcase(name, pattern) for pattern in patterns):
+                continue
+            if patterns or everything or entry.source is not ConfigSource.DEFAULT:
+                more = (entry.type.name.lower(), entry.documentation) if docs else ()
+                row = (text_of(resource), name, entry.value, entry.source.name, entry.read_only, entry.sensitive)
+                rows.append((*row, *more))
+    heads = ("resource", "name", "value", "source", "read_only", "sensitive", *(("type", "documentation") * docs))
+    show(form, heads, rows)
+    complain(errors, len(resources), "resources")
+
+
+@configs.command("set")
+@click.argument("name", metavar="RESOURCE", shell_complete=complete_resources)
+@click.argument("texts", nargs=-1, metavar="[CHANGE]...")
+@connected
+@unset_option
+@dry_run_option
+def set_settings(
+    connection: Connection, name: str, texts: tuple[str, ...], unset: tuple[str, ...], dry_run: bool
+) -> None:
+    """Change settings of a resource, or of all of a pattern; those that are not named stay (KIP-339, Kafka 2.3).
+
+    With --dry-run brokers check the changes, and make none.
+
+    \b
+      samsarrow configs set topic:orders retention.ms=86400000 cleanup.policy+=compact
+      samsarrow configs set 'broker:*' --unset log.retention.ms
+    """  # noqa: D301 - the character that click wants
+    if not texts and not unset:
+        raise click.UsageError("say what changes: NAME=VALUE, NAME+=VALUE, NAME-=VALUE, or --unset NAME")
+    changes = changes_of(texts, unset)
+    resources = resources_of(connection, [name])
+    change = connection.admin.alter_configs
+    outcomes = attempt(resources, lambda: change(dict.fromkeys(resources, changes), validate_only=dry_run))
+    settle(
+        ((text_of(resource), error) for resource, error in outcomes.items()),
+        "would be changed" if dry_run else "changed",
+    )
+
+
+@configs.command()
+@click.argument("name", metavar="RESOURCE", shell_complete=complete_resources)
+@click.argument("other", required=False, metavar="[RESOURCE]", shell_complete=complete_resources)
+@connected
+@output_option
+def diff(connection: Connection, name: str, other: str | None, form: str | None) -> None:
+    """Compare the settings of two resources of a kind, or of one with Kafka's defaults.
+
+    Only what differs is printed. Secrets are not compared: brokers give them to nobody. A default has a name where the
+    broker's setting counts in another unit, such as log.retention.hours for retention.ms.
+    """
+    wanted = [resource_of(text) for text in (name, other) if text is not None]
+    if other is not None and wanted[0].type is not wanted[1].type:
+        raise click.UsageError(f"{name} and {other} have other settings: give two of a kind")
+    for text, resource in zip((name, other), wanted, strict=False):
+        if set("*?[") & set(resource.name):
+            raise click.UsageError(f"{text} is a pattern: two resources are compared, or one with the defaults")
+    found, errors = _described(connection, wanted, synonyms=other is None)
+    if errors:
+        complain(errors, len(errors), "resources")
+    if other is None:
+        entries = found[wanted[0]]
+        differ = [entries[one] for one in sorted(entries) if entries[one].source is not ConfigSource.DEFAULT]
+        rows = [(one.name, one.value, _default(one), one.source.name) for one in differ]
+        show(form, ("name", "value", "default", "source"), rows)
+        return
+    left, right = found[wanted[0]], found[wanted[1]]
+    both = [(one, _of(left, one), _of(right, one)) for one in sorted({*left, *right})]
+    show(form, ("name", "left", "right"), [row for row in both if row[1] != row[2]])
+
+
+def _of(entries: Mapping[str, ConfigEntry], name: str) -> str | None:
+    return entries[name].value if name in entries else None
+
+
+def _default(entry: ConfigEntry) -> str | None:
+    its = [one for one in entry.synonyms if one.source is ConfigSource.DEFAULT]
+    if not its or its[-1].value is None:
+        return None
+    last = its[-1]
+    # Topics take hours and minutes of brokers as milliseconds; what counts in what, names end with.
+    same = last.name.rpartition(".")[2] == entry.name.rpartition(".")[2]
+    return last.value if same else f"{last.name}={last.value}"

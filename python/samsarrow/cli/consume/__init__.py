@@ -1,0 +1,120 @@
+"""`samsarrow consume`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from samsarrow.cli.completion import groups, topics
+from samsarrow.cli.connection import Connection, reads_topics
+from samsarrow.cli.consume.formats import CODECS, FORMATS, Rotation
+from samsarrow.cli.consume.places import partitions_option, place_option
+
+
+def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Rotation | None:
+    return None if text is None else Rotation.of(text)
+
+
+@click.command()
+@click.argument("topic_names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topics)
+@reads_topics
+@click.option(
+    "--from",
+    "start",
+    callback=place_option,
+    metavar="PLACE",
+    help="beginning, end, OFFSET, -N (N before the end), @TIME (@2026-11-01T10:00, @-1h), or group: what --group has "
+    "committed. By default beginning, with -f end.",
+)
+@click.option(
+    "--until",
+    callback=place_option,
+    metavar="PLACE",
+    help="end, OFFSET, -N or @TIME: what is there is not read. By default the end at this moment, with -f none.",
+)
+@click.option("-n", "--count", type=click.IntRange(min=0), metavar="N", help="The most records to read.")
+@click.option(
+    "--tail",
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    help="The newest N over all partitions, by their timestamps; before any filter.",
+)
+@click.option("--per-partition", is_flag=True, help="With --tail: the newest N of each partition.")
+@click.option("-f", "--follow", is_flag=True, help="Go on as records come, until Ctrl-C.")
+@click.option(
+    "-g",
+    "--group",
+    shell_complete=groups,
+    metavar="GROUP",
+    help="Read as a member of this group, and commit what is written. With --from group: from its offsets on, without "
+    "joining it and without committing.",
+)
+@click.option("--no-commit", is_flag=True, help="With -g: commit nothing.")
+@click.option(
+    "-p",
+    "--partition",
+    "partitions",
+    multiple=True,
+    callback=partitions_option,
+    metavar="P,...",
+    help="Only these partitions: 3, 0,2 or 5-7; repeatable.",
+)
+@click.option("--grep", metavar="REGEX", help="Only values in which it is found (RE2; (?i) for any case).")
+@click.option(
+    "--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header; repeatable."
+)
+@click.option(
+    "--where",
+    metavar="CONDITION",
+    help="Only records for which it is true: \"value.amount > 10 and header.kind == 'sale'\".",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="By default that of the suffix of -O, or value: a line each.",
+)
+@click.option(
+    "--template",
+    metavar="TEXT",
+    help=r"A line each as you want it: '{offset}\t{key}\t{value}'; {value:json}, {key:hex} and so on. \c at its end "
+    "leaves out the newline.",
+)
+@click.option("--text", is_flag=True, help="Keys and values as text in arrow and parquet, where they are bytes.")
+@click.option("--unpack", is_flag=True, help="Members of JSON values as columns, in csv, arrow and parquet.")
+@click.option(
+    "-z",
+    "--compress",
+    type=click.Choice(CODECS["parquet"]),
+    help="Of parquet, by default snappy, and of arrow, by default none.",
+)
+@click.option(
+    "-O",
+    "--output-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A file; of arrow and parquet it appears when it is whole.",
+)
+@click.option(
+    "--rotate", callback=_rotation, metavar="LIMIT",
+    help="With -O: a new file, FILE-000001 and so on, after 100MB, 1h or 1000000 rows; with commas, the first of them.",
+)  # fmt: skip
+def consume(connection: Connection, **options: Any) -> None:
+    """Read topics: what is there now, or with -f what comes.
+
+    A read without -f ends at the ends that the partitions have now, whatever lies before them: markers of
+    transactions, what compaction removed, a group that others are members of.
+
+    \b
+      samsarrow consume orders --tail 10
+      samsarrow consume orders --from @-1h --where "value.amount > 100" --format ndjson | jq .
+      samsarrow consume orders -O orders.parquet --unpack
+      samsarrow consume orders -f -g archive -O orders.parquet --rotate 100MB,1h
+      samsarrow consume orders --format envelope | samsarrow produce copy --format envelope
+    """  # noqa: D301 - the character that click wants
+    # What reads records takes its time to be imported: help and completion do without.
+    from samsarrow.cli.consume.job import Job
+
+    Job(connection, **options).run()

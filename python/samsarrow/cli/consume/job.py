@@ -1,0 +1,232 @@
+"""One run of `samsarrow consume`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import pyarrow as pa
+
+from samsarrow._core import Lines
+from samsarrow.cli.connection import Connection
+from samsarrow.cli.consume.filters import Filters
+from samsarrow.cli.consume.formats import CODECS, LINES, SUFFIXES, Rotation
+from samsarrow.cli.consume.places import Place, offsets_at, partitions_of
+from samsarrow.cli.consume.reading import Membership, Progress, by_hand
+from samsarrow.cli.consume.sinks import Output, Shape
+from samsarrow.cli.consume.tail import newest
+from samsarrow.cli.progress import progress
+from samsarrow.cli.signals import Signals
+from samsarrow.exceptions import WakeupError
+from samsarrow.types import TopicPartition
+
+if TYPE_CHECKING:
+    from samsarrow import Consumer
+
+JOIN_SECONDS = 60.0
+
+
+class Job:
+    """One run of the command.
+
+    Raises:
+        click.UsageError: options that make no sense together.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        topic_names: tuple[str, ...],
+        start: Place | None,
+        until: Place | None,
+        count: int | None,
+        tail: int | None,
+        per_partition: bool,
+        follow: bool,
+        group: str | None,
+        no_commit: bool,
+        partitions: frozenset[int],
+        grep: str | None,
+        headers: tuple[str, ...],
+        where: str | None,
+        form: str | None,
+        template: str | None,
+        text: bool,
+        unpack: bool,
+        compress: str | None,
+        output_file: Path | None,
+        rotate: Rotation | None,
+    ) -> None:
+        peeks = start is not None and start.kind == "group"
+        member = group is not None and not peeks
+        for wrong, why in (
+            (peeks and group is None, "--from group needs the name of the group: -g GROUP"),
+            (member and start is not None and start.kind not in ("beginning", "end"),
+             "a member of a group begins at the group's offsets, and where there are none at --from beginning or end; "
+             "`samsarrow offsets reset` moves them"),
+            (member and until is not None, "--until and -g contradict each other; --from group goes with both"),
+            (member and bool(partitions), "-p and -g contradict each other: the group decides about partitions; "
+             "with --from group you do"),
+            (no_commit and not member, "--no-commit is for -g"),
+            (tail is not None and (start is not None or until is not None or member),
+             "--tail says where to begin and end: --from, --until and -g contradict it"),
+            (per_partition and tail is None, "--per-partition is for --tail"),
+            (follow and until is not None, "--until and --follow contradict each other"),
+            (rotate is not None and output_file is None, "--rotate is for -O FILE"),
+            (template is not None and form not in (None, "value"), "--template is a format of its own"),
+        ):  # fmt: skip
+            if wrong:
+                raise click.UsageError(why)
+        self.connection, self.topics, self.partitions = connection, topic_names, partitions
+        self.start = start or Place("end" if follow and not member else "beginning")
+        self.until, self.left, self.follow = until, count, follow
+        self.tail, self.per_partition = tail, per_partition
+        self.group, self.member, self.commits = group, member, member and not no_commit
+        self.filters = Filters(grep, headers, where)
+        self.shape = _shape(form, template, text, unpack, compress, output_file)
+        self.output = Output(self.shape, output_file, rotate)
+        self.at = Progress()
+        self.signals = Signals()
+
+    def run(self) -> None:
+        """Reads and writes; what is written is committed, what is not is not."""
+        with self.signals:
+            try:
+                self._run()
+            finally:
+                self.output.abandon()
+            self.signals.raise_received()
+
+    def _run(self) -> None:
+        with_headers = self.shape.wants_headers or self.filters.wants_headers
+        fixed = {
+            "include_headers": "true" if with_headers else "false",
+            "layout": "binary",
+            "enable_auto_commit": "false",
+            "allow_auto_create_topics": "false",
+            # Of a group without offsets; and where retention removes what was to be read next.
+            "auto_offset_reset": "latest" if self.member and self.start.kind == "end" else "earliest",
+        }
+        if self.group is not None:
+            fixed["group_id"] = self.group
+        consumer = self.connection.consumer(**fixed)
+        tps = partitions_of(self.connection, self.topics, self.partitions)
+        self.signals.wake = consumer.wakeup
+        ends = consumer.end_offsets(tps)
+        if self.member:
+            self._write(consumer, self._joined(consumer, None if self.follow else ends))
+        else:
+            beginnings = consumer.beginning_offsets(tps)
+            if self.tail is not None:
+                self._write(consumer, newest(consumer, beginnings, ends, self.tail, self.per_partition))
+                starts = dict(ends)
+            else:
+                starts = offsets_at(consumer, self.start, beginnings, ends)
+            stops = None if self.follow else self._stops(consumer, beginnings, ends)
+            if stops is not None:
+                stops = {tp: max(stop, starts[tp]) for tp, stop in stops.items()}
+            if self.tail is None or self.follow:
+                self._write(consumer, by_hand(consumer, starts, stops, self.at))
+        # What was interrupted would look whole; what is followed has no other end.
+        if self.signals.received is None or self.follow:
+            self.output.close()
+        if self.commits and self.output.settled:
+            self._commit(consumer)
+
+    def _stops(self, consumer: Consumer, beginnings: dict[Any, int], ends: dict[Any, int]) -> dict[Any, int]:
+        return ends if self.until is None else offsets_at(consumer, self.until, beginnings, ends)
+
+    def _joined(self, consumer: Consumer, ends: dict[Any, int] | None) -> Iterator[pa.RecordBatch]:
+        membership = Membership(consumer, ends, self.connection.timeout or JOIN_SECONDS)
+        consumer.subscribe(list(dict.fromkeys(self.topics)), listener=membership)
+        return membership.batches()
+
+    def _commit(self, consumer: Consumer) -> None:
+        try:
+            consumer.commit()
+        except WakeupError:
+            consumer.commit()
+
+    def _write(self, consumer: Consumer, batches: Iterator[pa.RecordBatch]) -> None:
+        """Writes what passes, up to the count, or to a signal."""
+        with self._bar() as update, contextlib.suppress(WakeupError):
+            for batch in batches if self.left != 0 else ():
+                update()
+                rows, kept = self._kept(batch, self.left)
+                if kept.num_rows:
+                    self.output.write(kept)
+                else:
+                    self.output.tick()
+                if self.left is not None:
+                    self.left -= kept.num_rows
+                if self.left == 0:
+                    self._take_back(consumer, batch.slice(rows))
+                    return
+                if self.commits and self.output.settled and batch.num_rows:
+                    consumer.commit_async()
+
+    def _take_back(self, consumer: Consumer, rest: pa.RecordBatch) -> None:
+        """Moves positions back to the rows that were not written, so that these are not committed."""
+        if not self.member or not rest.num_rows:
+            return
+        firsts: dict[TopicPartition, int] = {}
+        rows = zip(*(rest[name].to_pylist() for name in ("topic", "partition", "offset")), strict=True)
+        for topic, partition, offset in rows:
+            firsts.setdefault(TopicPartition(topic, partition), offset)
+        for tp, offset in firsts.items():
+            consumer.seek(tp, offset)
+
+    def _kept(self, batch: pa.RecordBatch, left: int | None) -> tuple[int, pa.RecordBatch]:
+        """How many rows of a batch are done with, and those of them that are written."""
+        if not self.filters or not batch.num_rows:
+            kept = batch if left is None else batch.slice(0, left)
+            return kept.num_rows, kept
+        numbers = self.filters.rows(batch)
+        if left is not None and len(numbers) >= left:
+            numbers = numbers.slice(0, left)
+            return numbers[-1].as_py() + 1, batch.take(numbers)
+        return batch.num_rows, batch.take(numbers)
+
+    @contextlib.contextmanager
+    def _bar(self) -> Iterator[Callable[[], None]]:
+        """Progress in offsets, where lines do not go to the same terminal."""
+        wanted = not self.follow and (self.output.to_file or not sys.stdout.isatty()) and not self.member
+        shown = 0
+        with progress("reading", 1, wanted=wanted) as update:
+            bar = getattr(update, "__self__", None)
+
+            def tell() -> None:
+                nonlocal shown
+                if bar is not None:
+                    bar.length = max(self.at.total, 1)
+                    update(self.at.done - shown)
+                    shown = self.at.done
+
+            yield tell
+
+
+def _shape(
+    form: str | None, template: str | None, text: bool, unpack: bool, compress: str | None, path: Path | None
+) -> Shape:
+    """The format that options and the file's suffix name.
+
+    Raises:
+        click.UsageError: they contradict each other, or the suffix names none.
+    """
+    if form is None:
+        suffix = path.suffix.lower() if path is not None and template is None else ".txt"
+        form = SUFFIXES.get(suffix)
+        if form is None:
+            raise click.UsageError(
+                f"what is to be written into {path}? Give --format, or a suffix of {', '.join(sorted(SUFFIXES))}"
+            )
+    if (text or unpack) and form in LINES:
+        raise click.UsageError(f"{'--text' if text else '--unpack'} is for csv, arrow and parquet, not for {form}")
+    if compress is not None and compress not in CODECS.get(form, ()):
+        takes = f"takes {', '.join(CODECS[form])}" if form in CODECS else "is not compressed here: pipe it on"
+        raise click.UsageError(f"-z {compress} does not go with {form}, which {takes}")
+    return Shape(form, Lines(form, template) if form in LINES else None, text, unpack, compress)

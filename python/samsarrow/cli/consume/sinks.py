@@ -1,0 +1,275 @@
+"""Where rows go: text for terminals and pipes, CSV, Arrow and Parquet; files that are changed at a size or an age."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+import click
+import pyarrow as pa
+
+from samsarrow._core import Lines
+from samsarrow.cli.consume.formats import COLUMNS, Rotation
+from samsarrow.offsets.disk import sync_folder
+
+# Rows of a row group of Parquet, and bytes, whichever is first: what readers take at a time.
+GROUP_ROWS = 1 << 19
+GROUP_BYTES = 128 << 20
+TOPIC = pa.dictionary(pa.int32(), pa.string())
+
+
+class Writer(Protocol):
+    """Writes the rows of one file."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes rows."""
+
+    def close(self) -> None:
+        """Ends the file, which is whole then."""
+
+
+class LineWriter:
+    """Text, rendered by the core."""
+
+    def __init__(self, out: IO[bytes], lines: Lines, array: bool) -> None:
+        self._out, self._lines = out, lines
+        self._array, self._begun = array, False
+
+    def write(self, batch: pa.RecordBatch) -> None:  # noqa: D102 - see Writer
+        text = self._lines.render(batch)
+        if self._array and not self._begun:
+            # Each item begins with the comma that parts it from the one before.
+            self._begun = True
+            text = b"[" + text[1:]
+        self._out.write(text)
+
+    def close(self) -> None:  # noqa: D102 - see Writer
+        if self._array:
+            self._out.write(b"\n]\n" if self._begun else b"[]\n")
+
+
+class CsvWriter:
+    """CSV with a line of names, by pyarrow; its schema is that of the first rows."""
+
+    def __init__(self, out: IO[bytes], schema: pa.Schema) -> None:
+        import pyarrow.csv
+
+        self._writer = pyarrow.csv.CSVWriter(out, schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:  # noqa: D102 - see Writer
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:  # noqa: D102 - see Writer
+        self._writer.close()
+
+
+class ArrowWriter:
+    """Arrow IPC: a stream in a pipe, a file in a file."""
+
+    def __init__(self, out: IO[bytes], schema: pa.Schema, stream: bool, codec: str | None) -> None:
+        options = pa.ipc.IpcWriteOptions(compression=codec)
+        begin = pa.ipc.new_stream if stream else pa.ipc.new_file
+        self._writer = begin(out, schema, options=options)
+
+    def write(self, batch: pa.RecordBatch) -> None:  # noqa: D102 - see Writer
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:  # noqa: D102 - see Writer
+        self._writer.close()
+
+
+class ParquetWriter:
+    """Parquet, with row groups of a size that readers like."""
+
+    def __init__(self, out: IO[bytes], schema: pa.Schema, codec: str) -> None:
+        import pyarrow.parquet
+
+        self._schema = schema
+        # Keys and values seldom repeat, and nobody looks for the least of them: finding out costs a fifth of the time.
+        payload = {"key", "value", "headers"} if schema.field("topic").type == TOPIC else set()
+        rising = [name for name in ("offset", "timestamp") if name in schema.names]
+        self._writer = pyarrow.parquet.ParquetWriter(
+            out,
+            schema,
+            compression=codec,
+            use_dictionary=[name for name in schema.names if name not in payload and name not in rising],
+            write_statistics=[name for name in schema.names if name not in payload],
+            column_encoding=dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
+        )
+        self._held: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:  # noqa: D102 - see Writer
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        if self._held:
+            # Chunks of topics may count differently in their dictionaries.
+            table = pa.Table.from_batches(self._held, self._schema).unify_dictionaries()
+            self._writer.write_table(table, row_group_size=GROUP_ROWS)
+        self._held, self._rows, self._bytes = [], 0, 0
+
+    def close(self) -> None:  # noqa: D102 - see Writer
+        self._write()
+        self._writer.close()
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How rows look in a format.
+
+    Attributes:
+        form: one of `FORMATS`.
+        lines: renders it, for the formats of text.
+        text: whether keys and values are text in Arrow and Parquet.
+        unpack: whether members of JSON values become columns.
+        compress: the codec of arrow and parquet.
+    """
+
+    form: str
+    lines: Lines | None = None
+    text: bool = False
+    unpack: bool = False
+    compress: str | None = None
+
+    @property
+    def wants_headers(self) -> bool:
+        """Whether headers are written."""
+        return self.lines.wants_headers if self.lines is not None else self.form != "csv"
+
+
+class Output:
+    """Standard output, or a file, or one file after the other.
+
+    A file of columns is there when it is whole: until then it has another name. Lines can be followed as they come.
+
+    Args:
+        shape: of the rows.
+        path: of the file; None for standard output.
+        rotation: when the next file begins.
+    """
+
+    def __init__(self, shape: Shape, path: Path | None, rotation: Rotation | None) -> None:
+        from samsarrow.cli.consume.shapes import Shaper
+
+        self._shaper = Shaper(shape)
+        self._shape, self._path = shape, path
+        self._rotation = rotation or Rotation()
+        self._number = 0
+        self._writer: Writer | None = None
+        self._out: IO[bytes] | None = None
+        self._target: Path | None = None
+        self._rows, self._since = 0, 0.0
+        # Whether all that was written would outlive the process.
+        self.settled = True
+
+    @property
+    def to_file(self) -> bool:
+        """Whether standard output is left alone."""
+        return self._path is not None
+
+    @property
+    def _whole(self) -> bool:
+        """Whether a file is nothing before its end."""
+        return self._shape.form in COLUMNS and self._shape.form != "csv"
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes rows, some of which may lie in a file that is not yet whole: `settled` says so."""
+        if self._path is not None and self._rotation.rows is not None:
+            room = self._rotation.rows
+            while batch.num_rows:
+                part = batch.slice(0, room - self._rows)
+                self._write(part)
+                batch = batch.slice(part.num_rows)
+        else:
+            self._write(batch)
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        shaped = self._shaper.shaped(batch)
+        writer = self._writer or self._open(shaped.schema)
+        writer.write(shaped)
+        self._rows += batch.num_rows
+        self.settled = not self._whole
+        self.tick()
+        if not self._whole and self._out is not None:
+            self._out.flush()
+
+    def tick(self) -> None:
+        """Looks whether the next file is due, also when no rows come."""
+        if self._writer is None or self._path is None or self._out is None:
+            return
+        if self._rotation.due(self._rows, self._out.tell(), time.monotonic() - self._since):
+            self._complete()
+
+    def _open(self, schema: pa.Schema) -> Writer:
+        self._out = sys.stdout.buffer if self._path is None else self._create()
+        form, codec = self._shape.form, self._shape.compress
+        stream = self._path is None or self._path.suffix == ".arrows"
+        if self._shape.lines is not None:
+            self._writer = LineWriter(self._out, self._shape.lines, form == "json")
+        elif form == "csv":
+            self._writer = CsvWriter(self._out, schema)
+        elif form == "arrow":
+            self._writer = ArrowWriter(self._out, schema, stream, None if codec == "none" else codec)
+        else:
+            self._writer = ParquetWriter(self._out, schema, codec or "snappy")
+        self._rows, self._since = 0, time.monotonic()
+        return self._writer
+
+    def _create(self) -> IO[bytes]:
+        """A file; with rotation the first number that is free, so that what an earlier run wrote stays."""
+        assert self._path is not None
+        self._target = self._path
+        if self._rotation != Rotation():
+            while self._target in (self._path, None) or self._target.exists():
+                self._number += 1
+                self._target = self._path.with_name(f"{self._path.stem}-{self._number:06}{self._path.suffix}")
+        try:
+            return self._draft.open("wb")
+        except OSError as error:
+            raise click.FileError(str(self._target), error.strerror) from None
+
+    @property
+    def _draft(self) -> Path:
+        assert self._target is not None
+        return self._target.with_name(f".{self._target.name}.part") if self._whole else self._target
+
+    def _complete(self) -> None:
+        import os
+
+        if self._writer is None or self._out is None:
+            return
+        self._writer.close()
+        self._out.flush()
+        if self._path is not None and self._target is not None:
+            os.fsync(self._out.fileno())
+            self._out.close()
+            self._draft.replace(self._target)
+            sync_folder(self._target.parent)
+        self._writer, self._out, self._rows = None, None, 0
+        self.settled = True
+
+    def close(self) -> None:
+        """Ends the file; one without rows is written too, with its columns, unless files follow each other."""
+        if self._writer is None and (self._path is None or self._rotation == Rotation()) and not self._number:
+            self._open(self._shaper.empty().schema)
+        self._complete()
+        self._number = self._number or 1
+
+    def abandon(self) -> None:
+        """Leaves no file that looks whole and is not."""
+        if self._out is not None and self._path is not None:
+            # What it has yet to write may not be writable.
+            with contextlib.suppress(OSError):
+                self._out.close()
+            if self._whole:
+                self._draft.unlink(missing_ok=True)
+        self._writer = self._out = None

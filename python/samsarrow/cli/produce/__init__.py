@@ -1,0 +1,103 @@
+"""`samsarrow produce`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from samsarrow.cli.completion import topics
+from samsarrow.cli.connection import Connection, writes_topics
+
+FORMATS = ("value", "ndjson", "json", "raw", "envelope", "csv", "arrow", "parquet")
+ESCAPES = {"\\t": b"\t", "\\0": b"\0", "\\n": b"\n"}
+
+
+def _separator(_context: click.Context, _parameter: click.Parameter, text: str | None) -> bytes | None:
+    if text == "":
+        raise click.BadParameter("it is empty: what would part key and value?")
+    return None if text is None else ESCAPES.get(text, text.encode())
+
+
+def _headers(
+    _context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
+) -> list[tuple[str, bytes | None]]:
+    found: list[tuple[str, bytes | None]] = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name:
+            raise click.BadParameter(f"{text!r} is not NAME=VALUE, or NAME for null")
+        found.append((name, value.encode() if equals else None))
+    return found
+
+
+@click.command()
+@click.argument("topic", shell_complete=topics)
+@click.argument(
+    "files",
+    nargs=-1,
+    metavar="[FILE]...",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
+)
+@writes_topics
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="By default that of each file's suffix, or value: a line each. raw makes one record of a file.",
+)
+@click.option(
+    "-K",
+    "--key-separator",
+    callback=_separator,
+    metavar="TEXT",
+    help=r"Lines are KEY TEXT VALUE, as in -K : or -K '\t'.",
+)
+@click.option("--tombstone", is_flag=True, help="An empty value is null: it deletes its key in a compacted topic.")
+@click.option(
+    "-H",
+    "--header",
+    "headers",
+    multiple=True,
+    callback=_headers,
+    metavar="NAME=VALUE",
+    help="On every record; repeatable.",
+)
+@click.option(
+    "-z",
+    "--compress",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    help="By default compression.type, or none.",
+)
+@click.option("-p", "--partition", type=click.IntRange(0, 2**31 - 1), metavar="P", help="All records go there.")
+@click.option(
+    "--repartition",
+    is_flag=True,
+    help="Keys choose the partition of what has one: envelopes, and tables that consume wrote.",
+)
+@click.option("--key-column", metavar="NAME", help="Of csv, arrow and parquet; by default key.")
+@click.option(
+    "--value-column",
+    "value_columns",
+    multiple=True,
+    metavar="NAME",
+    help="By default value, or where there is none all other columns: as JSON. Repeatable.",
+)
+@click.option("--partition-column", metavar="NAME", help="A column of partitions.")
+@click.option("--timestamp-column", metavar="NAME", help="A column of times.")  # fmt: skip
+def produce(connection: Connection, topic: str, files: tuple[Path, ...], **options: Any) -> None:
+    """Write to a topic what files hold, or what comes on standard input.
+
+    What is sent stays sent: where something later fails, exit code 3 says so, and standard error how many records.
+
+    \b
+      echo "hello" | samsarrow produce greetings
+      samsarrow produce orders orders.parquet --key-column customer -z zstd
+      printf 'k1:v1\\nk2:\\n' | samsarrow produce table -K : --tombstone
+      samsarrow consume orders --format envelope | samsarrow produce copy --format envelope
+    """  # noqa: D301 - the character that click wants
+    # What makes records takes its time to be imported: help and completion do without.
+    from samsarrow.cli.produce.job import Job
+
+    Job(connection, topic, files, **options).run()

@@ -1,0 +1,344 @@
+"""Records out of files and pipes, as Arrow batches: lines, JSON, envelopes, CSV, Arrow, Parquet."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import IO, Any
+
+import click
+import pyarrow as pa
+
+CHUNK = 1 << 20
+LONGEST_LINE = 128 << 20
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+# What `consume` writes: such a table is sent as it was read.
+OURS = {"topic", "partition", "offset", "timestamp", "key", "value"}
+Headers = list[tuple[str, bytes | None]]
+
+
+class InputError(click.ClickException):
+    """What is to be sent cannot be read."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How input is read.
+
+    Attributes:
+        key_separator: parts key and value of a line.
+        tombstone: whether an empty value is null.
+        repartition: whether partitions of envelopes and tables are forgotten.
+        headers: for each record, after its own.
+        key: column of the keys.
+        value: columns of the values.
+        partition: column of the partitions.
+        timestamp: column of the times.
+    """
+
+    key_separator: bytes | None = None
+    tombstone: bool = False
+    repartition: bool = False
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    key: str | None = None
+    value: tuple[str, ...] = ()
+    partition: str | None = None
+    timestamp: str | None = None
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows to send, and which columns are what.
+
+    `first` is the number of the first line or row. `complete` rows have the headers of the command line already.
+    """
+
+    rows: pa.RecordBatch
+    first: int
+    key: str | None = None
+    value: str | list[str] | None = None
+    headers: str | None = None
+    partition: str | None = None
+    timestamp: str | None = None
+    value_format: str | None = None
+    complete: bool = False
+
+    def with_headers(self, headers: Headers) -> Chunk:
+        """The same with headers on each row.
+
+        Raises:
+            InputError: the rows have headers of their own.
+        """
+        if self.headers is not None:
+            raise InputError("the rows have headers of their own, which -H would replace")
+        name = _free("headers", self.rows)
+        every = pa.array([[{"key": key, "value": value} for key, value in headers]], HEADERS)
+        column = every.take(pa.array([0] * self.rows.num_rows, pa.int32()))
+        return replace(self, rows=self.rows.append_column(name, column), headers=name)
+
+    def with_partition(self, partition: int) -> Chunk:
+        """The same, all rows in one partition."""
+        name = _free("partition", self.rows)
+        column = pa.array([partition] * self.rows.num_rows, pa.int32())
+        return replace(self, rows=self.rows.append_column(name, column), partition=name)
+
+
+def _free(name: str, rows: pa.RecordBatch) -> str:
+    while name in rows.schema.names:
+        name = f"_{name}"
+    return name
+
+
+def chunks(form: str, stream: IO[bytes], name: str, reading: Reading) -> Iterator[Chunk]:
+    """All rows of a file.
+
+    Args:
+        form: value, raw, json, ndjson, envelope, csv, arrow or parquet.
+        stream: to read from.
+        name: of the file, for messages.
+        reading: what the command line says about it.
+
+    Raises:
+        InputError: it is not of that format; what came before was given already.
+    """
+    try:
+        if form == "value":
+            yield from _values(stream, name, reading)
+        elif form == "raw":
+            value = stream.read()
+            yield Chunk(pa.record_batch({"value": pa.array([value], pa.large_binary())}), 1, value="value")
+        elif form == "json":
+            yield from _json(stream, name, reading)
+        elif form in ("ndjson", "envelope"):
+            parse = _envelope if form == "envelope" else _object
+            for first, lines in _lines(stream, name):
+                yield _records(
+                    [parse(_loaded(line, f"{name}, line {at}"), f"{name}, line {at}") for at, line in
+                     enumerate(lines, first) if line.strip()], first, reading,
+                )  # fmt: skip
+        else:
+            yield from _tables(form, stream, name, reading)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise InputError(f"{name} cannot be read as {form}: {error}") from None
+
+
+def _lines(stream: IO[bytes], name: str) -> Iterator[tuple[int, list[bytes]]]:
+    """Lines as they come, some at a time, with the number of the first."""
+    # What is there already is sent already: a pipe may be slow.
+    read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+    rest, number = b"", 1
+    while piece := read(CHUNK):
+        whole, newline, rest = (rest + piece).rpartition(b"\n")
+        if newline:
+            lines = whole.split(b"\n")
+            yield number, lines
+            number += len(lines)
+        if len(rest) > LONGEST_LINE:
+            raise InputError(f"{name}, line {number}: longer than {LONGEST_LINE >> 20} MiB")
+    if rest:
+        yield number, [rest]
+
+
+def _values(stream: IO[bytes], name: str, reading: Reading) -> Iterator[Chunk]:
+    for first, lines in _lines(stream, name):
+        values: list[bytes | None] = list(lines)
+        columns = {}
+        if (separator := reading.key_separator) is not None:
+            parted = [line.partition(separator) for line in lines]
+            for at, (_, found, _) in enumerate(parted, first):
+                if not found:
+                    # The lines before it are fine.
+                    if at > first:
+                        yield from _plain(parted[: at - first], first, reading)
+                    raise InputError(f"{name}, line {at}: there is no {separator.decode()!r} between key and value")
+            yield from _plain(parted, first, reading)
+            continue
+        if reading.tombstone:
+            values = [value or None for value in lines]
+        columns["value"] = pa.array(values, pa.binary())
+        yield Chunk(pa.record_batch(columns), first, value="value")
+
+
+def _plain(parted: list[tuple[bytes, bytes, bytes]], first: int, reading: Reading) -> Iterator[Chunk]:
+    values = [(value or None) if reading.tombstone else value for _, _, value in parted]
+    columns = {"key": pa.array([key for key, _, _ in parted], pa.binary()), "value": pa.array(values, pa.binary())}
+    yield Chunk(pa.record_batch(columns), first, key="key", value="value")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record as JSON has it; nothing is said of a partition or time that is None."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    partition: int | None = None
+    timestamp: int | None = None
+
+
+def _records(records: list[Record], first: int, reading: Reading) -> Chunk:
+    headers = [
+        [{"key": key, "value": value} for key, value in (*record.headers, *reading.headers)] for record in records
+    ]
+    partitions = [None if reading.repartition else record.partition for record in records]
+    rows = pa.record_batch(
+        {
+            "key": pa.array([record.key for record in records], pa.binary()),
+            "value": pa.array([record.value for record in records], pa.binary()),
+            "headers": pa.array(headers, HEADERS),
+            "partition": pa.array(partitions, pa.int32()),
+            "timestamp": pa.array([record.timestamp for record in records], pa.int64()),
+        }
+    )
+    return Chunk(rows, first, "key", "value", "headers", "partition", "timestamp", complete=True)
+
+
+def _loaded(line: bytes, where: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        why = error.msg if isinstance(error, json.JSONDecodeError) else "it cannot be read"
+        raise InputError(f"{where}: no JSON: {why}") from None
+
+
+def _json(stream: IO[bytes], name: str, reading: Reading) -> Iterator[Chunk]:
+    whole = _loaded(stream.read(), name)
+    if not isinstance(whole, list):
+        raise InputError(f"{name} is no JSON array; --format ndjson takes an object a line")
+    for start in range(0, len(whole), 10_000):
+        some = whole[start : start + 10_000]
+        yield _records(
+            [_object(one, f"{name}, item {at}") for at, one in enumerate(some, start + 1)], start + 1, reading
+        )
+
+
+def _object(given: Any, where: str) -> Record:
+    """A record as `consume --format ndjson` writes it."""
+    if not isinstance(given, dict) or not {"value", "value_base64"} & given.keys():
+        raise InputError(
+            f"{where}: a record is an object with a member value or value_base64 (and key, headers); --format value "
+            "sends lines as they are"
+        )
+    return Record(_either(given, "key", where), _either(given, "value", where), _headers(given, where, _text))
+
+
+def _either(given: dict[str, Any], name: str, where: str) -> bytes | None:
+    if f"{name}_base64" in given:
+        return _base64(given[f"{name}_base64"], f"{where}: {name}_base64")
+    return _text(given.get(name), f"{where}: {name}")
+
+
+def _text(value: Any, where: str) -> bytes | None:
+    """Text, or anything else as JSON."""
+    if isinstance(value, dict) and value.keys() == {"base64"}:
+        return _base64(value["base64"], where)
+    try:
+        if value is None or isinstance(value, str):
+            return None if value is None else value.encode()
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{where}: half of a surrogate pair is no text") from None
+
+
+def _base64(value: Any, where: str) -> bytes | None:
+    if value is None:
+        return None
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        raise InputError(f"{where}: no base64") from None
+
+
+def _headers(given: dict[str, Any], where: str, read: Callable[[Any, str], bytes | None]) -> Headers:
+    headers = given.get("headers") or []
+    found: Headers = []
+    for pair in headers.items() if isinstance(headers, dict) else headers if isinstance(headers, list) else [None]:
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise InputError(f'{where}: headers are pairs, [["name", "value"], …]')
+        found.append((pair[0], read(pair[1], f"{where}: header {pair[0]}")))
+    return found
+
+
+def _envelope(given: Any, where: str) -> Record:
+    """A record as `consume --format envelope` writes it."""
+    if not isinstance(given, dict) or not {"key", "value", "headers", "partition", "timestamp"} <= given.keys():
+        raise InputError(f"{where}: no envelope, which has key, value, headers, partition and timestamp")
+    for name, most in (("partition", 2**31), ("timestamp", 2**63)):
+        number = given[name]
+        if number is not None and (not isinstance(number, int) or not 0 <= number < most):
+            raise InputError(f"{where}: {name} is no number that it could be")
+    return Record(
+        _base64(given["key"], f"{where}: key"),
+        _base64(given["value"], f"{where}: value"),
+        _headers(given, where, _base64),
+        given["partition"],
+        given["timestamp"],
+    )
+
+
+def _tables(form: str, stream: IO[bytes], name: str, reading: Reading) -> Iterator[Chunk]:
+    first = 1
+    for batch in _batches(form, stream):
+        if batch.num_rows:
+            yield _shaped(batch, first, name, reading)
+        first += batch.num_rows
+
+
+def _batches(form: str, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
+    if form == "csv":
+        import pyarrow.csv
+
+        # Whatever it looks like, a key is the text that it is.
+        convert = pyarrow.csv.ConvertOptions(column_types={"key": pa.string(), "value": pa.string()})
+        yield from pyarrow.csv.open_csv(stream, convert_options=convert)
+    elif form == "parquet":
+        import pyarrow.parquet
+
+        seekable = stream if stream.seekable() else pa.BufferReader(stream.read())
+        yield from pyarrow.parquet.ParquetFile(seekable).iter_batches()
+    else:
+        start = b"ARROW1"
+        if stream.seekable() and stream.read(len(start)) == start:
+            stream.seek(0)
+            with pa.ipc.open_file(stream) as file:
+                yield from (file.get_batch(number) for number in range(file.num_record_batches))
+            return
+        if stream.seekable():
+            stream.seek(0)
+        yield from pa.ipc.open_stream(stream)
+
+
+def _shaped(batch: pa.RecordBatch, first: int, name: str, reading: Reading) -> Chunk:
+    """Says which columns are what."""
+    names = batch.schema.names
+    for column in (reading.key, *reading.value, reading.partition, reading.timestamp):
+        if column is not None and column not in names:
+            raise InputError(f"{name} has no column {column!r}; it has {', '.join(names)}")
+    ours = names.count("value") == 1 and set(names) >= OURS and not reading.value
+    partition = reading.partition or ("partition" if ours and not reading.repartition else None)
+    timestamp = reading.timestamp or ("timestamp" if ours else None)
+    key = reading.key or ("key" if "key" in names else None)
+    headers = "headers" if "headers" in names and pa.types.is_list(batch.schema.field("headers").type) else None
+    if reading.value or "value" in names:
+        value = list(reading.value) or ["value"]
+        form = None if len(value) == 1 and _is_bytes(batch.schema.field(value[0]).type) else "json"
+        return Chunk(batch, first, key, value[0] if len(value) == 1 else value, headers, partition, timestamp, form)
+    value = [column for column in names if column not in (reading.key, reading.partition, reading.timestamp, headers)]
+    if not value:
+        raise InputError(f"{name} has no column that could be a value")
+    return Chunk(batch, first, reading.key, value, headers, partition, timestamp, "json")
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    checks = (
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_null,
+    )
+    return any(check(kind) for check in checks)

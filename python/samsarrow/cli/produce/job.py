@@ -1,0 +1,185 @@
+"""One run of `samsarrow produce`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from samsarrow.cli.connection import Connection
+from samsarrow.cli.partial import PartialFailure
+from samsarrow.cli.produce.inputs import Chunk, Headers, InputError, Reading, chunks
+from samsarrow.cli.progress import progress
+from samsarrow.cli.signals import Signals
+from samsarrow.exceptions import KafkaError
+
+if TYPE_CHECKING:
+    from samsarrow import BatchDelivery, Producer
+
+SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".arrow": "arrow", ".arrows": "arrow", ".feather": "arrow",
+            ".json": "json", ".jsonl": "ndjson", ".ndjson": "ndjson"}  # fmt: skip
+# Results that are waited for at a time: each is of a chunk.
+PENDING = 64
+
+
+class Job:
+    """One run of the command.
+
+    Raises:
+        click.UsageError: options that make no sense together.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        files: tuple[Path, ...],
+        form: str | None,
+        key_separator: bytes | None,
+        tombstone: bool,
+        headers: Headers,
+        compress: str | None,
+        partition: int | None,
+        repartition: bool,
+        key_column: str | None,
+        value_columns: tuple[str, ...],
+        partition_column: str | None,
+        timestamp_column: str | None,
+    ) -> None:
+        self.connection, self.topic = connection, topic
+        self.inputs = [(path, _format(form, path)) for path in files or (Path("-"),)]
+        if not files and sys.stdin.isatty():
+            click.echo("reading lines from the terminal; Ctrl-D ends", err=True)
+        forms = {form for _, form in self.inputs}
+        columns = (key_column, *value_columns, partition_column, timestamp_column)
+        for wrong, why in (
+            ((key_separator is not None or tombstone) and not forms <= {"value"},
+             f"{'-K' if key_separator is not None else '--tombstone'} is for lines, --format value"),
+            (any(columns) and not forms <= {"csv", "arrow", "parquet"}, "columns are in csv, arrow and parquet"),
+            (partition is not None and bool(partition_column or repartition), "-p contradicts other partitions"),
+            (repartition and partition_column is not None, "--repartition contradicts --partition-column"),
+        ):  # fmt: skip
+            if wrong:
+                raise click.UsageError(why)
+        self.reading = Reading(
+            key_separator, tombstone, repartition or partition is not None, tuple(headers), key_column, value_columns,
+            partition_column, timestamp_column,
+        )  # fmt: skip
+        self.partition, self.headers, self.compress = partition, headers, compress
+        self.sent = 0
+        self._pending: deque[tuple[Chunk, str, BatchDelivery]] = deque()
+
+    def run(self) -> None:
+        """Sends everything, and waits until it is delivered."""
+        fixed = {} if self.compress is None else {"compression_type": self.compress}
+        producer = self.connection.producer(**fixed)
+        try:
+            self._check_topic()
+            with Signals():
+                self._send_all(producer)
+        except (KafkaError, click.ClickException) as error:
+            # What was sent before counts, too.
+            failed = self._settle_rest()
+            if self.sent == 0 or isinstance(error, click.UsageError):
+                raise
+            text = error.message if isinstance(error, click.ClickException) else str(error)
+            raise PartialFailure(f"{text}; {self.sent:,} records were sent{failed}") from None
+        finally:
+            producer.close()
+        if sys.stderr.isatty():
+            click.echo(f"{self.sent:,} records sent to {self.topic}", err=True)
+
+    def _check_topic(self) -> None:
+        listed = self.connection.admin.list_topics([self.topic])
+        if self.topic not in listed:
+            raise click.UsageError(
+                f"there is no topic {self.topic} at {self.connection.servers}, or you may not see it; "
+                f"`samsarrow topics create {self.topic}` makes one"
+            )
+        count = listed[self.topic].partitions
+        if self.partition is not None and self.partition >= count:
+            raise click.UsageError(
+                f"topic {self.topic} has {count} partitions, from 0 on: there is no {self.partition}"
+            )
+
+    def _send_all(self, producer: Producer) -> None:
+        for path, form in self.inputs:
+            with _opened(path) as (stream, name, update):
+                for chunk in chunks(form, stream, name, self.reading):
+                    self._send(producer, chunk, name)
+                    update()
+        while self._pending:
+            self._settle_first()
+
+    def _send(self, producer: Producer, chunk: Chunk, name: str) -> None:
+        if self.headers and not chunk.complete:
+            chunk = chunk.with_headers(self.headers)
+        if self.partition is not None:
+            chunk = chunk.with_partition(self.partition)
+        if not chunk.rows.num_rows:
+            return
+        try:
+            delivery = producer.send_batch(
+                self.topic, chunk.rows, key=chunk.key, value=chunk.value, headers=chunk.headers,
+                partition=chunk.partition, timestamp=chunk.timestamp, value_format=chunk.value_format,  # type: ignore[arg-type]
+            )  # fmt: skip
+        except KafkaError as error:
+            raise InputError(f"{_where(chunk, name)}: {error}") from None
+        self._pending.append((chunk, name, delivery))
+        while self._pending and (len(self._pending) > PENDING or self._pending[0][2].done()):
+            self._settle_first()
+
+    def _settle_first(self) -> None:
+        chunk, name, delivery = self._pending.popleft()
+        try:
+            self.sent += sum(receipt.count for receipt in delivery.result())
+        except KafkaError as error:
+            error.add_note(f"of {_where(chunk, name)}")
+            raise
+
+    def _settle_rest(self) -> str:
+        """Waits for what is under way; says how many more failed."""
+        failed = 0
+        while self._pending:
+            try:
+                self._settle_first()
+            except KafkaError:
+                failed += 1
+        return f", {failed} more chunks of input failed" if failed else ""
+
+
+def _where(chunk: Chunk, name: str) -> str:
+    last = chunk.first + chunk.rows.num_rows - 1
+    return f"{name}, record {last}" if last == chunk.first else f"{name}, records {chunk.first} to {last}"
+
+
+def _format(form: str | None, path: Path) -> str:
+    return form or SUFFIXES.get(path.suffix.lower(), "value")
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], str, Callable[[], None]]]:
+    """A file with its name and a bar of how far it is read."""
+    if str(path) == "-":
+        yield sys.stdin.buffer, "standard input", lambda: None
+        return
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        raise click.FileError(str(path), error.strerror) from None
+    with stream, progress(path.name, path.stat().st_size) as bar:
+        at = 0
+
+        def update() -> None:
+            nonlocal at
+            if not stream.closed and stream.seekable():
+                bar(stream.tell() - at)
+                at = stream.tell()
+
+        yield stream, click.format_filename(path), update
+        bar(path.stat().st_size - at)

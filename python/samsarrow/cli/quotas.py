@@ -1,0 +1,171 @@
+"""`samsarrow quotas`: how much users, clients and addresses may have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import click
+
+from samsarrow.cli.connection import Connection, connected
+from samsarrow.cli.output import attempt, confirm, dry_run_option, listed, output_option, settle, show, yes_option
+from samsarrow.cli.times import bytes_of
+from samsarrow.cluster_types import QuotaEntity
+
+TYPES = ("user", "client-id", "ip")
+Parts = dict[str, tuple[str | None, ...]]
+
+
+@click.group()
+def quotas() -> None:
+    """Look at, set and delete quotas (KIP-546, Kafka 2.6).
+
+    A quota is for a user, a client id, both together, or an address. --default-user and its like are all that have
+    none of their own.
+    """
+
+
+def choosing(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options that say whose quotas are meant, and `parts` with them."""
+
+    def with_parts(*arguments: Any, **options: Any) -> None:
+        parts: Parts = {}
+        for kind in TYPES:
+            key = kind.replace("-", "_")
+            names: tuple[str | None, ...] = tuple(dict.fromkeys(options.pop(f"of_{key}")))
+            if "" in names:
+                raise click.UsageError(f"--{kind} '' names nobody: --default-{kind} is for all without a quota")
+            if options.pop(f"default_{key}"):
+                names = (*names, None)
+            if names:
+                parts[kind] = names
+        if "ip" in parts and len(parts) > 1:
+            raise click.UsageError("quotas of addresses are of addresses alone: leave --user and --client-id out")
+        command(*arguments, parts=parts, **options)
+
+    with_parts.__name__, with_parts.__doc__ = command.__name__, command.__doc__
+    with_parts.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    for kind, what in reversed((("user", "A user"), ("client-id", "A client id"), ("ip", "An address"))):
+        key = kind.replace("-", "_")
+        others = click.option(f"--default-{kind}", f"default_{key}", is_flag=True, help="All without one of their own.")
+        named = click.option(f"--{kind}", f"of_{key}", multiple=True, metavar="NAME", help=f"{what}; repeatable.")
+        with_parts = named(others(with_parts))
+    return with_parts
+
+
+def entities_of(parts: Parts) -> list[QuotaEntity]:
+    """Each user with each client id.
+
+    Raises:
+        click.UsageError: nobody is named.
+    """
+    if not parts:
+        raise click.UsageError("say whose quotas, by --user, --client-id, --ip, or --default-user and its like")
+    return [QuotaEntity(dict(zip(parts, names, strict=True))) for names in product(*parts.values())]
+
+
+def text_of(entity: QuotaEntity) -> str:
+    """An entity for a sentence: user alice, default client-id."""
+    parts = [(kind, entity.parts[kind]) for kind in TYPES if kind in entity.parts]
+    return ", ".join(f"default {kind}" if name is None else f"{kind} {name}" for kind, name in parts)
+
+
+def _cell(entity: QuotaEntity, kind: str) -> str | None:
+    if kind not in entity.parts:
+        return None
+    name = entity.parts[kind]
+    return "(default)" if name is None else name
+
+
+@quotas.command("list")
+@connected
+@choosing
+@click.option("--strict", is_flag=True, help="Only those that have no other part: users without a client id.")
+@output_option
+def list_quotas(connection: Connection, parts: Parts, strict: bool, form: str | None) -> None:
+    """List quotas: all, or those of some users, clients and addresses. (default) are all without one of their own."""
+    if strict and not parts:
+        raise click.UsageError("--strict needs to know of what: give --user, --client-id or --ip")
+    found: dict[QuotaEntity, dict[str, float]] = {}
+    for names in product(*parts.values()):
+        found |= connection.admin.describe_quotas(dict(zip(parts, names, strict=True)) or None, strict=strict)
+    rows = [
+        (*(_cell(entity, kind) for kind in TYPES), name, _short(value))
+        for entity, its in sorted(found.items(), key=lambda item: text_of(item[0]))
+        for name, value in sorted(its.items())
+    ]
+    show(form, ("user", "client_id", "ip", "quota", "value"), rows)
+
+
+def _short(value: float) -> float:
+    return int(value) if value.is_integer() else value
+
+
+def _values(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
+    """Callback of QUOTA=VALUE."""
+    found: dict[str, float] = {}
+    for text in given:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not name or not equals:
+            raise click.BadParameter(f"{text!r} is not QUOTA=VALUE, for example producer_byte_rate=1MB")
+        if name in found:
+            raise click.BadParameter(f"{name} is given twice")
+        size = bytes_of(value) if name.endswith("_byte_rate") else None
+        try:
+            found[name] = float(value if size is None else size)
+        except ValueError:
+            raise click.BadParameter(f"{value!r} of {name} is no number, and no size such as 1MB or 512KiB") from None
+        if not math.isfinite(found[name]) or found[name] < 0:
+            raise click.BadParameter(f"{value!r} of {name} must be 0 or more")
+    return found
+
+
+@quotas.command("set")
+@click.argument("values", nargs=-1, required=True, callback=_values, metavar="QUOTA=VALUE...")
+@connected
+@choosing
+@dry_run_option
+def set_quotas(connection: Connection, values: dict[str, float], parts: Parts, dry_run: bool) -> None:
+    """Set quotas; others of the same user or client stay. All go in one request.
+
+    producer_byte_rate and consumer_byte_rate are bytes a second of each broker, request_percentage is of a broker's
+    threads, controller_mutation_rate partitions a second, connection_creation_rate connections a second of an address.
+
+    \b
+      samsarrow quotas set --user alice producer_byte_rate=10MB consumer_byte_rate=20MB
+      samsarrow quotas set --default-user --client-id batch request_percentage=50
+    """  # noqa: D301 - the character that click wants
+    entities = entities_of(parts)
+    _alter(connection, dict.fromkeys(entities, values), "would be set" if dry_run else "set", dry_run)
+
+
+@quotas.command()
+@click.argument("names", nargs=-1, metavar="[QUOTA]...")
+@connected
+@choosing
+@yes_option
+@dry_run_option
+def delete(connection: Connection, names: tuple[str, ...], parts: Parts, yes: bool, dry_run: bool) -> None:
+    """Delete quotas of users, clients and addresses, all of them or some."""
+    wanted: dict[QuotaEntity, dict[str, float | None]] = {}
+    for entity in entities_of(parts):
+        its = connection.admin.describe_quotas(entity.parts, strict=True).get(entity, {})
+        if going := {name: None for name in its if not names or name in names}:
+            wanted[entity] = dict(going)
+        else:
+            click.echo(f"{text_of(entity)}: nothing to delete", err=True)
+    if not wanted:
+        return
+    if not dry_run:
+        confirm(f"Deleting the quotas of {listed([text_of(entity) for entity in wanted])}", yes)
+    _alter(connection, wanted, "would be deleted" if dry_run else "deleted", dry_run)
+
+
+def _alter(connection: Connection, changes: dict[QuotaEntity, Any], done: str, dry_run: bool) -> None:
+    outcomes = attempt(changes, lambda: connection.admin.alter_quotas(changes, validate_only=dry_run))
+    settle(
+        ((f"{text_of(entity)}, {', '.join(changes[entity])}", error) for entity, error in outcomes.items()),
+        done,
+    )

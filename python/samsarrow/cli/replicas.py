@@ -1,0 +1,313 @@
+"""`samsarrow replicas`: who leads, where replicas are going, on which disks they are."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import click
+
+from samsarrow.cli.completion import topics as complete_topics
+from samsarrow.cli.connection import Connection, connected
+from samsarrow.cli.consume.places import partitions_of, partitions_option
+from samsarrow.cli.output import (
+    attempt,
+    complain,
+    confirm,
+    dry_run_option,
+    named,
+    output_option,
+    settle,
+    show,
+    told,
+    yes_option,
+)
+from samsarrow.cli.times import seconds_option
+from samsarrow.cli.topics import chosen
+from samsarrow.cluster_types import ElectionType
+from samsarrow.exceptions import KafkaError
+from samsarrow.types import TopicPartition
+
+Plan = dict[TopicPartition, tuple[int, ...]]
+
+
+@click.group()
+def replicas() -> None:
+    """Elect leaders, move replicas to other brokers, look at what is under way and at disks.
+
+    `samsarrow topics describe` has the replicas of topics.
+    """
+
+
+topics_argument = click.argument("names", nargs=-1, metavar="[TOPIC]...", shell_complete=complete_topics)
+partition_option = click.option(
+    "-p", "--partition", "numbers", multiple=True, callback=partitions_option, metavar="N",
+    help="Only these partitions: 3, 0,2 or 5-7; repeatable.",
+)  # fmt: skip
+
+
+def _tps(connection: Connection, names: tuple[str, ...], numbers: frozenset[int]) -> list[TopicPartition]:
+    """Partitions of topics of these names and patterns; of all but Kafka's own where there are none.
+
+    Raises:
+        click.UsageError: there is no such topic or partition, or partitions have no topic.
+    """
+    if numbers and not names:
+        raise click.UsageError("--partition needs to know of which topic")
+    if names:
+        return partitions_of(connection, chosen(connection, names), numbers)
+    there = connection.admin.list_topics()
+    return partitions_of(connection, sorted(name for name in there if not there[name].internal), numbers)
+
+
+@replicas.command()
+@topics_argument
+@connected
+@partition_option
+@click.option("--unclean", is_flag=True, help="Any replica that is alive may lead where none is: RECORDS MAY BE LOST.")
+@yes_option
+@dry_run_option
+@output_option
+def elect(
+    connection: Connection,
+    names: tuple[str, ...],
+    numbers: frozenset[int],
+    unclean: bool,
+    yes: bool,
+    dry_run: bool,
+    form: str | None,
+) -> None:
+    """Let the preferred replicas lead again, those that are listed first: of all topics, or of some (KIP-183).
+
+    With --unclean partitions without a leader get one, even if it misses records (KIP-460). Prints what was elected.
+    """
+    if unclean and not names:
+        raise click.UsageError("--unclean needs topics: it may lose records of them")
+    tps = _tps(connection, names, numbers)
+    now: dict[TopicPartition, tuple[int | None, tuple[int, ...]]] = {}
+    for _, topic in told(connection.admin.describe_topics(dict.fromkeys(tp.topic for tp in tps))):
+        if isinstance(topic, KafkaError):
+            raise topic
+        now |= {TopicPartition(topic.name, one.partition): (one.leader, one.replicas) for one in topic.partitions}
+    wanted = [tp for tp in tps if tp in now and (now[tp][0] is None if unclean else now[tp][1][:1] != (now[tp][0],))]
+    heads = ("topic", "partition", "leader", "replicas")
+    if dry_run:
+        show(form, heads, [(*tp, *now[tp]) for tp in wanted])
+        click.echo("dry run: nothing is elected", err=True)
+        return
+    if not wanted:
+        click.echo("no election is needed", err=True)
+        return
+    if unclean:
+        confirm(f"Electing leaders that may miss records, of {len(wanted)} partitions,", yes)
+    kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+    outcomes = attempt(wanted, lambda: connection.admin.elect_leaders(wanted, election=kind))
+    settle(((named(tp), error) for tp, error in outcomes.items()), "elected")
+
+
+@replicas.command("list")
+@topics_argument
+@connected
+@partition_option
+@output_option
+def list_moves(connection: Connection, names: tuple[str, ...], numbers: frozenset[int], form: str | None) -> None:
+    """List replicas that are on their way to other brokers (KIP-455, Kafka 2.4), of all topics or some."""
+    tps = _tps(connection, names, numbers) if names or numbers else None
+    found = connection.admin.list_reassignments(tps)
+    rows = [(*tp, one.replicas, one.adding, one.removing) for tp, one in sorted(found.items())]
+    show(form, ("topic", "partition", "replicas", "adding", "removing"), rows)
+
+
+def _targets(
+    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[int, tuple[int, ...]]:
+    """Callback of `--to 0=1:2`."""
+    found: dict[int, tuple[int, ...]] = {}
+    for value in values:
+        match = re.fullmatch(r"(\d{1,6})=(\d{1,9}(?::\d{1,9})*)", value.strip())
+        if match is None:
+            raise click.BadParameter(
+                f"{value!r} is not PARTITION=BROKER:BROKER, for example 0=1:2 for partition 0 on the brokers 1 and 2"
+            )
+        if int(match[1]) in found:
+            raise click.BadParameter(f"partition {match[1]} is given twice")
+        found[int(match[1])] = tuple(map(int, match[2].split(":")))
+    return found
+
+
+def plan_of(file: TextIO) -> Plan:
+    """The partitions of a file of kafka-reassign-partitions.sh.
+
+    Raises:
+        click.UsageError: it is none.
+    """
+    try:
+        read = json.load(file)
+        found: Plan = {}
+        for one in read["partitions"]:
+            tp = TopicPartition(one["topic"], one["partition"])
+            brokers = tuple(one["replicas"])
+            numbers = all(type(number) is int and number >= 0 for number in (tp.partition, *brokers))
+            if not (isinstance(tp.topic, str) and brokers and numbers):
+                raise ValueError(f"{one} names no partition and its brokers")
+            if tp in found:
+                raise ValueError(f"{named(tp)} is in it twice")
+            found[tp] = brokers
+    except KeyError as error:
+        raise click.UsageError(f"the file is no plan of reassignments: {error} is missing") from None
+    except (ValueError, TypeError) as error:
+        raise click.UsageError(f"the file is no plan of reassignments: {error}") from None
+    if not found:
+        raise click.UsageError("the file has no partitions")
+    return found
+
+
+@replicas.command()
+@click.argument("topic", required=False)
+@connected
+@click.option(
+    "--to", "targets", multiple=True, callback=_targets, metavar="P=B:B",
+    help="The brokers of a partition, the preferred leader first: 0=1:2; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--file", "file", type=click.File("r", encoding="utf-8"),
+    help='Instead of TOPIC, a plan as kafka-reassign-partitions.sh takes it; - for standard input.',
+)  # fmt: skip
+@click.option(
+    "--cancel", is_flag=True, help="Give up what is under way: of TOPIC, which may be a pattern, or the file's."
+)
+@click.option("--wait", is_flag=True, help="Go on until the replicas are where they are to be.")
+@click.option(
+    "--interval", default="1s", show_default=True, callback=seconds_option, metavar="SECONDS",
+    help="With --wait: between two looks.",
+)  # fmt: skip
+@dry_run_option
+@output_option
+def reassign(
+    connection: Connection,
+    topic: str | None,
+    targets: Mapping[int, tuple[int, ...]],
+    file: TextIO | None,
+    cancel: bool,
+    wait: bool,
+    interval: float,
+    dry_run: bool,
+    form: str | None,
+) -> None:
+    """Move replicas to other brokers (KIP-455, Kafka 2.4). They are copied; `replicas list` has what is under way.
+
+    \b
+      samsarrow replicas reassign orders --to 0=1:2 --to 1=2:3 --wait
+      samsarrow replicas reassign --file plan.json --dry-run
+      samsarrow replicas reassign orders --cancel
+    """  # noqa: D301 - the character that click wants
+    if topic is not None and file is not None:
+        raise click.UsageError("give a TOPIC or --file, not both")
+    if cancel and (targets or wait):
+        raise click.UsageError("--cancel gives up what is under way: leave --to and --wait out")
+    plan = plan_of(file) if file is not None else {}
+    if cancel and topic is None and file is None:
+        raise click.UsageError("--cancel needs TOPIC, which may be a pattern, or --file")
+    if cancel:
+        tps = list(plan) if topic is None else _tps(connection, (topic,), frozenset())
+        _cancel(connection, tps, dry_run, form)
+        return
+    if file is None and (topic is None or not targets):
+        raise click.UsageError("say what goes where, by TOPIC and --to, or --file")
+    if file is not None and targets:
+        raise click.UsageError("the file says what goes where: leave --to out")
+    if topic is not None:
+        plan = {tp: targets[tp.partition] for tp in partitions_of(connection, [topic], frozenset(targets))}
+    if dry_run:
+        _show_plan(connection, plan, form)
+        return
+    outcomes = attempt(plan, lambda: connection.admin.alter_reassignments(plan))
+    begun = [tp for tp, error in outcomes.items() if error is None]
+    while wait and begun and (moving := connection.admin.list_reassignments(begun)):
+        click.echo(f"{len(moving)} of {len(begun)} partitions are still moving", err=True)
+        time.sleep(interval)
+    settle(((named(tp), error) for tp, error in outcomes.items()), "moved" if wait else "moving")
+
+
+def _show_plan(connection: Connection, plan: Plan, form: str | None) -> None:
+    known = {broker.id for broker in connection.admin.describe_cluster().brokers}
+    rows: list[tuple[Any, ...]] = []
+    errors: dict[str, KafkaError] = {}
+    now: dict[TopicPartition, tuple[int, ...]] = {}
+    for name, found in told(connection.admin.describe_topics(dict.fromkeys(tp.topic for tp in plan))):
+        if isinstance(found, KafkaError):
+            errors[f"topic {name}"] = found
+        else:
+            now |= {TopicPartition(found.name, one.partition): one.replicas for one in found.partitions}
+    for tp, brokers in plan.items():
+        if strangers := [broker for broker in brokers if broker not in known]:
+            raise click.UsageError(f"{named(tp)}: there is no broker {strangers[0]} at {connection.servers}")
+        if tp in now:
+            rows.append((*tp, now[tp], brokers))
+        elif f"topic {tp.topic}" not in errors:
+            raise click.UsageError(f"topic {tp.topic} has no partition {tp.partition}")
+    show(form, ("topic", "partition", "replicas", "target"), rows)
+    click.echo("dry run: nothing moves", err=True)
+    complain(errors, len({tp.topic for tp in plan}), "topics")
+
+
+def _cancel(connection: Connection, tps: list[TopicPartition], dry_run: bool, form: str | None) -> None:
+    moving = connection.admin.list_reassignments(tps)
+    if dry_run:
+        rows = [(*tp, one.replicas, one.adding, one.removing) for tp, one in sorted(moving.items())]
+        show(form, ("topic", "partition", "replicas", "adding", "removing"), rows)
+        click.echo("dry run: nothing is given up", err=True)
+        return
+    if not moving:
+        click.echo("nothing is under way", err=True)
+        return
+    outcomes = attempt(moving, lambda: connection.admin.alter_reassignments(dict.fromkeys(moving)))
+    settle(((named(tp), error) for tp, error in outcomes.items()), "given up")
+
+
+@replicas.command("log-dirs")
+@topics_argument
+@connected
+@click.option("--broker", "brokers", type=click.IntRange(0), multiple=True, help="Only this broker's; repeatable.")
+@click.option("--replicas", "each", is_flag=True, help="Each replica, instead of sums of disks; TOPICs choose.")
+@output_option
+def log_dirs(
+    connection: Connection, names: tuple[str, ...], brokers: tuple[int, ...], each: bool, form: str | None
+) -> None:
+    """Look at the disks of brokers: what is on them, in bytes, and how much is free (KIP-113).
+
+    With TOPICs, or --replicas, each replica: its size, how far it is behind, whether it is a copy in the making.
+    """
+    topics = chosen(connection, names) if names else None
+    found = connection.admin.log_dirs(list(dict.fromkeys(brokers)) or None)
+    errors: dict[str, KafkaError] = {}
+    rows: list[tuple[Any, ...]] = []
+    asked = 0
+    for broker, dirs in told(found):
+        if isinstance(dirs, KafkaError):
+            errors[f"broker {broker}"] = dirs
+            asked += 1
+            continue
+        for disk in dirs:
+            asked += 1
+            if isinstance(disk.error, KafkaError):
+                errors[f"broker {broker}, {disk.path}"] = disk.error
+            elif each or topics is not None:
+                rows += [
+                    (broker, disk.path, *one.partition, one.size, one.offset_lag, one.future)
+                    for one in sorted(disk.replicas, key=lambda one: one.partition)
+                    if topics is None or one.partition.topic in topics
+                ]
+            else:
+                size = sum(one.size for one in disk.replicas)
+                rows.append((
+                    broker, disk.path, len(disk.replicas), size, disk.total_bytes, disk.usable_bytes, disk.cordoned
+                ))  # fmt: skip
+    if each or topics is not None:
+        show(form, ("broker", "path", "topic", "partition", "size", "offset_lag", "future"), rows)
+    else:
+        show(form, ("broker", "path", "replicas", "size", "total", "usable", "cordoned"), rows)
+    complain(errors, asked, "disks")

@@ -1,0 +1,204 @@
+"""Where settings come from: the command line, a properties file, a profile, the environment."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import subprocess
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from samsarrow.exceptions import ConfigurationError
+
+PREFIX = "SAMSARROW_"
+_COMMAND = ".command"
+_COMMAND_SECONDS = 60
+
+
+class SettingsError(click.UsageError):
+    """A profile or a file is not as it must be."""
+
+
+def config_file() -> Path:
+    """`$SAMSARROW_CONFIG`, or `config.toml` where the user's settings are."""
+    if given := os.environ.get("SAMSARROW_CONFIG"):
+        return Path(given)
+    home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(home) / "samsarrow" / "config.toml"
+
+
+def properties_file(path: Path) -> dict[str, str]:
+    """Options from a properties file, as Kafka's own tools take it.
+
+    Raises:
+        SettingsError: it is none.
+    """
+    from samsarrow._core import properties
+
+    try:
+        return dict(properties(path.read_text("utf-8")))
+    except (ConfigurationError, UnicodeDecodeError) as error:
+        # The text of the other has bytes of the file, which may hold secrets.
+        why = str(error) if isinstance(error, ConfigurationError) else "it is not UTF-8"
+        raise SettingsError(f"{click.format_filename(path)} is no properties file: {why}") from None
+    except OSError as error:
+        raise SettingsError(f"{click.format_filename(path)} cannot be read: {error.strerror}") from None
+
+
+def _profiles(path: Path) -> tuple[dict[str, Any], str | None]:
+    """The profiles of a file, and which one is meant when none is named."""
+    try:
+        whole = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}, None
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path} is no TOML: it is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} is no TOML: {error}") from None
+    found = whole.pop("profiles", {})
+    default = whole.pop("default_profile", None)
+    if whole:
+        raise SettingsError(f"{path} has {next(iter(whole))!r}: it takes default_profile and [profiles.NAME]")
+    if not isinstance(found, dict) or not all(isinstance(profile, dict) for profile in found.values()):
+        raise SettingsError(f"{path}: profiles are tables, [profiles.NAME]")
+    if default is not None and not isinstance(default, str):
+        raise SettingsError(f"{path}: default_profile is the name of a profile")
+    return found, default
+
+
+def profile_names() -> list[str]:
+    """What there is, for completion."""
+    return sorted(_profiles(config_file())[0])
+
+
+def profile(name: str | None) -> dict[str, str]:
+    """The options of a profile, by default of `SAMSARROW_PROFILE` or of the file's `default_profile`.
+
+    Commands that give secrets are run, those of a name that is given elsewhere too.
+
+    Raises:
+        SettingsError: there is no such profile, or it is not as it must be.
+    """
+    path = config_file()
+    profiles, default = _profiles(path)
+    wanted = name or os.environ.get("SAMSARROW_PROFILE") or default
+    if wanted is None:
+        return {}
+    if wanted not in profiles:
+        there = f"it has {', '.join(sorted(profiles))}" if profiles else "it has none"
+        missing = "" if path.exists() else ", which does not exist"
+        raise SettingsError(
+            f"there is no profile {wanted!r} in {path}{missing or f': {there}'}; a profile is a table "
+            f"[profiles.{wanted}] with options such as bootstrap_servers"
+        )
+    options = _flat(profiles[wanted], f"profile {wanted!r} in {path}")
+    _check_mode(path, options)
+    return _with_secrets(options, f"profile {wanted!r}")
+
+
+def _flat(table: Mapping[str, Any], where: str, before: str = "") -> dict[str, Any]:
+    """TOML makes tables of dotted names: they are names of options again."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        name = before + key.replace("_", ".")
+        if isinstance(value, dict):
+            found.update(_flat(value, where, f"{name}."))
+        elif isinstance(value, bool):
+            found[name] = "true" if value else "false"
+        elif isinstance(value, str | int | float):
+            found[name] = str(value)
+        elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+            found[name] = value if name.endswith(_COMMAND) else ",".join(value)
+        else:
+            raise SettingsError(f"{where}: {name} must be text, a number, true or false, or a list of texts")
+    return found
+
+
+def _check_mode(path: Path, options: Mapping[str, Any]) -> None:
+    """Says so if others can read a secret."""
+    from samsarrow.config import kind_of
+
+    secrets = [n for n, v in options.items() if kind_of(n) == "secret" and not str(v).startswith("${")]
+    if secrets and os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+        click.echo(f"{path} holds {secrets[0]} and others can read it: chmod 600, or use password_command", err=True)
+
+
+def _with_secrets(options: dict[str, Any], where: str) -> dict[str, str]:
+    """Runs the commands that give secrets: `password_command` is for `sasl.password`."""
+    from samsarrow.config import kind_of
+
+    found = {name: value for name, value in options.items() if not name.endswith(_COMMAND)}
+    for name in options.keys() - found.keys():
+        secret = name.removesuffix(_COMMAND)
+        secret = "sasl.password" if secret == "password" else secret  # noqa: S105 - the name of an option
+        if kind_of(secret) != "secret":
+            raise SettingsError(f"{where}: {name} stands for {secret}, which is no secret option")
+        if secret in found:
+            raise SettingsError(f"{where} gives {secret} and {name}: one of them")
+        found[secret] = _run(options[name], f"{where}: {name}")
+    return found
+
+
+def _run(command: str | list[str], where: str) -> str:
+    """The first line that a command prints. No shell takes part in it."""
+    try:
+        words = shlex.split(command) if isinstance(command, str) else command
+    except ValueError as error:
+        raise SettingsError(f"{where}: {error}") from None
+    if not words:
+        raise SettingsError(f"{where} is empty")
+    try:
+        done = subprocess.run(words, stdout=subprocess.PIPE, timeout=_COMMAND_SECONDS, check=False)
+    except OSError as error:
+        raise SettingsError(f"{where}: {words[0]} cannot be run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise SettingsError(f"{where}: {words[0]} took longer than {_COMMAND_SECONDS} s") from None
+    # What it printed may be the secret, or part of it: it is in no message.
+    if done.returncode:
+        raise SettingsError(f"{where}: {words[0]} ended with exit code {done.returncode}")
+    try:
+        line = done.stdout.decode().split("\n", 1)[0].removesuffix("\r")
+    except UnicodeDecodeError:
+        raise SettingsError(f"{where}: {words[0]} printed no UTF-8") from None
+    if not line:
+        raise SettingsError(f"{where}: {words[0]} printed nothing")
+    return line
+
+
+def environment() -> dict[str, str]:
+    """Options from `SAMSARROW_BOOTSTRAP_SERVERS` and the like; names that are no option's are for others."""
+    found = {}
+    for name, value in os.environ.items():
+        if name.startswith(PREFIX) and value:
+            option = name.removeprefix(PREFIX).lower().replace("_", ".")
+            if _known(option):
+                found[option] = value
+    return found
+
+
+def _known(option: str) -> bool:
+    # The table of options is in the core: it is loaded for names that nobody else has only.
+    if option in ("profile", "config"):
+        return False
+    from samsarrow.config import kind_of
+
+    return kind_of(option) != "unknown"
+
+
+def layered(named_profile: str | None, from_file: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """All options, by Kafka's names.
+
+    What is nearer wins: the command line, then the file of `-F`, then the environment, then the profile. A profile that
+    the command line names replaces the environment, which is then of another cluster.
+    """
+    from samsarrow.config import kafka_name
+
+    layers = [profile(named_profile), {} if named_profile else environment(), from_file, given]
+    return {kafka_name(name): value for layer in layers for name, value in layer.items()}

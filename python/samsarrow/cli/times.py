@@ -1,0 +1,73 @@
+"""Times and sizes as people write them."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime
+
+import click
+
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+# What fits into Kafka's 64 bits, and into what a year may be.
+_LIMIT = 253_402_300_799_999
+
+
+def span_of(text: str) -> float:
+    """Seconds of `90s`, `1h`, `1h30m`, `500ms`.
+
+    Raises:
+        ValueError: it is no time span.
+    """
+    parts = _SPAN.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is no time span, for example 90s, 1h30m or 7d")
+    return sum(float(number) * UNITS[unit] for number, unit in parts)
+
+
+def instant_of(text: str) -> int:
+    """Milliseconds since 1970 of `2026-11-01T10:00`, `2026-11-01`, `-1h`, `now` or milliseconds themselves.
+
+    Times without a time zone are local, as everywhere in Python.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    if text == "now":
+        return round(time.time() * 1000)
+    if text.startswith("-"):
+        return round((time.time() - span_of(text[1:])) * 1000)
+    if re.fullmatch(r"\d{11,15}", text):
+        found = int(text)
+    else:
+        try:
+            found = round(datetime.fromisoformat(text).timestamp() * 1000)
+        except (ValueError, OverflowError):
+            raise ValueError(
+                f"{text!r} is no time: give 2026-11-01T10:00, 2026-11-01T10:00:00+01:00, -1h for an hour ago, "
+                "or milliseconds since 1970"
+            ) from None
+    if not 0 <= found <= _LIMIT:
+        raise ValueError(f"{text!r} is outside of the years 1970 to 9999")
+    return found
+
+
+def bytes_of(text: str) -> int | None:
+    """Bytes of `100MB` or `64MiB`; None for what has no unit of size."""
+    found = re.fullmatch(r"(\d+)\s*([kmg]i?b|b)", text.strip().lower())
+    return None if found is None else int(found[1]) * SIZES[found[2]]
+
+
+def seconds_option(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:
+    """A callback for options that take `5`, `500ms` or `1h`."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value) if re.fullmatch(r"\d+(\.\d+)?", value) else span_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if seconds <= 0:
+        raise click.BadParameter(f"{value!r} must be more than 0")
+    return seconds

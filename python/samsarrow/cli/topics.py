@@ -1,0 +1,392 @@
+"""`samsarrow topics`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+
+import click
+
+from samsarrow.admin_types import ConfigResource, ConfigSource, NewPartitions, OffsetSpec, PartitionDescription
+from samsarrow.cli.changes import changes_of, unset_option
+from samsarrow.cli.completion import topics as complete_topics
+from samsarrow.cli.connection import Connection, connected
+from samsarrow.cli.consume.places import partitions_of, partitions_option
+from samsarrow.cli.ends import at, beginnings, ends, look_up
+from samsarrow.cli.output import (
+    attempt,
+    complain,
+    confirm,
+    dry_run_option,
+    listed,
+    named,
+    output_option,
+    settle,
+    show,
+    told,
+    yes_option,
+)
+from samsarrow.cli.times import instant_of
+from samsarrow.exceptions import KafkaError, TopicAlreadyExistsError, UnsupportedVersionError
+from samsarrow.types import NewTopic, TopicListing, TopicPartition
+
+
+@click.group()
+def topics() -> None:
+    """Look at topics, create, change, trim and delete them.
+
+    Where names are taken, so are patterns: 'orders-*'. Quote them, or the shell takes them first.
+    """
+
+
+names_argument = click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
+
+
+def chosen(connection: Connection, names: tuple[str, ...]) -> dict[str, TopicListing]:
+    """The topics of these names and patterns, in their order; patterns find none of Kafka's own.
+
+    Raises:
+        click.UsageError: a name is no topic's, or a pattern no topic's either.
+    """
+    plain = all(not set("*?[") & set(name) for name in names)
+    there = connection.admin.list_topics(dict.fromkeys(names) if plain else None)
+    found: dict[str, TopicListing] = {}
+    for name in names:
+        its = [t for t in there if t == name or (fnmatchcase(t, name) and not there[t].internal)]
+        if not its:
+            raise click.UsageError(f"there is no topic {name} at {connection.servers}, or you may not see it")
+        found.update((t, there[t]) for t in sorted(its))
+    return found
+
+
+@topics.command("list")
+@click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
+@connected
+@click.option("--internal", is_flag=True, help="Kafka's own, too.")
+@output_option
+def list_topics(connection: Connection, patterns: tuple[str, ...], internal: bool, form: str | None) -> None:
+    """List topics with their partitions; all, or those of some patterns."""
+    listed = connection.admin.list_topics().values()
+    rows = [
+        (t.name, t.partitions, t.internal, t.topic_id)
+        for t in sorted(listed)
+        if (internal or not t.internal) and (not patterns or any(fnmatchcase(t.name, p) for p in patterns))
+    ]
+    show(form, ("topic", "partitions", "internal", "id"), rows)
+
+
+@topics.command()
+@names_argument
+@connected
+@click.option("--settings", "settings_only", is_flag=True, help="Instead, the settings that are not Kafka's defaults.")
+@click.option("--under-replicated", is_flag=True, help="Only partitions of which a replica is not in sync.")
+@output_option
+def describe(
+    connection: Connection, names: tuple[str, ...], settings_only: bool, under_replicated: bool, form: str | None
+) -> None:
+    """Describe the partitions of topics: leader, replicas, those in sync, first offset, end, offsets between them.
+
+    What lies between need not be a record: compaction removes some, transactions leave markers. A partition without a
+    leader has no offsets.
+    """
+    if settings_only and under_replicated:
+        raise click.UsageError("--settings and --under-replicated contradict each other: settings are of whole topics")
+    found = chosen(connection, names)
+    if settings_only:
+        _describe_settings(connection, list(found), form)
+        return
+    errors: dict[str, KafkaError] = {}
+    partitions: dict[TopicPartition, PartitionDescription] = {}
+    for name, topic in told(connection.admin.describe_topics(found)):
+        if isinstance(topic, KafkaError):
+            errors[f"topic {name}"] = topic
+        else:
+            partitions |= {TopicPartition(topic.name, one.partition): one for one in topic.partitions}
+    if under_replicated:
+        partitions = {tp: one for tp, one in partitions.items() if len(one.isr) < len(one.replicas)}
+    led = [tp for tp, one in partitions.items() if one.leader is not None]
+    offsets: list[dict[TopicPartition, int]] = []
+    for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
+        known: dict[TopicPartition, int] = {}
+        for tp, offset in told(look_up(connection, led, spec)):
+            if isinstance(offset, KafkaError):
+                errors[named(tp)] = offset
+            elif offset is not None:
+                known[tp] = offset.offset
+        offsets.append(known)
+    first, last = offsets
+    rows = [
+        (
+            *tp, one.leader, one.replicas, one.isr, first.get(tp), last.get(tp),
+            last[tp] - first[tp] if tp in first and tp in last else None,
+        )
+        for tp, one in partitions.items()
+    ]  # fmt: skip
+    show(form, ("topic", "partition", "leader", "replicas", "isr", "beginning", "end", "offsets"), rows)
+    complain(errors, len(partitions) + sum(name.startswith("topic ") for name in errors), "partitions")
+
+
+def _describe_settings(connection: Connection, names: list[str], form: str | None) -> None:
+    rows, errors = [], {}
+    for resource, entries in told(connection.admin.describe_configs([ConfigResource.topic(name) for name in names])):
+        if isinstance(entries, KafkaError):
+            errors[f"topic {resource.name}"] = entries
+            continue
+        differ = [entries[name] for name in sorted(entries) if entries[name].source is not ConfigSource.DEFAULT]
+        rows += [(resource.name, one.name, one.value, one.source.name) for one in differ]
+    show(form, ("topic", "name", "value", "source"), rows)
+    complain(errors, len(names), "topics")
+
+
+@topics.command()
+@names_argument
+@connected
+@click.option("--at", "when", metavar="TIME", help="The first offset at or after a time: 2026-11-01T10:00, -1h.")
+@output_option
+def offsets(connection: Connection, names: tuple[str, ...], when: str | None, form: str | None) -> None:
+    """List the offsets of partitions: their ends, or with --at those of a time.
+
+    A partition without a record at or after the time has its end.
+    """
+    time = _instant(when, "--at")
+    tps = _partitions(chosen(connection, names))
+    found = ends(connection, tps)
+    if time is not None:
+        found |= at(connection, tps, time)
+    show(form, ("topic", "partition", "offset"), [(*tp, found[tp]) for tp in tps])
+
+
+def _instant(text: str | None, option: str) -> int | None:
+    try:
+        return None if text is None else instant_of(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None
+
+
+def _partitions(found: dict[str, TopicListing]) -> list[TopicPartition]:
+    return [TopicPartition(name, number) for name, topic in found.items() for number in range(topic.partitions)]
+
+
+def settings(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    """Callback of `--set NAME=VALUE`."""
+    found = {}
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name.strip():
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE, for example cleanup.policy=compact")
+        found[name.strip()] = text.strip()
+    return found
+
+
+def assignment_option(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> tuple[tuple[int, ...], ...]:
+    """Callback of `--assignment`: `0:1,1:2` puts the first partition on brokers 0 and 1, the second on 1 and 2."""
+    if value is None:
+        return ()
+    found = []
+    for part in value.split(","):
+        if not re.fullmatch(r"\d{1,9}(:\d{1,9})*", part.strip()):
+            raise click.BadParameter(
+                f"{part!r} names no brokers: give their ids with colons between them, and commas between partitions, "
+                "for example 0:1,1:2"
+            )
+        brokers = tuple(map(int, part.strip().split(":")))
+        if len(set(brokers)) < len(brokers):
+            raise click.BadParameter(f"{part!r} names a broker twice")
+        found.append(brokers)
+    return tuple(found)
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@connected
+@click.option(
+    "-p", "--partitions", type=click.IntRange(1, 1_000_000), metavar="N", help="By default as many as brokers give."
+)
+@click.option("-r", "--replication-factor", type=click.IntRange(1, 32767), metavar="N", help="By default the brokers'.")
+@click.option("--set", "configs", multiple=True, callback=settings, metavar="NAME=VALUE", help="A setting; repeatable.")
+@click.option(
+    "--assignment", callback=assignment_option, metavar="B:B,B:B",
+    help="The brokers of each partition, the preferred leader first: 0:1,1:2 are two partitions.",
+)  # fmt: skip
+@click.option("--if-not-exists", is_flag=True, help="What exists already is no error, and stays as it is.")
+@dry_run_option
+def create(
+    connection: Connection,
+    names: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: dict[str, str],
+    assignment: tuple[tuple[int, ...], ...],
+    if_not_exists: bool,
+    dry_run: bool,
+) -> None:
+    """Create topics. With --dry-run the controller checks all, and creates nothing."""
+    if assignment and (partitions or replication_factor):
+        raise click.UsageError("--assignment says how many partitions and replicas there are: leave -p and -r out")
+    wanted = {
+        name: NewTopic(name, configs=configs, assignment=assignment)
+        if assignment
+        else NewTopic(name, partitions or -1, replication_factor or -1, configs)
+        for name in names
+    }
+    create_topics = connection.admin.create_topics
+    outcomes = attempt(wanted, lambda: create_topics(list(wanted.values()), validate_only=dry_run))
+    there = [name for name, error in outcomes.items() if isinstance(error, TopicAlreadyExistsError)]
+    if if_not_exists:
+        outcomes |= dict.fromkeys(there)
+    done = "would be created" if dry_run else "created"
+    settle(outcomes.items(), f"{done}, or there already" if if_not_exists else done)
+
+
+@topics.command()
+@names_argument
+@connected
+@click.option(
+    "-p", "--partitions", type=click.IntRange(1, 1_000_000), metavar="N", help="How many there are to be, never fewer."
+)
+@click.option(
+    "--assignment", callback=assignment_option, metavar="B:B,B:B", help="With -p: the brokers of each new partition."
+)
+@click.option(
+    "--set", "sets", multiple=True, metavar="NAME=VALUE", help="A setting; NAME+=VALUE adds to a list, NAME-=VALUE "
+    "takes out; repeatable.",
+)  # fmt: skip
+@unset_option
+@dry_run_option
+def alter(
+    connection: Connection,
+    names: tuple[str, ...],
+    partitions: int | None,
+    assignment: tuple[tuple[int, ...], ...],
+    sets: tuple[str, ...],
+    unset: tuple[str, ...],
+    dry_run: bool,
+) -> None:
+    """Give topics more partitions, and change their settings. With --dry-run brokers check all, and change nothing.
+
+    Records with keys go to other partitions once there are more.
+    """
+    if assignment and partitions is None:
+        raise click.UsageError("--assignment is of new partitions: say by -p how many there are to be")
+    if partitions is None and not sets and not unset:
+        raise click.UsageError("say what changes: -p for partitions, --set and --unset for settings")
+    changes = changes_of(sets, unset)
+    found = chosen(connection, names)
+
+    def outcomes() -> Iterator[tuple[str, KafkaError | None]]:
+        if partitions is not None:
+            more = NewPartitions(partitions, assignment or None)
+            grow = connection.admin.create_partitions
+            grown = attempt(found, lambda: grow(dict.fromkeys(found, more), validate_only=dry_run))
+            yield from ((f"{name}, partitions", error) for name, error in grown.items())
+        if sets or unset:
+            resources = [ConfigResource.topic(name) for name in found]
+            change = connection.admin.alter_configs
+            set_ = attempt(resources, lambda: change(dict.fromkeys(resources, changes), validate_only=dry_run))
+            yield from ((f"{resource.name}, settings", error) for resource, error in set_.items())
+
+    settle(outcomes(), "would be changed" if dry_run else "changed")
+
+
+@topics.command()
+@names_argument
+@connected
+@click.option("--before", type=click.IntRange(0), metavar="OFFSET", help="What lies before an offset.")
+@click.option("--before-time", "when", metavar="TIME", help="What is older than a time: 2026-11-01T10:00, -7d.")
+@click.option("--all", "everything", is_flag=True, help="All that is there now.")
+@click.option(
+    "--partition", "numbers", multiple=True, callback=partitions_option, metavar="N", help="Only these partitions: 3, "
+    "0,2 or 5-7; repeatable.",
+)  # fmt: skip
+@yes_option
+@dry_run_option
+@output_option
+def trim(
+    connection: Connection,
+    names: tuple[str, ...],
+    before: int | None,
+    when: str | None,
+    everything: bool,
+    numbers: frozenset[int],
+    yes: bool,
+    dry_run: bool,
+    form: str | None,
+) -> None:
+    """Delete the oldest records of topics (KIP-107), up to an offset, a time, or all.
+
+    A time is that of the first record at or after it: older ones behind that stay. What comes while the command runs
+    stays, too. Topics that are only compacted refuse.
+    """
+    if (before is not None) + (when is not None) + everything != 1:
+        raise click.UsageError("say what goes: give one of --before OFFSET, --before-time TIME and --all")
+    time = _instant(when, "--before-time")
+    tps = partitions_of(connection, chosen(connection, names), numbers)
+    first, last = beginnings(connection, tps), ends(connection, tps)
+    until = last if time is None else last | _since(connection, tps, time, last)
+    if before is not None:
+        until = dict.fromkeys(tps, before)
+    if beyond := [tp for tp in tps if until[tp] > last[tp] and before is not None]:
+        raise click.UsageError(f"{named(beyond[0])} ends at {last[beyond[0]]}: nothing can be deleted up to {before}")
+    wanted = {tp: min(until[tp], last[tp]) for tp in tps if until[tp] > first[tp]}
+    heads = ("topic", "partition", "beginning", "new_beginning", "offsets")
+    if dry_run:
+        show(form, heads, [(*tp, first[tp], to, to - first[tp]) for tp, to in wanted.items()])
+        click.echo("dry run: nothing is deleted", err=True)
+        return
+    if not wanted:
+        click.echo("nothing to delete", err=True)
+        return
+    count = sum(to - first[tp] for tp, to in wanted.items())
+    confirm(f"Deleting {count} offsets of {len(wanted)} partitions of {listed(list(names))}", yes)
+    done: dict[TopicPartition, int] = {}
+    outcomes = attempt(wanted, lambda: done.update(connection.admin.delete_records(wanted)))
+    deleted = [tp for tp, error in outcomes.items() if error is None]
+    rows = [(*tp, first[tp], done.get(tp, wanted[tp]), done.get(tp, wanted[tp]) - first[tp]) for tp in deleted]
+    show(form, heads, rows)
+    complain({named(tp): error for tp, error in outcomes.items() if error is not None}, len(wanted), "partitions")
+
+
+def _since(
+    connection: Connection, tps: list[TopicPartition], time: int, last: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Where records at or after a time begin; partitions that have none are left out: all that is in them may go.
+
+    That takes a second witness, so that a lookup that goes wrong empties no partition.
+
+    Raises:
+        click.ClickException: the newest record of a partition without such a record is one.
+    """
+    found = at(connection, tps, time)
+    newest = look_up(connection, [tp for tp in tps if tp not in found], OffsetSpec.MAX_TIMESTAMP)
+    for tp, one in told(newest):
+        # Brokers before Kafka 3.0 cannot say. What came after the ends were looked up stays in any case.
+        if isinstance(one, UnsupportedVersionError) or one is None:
+            continue
+        if isinstance(one, KafkaError):
+            raise one
+        if one.timestamp >= time and one.offset < last[tp]:
+            raise click.ClickException(
+                f"{named(tp)}: its leader finds no record at or after the time, but has one at offset {one.offset}: "
+                "nothing was done. Give the offset by --before"
+            )
+    return found
+
+
+@topics.command()
+@names_argument
+@connected
+@yes_option
+@dry_run_option
+def delete(connection: Connection, names: tuple[str, ...], yes: bool, dry_run: bool) -> None:
+    """Delete topics with all that is in them."""
+    found = chosen(connection, names)
+    if dry_run:
+        show(None, ("topic", "partitions"), [(topic.name, topic.partitions) for topic in found.values()])
+        click.echo("dry run: nothing is deleted", err=True)
+        return
+    confirm(f"Deleting {listed(list(found))}", yes)
+    outcomes = attempt(found, lambda: connection.admin.delete_topics(list(found)))
+    settle(outcomes.items(), "deleted")

@@ -1,0 +1,317 @@
+"""What clients count, typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from samsarrow import _core
+from samsarrow.metrics.table import rows
+from samsarrow.types import Latency, TopicPartition
+
+Sample: TypeAlias = tuple[int, tuple[Any, ...], Any]
+"""Number of a metric, what the value is of, value."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMetrics:
+    """What a client did with one broker. Bootstrap servers count as brokers -1, -2, and so on.
+
+    Attributes:
+        connections: that are open.
+        requests: that were sent.
+        responses: that came.
+        bytes_sent: of requests.
+        bytes_received: of answers.
+        latency: from a request to the first bytes of its answer.
+    """
+
+    connections: int
+    requests: int
+    responses: int
+    bytes_sent: int
+    bytes_received: int
+    latency: Latency
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientMetrics:
+    """What every client counts, since it was made.
+
+    Attributes:
+        connections: that are open.
+        connections_created: that were made.
+        connections_closed: that ended, by either side.
+        failed_authentications: logins and TLS handshakes that failed.
+        requests: that were sent.
+        responses: that came.
+        bytes_sent: of requests.
+        bytes_received: of answers.
+        throttled: seconds for which brokers asked to be left alone, because of quotas.
+        nodes: the same by broker.
+        apis: from a request to the first bytes of its answer, by kind of request (`"Fetch"`).
+    """
+
+    connections: int
+    connections_created: int
+    connections_closed: int
+    failed_authentications: int
+    requests: int
+    responses: int
+    bytes_sent: int
+    bytes_received: int
+    throttled: float
+    nodes: Mapping[int, NodeMetrics]
+    apis: Mapping[str, Latency]
+    _client: str = field(repr=False, compare=False)
+    _client_id: str = field(repr=False, compare=False)
+    _samples: tuple[Sample, ...] = field(repr=False, compare=False)
+
+    def java(self) -> dict[str, dict[str, float]]:
+        """The same as Java's client shows it over JMX: values by name, by the MBean's object name.
+
+        `metrics.java()["kafka.consumer:type=consumer-fetch-manager-metrics,client-id=c"]["records-lag-max"]`.
+        What Java's client does not have is left out, and so are means and extremes of nothing, which are NaN there.
+        Times are in milliseconds where Java has them so.
+        """
+        found: dict[str, dict[str, float]] = {}
+        specs = rows(self._client)
+        domain = "kafka.admin.client" if self._client == "admin" else f"kafka.{self._client}"
+        for number, label, value in self._samples:
+            row = specs[number]
+            if row.telemetry is None:
+                continue
+            tags = [("client-id", self._client_id)]
+            if row.label == "node":
+                tags.append(("node-id", f"node-{label[0]}"))
+            elif row.label == "topic":
+                tags.append(("topic", label[0]))
+            elif row.label == "partition":
+                tags += [("partition", str(label[1])), ("topic", label[0])]
+            bean = f"{domain}:type={row.group}," + ",".join(f"{name}={_jmx(text)}" for name, text in tags)
+            found.setdefault(bean, {})[row.name] = value
+        return found
+
+
+def _jmx(text: str) -> str:
+    """A value in a name of JMX, quoted where it must be."""
+    if re.fullmatch(r"[\w\-%. \t]*", text, re.ASCII):
+        return text
+    quoted = text.translate({ord("\\"): "\\\\", ord('"'): '\\"', ord("*"): "\\*", ord("?"): "\\?", ord("\n"): "\\n"})
+    return f'"{quoted}"'
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerMetrics(ClientMetrics):
+    """What a producer has done since it was made, and what it has yet to do.
+
+    Attributes:
+        queued_records: records that have no result yet.
+        queued_bytes: bytes of `buffer.memory` in use.
+        records: records that brokers have taken.
+        bytes: bytes of their batches, compressed.
+        batches: their batches.
+        produce_requests: Produce requests that were answered; with `acks=0`, those that were written.
+        retries: batches that had to be sent again.
+        failed_records: records that failed for good.
+        records_per_second: records that brokers took, in the last minute.
+        bytes_per_second: bytes of batches by topic, together, in the last minute.
+        request_latency: from a Produce request to its answer.
+        delivery_latency: from the first record of a batch to its answer, counted once for each of its records.
+        topics: records that brokers have taken, by topic.
+    """
+
+    queued_records: int
+    queued_bytes: int
+    records: int
+    bytes: int
+    batches: int
+    produce_requests: int
+    retries: int
+    failed_records: int
+    records_per_second: float
+    bytes_per_second: float
+    request_latency: Latency
+    delivery_latency: Latency
+    topics: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerMetrics(ClientMetrics):
+    """What a consumer has done since it was made.
+
+    Attributes:
+        records: rows that polls gave.
+        bytes: bytes of the batches that were fetched, compressed.
+        records_per_second: rows that polls gave, in the last minute.
+        bytes_per_second: bytes of fetched batches, in the last minute.
+        fetches: answers to Fetch.
+        queued_bytes: bytes that wait for `poll`.
+        assigned_partitions: that are read.
+        lag: by partition, how many offsets lie between the program's position and the end that the last answer named
+            (the last stable offset with `isolation.level=read_committed`). No request is made for it; partitions of
+            which no answer came yet are missing.
+        lead: by partition, how many offsets lie between the start of the log and the program's position.
+        end_to_end_latency: from records' timestamps to their arrival.
+        fetch_latency: from a Fetch to the first bytes of its answer; it includes the wait for records.
+        commit_latency: from a commit to its answer; its `count` is that of all commits.
+        heartbeats: that were answered.
+        rebalances: that the member went through.
+        failed_rebalances: memberships that ended, and nobody wanted that.
+        last_poll: seconds since the last `poll` began, None before the first.
+        topics: rows that polls gave, by topic.
+    """
+
+    records: int
+    bytes: int
+    records_per_second: float
+    bytes_per_second: float
+    fetches: int
+    queued_bytes: int
+    assigned_partitions: int
+    lag: Mapping[TopicPartition, int]
+    lead: Mapping[TopicPartition, int]
+    end_to_end_latency: Latency
+    fetch_latency: Latency
+    commit_latency: Latency
+    heartbeats: int
+    rebalances: int
+    failed_rebalances: int
+    last_poll: float | None
+    topics: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdminMetrics(ClientMetrics):
+    """What an admin client has done since it was made."""
+
+
+_NONE = Latency(0.0, 0.0, 0.0, 0.0, 0, 0.0)
+
+
+class _Read:
+    """Samples by name and label."""
+
+    def __init__(self, core: _core.Metrics) -> None:
+        self.client = core.client
+        self.client_id = core.client_id
+        self.samples = tuple(core.samples())
+        specs = rows(self.client)
+        self._found: dict[tuple[str, str], dict[tuple[Any, ...], Any]] = {}
+        for number, label, value in self.samples:
+            row = specs[number]
+            self._found.setdefault((row.name, row.label), {})[label] = value
+
+    def each(self, name: str, label: str) -> dict[Any, int]:
+        """By topic, broker or the like."""
+        return {key[0]: int(value) for key, value in self._found.get((name, label), {}).items()}
+
+    def partitions(self, name: str) -> dict[TopicPartition, int]:
+        return {TopicPartition(*key): int(value) for key, value in self._found.get((name, "partition"), {}).items()}
+
+    def number(self, name: str, label: str = "none") -> float:
+        return float(sum(self._found.get((name, label), {}).values()))
+
+    def whole(self, name: str) -> int:
+        return int(self.number(name))
+
+    def latencies(self, name: str, label: str) -> dict[Any, Latency]:
+        return {key[0]: Latency(*value) for key, value in self._found.get((name, label), {}).items()}
+
+    def latency(self, name: str) -> Latency:
+        found = self._found.get((name, "none"))
+        return Latency(*found[()]) if found else _NONE
+
+    def common(self) -> dict[str, Any]:
+        """The fields of every client."""
+        names = {
+            "connections": "node-connection-count",
+            "requests": "request-total",
+            "responses": "response-total",
+            "bytes_sent": "outgoing-byte-total",
+            "bytes_received": "incoming-byte-total",
+        }
+        counts = {field: self.each(name, "node") for field, name in names.items()}
+        latencies = self.latencies("node-latency", "node")
+        nodes = {
+            node: NodeMetrics(latency=latency, **{field: found[node] for field, found in counts.items()})
+            for node, latency in latencies.items()
+        }
+        return {
+            "connections": self.whole("connection-count"),
+            "connections_created": self.whole("connection-creation-total"),
+            "connections_closed": self.whole("connection-close-total"),
+            "failed_authentications": self.whole("failed-authentication-total"),
+            "requests": self.whole("request-total"),
+            "responses": self.whole("response-total"),
+            "bytes_sent": self.whole("outgoing-byte-total"),
+            "bytes_received": self.whole("incoming-byte-total"),
+            "throttled": self.number("throttle-time-total") / 1e3,
+            "nodes": nodes,
+            "apis": self.latencies("api-latency", "api"),
+            "_client": self.client,
+            "_client_id": self.client_id,
+            "_samples": self.samples,
+        }
+
+
+def to_uuid(raw: bytes) -> UUID:
+    """An id of the core's."""
+    return UUID(bytes=raw)
+
+
+def of_producer(core: _core.Metrics) -> ProducerMetrics:
+    """What a producer counts now."""
+    read = _Read(core)
+    return ProducerMetrics(
+        **read.common(),
+        queued_records=read.whole("queued-records"),
+        queued_bytes=read.whole("buffer-total-bytes") - read.whole("buffer-available-bytes"),
+        records=read.whole("record-send-total"),
+        bytes=read.whole("byte-total"),
+        batches=read.whole("batch-total"),
+        produce_requests=read.whole("produce-request-total"),
+        retries=read.whole("batch-retry-total"),
+        failed_records=read.whole("record-error-total"),
+        records_per_second=read.number("record-send-rate"),
+        bytes_per_second=read.number("byte-rate", "topic"),
+        request_latency=read.latency("produce-latency"),
+        delivery_latency=read.latency("delivery-latency"),
+        topics=read.each("record-send-total", "topic"),
+    )
+
+
+def of_consumer(core: _core.Metrics) -> ConsumerMetrics:
+    """What a consumer counts now."""
+    read = _Read(core)
+    common = read.common()
+    apis = common["apis"]
+    polled = read._found.get(("last-poll-seconds-ago", "none"))
+    return ConsumerMetrics(
+        **common,
+        records=read.whole("records-consumed-total"),
+        bytes=read.whole("bytes-consumed-total"),
+        records_per_second=read.number("records-consumed-rate"),
+        bytes_per_second=read.number("bytes-consumed-rate"),
+        fetches=read.whole("fetch-total"),
+        queued_bytes=read.whole("queued-bytes"),
+        assigned_partitions=read.whole("assigned-partitions"),
+        lag=read.partitions("records-lag"),
+        lead=read.partitions("records-lead"),
+        end_to_end_latency=read.latency("end-to-end-latency"),
+        fetch_latency=apis.get("Fetch", _NONE),
+        commit_latency=apis.get("OffsetCommit", _NONE),
+        heartbeats=read.whole("heartbeat-total"),
+        rebalances=read.whole("rebalance-total"),
+        failed_rebalances=read.whole("failed-rebalance-total"),
+        last_poll=polled[()] if polled else None,
+        topics=read.each("records-consumed-total", "topic"),
+    )
+
+
+def of_admin(core: _core.Metrics) -> AdminMetrics:
+    """What an admin client counts now."""
+    return AdminMetrics(**_Read(core).common())

@@ -1,0 +1,206 @@
+"""Metrics for Prometheus and OpenTelemetry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol
+
+from samsarrow import _core
+from samsarrow.metrics.table import MetricSpec, rows
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
+    from prometheus_client.registry import CollectorRegistry
+
+# Instruments that are read one after the other see one state of the client.
+_FRESH = 0.1
+
+
+class Client(Protocol):
+    """A client: `Producer`, `Consumer` or `Admin`, or the asynchronous face of one."""
+
+    @property
+    def _open(self) -> Any: ...
+
+
+def _cores(clients: Iterable[Client]) -> list[_core.Metrics]:
+    cores = []
+    for client in clients:
+        core = getattr(client, "_open", None)
+        if not isinstance(core, _core.Producer | _core.Consumer | _core.Admin):
+            raise TypeError(f"metrics are of a Producer, Consumer or Admin, not of {type(client).__name__}")
+        cores.append(core.metrics())
+    if not cores:
+        raise TypeError("metrics of what? Give one client or several")
+    return cores
+
+
+def exposition(*clients: Client) -> str:
+    """The metrics of clients in Prometheus' text format, version 0.0.4, made by the core: no other package is needed.
+
+    Args:
+        clients: producers, consumers and admin clients of this process; `client.id` distinguishes those of one kind.
+    """
+    return _core.exposition(_cores(clients))
+
+
+class _Collector:
+    """What `prometheus_client` reads at each scrape."""
+
+    def __init__(self, cores: list[_core.Metrics]) -> None:
+        self._cores = cores
+
+    def describe(self) -> Iterator[Any]:
+        """Nothing: names are known without values, and values are read at scrapes only."""
+        return iter(())
+
+    def collect(self) -> Iterator[Any]:
+        """Families of `prometheus_client`."""
+        from prometheus_client.metrics_core import Metric
+        from prometheus_client.samples import Sample
+
+        families: dict[str, Any] = {}
+        for core in self._cores:
+            specs = rows(core.client)
+            client_id = core.client_id
+            for number, label, value in core.samples():
+                row = specs[number]
+                name = row.prometheus
+                if name is None:
+                    continue
+                family = families.get(name)
+                if family is None:
+                    base = name.removesuffix("_total") if row.kind == "counter" else name
+                    family = families[name] = Metric(base, row.doc, row.kind)
+                labels = {"client_id": client_id}
+                if row.label == "partition":
+                    labels["topic"], labels["partition"] = label[0], str(label[1])
+                elif row.label != "none":
+                    labels[row.label] = str(label[0])
+                if row.kind != "summary":
+                    family.samples.append(Sample(name, labels, value * row.scale))
+                    continue
+                p50, p95, p99, _, count, total = value
+                for quantile, time in (("0.5", p50), ("0.95", p95), ("0.99", p99)):
+                    shown = time if count else float("nan")
+                    family.samples.append(Sample(name, {**labels, "quantile": quantile}, shown))
+                family.samples.append(Sample(f"{name}_sum", labels, total))
+                family.samples.append(Sample(f"{name}_count", labels, float(count)))
+        yield from families.values()
+
+
+def prometheus(*clients: Client, registry: CollectorRegistry | None = None) -> Any:
+    """A collector of `prometheus_client` that reads clients at each scrape, and costs nothing in between.
+
+    Args:
+        clients: producers, consumers and admin clients of this process; `client.id` distinguishes those of one kind.
+        registry: to register it with, such as `prometheus_client.REGISTRY`; by default the caller does that. Unregister
+            it there when its clients are closed.
+
+    Returns:
+        The collector.
+
+    Raises:
+        ModuleNotFoundError: `prometheus_client` is not installed, and a registry is given.
+    """
+    collector = _Collector(_cores(clients))
+    if registry is not None:
+        registry.register(collector)
+    return collector
+
+
+_ATTRIBUTES = {
+    "topic": ("messaging.destination.name",),
+    "partition": ("messaging.destination.name", "messaging.destination.partition.id"),
+    "node": ("samsarrow.node.id",),
+    "api": ("samsarrow.api",),
+}
+
+
+class _Snapshot:
+    """The samples of a client, read once for instruments that are observed together."""
+
+    def __init__(self, core: _core.Metrics) -> None:
+        self.client = core.client
+        self.client_id = core.client_id
+        self._core = core
+        self._lock = Lock()
+        self._read_at = float("-inf")
+        self._found: dict[int, list[tuple[tuple[Any, ...], Any]]] = {}
+
+    def of(self, number: int) -> list[tuple[tuple[Any, ...], Any]]:
+        with self._lock:
+            if monotonic() - self._read_at > _FRESH:
+                found: dict[int, list[tuple[tuple[Any, ...], Any]]] = {}
+                for at, label, value in self._core.samples():
+                    found.setdefault(at, []).append((label, value))
+                self._found = found
+                self._read_at = monotonic()
+            return self._found.get(number, [])
+
+
+def opentelemetry(*clients: Client, meter_provider: MeterProvider | None = None) -> None:
+    """Makes observable instruments of OpenTelemetry that read clients when metrics are exported.
+
+    Counters and gauges have the names of docs/metrics.md. A summary is two counters, `<name>.count` and `<name>.sum`:
+    there is no observable histogram. The semantic conventions for messaging, whose names begin with `messaging.`, are
+    in development; docs/metrics.md names their version, which is also the instruments' schema URL.
+
+    Args:
+        clients: producers, consumers and admin clients of this process.
+        meter_provider: by default the global one.
+
+    Raises:
+        ModuleNotFoundError: `opentelemetry-api` is not installed.
+    """
+    from importlib.metadata import version
+
+    from opentelemetry import metrics as api
+
+    schema = f"https://opentelemetry.io/schemas/{_core.opentelemetry_conventions()}"
+    meter = api.get_meter("samsarrow", version("samsarrow"), meter_provider, schema)
+    by_kind: dict[str, list[_Snapshot]] = {}
+    for core in _cores(clients):
+        by_kind.setdefault(core.client, []).append(_Snapshot(core))
+    for client, snapshots in by_kind.items():
+        for number, row in rows(client).items():
+            name = row.opentelemetry
+            if name is None:
+                continue
+            if row.kind == "counter":
+                read = _reading(snapshots, number, row, None)
+                meter.create_observable_counter(name, [read], row.base_unit, row.doc)
+            elif row.kind == "gauge":
+                read = _reading(snapshots, number, row, None)
+                meter.create_observable_gauge(name, [read], row.base_unit, row.doc)
+            else:
+                count = _reading(snapshots, number, row, 4)
+                meter.create_observable_counter(f"{name}.count", [count], "1", f"How many: {row.doc}")
+                total = _reading(snapshots, number, row, 5)
+                meter.create_observable_counter(f"{name}.sum", [total], "s", f"All together: {row.doc}")
+
+
+def _reading(
+    snapshots: list[_Snapshot], number: int, row: MetricSpec, place: int | None
+) -> Callable[[CallbackOptions], list[Observation]]:
+    """What reads a metric; of a summary, the number at `place`."""
+    from opentelemetry.metrics import Observation
+
+    operation = {"messaging.client.sent.messages": "send", "messaging.client.consumed.messages": "poll"}
+    fixed = {"messaging.system": "kafka"}
+    if row.opentelemetry in operation:
+        fixed["messaging.operation.name"] = operation[row.opentelemetry]
+    names = _ATTRIBUTES.get(row.label, ())
+
+    def read(_: CallbackOptions) -> list[Observation]:
+        observed = []
+        for snapshot in snapshots:
+            base = {**fixed, "messaging.client.id": snapshot.client_id}
+            for label, value in snapshot.of(number):
+                attributes = {**base, **dict(zip(names, map(str, label), strict=False))}
+                observed.append(Observation(value * row.scale if place is None else value[place], attributes))
+        return observed
+
+    return read

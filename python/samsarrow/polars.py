@@ -1,0 +1,210 @@
+"""Topics in Polars: `scan_topic` makes a lazy frame of one, and fetches what a query needs of it.
+
+Needs Polars: `pip install 'samsarrow[polars]'`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from time import monotonic
+from typing import Any
+
+try:
+    import polars as pl
+    from polars.io.plugins import register_io_source
+except ImportError:
+    raise ImportError("samsarrow.polars needs Polars: pip install 'samsarrow[polars]'") from None
+
+from samsarrow._predicate import NEVER, wanted
+from samsarrow.config import kafka_name, merge
+from samsarrow.consumer import Consumer
+from samsarrow.exceptions import ConfigurationError, KafkaTimeoutError, OffsetOutOfRangeError
+from samsarrow.types import TopicPartition
+
+__all__ = ["scan_topic"]
+
+# What an answer may hold where only some rows are wanted: this, and as much for each row, up to a size at which answers
+# of the usual size are better.
+_FEW_BYTES, _ROW_BYTES, _MANY_BYTES = 1 << 16, 1 << 10, 1 << 24
+
+
+def scan_topic(
+    topic: str, config: Mapping[str, Any] | None = None, *, lateness: timedelta | None = None, **options: Any
+) -> pl.LazyFrame:
+    """A topic as a lazy frame: what is in it at this moment, read as often as the frame is collected.
+
+        flights = scan_topic("flights", bootstrap_servers="localhost:9092")
+        flights.filter(pl.col("timestamp") >= yesterday).select(pl.col("value").str.json_decode(schema)).collect()
+
+    Columns are those of `Consumer.poll`: `key` and `value` `Binary`, `topic` `Categorical`, `partition` `Int32`,
+    `offset` `Int64`, `timestamp` `Datetime("ms", "UTC")`, `timestamp_type` `Int8`; with `include_headers` also
+    `headers`, with `include_leader_epoch` also `leader_epoch`. Rows of a partition are in order.
+
+    The call itself asks for the partitions and their ends; rows that are appended later are in no result. `collect`
+    then fetches:
+
+    - of the partitions in which the filter may hold only: `partition` compared with numbers;
+    - from the first offset at which it may, to the last one: `offset` compared with numbers, and `timestamp` from the
+      first record on that is as late, which the broker finds in its index;
+    - up to a row limit (`head`, `limit`) that comes before any filter, or until a streaming query has enough;
+    - and converts the columns that the query uses; headers are decoded if they are among them.
+
+    Comparisons with literals, `is_between` and `is_in` count, joined by `&` and `|` as deep as they go; whatever else
+    is in the filter is applied to what came.
+
+    Args:
+        topic: its name.
+        config: options of `Consumer` with dotted names. `layout` is `view` by default, which Polars takes without a
+            copy; `auto.offset.reset` is `none`, so that rows which are deleted while they are read are an error.
+        lateness: how much earlier than one before it in its partition a record can be; zero where timestamps never
+            fall, as with `message.timestamp.type=LogAppendTime`. Then an upper bound of `timestamp` ends the reading of
+            a partition at the first record that is later than that. By default it is read to its end.
+        **options: the same options as keywords.
+
+    Returns:
+        A frame that holds the options: a serialized plan has the logins that are among them.
+
+    Raises:
+        ConfigurationError: an option is unknown or has a value that cannot be, or is one of groups: a scan is no
+            member of one and commits nothing.
+        UnknownTopicOrPartitionError: the topic does not exist.
+        KafkaTimeoutError: no broker answered within `default.api.timeout.ms`; from `collect` also when no row came for
+            as long.
+        OffsetOutOfRangeError: from `collect`: rows of the frame were deleted while they were read, or the topic was
+            truncated or made anew since the call.
+        polars.exceptions.ComputeError: with Polars before 2.0, in place of what `collect` raises, with its text.
+    """
+    if not isinstance(topic, str):
+        raise ConfigurationError(f"scan_topic takes the name of one topic, not {type(topic).__name__}")
+    if lateness is not None and (not isinstance(lateness, timedelta) or lateness < timedelta()):
+        raise ConfigurationError(f"lateness is a timedelta of zero or more, not {lateness!r}")
+    given = {kafka_name(name): value for name, value in merge(config, options)}
+    for name in ("group.id", "enable.auto.commit"):
+        if name in given:
+            raise ConfigurationError(f"a scan is no member of a group and commits nothing: leave out {name}")
+    defaults = {"layout": "view", "auto.offset.reset": "none"}
+    missing: dict[str, Any] = {name.replace(".", "_"): value for name, value in defaults.items() if name not in given}
+    with Consumer(config, **options, **missing) as consumer:
+        partitions = consumer.partitions_for(topic)
+        ends = {tp.partition: end for tp, end in consumer.end_offsets(partitions).items()}
+        empty = consumer.schema.empty_table()
+    frame = pl.DataFrame(pl.from_arrow(empty))
+    source = _Topic(topic, {**defaults, **given}, ends, frame, lateness)
+    return register_io_source(source.read, schema=frame.schema, is_pure=True)
+
+
+class _Topic:
+    """What a frame reads."""
+
+    def __init__(
+        self, topic: str, options: dict[str, Any], ends: dict[int, int], empty: pl.DataFrame, lateness: timedelta | None
+    ) -> None:
+        self._topic, self._options, self._ends = topic, options, ends
+        self._empty, self._lateness = empty, lateness
+
+    def __repr__(self) -> str:
+        # Without the options, which may hold a password.
+        return f"<topic {self._topic}>"
+
+    def read(
+        self, with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        """What `register_io_source` calls: the first `n_rows`, of those the ones for which the predicate holds."""
+        columns = self._empty.columns if with_columns is None else with_columns
+        # A limit counts rows from before the filter, so that none of those may be left out.
+        rows = wanted(predicate if n_rows is None else None, self._ends)
+        left = n_rows
+        if left == 0 or not rows:
+            return
+        with Consumer(self._for(columns, n_rows)) as consumer:
+            spans = self._spans(consumer, {TopicPartition(self._topic, p): found for p, found in rows.items()})
+            for frame in self._frames(consumer, spans, columns) if spans else ():
+                kept = frame if left is None else frame.head(left)
+                if left is not None:
+                    left -= kept.height
+                yield kept if predicate is None else kept.filter(predicate)
+                if left == 0:
+                    return
+
+    def _for(self, columns: list[str], n_rows: int | None) -> dict[str, Any]:
+        """Options of a consumer that reads this and little more."""
+        options = dict(self._options)
+        if "headers" not in columns:
+            options.pop("include.headers", None)
+        if "leader_epoch" not in columns:
+            options.pop("include.leader.epoch", None)
+        if n_rows is not None:
+            few = _FEW_BYTES + n_rows * _ROW_BYTES
+            if few < _MANY_BYTES:
+                options = {"fetch.max.bytes": few, "queued.max.bytes": few, "max.poll.records": n_rows, **options}
+        return options
+
+    def _spans(self, consumer: Consumer, rows: Mapping[TopicPartition, Any]) -> dict[TopicPartition, tuple[int, int]]:
+        """First offset and end of all partitions of which something is to be fetched."""
+        now = consumer.end_offsets(rows)
+        for tp, end in now.items():
+            if end < self._ends[tp.partition]:
+                raise OffsetOutOfRangeError(
+                    f"{tp.topic}-{tp.partition} ends at offset {end} and ended at {self._ends[tp.partition]} when it "
+                    "was scanned: the topic was truncated or made anew; call scan_topic again"
+                )
+        begins = consumer.beginning_offsets(rows)
+        early = {tp: found.times.first for tp, found in rows.items() if found.times.first}
+        from_time = consumer.offsets_for_times(early) if early else {}
+        late = {}
+        if self._lateness is not None:
+            # Whole milliseconds, and none too few.
+            added = -(-self._lateness // timedelta(milliseconds=1))
+            late = {tp: found.times.end + added for tp, found in rows.items() if found.times.end + added < NEVER}
+        to_time = consumer.offsets_for_times(late) if late else {}
+        spans = {}
+        for tp, found in rows.items():
+            first = max(begins[tp], found.offsets.first)
+            end = min(self._ends[tp.partition], found.offsets.end)
+            if tp in from_time:
+                at = from_time[tp]
+                # No record is as late.
+                first = max(first, end if at is None else at.offset)
+            if (until := to_time.get(tp)) is not None:
+                end = min(end, until.offset)
+            if first < end:
+                spans[tp] = first, end
+        return spans
+
+    def _frames(
+        self, consumer: Consumer, spans: Mapping[TopicPartition, tuple[int, int]], columns: list[str]
+    ) -> Iterator[pl.DataFrame]:
+        """The rows of these spans."""
+        ends = {tp: end for tp, (_, end) in spans.items()}
+        consumer.assign(ends)
+        # All at once: a broker that is asked for some, which then have no more, has half a second to answer.
+        consumer.pause(*ends)
+        for tp, (first, _) in spans.items():
+            consumer.seek(tp, first)
+        consumer.resume(*ends)
+        limit = consumer._open.default_timeout()
+        positions, since = {tp: first for tp, (first, _) in spans.items()}, monotonic()
+        while ends:
+            batch = consumer.poll(1.0)
+            before, positions = positions, {tp: consumer.position(tp) for tp in ends}
+            if positions != before:
+                since = monotonic()
+            elif monotonic() - since > limit:
+                behind = ", ".join(f"{tp.topic}-{tp.partition} at {at} of {ends[tp]}" for tp, at in positions.items())
+                raise KafkaTimeoutError(f"no row came for {limit:g} s: {behind}; the log says what it waits for")
+            done = {tp: ends[tp] for tp, at in positions.items() if at >= ends[tp]}
+            if batch.num_rows:
+                yield self._frame(batch, columns, {tp: end for tp, end in done.items() if positions[tp] > end})
+            if done:
+                ends = {tp: end for tp, end in ends.items() if tp not in done}
+                consumer.pause(*done)
+
+    def _frame(self, batch: Any, columns: list[str], beyond: Mapping[TopicPartition, int]) -> pl.DataFrame:
+        """The columns that are wanted, without rows that lie at these offsets or behind."""
+        # With none (`pl.len()`), a column says how many rows there are.
+        names = dict.fromkeys([*columns, "offset", *(["partition"] if beyond else [])])
+        frame = pl.DataFrame(pl.from_arrow(batch.select(list(names))))
+        for tp, end in beyond.items():
+            frame = frame.filter((pl.col("partition") != tp.partition) | (pl.col("offset") < end))
+        return frame.select(columns)

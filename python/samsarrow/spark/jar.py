@@ -1,0 +1,84 @@
+"""The jar with the source and sink in Spark's JVM, which `format("samsarrow")` means where it is."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from samsarrow.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VARIABLE = "SAMSARROW_SPARK_JAR"
+# What `samsarrow[spark-native]` installs: no code, the jar alone.
+_PACKAGE = "samsarrow_spark"
+_NAME = "samsarrow-spark.jar"
+# Where `make jar` puts it.
+_BUILT = Path(__file__).resolve().parents[3] / "jvm" / "target" / _NAME
+# In the jar.
+_VERSION = "io/github/samsarrow/spark/version"
+
+
+def jar() -> str:
+    """Path of the jar, which the setting `spark.jars` takes before the session starts.
+
+        spark = SparkSession.builder.config("spark.jars", samsarrow.spark.jar()).getOrCreate()
+
+    Returns:
+        What the variable `SAMSARROW_SPARK_JAR` names, else the jar that `pip install samsarrow[spark-native]`
+        installed, else the one that `make jar` built in this checkout.
+
+    Raises:
+        ConfigurationError: there is none, or it is of another version than this package.
+    """
+    named = os.environ.get(VARIABLE)
+    if named and not Path(named).is_file():
+        raise ConfigurationError(f"{VARIABLE} is {named}, where there is no jar: name the file {_NAME}")
+    for path in [Path(named)] if named else [*_installed(), _BUILT]:
+        if path.is_file():
+            _check(path)
+            return str(path)
+    raise ConfigurationError(
+        f"there is no {_NAME}: pip install 'samsarrow[spark-native]', or in a checkout `make jar`, or set {VARIABLE} "
+        'to its path; format("samsarrow-python") needs no jar'
+    )
+
+
+def _installed() -> list[Path]:
+    spec = find_spec(_PACKAGE)
+    return [Path(folder) / _NAME for folder in (spec and spec.submodule_search_locations) or ()]
+
+
+def _check(path: Path) -> None:
+    """Raises where classes and this package would be of two versions: what both read and write must be the same."""
+    try:
+        with zipfile.ZipFile(path) as content:
+            found = content.read(_VERSION).decode()
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise ConfigurationError(f"{path} is no jar of samsarrow, or a damaged one: {error}") from None
+    if found != (wanted := version("samsarrow")):
+        raise ConfigurationError(
+            f"{path} is version {found}, and samsarrow is {wanted}: pip install 'samsarrow[spark-native]=={wanted}', "
+            "or in a checkout `make jar`"
+        )
+
+
+def add_jar(spark: SparkSession) -> None:
+    """Adds the jar to a session that runs, on Spark Connect too: `format("samsarrow")` is the JVM's from then on.
+
+    Args:
+        spark: the session; its executors get the jar from the driver.
+
+    Raises:
+        ConfigurationError: there is no jar, or it is of another version than this package.
+    """
+    path = jar()
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        spark.addArtifacts(path)
+    else:
+        spark.sql(f"ADD JAR '{path}'")

@@ -1,0 +1,176 @@
+"""Tokens for OAUTHBEARER that a program makes itself: what `sasl.oauthbearer.token.provider` may be."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
+from importlib import import_module
+from typing import Any, Protocol
+
+from samsarrow import _core
+from samsarrow.exceptions import ConfigurationError, KafkaError
+
+__all__ = ["TokenProvider"]
+
+OPTION = "sasl.oauthbearer.token.provider"
+
+Token = str | tuple[Any, ...]
+"""See `TokenProvider`."""
+
+
+class TokenProvider(Protocol):
+    """What gives a client its tokens: option `sasl.oauthbearer.token.provider`, also `oauth_cb`.
+
+    A function, sync or async, that returns the token as text, or a tuple that begins so: `(token, end)`,
+    `(token, end, principal)` or `(token, end, principal, extensions)`. `end` is in seconds since 1970, or a `datetime`
+    with a time zone; without it a JWT says it itself, and a token whose end nobody knows is asked for at each login.
+    `principal` is taken and not needed; `extensions` is a mapping or pairs, sent to brokers (KIP-342).
+    A function that needs an argument, and any `oauth_cb`, gets the text of option `sasl.oauthbearer.config`.
+
+    Or an object with such a function as its method `token`, and maybe another, `extensions`, as kafka-python and
+    aiokafka have them. Or the name of one of these, `package.module:function`, which programs on other machines import,
+    as Spark's executors do; a class is then called for its instance.
+
+    It is called on a thread of the client's own, async ones on an event loop there, and by no `poll` or `send`: once
+    before the first login, and again when a part of the token's life is over (`sasl.login.refresh.*`). It may take its
+    time; a login that waits for longer than 2 s fails, and a later one has the token. What it raises is the cause of
+    the `AuthenticationError` that calls then raise. Failures to connect (`OSError`, but for files, and for answers of
+    400 to 499) and errors that are `retriable` count as passing: the login is tried again. A client that is refused its
+    token asks for another.
+    """
+
+    def __call__(self) -> Token | Awaitable[Token]:
+        """A token that holds now."""
+        ...
+
+
+def describe(given: Any) -> str:
+    """The text that stands for a provider in options and errors."""
+    named = given if hasattr(given, "__qualname__") else type(given)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+class Source:
+    """A provider as the core calls it: on one thread, one call after the other."""
+
+    def __init__(self, given: Any, confluent: bool) -> None:
+        found = _load(given) if isinstance(given, str) else given
+        method = getattr(found, "token", None)
+        if isinstance(found, type):
+            raise ConfigurationError(f"option {OPTION}: {describe(found)} is a class: give an instance of it")
+        if callable(method):
+            extensions = getattr(found, "extensions", None)
+            self._extensions: Callable[[], Any] | None = extensions if callable(extensions) else None
+            self._ask: Callable[..., Any] = method
+        elif callable(found):
+            self._extensions, self._ask = None, found
+        else:
+            raise ConfigurationError(
+                f"option {OPTION} must be a function, an object with a method token, or module:function, "
+                f"not {type(found).__name__}"
+            )
+        self._with_config = _takes_config(self._ask, confluent)
+        self._runner: asyncio.Runner | None = None
+
+    def answer(self, config: str, reply: _core.TokenReply) -> None:
+        """Asks for a token, for the core."""
+        try:
+            token, end, extensions = _parts(self._wait(self._ask(config) if self._with_config else self._ask()))
+            if self._extensions is not None:
+                extensions = [*_pairs(self._wait(self._extensions())), *extensions]
+        except BaseException as error:
+            reply.fail(error, f"it raised {type(error).__name__}: {error}", _may_pass(error))
+        else:
+            reply.give(token, end, extensions)
+
+    def close(self) -> None:
+        """Ends the event loop, if there is one."""
+        if self._runner is not None:
+            self._runner.close()
+
+    def _wait(self, found: Any) -> Any:
+        if not inspect.isawaitable(found):
+            return found
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(_result(found))
+
+
+async def _result(found: Awaitable[Any]) -> Any:
+    return await found
+
+
+def _load(name: str) -> Any:
+    module, _, path = name.partition(":")
+    if not module or not path:
+        raise ConfigurationError(f"option {OPTION} must be module:function, as app.tokens:fetch, not {name!r}")
+    try:
+        found = import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+        return found() if isinstance(found, type) else found
+    except Exception as error:
+        raise ConfigurationError(f"option {OPTION}: {name} cannot be imported: {error}") from error
+
+
+def _takes_config(ask: Callable[..., Any], confluent: bool) -> bool:
+    """Whether it is called with the configuration; what cannot be called at all shows now."""
+    try:
+        signature = inspect.signature(ask)
+    except (TypeError, ValueError):
+        return confluent
+    for arguments in (("",), ()) if confluent else ((), ("",)):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return bool(arguments)
+    raise ConfigurationError(f"option {OPTION}: {describe(ask)} takes more than one argument: {signature}")
+
+
+def _parts(found: Any) -> tuple[str, float | None, list[tuple[str, str]]]:
+    if isinstance(found, str):
+        return found, None, []
+    if not isinstance(found, tuple | list) or not 2 <= len(found) <= 4 or not isinstance(found[0], str):
+        kind = type(found).__name__
+        raise TypeError(f"a token is text or (text, end in seconds since 1970, principal, extensions), not {kind}")
+    _, end, *rest = found
+    extensions = rest[1] if len(rest) == 2 else None
+    return found[0], _seconds(end), [] if extensions is None else _pairs(extensions)
+
+
+def _seconds(end: Any) -> float | None:
+    if end is None:
+        return None
+    if isinstance(end, datetime):
+        if end.tzinfo is None:
+            raise TypeError("a token's end needs a time zone: datetime.now(timezone.utc) has one")
+        return end.timestamp()
+    if isinstance(end, bool) or not isinstance(end, int | float):
+        raise TypeError(f"a token's end is a number of seconds since 1970 or a datetime, not {type(end).__name__}")
+    return float(end)
+
+
+def _pairs(extensions: Mapping[str, str] | Iterable[tuple[str, str]] | None) -> list[tuple[str, str]]:
+    given = extensions.items() if isinstance(extensions, Mapping) else extensions or ()
+    pairs = []
+    for name, value in given:
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError("extensions of a token are pairs of text")
+        pairs.append((str(name), value))
+    return pairs
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether an error is of the network or of a server, not of what was asked."""
+    if isinstance(error, KafkaError):
+        return error.retriable
+    # urllib's and requests' errors of HTTP are OSErrors, too.
+    response = getattr(error, "response", None)
+    status = getattr(response, "status_code", getattr(error, "code", None))
+    if isinstance(status, int) and 400 <= status < 500:
+        return False
+    of_files = FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError
+    return isinstance(error, OSError) and not isinstance(error, of_files)

@@ -1,0 +1,301 @@
+//! Bytes within JSON.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// Whether a value that is JSON already is put in as what it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Embed {
+    /// It is text like any other.
+    Never,
+    /// An object or array is; `12` stays the text `"12"`, so that a member's type does not change with its luck.
+    Containers,
+}
+
+/// `,"name":…`, or `,"name_base64":"…"` for bytes that are no text.
+pub(super) fn member(name: &str, bytes: Option<&[u8]>, embed: Embed, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    let Some(bytes) = bytes else { return out.extend_from_slice(b"\":null") };
+    match std::str::from_utf8(bytes) {
+        Ok(text) => {
+            out.extend_from_slice(b"\":");
+            if embed == Embed::Containers && is_container(bytes) {
+                flat(bytes, out);
+            } else {
+                string(text, out);
+            }
+        }
+        Err(_) => {
+            out.extend_from_slice(b"_base64\":");
+            base64(Some(bytes), out);
+        }
+    }
+}
+
+/// A string; what is no UTF-8 in it becomes U+FFFD.
+pub(super) fn text_or_null(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
+    match bytes {
+        Some(bytes) => string(&String::from_utf8_lossy(bytes), out),
+        None => out.extend_from_slice(b"null"),
+    }
+}
+
+/// A string with its quotes.
+pub(super) fn string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
+        let (plain, from) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let Some((&special, after)) = from.split_first() else { break };
+        match special {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            control => out.extend_from_slice(format!("\\u{control:04x}").as_bytes()),
+        }
+        rest = after;
+    }
+    out.extend_from_slice(rest);
+    out.push(b'"');
+}
+
+/// A string of base64, or null.
+pub(super) fn base64(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
+    let Some(bytes) = bytes else { return out.extend_from_slice(b"null") };
+    out.push(b'"');
+    let start = out.len();
+    // Four characters for each three bytes that have begun.
+    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    let written = out.get_mut(start..).map_or(0, |room| STANDARD.encode_slice(bytes, room).unwrap_or(0));
+    out.truncate(start + written);
+    out.push(b'"');
+}
+
+/// JSON on one line: a line break can only be space between its parts.
+fn flat(json: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(json.trim_ascii());
+    for byte in out.iter_mut().skip(start).filter(|byte| matches!(byte, b'\n' | b'\r')) {
+        *byte = b' ';
+    }
+}
+
+/// How deep objects and arrays may lie in one another: what is deeper many readers refuse.
+const MAX_DEPTH: u32 = 128;
+
+/// What may come next.
+#[derive(Clone, Copy)]
+enum Next {
+    Value,
+    ValueOrEnd,
+    Name,
+    NameOrEnd,
+    Colon,
+    CommaOrEnd,
+}
+
+/// Whether bytes, which are UTF-8, are one JSON object or array. No recursion: it cannot run out of stack.
+pub(super) fn is_container(json: &[u8]) -> bool {
+    let mut at = skip_space(json, 0);
+    if !matches!(json.get(at), Some(b'{' | b'[')) {
+        return false;
+    }
+    // Of what is open: a bit each, set for an object.
+    let (mut objects, mut depth) = (0_u128, 0);
+    let mut next = Next::Value;
+    while let Some(&byte) = json.get(at) {
+        match (next, byte) {
+            (Next::Value | Next::ValueOrEnd, b'{' | b'[') => {
+                if depth == MAX_DEPTH {
+                    return false;
+                }
+                (objects, depth) = (objects << 1 | u128::from(byte == b'{'), depth + 1);
+                (next, at) = (if byte == b'{' { Next::NameOrEnd } else { Next::ValueOrEnd }, at + 1);
+            }
+            (Next::CommaOrEnd | Next::NameOrEnd, b'}') | (Next::CommaOrEnd | Next::ValueOrEnd, b']') => {
+                if (objects & 1 == 1) != (byte == b'}') {
+                    return false;
+                }
+                (objects, depth, at) = (objects >> 1, depth - 1, at + 1);
+                if depth == 0 {
+                    return skip_space(json, at) == json.len();
+                }
+                next = Next::CommaOrEnd;
+            }
+            (Next::CommaOrEnd, b',') => {
+                (next, at) = (if objects & 1 == 1 { Next::Name } else { Next::Value }, at + 1);
+            }
+            (Next::Colon, b':') => (next, at) = (Next::Value, at + 1),
+            (Next::Name | Next::NameOrEnd, b'"') => match skip_string(json, at + 1) {
+                Some(end) => (next, at) = (Next::Colon, end),
+                None => return false,
+            },
+            (Next::Value | Next::ValueOrEnd, _) => match skip_scalar(json, at) {
+                Some(end) => (next, at) = (Next::CommaOrEnd, end),
+                None => return false,
+            },
+            _ => return false,
+        }
+        at = skip_space(json, at);
+    }
+    false
+}
+
+fn skip_space(json: &[u8], mut at: usize) -> usize {
+    while matches!(json.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+        at += 1;
+    }
+    at
+}
+
+fn skip_scalar(json: &[u8], at: usize) -> Option<usize> {
+    let rest = json.get(at..)?;
+    match rest.first()? {
+        b'"' => skip_string(json, at + 1),
+        b't' => rest.starts_with(b"true").then_some(at + 4),
+        b'f' => rest.starts_with(b"false").then_some(at + 5),
+        b'n' => rest.starts_with(b"null").then_some(at + 4),
+        _ => skip_number(json, at),
+    }
+}
+
+/// After the closing quote of a string whose inside begins at `at`.
+fn skip_string(json: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        match json.get(at)? {
+            b'"' => return Some(at + 1),
+            b'\\' => {
+                at += match json.get(at + 1)? {
+                    b'u' if json.get(at + 2..at + 6)?.iter().all(u8::is_ascii_hexdigit) => 6,
+                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => 2,
+                    _ => return None,
+                }
+            }
+            0..0x20 => return None,
+            _ => at += 1,
+        }
+    }
+}
+
+fn skip_number(json: &[u8], mut at: usize) -> Option<usize> {
+    let digits = |from: usize| {
+        let end = from + json.get(from..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (end > from).then_some(end)
+    };
+    if json.get(at) == Some(&b'-') {
+        at += 1;
+    }
+    at = if json.get(at) == Some(&b'0') { at + 1 } else { digits(at)? };
+    if json.get(at) == Some(&b'.') {
+        at = digits(at + 1)?;
+    }
+    if matches!(json.get(at), Some(b'e' | b'E')) {
+        let signed = matches!(json.get(at + 1), Some(b'+' | b'-'));
+        at = digits(at + 1 + usize::from(signed))?;
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn agrees(text: &str) {
+        let oracle = serde_json::from_str::<serde_json::Value>(text);
+        let container = oracle.as_ref().is_ok_and(|v| v.is_object() || v.is_array());
+        assert_eq!(is_container(text.as_bytes()), container, "{text:?}: {oracle:?}");
+    }
+
+    #[test]
+    fn what_is_a_json_object_or_array_serde_json_says_too() {
+        for text in [
+            "{}",
+            "[]",
+            " { } ",
+            "[1,2]",
+            "[1,]",
+            "[,1]",
+            "{\"a\":1}",
+            "{\"a\":1,}",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{a:1}",
+            "{1:2}",
+            "[01]",
+            "[-0.5e+3]",
+            "[-]",
+            "[.5]",
+            "[1.]",
+            "[1e]",
+            "[1e5]",
+            "[+1]",
+            "[true,false,null]",
+            "[tru]",
+            "[nul]",
+            "[\"\\u00e4\\n\"]",
+            "[\"\\u00g4\"]",
+            "[\"\\x\"]",
+            "[\"a\nb\"]",
+            "[\"unended",
+            "{\"a\":[{}]}",
+            "[}",
+            "{]",
+            "[]]",
+            "[] []",
+            "",
+            " ",
+            "12",
+            "\"text\"",
+            "null",
+            "[1 2]",
+            "{\"a\":1 \"b\":2}",
+            "{\"a\" : {\"b\" : [ ] } , \"c\":\"\"}",
+            "{,}",
+            "[[],[]]",
+            "[NaN]",
+            "[\"ä😀\"]",
+            "[1]\n",
+            "[\"\u{7f}\"]",
+        ] {
+            agrees(text);
+        }
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(is_container(nested(128).as_bytes()));
+        assert!(!is_container(nested(129).as_bytes()));
+        assert!(!is_container(nested(1_000_000).as_bytes()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_of_its_characters_is_judged_as_serde_json_judges_it(text in r#"[\[\]{}:,"\\ueE0123.+\-\ntrfalsn ]{0,14}"#) {
+            agrees(&text);
+            agrees(&format!("[{text}]"));
+            agrees(&format!("{{\"a\":{text}}}"));
+        }
+
+        #[test]
+        fn strings_are_read_back(text in any::<String>()) {
+            let mut out = Vec::new();
+            string(&text, &mut out);
+            prop_assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
+        }
+
+        #[test]
+        fn base64_is_read_back(bytes in any::<Vec<u8>>()) {
+            let mut out = Vec::new();
+            base64(Some(&bytes), &mut out);
+            let text: String = serde_json::from_slice(&out).unwrap();
+            prop_assert_eq!(STANDARD.decode(text).unwrap(), bytes);
+        }
+    }
+}

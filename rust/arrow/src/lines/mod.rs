@@ -1,0 +1,234 @@
+//! Rows of decoded batches as text: values line by line, JSON objects with their metadata, envelopes that keep all.
+
+mod json;
+mod template;
+mod time;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int32Type, Int64Type, TimestampMillisecondType};
+use arrow_array::{Array, ArrayRef, PrimitiveArray, RecordBatch};
+
+use crate::encode::{EncodeError, no_such_column, wrong_type};
+use crate::rows::{BytesColumn, HeaderRow, HeadersReader};
+
+pub use template::{Template, TemplateError};
+
+/// How a row is written.
+#[derive(Debug, Clone)]
+pub enum LineFormat {
+    /// The value and a newline; nothing but that for null.
+    Value,
+    /// The value, and nothing between it and the next.
+    Raw,
+    /// A JSON object a line: metadata and headers, key and value as text, a value that is a JSON object or array as it
+    /// is, bytes that are no text in base64 under `key_base64` and `value_base64`.
+    Ndjson,
+    /// The same objects, each after a comma and a newline, to be put into brackets.
+    JsonItems,
+    /// A JSON object a line from which the very record can be made again: bytes in base64, times in milliseconds.
+    Envelope,
+    /// As the user says.
+    Template(Template),
+}
+
+impl LineFormat {
+    /// The format of this name; `template` is none, as it has a text of its own.
+    pub fn from_name(name: &str) -> Option<LineFormat> {
+        Some(match name {
+            "value" => LineFormat::Value,
+            "raw" => LineFormat::Raw,
+            "ndjson" => LineFormat::Ndjson,
+            "json" => LineFormat::JsonItems,
+            "envelope" => LineFormat::Envelope,
+            _ => return None,
+        })
+    }
+}
+
+/// Writes all rows of a batch that has the columns of [`batch_schema`](crate::schema::batch_schema).
+///
+/// # Errors
+/// A column is missing or of another type.
+pub fn render(batch: &RecordBatch, format: &LineFormat, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    let rows = Rows::new(batch)?;
+    out.reserve(rows.bytes_hint(format));
+    match format {
+        LineFormat::Value => rows.values(out, true),
+        LineFormat::Raw => rows.values(out, false),
+        LineFormat::Ndjson | LineFormat::JsonItems => rows.objects(out, matches!(format, LineFormat::JsonItems)),
+        LineFormat::Envelope => rows.envelopes(out),
+        LineFormat::Template(template) => (0..rows.len).for_each(|row| template.write(&rows, row, out)),
+    }
+    Ok(())
+}
+
+/// The columns of a batch.
+struct Rows {
+    len: usize,
+    key: BytesColumn,
+    value: BytesColumn,
+    topic: BytesColumn,
+    partition: PrimitiveArray<Int32Type>,
+    offset: PrimitiveArray<Int64Type>,
+    timestamp: PrimitiveArray<TimestampMillisecondType>,
+    timestamp_type: PrimitiveArray<Int8Type>,
+    headers: Option<HeadersReader>,
+}
+
+impl Rows {
+    fn new(batch: &RecordBatch) -> Result<Rows, EncodeError> {
+        let column = |name: &'static str| batch.column_by_name(name).ok_or_else(|| no_such_column(batch, name, name));
+        let bytes = |name: &'static str| BytesColumn::new(name, name, column(name)?);
+        Ok(Rows {
+            len: batch.num_rows(),
+            key: bytes("key")?,
+            value: bytes("value")?,
+            topic: bytes("topic")?,
+            partition: primitive("partition", column("partition")?, "int32")?,
+            offset: primitive("offset", column("offset")?, "int64")?,
+            timestamp: primitive("timestamp", column("timestamp")?, "timestamp[ms]")?,
+            timestamp_type: primitive("timestamp_type", column("timestamp_type")?, "int8")?,
+            headers: batch.column_by_name("headers").map(|array| HeadersReader::new("headers", array)).transpose()?,
+        })
+    }
+
+    fn headers(&self, row: usize) -> HeaderRow<'_> {
+        self.headers.as_ref().map(|headers| headers.get(row)).unwrap_or_default()
+    }
+
+    /// About how many bytes all rows take: wrong for dictionaries, which only costs a larger copy later.
+    fn bytes_hint(&self, format: &LineFormat) -> usize {
+        let data = |column: &BytesColumn| match column {
+            BytesColumn::Binary(array) => {
+                array.value_offsets().last().zip(array.value_offsets().first()).map_or(0, |(b, a)| (b - a) as usize)
+            }
+            _ => 0,
+        };
+        match format {
+            LineFormat::Value | LineFormat::Raw => data(&self.value) + self.len,
+            LineFormat::Envelope => (data(&self.value) + data(&self.key)) * 4 / 3 + self.len * 140,
+            _ => data(&self.value) + data(&self.key) + self.len * 140,
+        }
+    }
+
+    fn values(&self, out: &mut Vec<u8>, lines: bool) {
+        for row in 0..self.len {
+            out.extend_from_slice(self.value.get(row).unwrap_or_default());
+            if lines {
+                out.push(b'\n');
+            }
+        }
+    }
+
+    /// `{"topic":…,"partition":…,"offset":…`, as all objects begin.
+    fn place(&self, row: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"topic\":");
+        json::text_or_null(self.topic.get(row), out);
+        out.extend_from_slice(b",\"partition\":");
+        number(valid(&self.partition, row).map(i64::from), out);
+        out.extend_from_slice(b",\"offset\":");
+        number(valid(&self.offset, row), out);
+    }
+
+    fn objects(&self, out: &mut Vec<u8>, items: bool) {
+        for row in 0..self.len {
+            if items {
+                out.extend_from_slice(b",\n");
+            }
+            self.place(row, out);
+            out.extend_from_slice(b",\"timestamp\":");
+            match valid(&self.timestamp, row) {
+                Some(ms) => {
+                    out.push(b'"');
+                    time::iso(ms, out);
+                    out.push(b'"');
+                }
+                None => out.extend_from_slice(b"null"),
+            }
+            out.extend_from_slice(b",\"headers\":");
+            self.header_pairs(row, out);
+            json::member("key", self.key.get(row), json::Embed::Never, out);
+            json::member("value", self.value.get(row), json::Embed::Containers, out);
+            out.push(b'}');
+            if !items {
+                out.push(b'\n');
+            }
+        }
+    }
+
+    /// `[["name","text"],["name",null],["name",{"base64":"…"}]]`: names may repeat.
+    fn header_pairs(&self, row: usize, out: &mut Vec<u8>) {
+        out.push(b'[');
+        for (at, (name, value)) in self.headers(row).enumerate() {
+            out.extend_from_slice(if at == 0 { b"[" } else { b",[" });
+            json::text_or_null(Some(name), out);
+            out.push(b',');
+            match value.map(|bytes| (bytes, std::str::from_utf8(bytes))) {
+                None => out.extend_from_slice(b"null"),
+                Some((_, Ok(text))) => json::string(text, out),
+                Some((bytes, Err(_))) => {
+                    out.extend_from_slice(b"{\"base64\":");
+                    json::base64(Some(bytes), out);
+                    out.push(b'}');
+                }
+            }
+            out.push(b']');
+        }
+        out.push(b']');
+    }
+
+    fn envelopes(&self, out: &mut Vec<u8>) {
+        for row in 0..self.len {
+            self.place(row, out);
+            out.extend_from_slice(b",\"timestamp\":");
+            number(valid(&self.timestamp, row), out);
+            out.extend_from_slice(b",\"timestamp_type\":");
+            number(valid(&self.timestamp_type, row).map(i64::from), out);
+            out.extend_from_slice(b",\"headers\":[");
+            for (at, (name, value)) in self.headers(row).enumerate() {
+                out.extend_from_slice(if at == 0 { b"[" } else { b",[" });
+                json::text_or_null(Some(name), out);
+                out.push(b',');
+                json::base64(value, out);
+                out.push(b']');
+            }
+            out.extend_from_slice(b"],\"key\":");
+            json::base64(self.key.get(row), out);
+            out.extend_from_slice(b",\"value\":");
+            json::base64(self.value.get(row), out);
+            out.extend_from_slice(b"}\n");
+        }
+    }
+}
+
+fn primitive<T: arrow_array::ArrowPrimitiveType>(
+    name: &'static str,
+    column: &ArrayRef,
+    wanted: &'static str,
+) -> Result<PrimitiveArray<T>, EncodeError> {
+    column.as_primitive_opt().cloned().ok_or_else(|| wrong_type(name, name, column, wanted))
+}
+
+fn valid<T: arrow_array::ArrowPrimitiveType>(array: &PrimitiveArray<T>, row: usize) -> Option<T::Native> {
+    (row < array.len() && array.is_valid(row)).then(|| array.value(row))
+}
+
+/// Decimal digits; `null` for none.
+fn number(value: Option<i64>, out: &mut Vec<u8>) {
+    let Some(value) = value else { return out.extend_from_slice(b"null") };
+    if value < 0 {
+        out.push(b'-');
+    }
+    let (mut left, mut digits, mut len) = (value.unsigned_abs(), [0; 20], 0);
+    for digit in &mut digits {
+        *digit = b'0' + (left % 10) as u8;
+        (left, len) = (left / 10, len + 1);
+        if left == 0 {
+            break;
+        }
+    }
+    out.extend(digits.iter().take(len).rev());
+}
+
+#[cfg(test)]
+mod tests;

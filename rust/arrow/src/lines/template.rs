@@ -1,0 +1,209 @@
+//! Lines as the user wants them: `{topic} {offset}: {value}`.
+
+use thiserror::Error;
+
+use super::{Rows, json, number, time, valid};
+
+/// What a template says, piece by piece.
+#[derive(Debug, Clone)]
+pub struct Template {
+    pieces: Vec<Piece>,
+}
+
+/// What is wrong with a template.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{what} (fields are {FIELDS}; braces that are text are doubled)")]
+pub struct TemplateError {
+    what: String,
+}
+
+/// For messages.
+const FIELDS: &str = "{topic}, {partition}, {offset}, {timestamp}, {timestamp:ms}, {key}, {value}, {headers}, \
+                      {header.NAME}, {size}; of key, value and header also {…:json}, {…:hex}, {…:base64}";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Text(Vec<u8>),
+    Topic,
+    Partition,
+    Offset,
+    Time,
+    Milliseconds,
+    Headers,
+    Size,
+    Bytes(Of, As),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Of {
+    Key,
+    Value,
+    Header(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum As {
+    Bytes,
+    Json,
+    Hex,
+    Base64,
+}
+
+impl Template {
+    /// Of its text, in which `\n`, `\t`, `\r`, `\0`, `\e` and `\\` stand for what they do elsewhere. A newline follows
+    /// each record, unless the text ends in `\c`, as with `echo`.
+    ///
+    /// # Errors
+    /// A field or an escape that there is not, or a brace without its other.
+    pub fn parse(text: &str) -> Result<Template, TemplateError> {
+        let (text, newline) = match text.strip_suffix("\\c") {
+            Some(text) => (text, false),
+            None => (text, true),
+        };
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                '\\' => plain.push(escaped(rest.next())?),
+                '{' | '}' if rest.as_str().starts_with(c) => {
+                    rest.next();
+                    plain.push(c);
+                }
+                '{' => {
+                    let Some((field, after)) = rest.as_str().split_once('}') else {
+                        return Err(TemplateError { what: format!("there is no }} after {{{}", rest.as_str()) });
+                    };
+                    if !plain.is_empty() {
+                        pieces.push(Piece::Text(std::mem::take(&mut plain).into_bytes()));
+                    }
+                    pieces.push(piece(field)?);
+                    rest = after.chars();
+                }
+                '}' => return Err(TemplateError { what: "there is a } without a {".to_owned() }),
+                c => plain.push(c),
+            }
+        }
+        if newline {
+            plain.push('\n');
+        }
+        if !plain.is_empty() {
+            pieces.push(Piece::Text(plain.into_bytes()));
+        }
+        Ok(Template { pieces })
+    }
+
+    /// Whether it shows headers, which are not read otherwise.
+    pub fn wants_headers(&self) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Headers | Piece::Bytes(Of::Header(_), _)))
+    }
+
+    pub(super) fn write(&self, rows: &Rows, row: usize, out: &mut Vec<u8>) {
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => out.extend_from_slice(text),
+                Piece::Topic => out.extend_from_slice(rows.topic.get(row).unwrap_or_default()),
+                Piece::Partition => number(valid(&rows.partition, row).map(i64::from), out),
+                Piece::Offset => number(valid(&rows.offset, row), out),
+                Piece::Time => {
+                    if let Some(ms) = valid(&rows.timestamp, row) {
+                        time::iso(ms, out);
+                    }
+                }
+                Piece::Milliseconds => {
+                    if let Some(ms) = valid(&rows.timestamp, row) {
+                        number(Some(ms), out);
+                    }
+                }
+                Piece::Headers => rows.header_pairs(row, out),
+                Piece::Size => {
+                    let len = |bytes: Option<&[u8]>| bytes.map_or(0, <[u8]>::len);
+                    number(i64::try_from(len(rows.key.get(row)) + len(rows.value.get(row))).ok(), out);
+                }
+                Piece::Bytes(of, how) => {
+                    let bytes = match of {
+                        Of::Key => rows.key.get(row),
+                        Of::Value => rows.value.get(row),
+                        // The last of its name, as Java's `lastHeader`.
+                        Of::Header(name) => {
+                            rows.headers(row).filter(|(key, _)| *key == name.as_bytes()).last().and_then(|(_, v)| v)
+                        }
+                    };
+                    how.write(bytes, out);
+                }
+            }
+        }
+    }
+}
+
+impl As {
+    fn write(self, bytes: Option<&[u8]>, out: &mut Vec<u8>) {
+        match (self, bytes) {
+            (As::Json, None) => out.extend_from_slice(b"null"),
+            (_, None) => {}
+            (As::Bytes, Some(bytes)) => out.extend_from_slice(bytes),
+            (As::Json, bytes) => json::text_or_null(bytes, out),
+            (As::Hex, Some(bytes)) => {
+                let digit = |four: u8| if four < 10 { b'0' + four } else { b'a' + four - 10 };
+                out.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
+            }
+            (As::Base64, bytes) => {
+                let start = out.len();
+                json::base64(bytes, out);
+                // Without the quotes.
+                out.pop();
+                if start < out.len() {
+                    out.remove(start);
+                }
+            }
+        }
+    }
+}
+
+fn escaped(c: Option<char>) -> Result<char, TemplateError> {
+    Ok(match c {
+        Some('n') => '\n',
+        Some('t') => '\t',
+        Some('r') => '\r',
+        Some('0') => '\0',
+        Some('e') => '\x1b',
+        Some('\\') => '\\',
+        Some(other) => {
+            return Err(TemplateError { what: format!("\\{other} stands for nothing; \\\\ is a backslash") });
+        }
+        None => return Err(TemplateError { what: "it ends in a backslash".to_owned() }),
+    })
+}
+
+fn piece(field: &str) -> Result<Piece, TemplateError> {
+    let (name, how) = match field.rsplit_once(':') {
+        Some((name, how)) => (name, Some(how)),
+        None => (field, None),
+    };
+    let unknown = || TemplateError { what: format!("there is no field {{{field}}}") };
+    let of = match (name, name.strip_prefix("header.")) {
+        (_, Some(header)) if !header.is_empty() => Of::Header(header.to_owned()),
+        ("key", _) => Of::Key,
+        ("value", _) => Of::Value,
+        _ => {
+            return Ok(match (name, how) {
+                ("topic", None) => Piece::Topic,
+                ("partition", None) => Piece::Partition,
+                ("offset", None) => Piece::Offset,
+                ("timestamp", None) => Piece::Time,
+                ("timestamp", Some("ms")) => Piece::Milliseconds,
+                ("headers", None) => Piece::Headers,
+                ("size", None) => Piece::Size,
+                _ => return Err(unknown()),
+            });
+        }
+    };
+    let how = match how {
+        None => As::Bytes,
+        Some("json") => As::Json,
+        Some("hex") => As::Hex,
+        Some("base64") => As::Base64,
+        Some(_) => return Err(unknown()),
+    };
+    Ok(Piece::Bytes(of, how))
+}

@@ -1,0 +1,163 @@
+//! What rows look like, on batches as the decoder makes them.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder, StructBuilder};
+use arrow_array::{
+    ArrayRef, BinaryArray, DictionaryArray, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    TimestampMillisecondArray,
+};
+
+use super::*;
+use crate::schema::{SchemaOptions, batch_schema, header_fields, header_item};
+
+/// Rows of key, value and headers, at offsets from 7 on.
+type Given<'a> = (Option<&'a [u8]>, Option<&'a [u8]>, &'a [(&'a str, Option<&'a [u8]>)]);
+
+fn batch(rows: &[Given<'_>]) -> RecordBatch {
+    let mut headers = ListBuilder::new(StructBuilder::from_fields(header_fields(), 0)).with_field(header_item());
+    for (_, _, given) in rows {
+        for (name, value) in *given {
+            let entry = headers.values();
+            entry.field_builder::<StringBuilder>(0).unwrap().append_value(name);
+            entry.field_builder::<BinaryBuilder>(1).unwrap().append_option(*value);
+            entry.append(true);
+        }
+        headers.append(true);
+    }
+    let count = rows.len();
+    let topics = DictionaryArray::new(Int32Array::from(vec![0; count]), Arc::new(StringArray::from(vec!["t\"1"])));
+    let times = TimestampMillisecondArray::from(vec![Some(1_793_527_200_123); count]).with_timezone("UTC");
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|row| row.0).collect::<BinaryArray>()),
+        Arc::new(rows.iter().map(|row| row.1).collect::<BinaryArray>()),
+        Arc::new(topics),
+        Arc::new(Int32Array::from(vec![3; count])),
+        Arc::new((7..).take(count).collect::<Int64Array>()),
+        Arc::new(times),
+        Arc::new(Int8Array::from(vec![0; count])),
+        Arc::new(headers.finish()),
+    ];
+    let schema = batch_schema(&SchemaOptions { include_headers: true, ..Default::default() });
+    RecordBatch::try_new(schema, columns).unwrap()
+}
+
+fn text(rows: &[Given<'_>], format: &LineFormat) -> String {
+    let mut out = Vec::new();
+    render(&batch(rows), format, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn templated(rows: &[Given<'_>], template: &str) -> String {
+    text(rows, &LineFormat::Template(Template::parse(template).unwrap()))
+}
+
+const ROWS: &[Given<'_>] = &[
+    (Some(b"k"), Some(b"{\"a\":\n 1.50}"), &[("h", Some(b"x")), ("h", None), ("h", Some(b"\xff"))]),
+    (None, Some(b"12"), &[]),
+    (Some(b""), None, &[]),
+    (Some(b"\xfe"), Some(b"\xff\""), &[]),
+    (Some(b"{}"), Some(b"line\n\"two\"\x01"), &[]),
+];
+
+#[test]
+fn values_are_lines_or_nothing_but_themselves() {
+    assert_eq!(text(&ROWS[1..3], &LineFormat::Value), "12\n\n");
+    assert_eq!(text(&ROWS[..2], &LineFormat::Raw), "{\"a\":\n 1.50}12");
+}
+
+#[test]
+fn objects_hold_what_is_json_as_it_is_and_all_else_as_text() {
+    let head = |offset| {
+        format!(
+            "{{\"topic\":\"t\\\"1\",\"partition\":3,\"offset\":{offset},\"timestamp\":\"2026-11-01T10:00:00.123Z\","
+        )
+    };
+    let wanted = [
+        "\"headers\":[[\"h\",\"x\"],[\"h\",null],[\"h\",{\"base64\":\"/w==\"}]],\"key\":\"k\",\"value\":{\"a\":  1.50}}",
+        "\"headers\":[],\"key\":null,\"value\":\"12\"}",
+        "\"headers\":[],\"key\":\"\",\"value\":null}",
+        "\"headers\":[],\"key_base64\":\"/g==\",\"value_base64\":\"/yI=\"}",
+        "\"headers\":[],\"key\":\"{}\",\"value\":\"line\\n\\\"two\\\"\\u0001\"}",
+    ];
+    let lines: Vec<String> = wanted.iter().enumerate().map(|(at, line)| head(7 + at) + line).collect();
+    assert_eq!(text(ROWS, &LineFormat::Ndjson).lines().collect::<Vec<_>>(), lines);
+    assert_eq!(text(ROWS, &LineFormat::JsonItems), lines.iter().map(|l| format!(",\n{l}")).collect::<String>());
+}
+
+#[test]
+fn an_envelope_holds_every_byte() {
+    let lines = text(ROWS, &LineFormat::Envelope);
+    assert_eq!(
+        lines.lines().next().unwrap(),
+        "{\"topic\":\"t\\\"1\",\"partition\":3,\"offset\":7,\"timestamp\":1793527200123,\"timestamp_type\":0,\
+         \"headers\":[[\"h\",\"eA==\"],[\"h\",null],[\"h\",\"/w==\"]],\"key\":\"aw==\",\"value\":\"eyJhIjoKIDEuNTB9\"}"
+    );
+    let third: serde_json::Value = serde_json::from_str(lines.lines().nth(2).unwrap()).unwrap();
+    assert_eq!((&third["key"], &third["value"]), (&"".into(), &serde_json::Value::Null));
+}
+
+#[test]
+fn templates_show_fields_in_the_ways_they_name() {
+    let shown = templated(&ROWS[..1], "{topic}\\t{partition}@{offset} {timestamp} {timestamp:ms} {key} {{{size}}}\\\\");
+    assert_eq!(shown, "t\"1\t3@7 2026-11-01T10:00:00.123Z 1793527200123 k {13}\\\n");
+    assert_eq!(templated(&ROWS[3..4], "{key:hex} {value:base64} {value:json}\\c"), "fe /yI= \"\u{fffd}\\\"\"");
+    assert_eq!(templated(&ROWS[2..3], "[{key:base64}{value}{value:hex}{value:json}{header.h}]"), "[null]\n");
+    assert_eq!(
+        templated(&ROWS[..1], "{header.h:hex}{headers}\\c"),
+        "ff[[\"h\",\"x\"],[\"h\",null],[\"h\",{\"base64\":\"/w==\"}]]"
+    );
+}
+
+#[test]
+fn a_wrong_template_is_refused_by_what_is_wrong() {
+    for (text, wanted) in [
+        ("{valeu}", "there is no field {valeu}"),
+        ("{value:yaml}", "there is no field {value:yaml}"),
+        ("{offset:hex}", "there is no field {offset:hex}"),
+        ("{header.}", "there is no field {header.}"),
+        ("{value", "there is no } after {value"),
+        ("value}", "there is a } without a {"),
+        ("\\q", "\\q stands for nothing"),
+        ("x\\", "it ends in a backslash"),
+    ] {
+        let error = Template::parse(text).unwrap_err().to_string();
+        assert!(error.starts_with(wanted) && error.contains("{header.NAME}"), "{error}");
+    }
+    assert!(Template::parse("{header.a}").unwrap().wants_headers());
+    assert!(!Template::parse("{key}").unwrap().wants_headers());
+}
+
+#[test]
+fn times_are_those_of_the_calendar() {
+    for (ms, wanted) in [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (-1, "1969-12-31T23:59:59.999Z"),
+        (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+        (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+        (253_402_300_800_000, "+010000-01-01T00:00:00.000Z"),
+        (-62_167_219_200_001, "-000001-12-31T23:59:59.999Z"),
+        (i64::MAX, "+292278994-08-17T07:12:55.807Z"),
+        (i64::MIN, "-292275055-05-16T16:47:04.192Z"),
+    ] {
+        let mut out = Vec::new();
+        time::iso(ms, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), wanted);
+    }
+}
+
+#[test]
+fn numbers_are_written_to_their_last_digit() {
+    for value in [0, 7, 10, -1, i64::MAX, i64::MIN] {
+        let mut out = Vec::new();
+        number(Some(value), &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
+    }
+}
+
+#[test]
+fn what_has_no_such_columns_is_refused() {
+    let some = batch(ROWS).project(&[0, 1, 2]).unwrap();
+    assert!(render(&some, &LineFormat::Value, &mut Vec::new()).unwrap_err().to_string().contains("partition"));
+}

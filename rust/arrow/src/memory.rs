@@ -1,0 +1,25 @@
+//! What decoded columns take.
+use arrow_array::RecordBatch;
+use arrow_data::ArrayData;
+use arrow_schema::DataType;
+
+/// The bytes of memory that a batch keeps: of its buffers with the room that is left in them, each counted once. Names of
+/// topics, which all batches share, are left out.
+pub fn memory_of(batch: &RecordBatch) -> usize {
+    let mut seen = Vec::new();
+    batch.columns().iter().for_each(|column| add(&column.to_data(), &mut seen));
+    seen.sort_unstable();
+    // Keys and values may be views into one buffer.
+    seen.dedup_by_key(|(at, _)| *at);
+    seen.iter().map(|(_, bytes)| bytes).sum()
+}
+
+fn add(data: &ArrayData, seen: &mut Vec<(usize, usize)>) {
+    let nulls = data.nulls().map(|nulls| nulls.buffer());
+    seen.extend(
+        data.buffers().iter().chain(nulls).map(|buffer| (buffer.data_ptr().as_ptr() as usize, buffer.capacity())),
+    );
+    if !matches!(data.data_type(), DataType::Dictionary(..)) {
+        data.child_data().iter().for_each(|child| add(child, seen));
+    }
+}

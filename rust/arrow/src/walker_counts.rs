@@ -1,0 +1,46 @@
+//! Records that nobody looks at: the header of their batch says what is asked for.
+use bytes::Bytes;
+use samsarrow_wire::batch::{Batch, records::MIN_RECORD_LEN};
+use samsarrow_wire::compression::Codec;
+
+use super::{Done, Stop, Walker};
+use crate::columns::{Cut, Place};
+use crate::decode::DecodeCause;
+use crate::layout::ValueColumn;
+
+impl<C: ValueColumn> Walker<C> {
+    /// Whether the records need not be looked at. A header may promise anything: of more records than the batch can hold,
+    /// decoding finds what is wrong.
+    pub(super) fn is_counted(&self, batch: &Batch, codec: Codec) -> bool {
+        let bytes = batch.payload().len();
+        let most = if codec == Codec::None { bytes } else { self.options.limits().cap(bytes) };
+        self.columns.are_in_header(&batch.header) && least(batch) <= most
+    }
+
+    /// Takes rows by what the header says of them.
+    pub(super) fn count(
+        &mut self,
+        batch: &Batch,
+        place: Option<Place>,
+        cut: Cut,
+        data: &Bytes,
+    ) -> Result<Done, DecodeCause> {
+        let bytes = least(batch);
+        if !self.has_room(bytes)? {
+            return Ok(Done::full());
+        }
+        self.reserve_decompressed(batch, bytes, data, cut.max_rows);
+        let stopped = self.columns.append_header(&batch.header, place, cut);
+        self.bytes += bytes;
+        Ok(Done {
+            next_offset: batch.header.next_offset(),
+            end: batch.position + batch.bytes().len(),
+            stopped: stopped.map(|next_offset| Stop::RowLimit { next_offset }),
+        })
+    }
+}
+
+/// The bytes that the records have at least.
+fn least(batch: &Batch) -> usize {
+    usize::try_from(batch.header.record_count).unwrap_or_default().saturating_mul(MIN_RECORD_LEN)
+}

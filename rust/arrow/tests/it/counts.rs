@@ -1,0 +1,183 @@
+//! Rows that are counted by the headers of their batches are those that decoding would give.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int32Type, Int64Type, TimestampMillisecondType};
+use arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch};
+use bytes::Bytes;
+use samsarrow_arrow::{
+    AbortedTransaction, AbortedTransactions, Columns, DecodeOptions, Decoder, EncodeOptions, Layout, Projection,
+    Window, decode_batches, encode_batches,
+};
+use samsarrow_wire::batch::encode::{set_log_append_time, set_producer};
+use samsarrow_wire::batch::{BatchBuilder, BatchErrorKind, BatchOptions, HEADER_LEN};
+use samsarrow_wire::compression::{Codec, Compressor};
+
+const CODECS: [Codec; 5] = [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd];
+const ROWS: i64 = 5;
+
+/// A batch of [`ROWS`] records.
+fn batch(base_offset: i64, magic: i8, codec: Codec, producer_id: i64) -> Vec<u8> {
+    let value: ArrayRef = Arc::new(BinaryArray::from_iter_values((0..ROWS).map(|_| [7; 50])));
+    let time: ArrayRef = Arc::new(Int64Array::from_iter_values((base_offset..).take(ROWS as usize)));
+    let data = RecordBatch::try_from_iter([("value", value), ("t", time)]).unwrap();
+    let columns = Columns { timestamp: Some("t".into()), ..Columns::default() };
+    let transactional = producer_id >= 0;
+    let options = EncodeOptions { base_offset, magic, codec, producer_id, transactional, ..EncodeOptions::default() };
+    encode_batches(&data, &columns, &options).unwrap()
+}
+
+/// The same after compaction: as many records, of twice as many offsets.
+fn compacted(base_offset: i64, codec: Codec) -> Vec<u8> {
+    let mut data = batch(base_offset, 2, codec, -1);
+    promise(&mut data, 2 * ROWS as i32 - 1, ROWS as i32);
+    data
+}
+
+/// Sets the last offset delta and the number of records, and the checksum.
+fn promise(batch: &mut [u8], last_offset_delta: i32, records: i32) {
+    batch[23..27].copy_from_slice(&last_offset_delta.to_be_bytes());
+    batch[57..61].copy_from_slice(&records.to_be_bytes());
+    set_producer(batch, -1, -1, -1).unwrap();
+}
+
+fn marker(base_offset: i64, producer_id: i64, control_type: u8) -> Vec<u8> {
+    let options =
+        BatchOptions { base_offset, producer_id, transactional: true, control: true, ..BatchOptions::default() };
+    let mut builder = BatchBuilder::new(options);
+    builder.append(7, Some(&[0, 0, 0, control_type]), Some(&[0; 6]), std::iter::empty()).unwrap();
+    builder.finish(&mut Compressor::new(Codec::None, None).unwrap()).unwrap()
+}
+
+/// Everything that a log can have: all formats and codecs, holes, transactions of producer 1 (aborted) and 2, append times.
+fn log() -> Bytes {
+    let mut log = Vec::new();
+    let mut offset = 0;
+    let mut add = |bytes: Vec<u8>, offsets: i64| {
+        log.extend(bytes);
+        offset += offsets;
+        offset
+    };
+    let mut at = 0;
+    for codec in CODECS {
+        for magic in [0, 1, 2] {
+            if magic == 2 || codec != Codec::Zstd {
+                at = add(batch(at, magic, codec, -1), ROWS);
+            }
+        }
+        at = add(compacted(at, codec), 2 * ROWS);
+        at = add(batch(at, 2, codec, 1), ROWS);
+        at = add(batch(at, 2, codec, 2), ROWS);
+        at = add(marker(at, 1, 0), 1);
+        at = add(marker(at, 2, 1), 1);
+        let mut appended = batch(at, 2, codec, -1);
+        set_log_append_time(&mut appended, 1234).unwrap();
+        at = add(appended, ROWS);
+    }
+    log.into()
+}
+
+fn aborted() -> AbortedTransactions {
+    // Of one producer; the next ones begin behind the markers of those before them.
+    AbortedTransactions::new((0..CODECS.len() as i64).map(|i| AbortedTransaction { producer_id: 1, first_offset: i }))
+}
+
+/// All of `log` that the window leaves, a few rows at a time.
+fn read(options: &DecodeOptions, bounds: (i64, i64), max_rows: usize, committed: bool) -> Vec<RecordBatch> {
+    let mut decoder = Decoder::new(options.clone());
+    let (mut rest, mut filter, mut from, mut found) = (log(), aborted(), bounds.0, Vec::new());
+    loop {
+        let aborted = committed.then_some(&mut filter);
+        let window = Window { from_offset: from, until_offset: Some(bounds.1), max_rows: Some(max_rows), aborted };
+        let appended = decoder.append(&Arc::from("t"), 3, rest.clone(), window).unwrap();
+        found.push(decoder.finish().unwrap());
+        (from, rest) = (appended.next_offset, rest.slice(appended.consumed..));
+        if !appended.row_limit && !appended.full {
+            return found;
+        }
+    }
+}
+
+/// Offset, partition, timestamp type and leader epoch of each row.
+fn told(batches: &[RecordBatch]) -> Vec<(i64, i32, Option<i8>, i32)> {
+    let mut rows = Vec::new();
+    for batch in batches {
+        batch.columns().iter().for_each(|column| column.to_data().validate_full().unwrap());
+        let (offsets, partitions) =
+            (batch["offset"].as_primitive::<Int64Type>(), batch["partition"].as_primitive::<Int32Type>());
+        let (types, epochs) =
+            (batch["timestamp_type"].as_primitive::<Int8Type>(), batch["leader_epoch"].as_primitive::<Int32Type>());
+        rows.extend((0..batch.num_rows()).map(|row| {
+            let kind = types.is_valid(row).then(|| types.value(row));
+            (offsets.value(row), partitions.value(row), kind, epochs.value(row))
+        }));
+    }
+    rows
+}
+
+#[test]
+fn what_is_counted_is_what_is_there() {
+    for layout in [Layout::Binary, Layout::View] {
+        let whole = DecodeOptions { layout, include_leader_epoch: true, ..DecodeOptions::default() };
+        let counting = DecodeOptions { projection: Projection::NONE, ..whole.clone() };
+        for max_bytes in [64, usize::MAX] {
+            for (from, until) in [(0, i64::MAX), (2, 77), (23, 24), (48, 131), (90, 90), (180, 400)] {
+                for (max_rows, committed) in [(usize::MAX, true), (usize::MAX, false), (3, true), (1, false)] {
+                    let limit = |options: &DecodeOptions| DecodeOptions { max_bytes, ..options.clone() };
+                    let wanted = read(&limit(&whole), (from, until), max_rows, committed);
+                    let found = read(&limit(&counting), (from, until), max_rows, committed);
+                    let case = format!("{from} to {until}, {max_rows} rows, committed: {committed}");
+                    assert_eq!(told(&found), told(&wanted), "{layout:?} {max_bytes} {case}");
+                    for batch in &found {
+                        for name in ["key", "value", "timestamp"] {
+                            assert_eq!(batch[name].null_count(), batch.num_rows());
+                        }
+                    }
+                }
+            }
+        }
+        assert!(told(&read(&whole, (0, i64::MAX), usize::MAX, true)).len() > 100);
+    }
+}
+
+#[test]
+fn records_that_nobody_asks_for_are_not_looked_at() {
+    for codec in CODECS {
+        let mut data = batch(0, 2, codec, -1);
+        data[HEADER_LEN..].fill(0xff);
+        // With a checksum that is right.
+        set_producer(&mut data, -1, -1, -1).unwrap();
+        let rows = |data: &[u8], projection, include_headers| {
+            let options = DecodeOptions { projection, include_headers, ..DecodeOptions::default() };
+            decode_batches(Bytes::copy_from_slice(data), options).map(|batch| batch.num_rows())
+        };
+        assert_eq!(rows(&data, Projection::NONE, false).unwrap(), ROWS as usize, "{codec:?}");
+        // What is asked for is looked at: headers and the times of a producer too, but not those of a broker.
+        assert!(rows(&data, Projection::NONE, true).is_err());
+        let timed = Projection { timestamps: true, ..Projection::NONE };
+        assert!(rows(&data, timed, false).is_err());
+        set_log_append_time(&mut data, 77).unwrap();
+        let options = DecodeOptions { projection: timed, ..DecodeOptions::default() };
+        let found = decode_batches(Bytes::copy_from_slice(&data), options).unwrap();
+        assert_eq!(found["timestamp"].as_primitive::<TimestampMillisecondType>().values(), &[77; ROWS as usize]);
+        // The checksum is looked at in any case.
+        *data.last_mut().unwrap() ^= 1;
+        let error = decode_batches(data.into(), DecodeOptions { projection: timed, ..DecodeOptions::default() });
+        assert!(error.unwrap_err().to_string().contains("CRC"), "{codec:?}");
+    }
+}
+
+#[test]
+fn a_header_that_promises_more_than_the_batch_can_hold_is_an_error() {
+    for codec in CODECS {
+        for records in [1 << 25, i32::MAX] {
+            let mut data = batch(0, 2, codec, -1);
+            promise(&mut data, records - 1, records);
+            let options = DecodeOptions { projection: Projection::NONE, ..DecodeOptions::default() };
+            let error = decode_batches(data.into(), options).unwrap_err();
+            let samsarrow_arrow::DecodeCause::Batch(error) = error.cause else { panic!("{error}") };
+            assert!(matches!(error.kind, BatchErrorKind::Record(_)), "{codec:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! AlterClientQuotas, v0–v1.
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::AlterClientQuotasRequest;
+use samsarrow_wire::messages::alter_client_quotas::{AlterClientQuotasResponse, EntryData, EntryResult};
+
+use super::{Call, Outcome, Serve};
+use crate::state::configs::QuotaEntity;
+use crate::sync::lock;
+
+const ENTITIES: [&str; 3] = ["client-id", "ip", "user"];
+const QUOTAS: [&str; 5] = [
+    "connection_creation_rate",
+    "consumer_byte_rate",
+    "controller_mutation_rate",
+    "producer_byte_rate",
+    "request_percentage",
+];
+
+fn check(entry: &EntryData) -> Result<(), String> {
+    if let Some(part) = entry.entity.iter().find(|part| !ENTITIES.contains(&part.entity_type.as_str())) {
+        return Err(format!("Unhandled client quota entity type: {}", part.entity_type));
+    }
+    if entry.entity.is_empty() {
+        return Err("Invalid empty client quota entity".to_owned());
+    }
+    match entry.ops.iter().find(|op| !QUOTAS.contains(&op.key.as_str())) {
+        Some(op) => Err(format!("Invalid configuration key {}", op.key)),
+        None => Ok(()),
+    }
+}
+
+fn answered(entry: &EntryData, said: Result<(), (ErrorCode, Option<String>)>) -> EntryResult {
+    let (code, error_message) = said.err().unwrap_or((ErrorCode::NONE, None));
+    EntryResult { error_code: code.code(), error_message, entity: entry.entity.clone(), ..EntryResult::default() }
+}
+
+impl Serve for AlterClientQuotasRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        let mut quotas = lock(&call.state.quotas);
+        let mut entries = Vec::new();
+        for entry in &self.entries {
+            let said = check(entry).map_err(|text| (ErrorCode::INVALID_REQUEST, Some(text)));
+            if said.is_ok() && !self.validate_only {
+                let parts = entry.entity.iter();
+                let mut entity: QuotaEntity =
+                    parts.map(|part| (part.entity_type.clone(), part.entity_name.clone())).collect();
+                entity.sort();
+                let values = quotas.entry(entity.clone()).or_default();
+                for op in &entry.ops {
+                    match op.remove {
+                        true => values.remove(&op.key),
+                        false => values.insert(op.key.clone(), op.value),
+                    };
+                }
+                if values.is_empty() {
+                    quotas.remove(&entity);
+                }
+            }
+            entries.push(answered(entry, said));
+        }
+        drop(quotas);
+        call.reply::<Self>(&AlterClientQuotasResponse { entries, ..Default::default() })
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> AlterClientQuotasResponse {
+        let entries = self.entries.iter().map(|entry| answered(entry, Err((code, None)))).collect();
+        AlterClientQuotasResponse { entries, ..Default::default() }
+    }
+}

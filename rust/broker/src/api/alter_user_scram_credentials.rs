@@ -1,0 +1,106 @@
+//! AlterUserScramCredentials, v0: all changes of a user are made, or none. Passwords are counted, not kept.
+
+use std::collections::BTreeMap;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::AlterUserScramCredentialsRequest;
+use samsarrow_wire::messages::alter_user_scram_credentials::{
+    AlterUserScramCredentialsResponse, AlterUserScramCredentialsResult,
+};
+
+use super::{Call, Outcome, Serve};
+use crate::sync::lock;
+
+/// Kafka's bounds.
+const ITERATIONS: std::ops::RangeInclusive<i32> = 4096..=16384;
+/// SCRAM-SHA-256 and SCRAM-SHA-512.
+const MECHANISMS: std::ops::RangeInclusive<i8> = 1..=2;
+
+/// A mechanism, and how often the new password was hashed; without that it is deleted.
+type Change = (i8, Option<i32>);
+
+/// What a user has after the changes.
+fn changed(
+    user: &str,
+    mut has: BTreeMap<i8, i32>,
+    changes: &[Change],
+) -> Result<BTreeMap<i8, i32>, (ErrorCode, &'static str)> {
+    if user.is_empty() {
+        return Err((ErrorCode::UNACCEPTABLE_CREDENTIAL, "Username must not be empty"));
+    }
+    for (at, (mechanism, iterations)) in changes.iter().enumerate() {
+        if changes.iter().skip(at + 1).any(|(other, _)| other == mechanism) {
+            return Err((
+                ErrorCode::DUPLICATE_RESOURCE,
+                "A user credential cannot be altered twice in the same request",
+            ));
+        }
+        if !MECHANISMS.contains(mechanism) {
+            return Err((ErrorCode::UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"));
+        }
+        match iterations {
+            Some(count) if count < ITERATIONS.start() => {
+                return Err((ErrorCode::UNACCEPTABLE_CREDENTIAL, "Too few iterations"));
+            }
+            Some(count) if count > ITERATIONS.end() => {
+                return Err((ErrorCode::UNACCEPTABLE_CREDENTIAL, "Too many iterations"));
+            }
+            Some(count) => drop(has.insert(*mechanism, *count)),
+            None if has.remove(mechanism).is_none() => {
+                return Err((ErrorCode::RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"));
+            }
+            None => {}
+        }
+    }
+    Ok(has)
+}
+
+impl Serve for AlterUserScramCredentialsRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        if call.node != call.state.controller() {
+            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::NOT_CONTROLLER));
+        }
+        let mut by_user: BTreeMap<&str, Vec<Change>> = BTreeMap::new();
+        for gone in &self.deletions {
+            by_user.entry(&gone.name).or_default().push((gone.mechanism, None));
+        }
+        for new in &self.upsertions {
+            by_user.entry(&new.name).or_default().push((new.mechanism, Some(new.iterations)));
+        }
+        let mut access = lock(&call.state.access);
+        let mut results = Vec::new();
+        for (user, changes) in by_user {
+            let has = access.users.get(user).cloned().unwrap_or_default();
+            let (code, text) = match changed(user, has, &changes) {
+                Ok(has) => {
+                    access.users.remove(user);
+                    if !has.is_empty() {
+                        access.users.insert(user.to_owned(), has);
+                    }
+                    (ErrorCode::NONE, None)
+                }
+                Err((code, text)) => (code, Some(text.to_owned())),
+            };
+            results.push(AlterUserScramCredentialsResult {
+                user: user.to_owned(),
+                error_code: code.code(),
+                error_message: text,
+                ..AlterUserScramCredentialsResult::default()
+            });
+        }
+        drop(access);
+        call.reply::<Self>(&AlterUserScramCredentialsResponse { results, ..Default::default() })
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> AlterUserScramCredentialsResponse {
+        let gone = self.deletions.iter().map(|change| &change.name);
+        let users: std::collections::BTreeSet<&String> =
+            gone.chain(self.upsertions.iter().map(|change| &change.name)).collect();
+        let one = |user: &String| AlterUserScramCredentialsResult {
+            user: user.clone(),
+            error_code: code.code(),
+            ..AlterUserScramCredentialsResult::default()
+        };
+        AlterUserScramCredentialsResponse { results: users.into_iter().map(one).collect(), ..Default::default() }
+    }
+}

@@ -1,0 +1,40 @@
+//! CreateDelegationToken, v0–v3: for anyone who is logged in, as Kafka wants it. Nobody can log in with it.
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::create_delegation_token::CreateDelegationTokenResponse;
+use samsarrow_wire::messages::{CreateDelegationTokenRequest, Hidden};
+
+use super::{Call, Outcome, Serve};
+use crate::sync::{lock, now_ms};
+
+impl Serve for CreateDelegationTokenRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        let Some(who) = call.principal() else {
+            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED));
+        };
+        let owner = match (&self.owner_principal_type, &self.owner_principal_name) {
+            (Some(kind), Some(name)) if !kind.is_empty() => (kind.clone(), name.clone()),
+            _ => who.clone(),
+        };
+        let renewers: Vec<_> = self.renewers.into_iter().map(|r| (r.principal_type, r.principal_name)).collect();
+        let token = lock(&call.state.access).make_token((owner, who), renewers, self.max_lifetime_ms, now_ms());
+        let (principal_type, principal_name) = token.owner;
+        let (token_requester_principal_type, token_requester_principal_name) = token.requester;
+        call.reply::<Self>(&CreateDelegationTokenResponse {
+            principal_type,
+            principal_name,
+            token_requester_principal_type,
+            token_requester_principal_name,
+            issue_timestamp_ms: token.issued,
+            expiry_timestamp_ms: token.expires,
+            max_timestamp_ms: token.ends,
+            token_id: token.id,
+            hmac: Hidden(token.hmac),
+            ..CreateDelegationTokenResponse::default()
+        })
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> CreateDelegationTokenResponse {
+        CreateDelegationTokenResponse { error_code: code.code(), ..CreateDelegationTokenResponse::default() }
+    }
+}

@@ -1,0 +1,59 @@
+//! DescribeDelegationToken, v0–v3: the tokens that anyone who is logged in owns or may renew.
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::describe_delegation_token::{
+    DescribeDelegationTokenResponse, DescribedDelegationToken, DescribedDelegationTokenRenewer,
+};
+use samsarrow_wire::messages::{DescribeDelegationTokenRequest, Hidden};
+
+use super::{Call, Outcome, Serve};
+use crate::state::access::{Principal, Token};
+use crate::sync::{lock, now_ms};
+
+fn told(token: &Token) -> DescribedDelegationToken {
+    let renewer = |(kind, name): &Principal| DescribedDelegationTokenRenewer {
+        principal_type: kind.clone(),
+        principal_name: name.clone(),
+        ..Default::default()
+    };
+    let ((principal_type, principal_name), (by_type, by_name)) = (token.owner.clone(), token.requester.clone());
+    DescribedDelegationToken {
+        principal_type,
+        principal_name,
+        token_requester_principal_type: by_type,
+        token_requester_principal_name: by_name,
+        issue_timestamp: token.issued,
+        expiry_timestamp: token.expires,
+        max_timestamp: token.ends,
+        token_id: token.id.clone(),
+        hmac: Hidden(token.hmac.clone()),
+        renewers: token.renewers.iter().map(renewer).collect(),
+        ..DescribedDelegationToken::default()
+    }
+}
+
+impl Serve for DescribeDelegationTokenRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        let Some(who) = call.principal() else {
+            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED));
+        };
+        let asked = |token: &&Token| {
+            let is_owner = |owner: &Principal| *owner == token.owner;
+            let named = |owners: &Vec<_>| {
+                let mut owners = owners.iter();
+                owners.any(|o: &samsarrow_wire::messages::describe_delegation_token::DescribeDelegationTokenOwner| {
+                    is_owner(&(o.principal_type.clone(), o.principal_name.clone()))
+                })
+            };
+            token.belongs_to(&who) && self.owners.as_ref().is_none_or(named)
+        };
+        let mut access = lock(&call.state.access);
+        let tokens = access.tokens(now_ms()).iter().filter(asked).map(told).collect();
+        drop(access);
+        call.reply::<Self>(&DescribeDelegationTokenResponse { tokens, ..DescribeDelegationTokenResponse::default() })
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> DescribeDelegationTokenResponse {
+        DescribeDelegationTokenResponse { error_code: code.code(), ..DescribeDelegationTokenResponse::default() }
+    }
+}

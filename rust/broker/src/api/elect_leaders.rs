@@ -1,0 +1,81 @@
+//! ElectLeaders, v0–v2: the first replica that is up, as everywhere here.
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ElectLeadersRequest;
+use samsarrow_wire::messages::elect_leaders::{
+    ElectLeadersResponse, PartitionResult, ReplicaElectionResult, TopicPartitions,
+};
+
+use super::{Call, Outcome, Serve};
+
+const PREFERRED: i8 = 0;
+
+fn elect(call: &Call<'_>, unclean: bool, topic: &str, index: i32) -> Result<(), ErrorCode> {
+    let found = call.state.topic(topic).and_then(|topic| topic.partition(index).cloned());
+    let found = found.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let (leader, replicas) = {
+        let state = found.state();
+        (state.leader, state.replicas.clone())
+    };
+    let candidate = match unclean {
+        // Nobody is needed where somebody leads.
+        true if call.state.is_up(leader) => return Err(ErrorCode::ELECTION_NOT_NEEDED),
+        true => replicas.iter().copied().find(|node| call.state.is_up(*node)),
+        false => replicas.first().copied().filter(|node| call.state.is_up(*node)),
+    };
+    let none =
+        if unclean { ErrorCode::ELIGIBLE_LEADERS_NOT_AVAILABLE } else { ErrorCode::PREFERRED_LEADER_NOT_AVAILABLE };
+    let candidate = candidate.ok_or(none)?;
+    if candidate == leader {
+        return Err(ErrorCode::ELECTION_NOT_NEEDED);
+    }
+    found.elect(|_| candidate);
+    Ok(())
+}
+
+fn answered(asked: &[TopicPartitions], one: impl Fn(&str, i32) -> Result<(), ErrorCode>) -> Vec<ReplicaElectionResult> {
+    let topic = |topic: &TopicPartitions| ReplicaElectionResult {
+        topic: topic.topic.clone(),
+        partition_result: topic
+            .partitions
+            .iter()
+            .map(|index| PartitionResult {
+                partition_id: *index,
+                error_code: one(&topic.topic, *index).err().unwrap_or(ErrorCode::NONE).code(),
+                ..PartitionResult::default()
+            })
+            .collect(),
+        ..ReplicaElectionResult::default()
+    };
+    asked.iter().map(topic).collect()
+}
+
+impl Serve for ElectLeadersRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        if call.node != call.state.controller() {
+            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::NOT_CONTROLLER));
+        }
+        let all = || {
+            let topics = call.state.topics();
+            let all = topics.iter().map(|topic| TopicPartitions {
+                topic: topic.name.to_string(),
+                partitions: topic.partitions().map(|(index, _)| index).collect(),
+                ..TopicPartitions::default()
+            });
+            all.collect()
+        };
+        let asked: Vec<TopicPartitions> = self.topic_partitions.unwrap_or_else(all);
+        let unclean = self.election_type != PREFERRED;
+        let replica_election_results = answered(&asked, |topic, index| elect(call, unclean, topic, index));
+        call.reply::<Self>(&ElectLeadersResponse { replica_election_results, ..Default::default() })
+    }
+
+    fn refuse(&self, version: i16, code: ErrorCode) -> ElectLeadersResponse {
+        let asked = self.topic_partitions.as_deref().unwrap_or_default();
+        ElectLeadersResponse {
+            error_code: if version >= 1 { code.code() } else { 0 },
+            replica_election_results: answered(asked, |_, _| Err(code)),
+            ..Default::default()
+        }
+    }
+}

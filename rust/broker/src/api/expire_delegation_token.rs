@@ -1,0 +1,26 @@
+//! ExpireDelegationToken, v0–v2: a token expires at another time, or at once.
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ExpireDelegationTokenRequest;
+use samsarrow_wire::messages::expire_delegation_token::ExpireDelegationTokenResponse;
+
+use super::{Call, Outcome, Serve};
+use crate::sync::{lock, now_ms};
+
+impl Serve for ExpireDelegationTokenRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        let Some(who) = call.principal() else {
+            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::DELEGATION_TOKEN_REQUEST_NOT_ALLOWED));
+        };
+        match lock(&call.state.access).expire(&self.hmac.0, &who, self.expiry_time_period_ms, now_ms()) {
+            Ok(expiry_timestamp_ms) => {
+                call.reply::<Self>(&ExpireDelegationTokenResponse { expiry_timestamp_ms, ..Default::default() })
+            }
+            Err(code) => call.reply::<Self>(&self.refuse(call.version, code)),
+        }
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> ExpireDelegationTokenResponse {
+        ExpireDelegationTokenResponse { error_code: code.code(), ..Default::default() }
+    }
+}

@@ -1,0 +1,23 @@
+//! PushTelemetry, v0: metrics of a client (KIP-714).
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::PushTelemetryRequest;
+use samsarrow_wire::messages::push_telemetry::PushTelemetryResponse;
+
+use super::{Call, Outcome, Serve};
+use crate::sync::lock;
+
+impl Serve for PushTelemetryRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        let Some(options) = &call.state.options.telemetry else {
+            return call.reply::<Self>(&self.refuse(call.version, ErrorCode::UNSUPPORTED_VERSION));
+        };
+        let pushed = lock(&call.state.telemetry).push(options, call.client_id, self);
+        let error_code = pushed.err().unwrap_or(ErrorCode::NONE).code();
+        call.reply::<Self>(&PushTelemetryResponse { error_code, ..PushTelemetryResponse::default() })
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> PushTelemetryResponse {
+        PushTelemetryResponse { error_code: code.code(), ..PushTelemetryResponse::default() }
+    }
+}

@@ -1,0 +1,45 @@
+//! SaslAuthenticate, v0–v2: a token of the mechanism there and one back. After SaslHandshake v0 the tokens come alone.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::SaslAuthenticateRequest;
+use samsarrow_wire::messages::sasl_authenticate::SaslAuthenticateResponse;
+
+use super::{Call, Outcome, Serve};
+use crate::security::Session;
+use crate::state::State;
+use crate::sync::lock;
+
+const NO_ANSWER: &str = "the login failed, and there is no answer to say so";
+
+impl Serve for SaslAuthenticateRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        let Some(answer) = lock(call.session).token(call.node, &self.auth_bytes, &call.state.security) else {
+            return Outcome::Close(NO_ANSWER.to_owned());
+        };
+        call.reply::<Self>(&SaslAuthenticateResponse {
+            error_code: answer.error.code(),
+            error_message: answer.message,
+            auth_bytes: answer.token,
+            session_lifetime_ms: answer.session_lifetime_ms,
+            ..SaslAuthenticateResponse::default()
+        })
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> SaslAuthenticateResponse {
+        SaslAuthenticateResponse { error_code: code.code(), ..SaslAuthenticateResponse::default() }
+    }
+}
+
+/// The answer to a token that came alone: one that goes alone.
+pub(crate) fn raw(node: i32, token: &Bytes, state: &State, session: &mut Session) -> Outcome {
+    let Some(answer) = session.token(node, token, &state.security) else {
+        return Outcome::Close(NO_ANSWER.to_owned());
+    };
+    let Ok(size) = i32::try_from(answer.token.len()) else {
+        return Outcome::Close(format!("a token of {} bytes", answer.token.len()));
+    };
+    let mut length = BytesMut::with_capacity(4);
+    length.put_i32(size);
+    Outcome::Reply(vec![length.freeze(), answer.token])
+}

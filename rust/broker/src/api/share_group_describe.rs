@@ -1,0 +1,22 @@
+//! ShareGroupDescribe, v1: there are no such groups here.
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ShareGroupDescribeRequest;
+use samsarrow_wire::messages::share_group_describe::{DescribedGroup, ShareGroupDescribeResponse};
+
+use super::{Call, Outcome, Serve};
+
+impl Serve for ShareGroupDescribeRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        call.reply::<Self>(&self.refuse(call.version, ErrorCode::GROUP_ID_NOT_FOUND))
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> ShareGroupDescribeResponse {
+        let group = |group_id: &String| DescribedGroup {
+            error_code: code.code(),
+            group_id: group_id.clone(),
+            ..DescribedGroup::default()
+        };
+        ShareGroupDescribeResponse { groups: self.group_ids.iter().map(group).collect(), ..Default::default() }
+    }
+}

@@ -1,0 +1,22 @@
+//! StreamsGroupDescribe, v0: there are no such groups here.
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::StreamsGroupDescribeRequest;
+use samsarrow_wire::messages::streams_group_describe::{DescribedGroup, StreamsGroupDescribeResponse};
+
+use super::{Call, Outcome, Serve};
+
+impl Serve for StreamsGroupDescribeRequest {
+    async fn serve(self, call: &Call<'_>) -> Outcome {
+        call.reply::<Self>(&self.refuse(call.version, ErrorCode::GROUP_ID_NOT_FOUND))
+    }
+
+    fn refuse(&self, _version: i16, code: ErrorCode) -> StreamsGroupDescribeResponse {
+        let group = |group_id: &String| DescribedGroup {
+            error_code: code.code(),
+            group_id: group_id.clone(),
+            ..DescribedGroup::default()
+        };
+        StreamsGroupDescribeResponse { groups: self.group_ids.iter().map(group).collect(), ..Default::default() }
+    }
+}

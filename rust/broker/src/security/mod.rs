@@ -1,0 +1,60 @@
+//! Who may talk to the broker: protocols, logins, and what is counted of them.
+
+mod alter;
+mod answer;
+mod conversation;
+mod counts;
+mod oauth;
+mod options;
+mod plain;
+mod scram;
+mod session;
+mod stream;
+mod tls;
+
+pub use alter::{Alteration, Replacement};
+pub use answer::LoginAnswer;
+pub use counts::{Connections, Logins};
+pub use options::{ClientAuth, Mechanism, Protocol, SecurityOptions, Users};
+
+pub use tls::Identity;
+
+pub(crate) use session::{Admission, Session};
+pub(crate) use stream::Stream;
+pub(crate) use tls::Tls;
+
+use std::io;
+
+use tokio::net::TcpStream;
+
+use answer::Hooks;
+use counts::{Counts, add};
+use scram::Credentials;
+
+/// What all connections of a broker share.
+#[derive(Debug)]
+pub(crate) struct Security {
+    pub(crate) options: SecurityOptions,
+    pub(crate) hooks: Hooks,
+    pub(crate) counts: Counts,
+    pub(crate) tls: Option<Tls>,
+    credentials: Credentials,
+}
+
+impl Security {
+    /// For a broker that clients find at `host`.
+    pub(crate) fn new(options: SecurityOptions, host: &str) -> io::Result<Self> {
+        let credentials = Credentials::new(options.scram_iterations);
+        let tls = options.protocol.is_encrypted().then(|| Tls::new(host, options.client_auth)).transpose()?;
+        Ok(Self { options, hooks: Hooks::default(), counts: Counts::default(), tls, credentials })
+    }
+
+    /// Takes a connection as clients must make it.
+    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<Stream> {
+        add(&self.counts.accepted);
+        match &self.tls {
+            Some(tls) => tls.accept(stream, &self.counts).await,
+            None => Ok(Stream::Plain(stream)),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! OAUTHBEARER at the broker's end (RFC 7628, KIP-255): unsecured JWTs, which say who somebody is and prove nothing.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use super::conversation::{Refusal, Step};
+use crate::sync::now_ms;
+
+const SEPARATOR: char = '\x01';
+/// What a client says after it heard what is wrong with its token.
+const HEARD: &[u8] = b"\x01";
+const INVALID_TOKEN: &str = r#"{"status":"invalid_token"}"#;
+
+/// One conversation.
+#[derive(Debug, Default)]
+pub(super) struct OAuthBearer {
+    refused: bool,
+}
+
+impl OAuthBearer {
+    pub(super) fn answer(&mut self, message: &[u8]) -> Result<Step, Refusal> {
+        if self.refused && message == HEARD {
+            return Err(Refusal::said(INVALID_TOKEN));
+        }
+        let (identity, token) = opened(message).ok_or(Refusal::Unsaid)?;
+        let Some((principal, expires_ms)) = checked(token, now_ms()) else {
+            self.refused = true;
+            return Ok(Step::Challenge(Bytes::from_static(INVALID_TOKEN.as_bytes())));
+        };
+        if !identity.is_empty() && identity != principal {
+            let why = format!(
+                "Authentication failed: Client requested an authorization id ({identity}) that is different from the \
+                 token's principal name ({principal})"
+            );
+            return Err(Refusal::Said(why));
+        }
+        Ok(Step::Done { token: Bytes::new(), principal, expires_ms: Some(expires_ms) })
+    }
+}
+
+/// Identity and token of `n,[a=IDENTITY],␁auth=Bearer TOKEN␁[NAME=VALUE␁]…␁`.
+fn opened(message: &[u8]) -> Option<(&str, &str)> {
+    let text = std::str::from_utf8(message).ok()?;
+    let (header, pairs) = text.split_once(SEPARATOR)?;
+    let identity = header.strip_prefix("n,")?.strip_suffix(',')?;
+    let identity = if identity.is_empty() { identity } else { identity.strip_prefix("a=")? };
+    let pairs = pairs.strip_suffix("\x01\x01")?;
+    let mut token = None;
+    for pair in pairs.split(SEPARATOR) {
+        let (name, value) = pair.split_once('=')?;
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+            return None;
+        }
+        if name == "auth" {
+            let (scheme, given) = value.split_once(' ')?;
+            let given = given.trim_start_matches(' ');
+            let is_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+            if !scheme.eq_ignore_ascii_case("bearer") || given.is_empty() || !given.bytes().all(is_token) {
+                return None;
+            }
+            token = Some(given);
+        }
+    }
+    Some((identity, token?))
+}
+
+fn part(encoded: &str) -> Option<Map<String, Value>> {
+    let bytes = URL_SAFE_NO_PAD.decode(encoded.trim_end_matches('=')).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// A claim of time, which counts seconds and may have a fraction.
+fn millis(claims: &Map<String, Value>, name: &str) -> Option<i64> {
+    let seconds = claims.get(name)?.as_f64()?;
+    // Saturates, as `as` does between numbers.
+    #[allow(clippy::cast_possible_truncation, reason = "saturates")]
+    let millis = (seconds * 1000.0) as i64;
+    Some(millis)
+}
+
+/// Who a token is of and until when; `None` where it does not hold at `now`.
+fn checked(token: &str, now: i64) -> Option<(String, i64)> {
+    let mut parts = token.split('.');
+    let (header, claims, signature) = (part(parts.next()?)?, part(parts.next()?)?, parts.next()?);
+    let is_unsecured = header.get("alg")?.as_str()? == "none" && signature.is_empty() && parts.next().is_none();
+    let principal = claims.get("sub")?.as_str()?.to_owned();
+    let expires = millis(&claims, "exp")?;
+    let is_of_now = expires > now && (!claims.contains_key("iat") || millis(&claims, "iat")? <= now);
+    (is_unsecured && is_of_now && !principal.trim().is_empty()).then_some((principal, expires))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(header: &str, claims: &str) -> String {
+        format!("{}.{}.", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims))
+    }
+
+    #[test]
+    fn a_token_holds_from_its_issue_to_its_end() {
+        let none = r#"{"alg":"none"}"#;
+        let good = token(none, r#"{"sub":"alice","iat":10,"exp":20.5}"#);
+        assert_eq!(checked(&good, 10_000), Some(("alice".to_owned(), 20_500)));
+        for at in [0, 9999, 20_500, i64::MAX] {
+            assert_eq!(checked(&good, at), None, "{at}");
+        }
+        assert!(checked(&token(none, r#"{"sub":"alice","exp":1e300}"#), 0).is_some());
+        for claims in [
+            r#"{"sub":"alice"}"#,
+            r#"{"exp":20}"#,
+            r#"{"sub":"","exp":20}"#,
+            r#"{"sub":7,"exp":20}"#,
+            r#"{"sub":"alice","exp":"20"}"#,
+            r#"{"sub":"alice","exp":20,"iat":"1"}"#,
+            "[]",
+            "",
+        ] {
+            assert_eq!(checked(&token(none, claims), 10), None, "{claims}");
+        }
+    }
+
+    #[test]
+    fn only_what_says_that_it_is_unsecured() {
+        let claims = r#"{"sub":"alice","exp":20}"#;
+        assert_eq!(checked(&token(r#"{"alg":"HS256"}"#, claims), 10), None);
+        assert_eq!(checked(&token("{}", claims), 10), None);
+        let good = token(r#"{"alg":"none"}"#, claims);
+        assert!(checked(&good, 10).is_some());
+        for bad in [format!("{good}x"), format!("{good}."), good.trim_end_matches('.').to_owned(), String::new()] {
+            assert_eq!(checked(&bad, 10), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_a_client_opens_with() {
+        assert_eq!(opened(b"n,,\x01auth=Bearer a.b.\x01\x01"), Some(("", "a.b.")));
+        assert_eq!(opened(b"n,a=bob,\x01auth=bEaReR  a\x01x=y z\x01\x01"), Some(("bob", "a")));
+        for bad in [
+            &b""[..],
+            b"\x01",
+            b"n,,\x01\x01",
+            b"n,,\x01auth=Bearer a\x01",
+            b"y,,\x01auth=Bearer a\x01\x01",
+            b"n,b=x,\x01auth=Bearer a\x01\x01",
+            b"n,,\x01auth=Basic a\x01\x01",
+            b"n,,\x01auth=Bearer a b\x01\x01",
+            b"n,,\x01auth=Bearer \x01\x01",
+            b"n,,\x01x1=y\x01auth=Bearer a\x01\x01",
+            b"n,,\x01x=y\x01\x01",
+            b"n,,\x01auth=Bearer \xff\x01\x01",
+        ] {
+            assert_eq!(opened(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_hears_what_is_wrong_and_says_so() {
+        let mut bearer = OAuthBearer::default();
+        assert_eq!(bearer.answer(HEARD), Err(Refusal::Unsaid), "nothing was said yet");
+        let challenge = Step::Challenge(Bytes::from_static(INVALID_TOKEN.as_bytes()));
+        assert_eq!(bearer.answer(b"n,,\x01auth=Bearer a.b.\x01\x01"), Ok(challenge));
+        assert_eq!(bearer.answer(HEARD), Err(Refusal::said(INVALID_TOKEN)));
+    }
+}

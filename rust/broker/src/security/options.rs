@@ -1,0 +1,214 @@
+//! What a secured broker is started with.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use samsarrow_wire::releases::Release;
+
+/// How clients must speak to a broker, by Kafka's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// In the clear, without a login.
+    #[default]
+    Plaintext,
+    /// Over TLS, without a login.
+    Ssl,
+    /// In the clear, with a login.
+    SaslPlaintext,
+    /// Over TLS, with a login.
+    SaslSsl,
+}
+
+impl Protocol {
+    /// All of them.
+    pub const ALL: &'static [Protocol] =
+        &[Protocol::Plaintext, Protocol::Ssl, Protocol::SaslPlaintext, Protocol::SaslSsl];
+
+    /// As `security.protocol` has it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Protocol::Plaintext => "PLAINTEXT",
+            Protocol::Ssl => "SSL",
+            Protocol::SaslPlaintext => "SASL_PLAINTEXT",
+            Protocol::SaslSsl => "SASL_SSL",
+        }
+    }
+
+    /// Whether it is over TLS.
+    pub fn is_encrypted(self) -> bool {
+        matches!(self, Protocol::Ssl | Protocol::SaslSsl)
+    }
+
+    /// Whether clients log in.
+    pub fn has_login(self) -> bool {
+        matches!(self, Protocol::SaslPlaintext | Protocol::SaslSsl)
+    }
+}
+
+/// Whether clients show a certificate, as Kafka's `ssl.client.auth`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClientAuth {
+    /// None is asked for.
+    #[default]
+    None,
+    /// One is asked for, and must be good if there is one.
+    Requested,
+    /// No client comes in without.
+    Required,
+}
+
+impl ClientAuth {
+    /// All of them.
+    pub const ALL: &'static [ClientAuth] = &[ClientAuth::None, ClientAuth::Requested, ClientAuth::Required];
+
+    /// As Kafka writes it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ClientAuth::None => "none",
+            ClientAuth::Requested => "requested",
+            ClientAuth::Required => "required",
+        }
+    }
+}
+
+/// A way to log in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mechanism {
+    /// Name and password as they are (RFC 4616).
+    Plain,
+    /// The password is proved, not sent (RFC 5802, RFC 7677).
+    ScramSha256,
+    /// The same with SHA-512.
+    ScramSha512,
+    /// A bearer's token (RFC 7628): an unsecured JWT, as Kafka takes them by default.
+    OAuthBearer,
+}
+
+impl Mechanism {
+    /// All of them.
+    pub const ALL: &'static [Mechanism] =
+        &[Mechanism::Plain, Mechanism::ScramSha256, Mechanism::ScramSha512, Mechanism::OAuthBearer];
+
+    /// Its name on the wire.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Mechanism::Plain => "PLAIN",
+            Mechanism::ScramSha256 => "SCRAM-SHA-256",
+            Mechanism::ScramSha512 => "SCRAM-SHA-512",
+            Mechanism::OAuthBearer => "OAUTHBEARER",
+        }
+    }
+
+    /// The first Kafka that has it (KIP-43, KIP-84, KIP-255).
+    pub(crate) fn since(self) -> Release {
+        match self {
+            Mechanism::Plain => Release::V0_10_0,
+            Mechanism::ScramSha256 | Mechanism::ScramSha512 => Release::V0_10_2,
+            Mechanism::OAuthBearer => Release::V2_0,
+        }
+    }
+}
+
+/// Passwords by name. They are never shown.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Users(BTreeMap<String, String>);
+
+impl Users {
+    pub(crate) fn password(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+impl<N: Into<String>, P: Into<String>> FromIterator<(N, P)> for Users {
+    fn from_iter<I: IntoIterator<Item = (N, P)>>(users: I) -> Self {
+        Self(users.into_iter().map(|(name, password)| (name.into(), password.into())).collect())
+    }
+}
+
+impl fmt::Debug for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+/// How a broker treats strangers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecurityOptions {
+    /// How every node must be spoken to.
+    pub protocol: Protocol,
+    /// Whether clients show a certificate, over TLS.
+    pub client_auth: ClientAuth,
+    /// Who may log in with a password.
+    pub users: Users,
+    /// How clients may log in, as Kafka's `sasl.enabled.mechanisms`; by default all that are known to the Kafka that the
+    /// broker passes for.
+    pub mechanisms: Vec<Mechanism>,
+    /// After which a login must be repeated, as Kafka's `connections.max.reauth.ms` (KIP-368); `None` for never.
+    pub session_lifetime: Option<Duration>,
+    /// How often SCRAM hashes a password.
+    pub scram_iterations: u32,
+}
+
+impl Default for SecurityOptions {
+    fn default() -> Self {
+        SecurityOptions {
+            protocol: Protocol::default(),
+            client_auth: ClientAuth::default(),
+            users: Users::default(),
+            mechanisms: Mechanism::ALL.to_vec(),
+            session_lifetime: None,
+            // Kafka's least, and what its tools take.
+            scram_iterations: 4096,
+        }
+    }
+}
+
+impl SecurityOptions {
+    /// Says what cannot be.
+    pub(crate) fn check(&self, kafka: Option<Release>) -> Result<(), String> {
+        if self.client_auth != ClientAuth::None && !self.protocol.is_encrypted() {
+            let (auth, protocol) = (self.client_auth.name(), self.protocol.name());
+            return Err(format!(
+                "client certificates are shown over SSL or SASL_SSL: {protocol} cannot have them {auth}"
+            ));
+        }
+        if !self.protocol.has_login() {
+            if self.users.names().next().is_some() {
+                let name = self.protocol.name();
+                return Err(format!("users log in over SASL_PLAINTEXT or SASL_SSL: {name} has no logins"));
+            }
+            if self.session_lifetime.is_some() {
+                return Err(format!("a session lifetime is of logins: {} has none", self.protocol.name()));
+            }
+            return Ok(());
+        }
+        if self.users.names().any(|name| name.is_empty() || name.contains('\0')) {
+            return Err("the name of a user must not be empty or contain a NUL character".to_owned());
+        }
+        if self.session_lifetime.is_some_and(|lifetime| lifetime.as_millis() == 0) {
+            return Err("a session lifetime must be 1 ms or more".to_owned());
+        }
+        if self.scram_iterations == 0 {
+            return Err("SCRAM hashes a password once at least".to_owned());
+        }
+        if self.mechanisms.is_empty() {
+            return Err(format!("{} needs a mechanism to log in with", self.protocol.name()));
+        }
+        let Some(kafka) = kafka else { return Ok(()) };
+        match self.mechanisms.iter().find(|mechanism| mechanism.since() > kafka) {
+            Some(mechanism) => {
+                Err(format!("Kafka {kafka} has no {}: it came with {}", mechanism.name(), mechanism.since()))
+            }
+            None if self.session_lifetime.is_some() && kafka < Release::V2_2 => {
+                Err(format!("Kafka {kafka} lets no session expire: that came with {} (KIP-368)", Release::V2_2))
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A connection in the clear or over TLS.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+use tokio_rustls::server::TlsStream;
+
+/// No request is as short in TLS: what comes before an end and is shorter is the farewell, which says that it is one.
+const LEAST_REQUEST_BYTES: usize = 36;
+/// How often an end is looked for behind bytes that wait.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// What a client is connected by.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        match self {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => stream.get_ref().0,
+        }
+    }
+
+    /// Resolves when the peer has closed; never, if it has sent more bytes already. For requests that wait: what the
+    /// client sent before it left is handled all the same.
+    pub(crate) async fn hung_up(&self) {
+        let tcp = self.tcp();
+        loop {
+            match tcp.peek(&mut [0; LEAST_REQUEST_BYTES]).await {
+                Ok(0) | Err(_) => return,
+                Ok(LEAST_REQUEST_BYTES) => return std::future::pending().await,
+                Ok(_) if matches!(self, Stream::Plain(_)) => return std::future::pending().await,
+                Ok(_) => match tcp.ready(Interest::READABLE).await {
+                    Ok(ready) if !ready.is_read_closed() => sleep(LOOK_AGAIN).await,
+                    _ => return,
+                },
+            }
+        }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, ServerName};
+    use rustls::{ClientConfig, RootCertStore};
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+    use tokio_rustls::TlsConnector;
+
+    use super::*;
+    use crate::security::counts::Counts;
+    use crate::security::{ClientAuth, Tls};
+
+    const SOON: Duration = Duration::from_millis(300);
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    async fn pair() -> (Stream, tokio_rustls::client::TlsStream<TcpStream>) {
+        let tls = Tls::new("127.0.0.1", ClientAuth::None).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(tls.ca_pem().as_bytes()).unwrap()).unwrap();
+        let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = async {
+            let stream = TcpStream::connect(address).await.unwrap();
+            let name = ServerName::try_from("127.0.0.1").unwrap();
+            TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+        };
+        let counts = Counts::default();
+        let server = async { tls.accept(listener.accept().await.unwrap().0, &counts).await.unwrap() };
+        tokio::join!(server, client)
+    }
+
+    #[tokio::test]
+    async fn a_farewell_is_no_request() {
+        let (server, mut client) = pair().await;
+        assert!(timeout(SOON, server.hung_up()).await.is_err(), "nobody has left");
+        client.shutdown().await.unwrap();
+        timeout(PATIENCE, server.hung_up()).await.expect("the client has left");
+    }
+
+    #[tokio::test]
+    async fn whoever_asked_more_before_it_left_is_still_there() {
+        let (server, mut client) = pair().await;
+        client.write_all(&[0; 14]).await.unwrap();
+        client.shutdown().await.unwrap();
+        assert!(timeout(SOON, server.hung_up()).await.is_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! Who may do what: ACLs, passwords and delegation tokens that were given while the broker runs. They are kept and
+//! shown, and let nobody in or out: who may log in is said when the broker is started.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use samsarrow_wire::error_code::ErrorCode;
+
+use crate::options::BrokerOptions;
+use crate::security::Mechanism;
+
+const ANY: i8 = 1;
+const MATCH: i8 = 2;
+const LITERAL: i8 = 3;
+const PREFIXED: i8 = 4;
+/// The name that a literal pattern has for all resources.
+const ALL: &str = "*";
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+/// Kafka's `delegation.token.expiry.time.ms`.
+const TOKEN_EXPIRY_MS: i64 = DAY_MS;
+/// Kafka's `delegation.token.max.lifetime.ms`.
+const TOKEN_LIFETIME_MS: i64 = 7 * DAY_MS;
+
+/// An ACL; numbers are the protocol's.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Acl {
+    pub(crate) resource_type: i8,
+    pub(crate) resource_name: String,
+    pub(crate) pattern_type: i8,
+    pub(crate) principal: String,
+    pub(crate) host: String,
+    pub(crate) operation: i8,
+    pub(crate) permission: i8,
+}
+
+impl Acl {
+    /// Whether it says one thing, as an ACL must.
+    pub(crate) fn is_definite(&self) -> bool {
+        let vague = [self.resource_type, self.operation, self.permission].iter().any(|code| *code <= ANY);
+        !vague && matches!(self.pattern_type, LITERAL | PREFIXED) && !self.resource_name.is_empty()
+    }
+}
+
+/// Some ACLs; what is `None` or any matches all.
+#[derive(Debug, Clone)]
+pub(crate) struct AclFilter<'a> {
+    pub(crate) resource_type: i8,
+    pub(crate) resource_name: Option<&'a str>,
+    pub(crate) pattern_type: i8,
+    pub(crate) principal: Option<&'a str>,
+    pub(crate) host: Option<&'a str>,
+    pub(crate) operation: i8,
+    pub(crate) permission: i8,
+}
+
+impl AclFilter<'_> {
+    pub(crate) fn matches(&self, acl: &Acl) -> bool {
+        let code = |wanted: i8, is: i8| wanted == ANY || wanted == is;
+        let text = |wanted: Option<&str>, is: &str| wanted.is_none_or(|wanted| wanted == is);
+        code(self.resource_type, acl.resource_type)
+            && code(self.operation, acl.operation)
+            && code(self.permission, acl.permission)
+            && text(self.principal, &acl.principal)
+            && text(self.host, &acl.host)
+            && self.names(acl)
+    }
+
+    fn names(&self, acl: &Acl) -> bool {
+        let Some(name) = self.resource_name else {
+            return matches!(self.pattern_type, ANY | MATCH) || self.pattern_type == acl.pattern_type;
+        };
+        match (self.pattern_type, acl.pattern_type) {
+            (MATCH, LITERAL) => acl.resource_name == name || acl.resource_name == ALL,
+            (MATCH, _) => name.starts_with(&acl.resource_name),
+            (ANY, _) => acl.resource_name == name,
+            (wanted, is) => wanted == is && acl.resource_name == name,
+        }
+    }
+}
+
+/// Type and name.
+pub(crate) type Principal = (String, String);
+
+/// A login for a while.
+#[derive(Debug, Clone)]
+pub(crate) struct Token {
+    pub(crate) id: String,
+    pub(crate) hmac: Bytes,
+    pub(crate) owner: Principal,
+    pub(crate) requester: Principal,
+    pub(crate) renewers: Vec<Principal>,
+    pub(crate) issued: i64,
+    pub(crate) expires: i64,
+    pub(crate) ends: i64,
+}
+
+impl Token {
+    /// Whether somebody may see, renew and expire it.
+    pub(crate) fn belongs_to(&self, who: &Principal) -> bool {
+        self.owner == *who || self.renewers.contains(who)
+    }
+}
+
+/// All of that.
+#[derive(Debug, Default)]
+pub(crate) struct Access {
+    pub(crate) acls: BTreeSet<Acl>,
+    /// How often the password of a user was hashed, by its name and the mechanism.
+    pub(crate) users: BTreeMap<String, BTreeMap<i8, i32>>,
+    tokens: Vec<Token>,
+}
+
+impl Access {
+    /// With the users that may log in by SCRAM from the start.
+    pub(crate) fn new(options: &BrokerOptions) -> Self {
+        let security = &options.security;
+        let iterations = i32::try_from(security.scram_iterations).unwrap_or(i32::MAX);
+        let scram = security.mechanisms.iter().filter_map(|mechanism| match mechanism {
+            Mechanism::ScramSha256 => Some((1, iterations)),
+            Mechanism::ScramSha512 => Some((2, iterations)),
+            _ => None,
+        });
+        let scram: BTreeMap<i8, i32> = scram.collect();
+        let users = security.users.names().filter(|_| !scram.is_empty());
+        Access { users: users.map(|name| (name.to_owned(), scram.clone())).collect(), ..Access::default() }
+    }
+
+    /// Makes a token that ends after `lifetime` milliseconds, or as late as can be where that is not positive.
+    pub(crate) fn make_token(
+        &mut self,
+        (owner, requester): (Principal, Principal),
+        renewers: Vec<Principal>,
+        lifetime: i64,
+        now: i64,
+    ) -> Token {
+        let random = |count: usize| std::iter::repeat_with(|| fastrand::u8(..)).take(count).collect::<Vec<u8>>();
+        let lifetime = if lifetime > 0 { lifetime.min(TOKEN_LIFETIME_MS) } else { TOKEN_LIFETIME_MS };
+        let ends = now.saturating_add(lifetime);
+        let token = Token {
+            id: std::iter::repeat_with(fastrand::alphanumeric).take(22).collect(),
+            hmac: random(64).into(),
+            owner,
+            requester,
+            renewers,
+            issued: now,
+            expires: ends.min(now.saturating_add(TOKEN_EXPIRY_MS)),
+            ends,
+        };
+        self.tokens.push(token.clone());
+        token
+    }
+
+    /// The tokens that have not expired.
+    pub(crate) fn tokens(&mut self, now: i64) -> &[Token] {
+        self.tokens.retain(|token| token.expires > now);
+        &self.tokens
+    }
+
+    /// Makes a token expire `period` milliseconds from now, by default after a day.
+    pub(crate) fn renew(&mut self, hmac: &Bytes, who: &Principal, period: i64, now: i64) -> Result<i64, ErrorCode> {
+        let token = self.token(hmac, who, now)?;
+        let period = if period < 0 { TOKEN_EXPIRY_MS } else { period };
+        token.expires = token.ends.min(now.saturating_add(period));
+        Ok(token.expires)
+    }
+
+    /// Makes a token expire `period` milliseconds from now, at once where that is negative.
+    pub(crate) fn expire(&mut self, hmac: &Bytes, who: &Principal, period: i64, now: i64) -> Result<i64, ErrorCode> {
+        let token = self.token(hmac, who, now)?;
+        token.expires = if period < 0 { now } else { token.ends.min(now.saturating_add(period)) };
+        Ok(token.expires)
+    }
+
+    fn token(&mut self, hmac: &Bytes, who: &Principal, now: i64) -> Result<&mut Token, ErrorCode> {
+        let found = self.tokens.iter_mut().find(|token| token.hmac == *hmac);
+        let token = found.ok_or(ErrorCode::DELEGATION_TOKEN_NOT_FOUND)?;
+        if !token.belongs_to(who) {
+            return Err(ErrorCode::DELEGATION_TOKEN_OWNER_MISMATCH);
+        }
+        if token.expires <= now {
+            return Err(ErrorCode::DELEGATION_TOKEN_EXPIRED);
+        }
+        Ok(token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acl(resource_name: &str, pattern_type: i8) -> Acl {
+        Acl {
+            resource_type: 2,
+            resource_name: resource_name.to_owned(),
+            pattern_type,
+            principal: "User:a".to_owned(),
+            host: "*".to_owned(),
+            operation: 3,
+            permission: 3,
+        }
+    }
+
+    #[test]
+    fn a_filter_compares_names_as_it_says() {
+        let all = [acl("pay", PREFIXED), acl("payments", LITERAL), acl("*", LITERAL), acl("other", LITERAL)];
+        let found = |pattern_type, resource_name| {
+            let filter = AclFilter {
+                resource_type: ANY,
+                resource_name,
+                pattern_type,
+                principal: None,
+                host: None,
+                operation: ANY,
+                permission: ANY,
+            };
+            all.iter().filter(|acl| filter.matches(acl)).map(|acl| acl.resource_name.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(found(MATCH, Some("payments")), ["pay", "payments", "*"]);
+        assert_eq!(found(ANY, Some("pay")), ["pay"]);
+        assert_eq!(found(LITERAL, Some("pay")), Vec::<&str>::new());
+        assert_eq!(found(PREFIXED, None), ["pay"]);
+        assert_eq!(found(ANY, None).len(), 4);
+        assert!(!acl("", LITERAL).is_definite() && !acl("t", MATCH).is_definite() && acl("t", LITERAL).is_definite());
+    }
+
+    #[test]
+    fn a_token_is_renewed_until_it_ends() {
+        let who = |name: &str| ("User".to_owned(), name.to_owned());
+        let mut access = Access::default();
+        let token = access.make_token((who("a"), who("a")), vec![who("b")], 3 * DAY_MS, 0);
+        assert_eq!((token.expires, token.ends), (DAY_MS, 3 * DAY_MS));
+        assert_eq!(access.renew(&token.hmac, &who("b"), 9 * DAY_MS, 5), Ok(3 * DAY_MS));
+        assert_eq!(access.renew(&token.hmac, &who("c"), 1, 5), Err(ErrorCode::DELEGATION_TOKEN_OWNER_MISMATCH));
+        assert_eq!(access.renew(&Bytes::new(), &who("a"), 1, 5), Err(ErrorCode::DELEGATION_TOKEN_NOT_FOUND));
+        assert_eq!(access.expire(&token.hmac, &who("a"), -1, 7), Ok(7));
+        assert_eq!(access.renew(&token.hmac, &who("a"), 1, 8), Err(ErrorCode::DELEGATION_TOKEN_EXPIRED));
+        assert!(access.tokens(8).is_empty());
+    }
+}

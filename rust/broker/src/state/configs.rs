@@ -1,0 +1,196 @@
+//! Settings and quotas that were given while the broker runs; topics get their new settings and partitions here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use samsarrow_wire::error_code::ErrorCode;
+
+use super::State;
+use super::create::{Refusal, config};
+use super::topic::Topic;
+use crate::options::BrokerOptions;
+use crate::sync::{lock, write};
+
+pub(crate) const TOPIC: i8 = 2;
+pub(crate) const BROKER: i8 = 4;
+pub(crate) const BROKER_LOGGER: i8 = 8;
+pub(crate) const CLIENT_METRICS: i8 = 16;
+pub(crate) const GROUP: i8 = 32;
+
+const SET: i8 = 0;
+const DELETE: i8 = 1;
+const APPEND: i8 = 2;
+
+const CLEANUP_POLICY: &str = "cleanup.policy";
+
+/// Type and name.
+pub(crate) type Resource = (i8, String);
+/// Types and names of its parts, sorted.
+pub(crate) type QuotaEntity = Vec<(String, Option<String>)>;
+/// Values by name.
+pub(crate) type Quotas = BTreeMap<QuotaEntity, BTreeMap<String, f64>>;
+/// A setting, what is done to it, the value.
+pub(crate) type Change = (String, i8, Option<String>);
+
+/// Where a value that was given is from, by the protocol's number.
+pub(crate) fn source(kind: i8) -> i8 {
+    match kind {
+        TOPIC => 1,
+        BROKER => 2,
+        BROKER_LOGGER => 6,
+        CLIENT_METRICS => 7,
+        _ => 8,
+    }
+}
+
+/// What topics have that were not given it: the first is the broker's own limit.
+pub(crate) fn topic_defaults(options: &BrokerOptions) -> [(&'static str, String); 5] {
+    [
+        ("max.message.bytes", options.message_max_bytes.to_string()),
+        (CLEANUP_POLICY, "delete".to_owned()),
+        ("compression.type", "producer".to_owned()),
+        ("message.timestamp.type", "CreateTime".to_owned()),
+        ("retention.ms", "604800000".to_owned()),
+    ]
+}
+
+/// Whether something can be added to a setting and taken out of it. Of brokers any may be, their settings are not known.
+fn is_list(kind: i8, name: &str) -> bool {
+    kind == BROKER || kind == TOPIC && name == CLEANUP_POLICY
+}
+
+/// Settings after changes; what was not given starts from its default, as in Kafka.
+fn changed(
+    kind: i8,
+    mut given: BTreeMap<String, String>,
+    default: impl Fn(&str) -> Option<String>,
+    changes: impl Iterator<Item = Change>,
+) -> Result<BTreeMap<String, String>, Refusal> {
+    for (name, operation, value) in changes {
+        if operation == DELETE {
+            given.remove(&name);
+            continue;
+        }
+        let null = || (ErrorCode::INVALID_CONFIG, format!("Null value not supported for: {name}"));
+        let value = value.ok_or_else(null)?;
+        if operation == SET {
+            given.insert(name, value);
+            continue;
+        }
+        let word = if operation == APPEND { "APPEND" } else { "SUBTRACT" };
+        if !is_list(kind, &name) {
+            let text = format!("Can't {word} to key {name} because its type is not LIST");
+            return Err((ErrorCode::INVALID_CONFIG, text));
+        }
+        let old = given.get(&name).cloned().or_else(|| default(&name)).unwrap_or_default();
+        let mut parts: Vec<&str> = old.split(',').filter(|part| !part.is_empty()).collect();
+        for part in value.split(',').filter(|part| !part.is_empty()) {
+            match operation {
+                APPEND if !parts.contains(&part) => parts.push(part),
+                APPEND => {}
+                _ => parts.retain(|there| *there != part),
+            }
+        }
+        let joined = parts.join(",");
+        given.insert(name, joined);
+    }
+    Ok(given)
+}
+
+impl State {
+    /// Whether this node may be asked about a resource: brokers know only themselves.
+    pub(crate) fn check_resource(&self, node: i32, (kind, name): &Resource) -> Result<(), ErrorCode> {
+        match *kind {
+            TOPIC => self.topic(name).map(|_| ()).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+            BROKER if name.is_empty() => Ok(()),
+            BROKER | BROKER_LOGGER if *name == node.to_string() => Ok(()),
+            CLIENT_METRICS | GROUP if !name.is_empty() => Ok(()),
+            _ => Err(ErrorCode::INVALID_REQUEST),
+        }
+    }
+
+    /// What was given for a resource.
+    pub(crate) fn given_configs(&self, resource: &Resource) -> BTreeMap<String, String> {
+        match resource.0 {
+            TOPIC => self.topic(&resource.1).map(|topic| topic.config.given.clone()).unwrap_or_default(),
+            _ => lock(&self.configs).get(resource).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// The resources of a kind that something was given for.
+    pub(crate) fn configured(&self, kind: i8) -> Vec<String> {
+        lock(&self.configs).keys().filter(|(of, _)| *of == kind).map(|(_, name)| name.clone()).collect()
+    }
+
+    /// Changes what is given for a resource, or says why not.
+    pub(crate) fn alter_configs(
+        &self,
+        resource: &Resource,
+        changes: impl Iterator<Item = Change>,
+        validate_only: bool,
+    ) -> Result<(), Refusal> {
+        let default = |name: &str| {
+            let defaults = topic_defaults(&self.options).into_iter();
+            defaults.filter(|_| resource.0 == TOPIC).find(|(of, _)| *of == name).map(|(_, value)| value)
+        };
+        let given = changed(resource.0, self.given_configs(resource), default, changes)?;
+        if resource.0 != TOPIC {
+            if !validate_only {
+                let mut configs = lock(&self.configs);
+                configs.remove(resource);
+                if !given.is_empty() {
+                    configs.insert(resource.clone(), given);
+                }
+            }
+            return Ok(());
+        }
+        let rows: Vec<(&str, Option<&str>)> =
+            given.iter().map(|(name, value)| (name.as_str(), Some(value.as_str()))).collect();
+        let config = config(&rows)?;
+        if !validate_only {
+            self.replace(&resource.1, |topic| topic.with(config, Vec::new(), |_| false));
+        }
+        Ok(())
+    }
+
+    /// Gives a topic more partitions, on these nodes or wherever leaders are spread.
+    pub(crate) fn create_partitions(
+        &self,
+        name: &str,
+        count: i32,
+        assignment: Option<Vec<Vec<i32>>>,
+        validate_only: bool,
+    ) -> Result<(), Refusal> {
+        let unknown = || (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("topic '{name}' does not exist"));
+        let topic = self.topic(name).ok_or_else(unknown)?;
+        let had = topic.len();
+        let wanted =
+            usize::try_from(count).ok().filter(|wanted| *wanted > had && *wanted <= super::create::MOST_PARTITIONS);
+        let Some(wanted) = wanted else {
+            let text = format!("the topic has {had} partitions, and is to have {count}: it can only get more");
+            return Err((ErrorCode::INVALID_PARTITIONS, text));
+        };
+        let more = match assignment {
+            Some(given) if given.len() == wanted - had => self.check_replicas(&given)?,
+            Some(given) => {
+                let text = format!("{} new partitions, and replicas of {}", wanted - had, given.len());
+                return Err((ErrorCode::INVALID_REPLICA_ASSIGNMENT, text));
+            }
+            None => {
+                let factor = usize::try_from(topic.replication_factor).unwrap_or(1);
+                self.spread(wanted, factor).into_iter().skip(had).collect()
+            }
+        };
+        if !validate_only {
+            self.replace(name, |topic| topic.with(topic.config.clone(), more, |node| self.is_up(node)));
+        }
+        Ok(())
+    }
+
+    fn replace(&self, name: &str, next: impl FnOnce(&Topic) -> Topic) {
+        let mut topics = write(&self.topics);
+        if let Some(next) = topics.by_name(name).map(|topic| Arc::new(next(topic))) {
+            topics.insert(next);
+        }
+    }
+}

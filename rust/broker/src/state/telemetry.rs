@@ -1,0 +1,123 @@
+//! Metrics that clients push (KIP-714): what is wanted of them, and what came.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use samsarrow_wire::compression::{Codec, Decompressor};
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::{PushTelemetryRequest, Uuid};
+
+use crate::options::TelemetryOptions;
+
+/// Pushes that are kept; of more the oldest are dropped.
+const KEPT: usize = 1000;
+/// Clients that are remembered.
+const CLIENTS: usize = 10_000;
+
+/// A push of a client's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TelemetryPush {
+    /// What the client calls itself.
+    pub client_id: String,
+    /// The id that it was given.
+    pub client_instance_id: Uuid,
+    /// Whether it was the client's last word.
+    pub terminating: bool,
+    /// How it was compressed.
+    pub compression: &'static str,
+    /// OpenTelemetry's `MetricsData`, decompressed.
+    pub metrics: Bytes,
+}
+
+#[derive(Debug)]
+struct Client {
+    last: Instant,
+    terminated: bool,
+}
+
+/// What came.
+#[derive(Debug, Default)]
+pub(crate) struct Telemetry {
+    clients: HashMap<Uuid, Client>,
+    pub(crate) pushes: VecDeque<TelemetryPush>,
+}
+
+/// The number of a subscription: another one for other wishes.
+pub(crate) fn subscription_id(options: &TelemetryOptions) -> i32 {
+    let mut number: u32 = 2_166_136_261;
+    for byte in options.requested.iter().flat_map(|prefix| prefix.bytes().chain([0])).chain([u8::from(options.delta)]) {
+        number = (number ^ u32::from(byte)).wrapping_mul(16_777_619);
+    }
+    i32::from_be_bytes(number.to_be_bytes())
+}
+
+impl Telemetry {
+    /// A client asks what is wanted; its id, a new one if it has none.
+    pub(crate) fn subscribe(&mut self, id: Uuid) -> Uuid {
+        let id = if id.is_zero() { Uuid(std::array::from_fn(|_| fastrand::u8(..))) } else { id };
+        if self.clients.len() < CLIENTS {
+            let last = Instant::now();
+            self.clients.entry(id).or_insert(Client { last, terminated: false });
+        }
+        id
+    }
+
+    /// A client pushes.
+    pub(crate) fn push(
+        &mut self,
+        options: &TelemetryOptions,
+        client_id: &str,
+        request: PushTelemetryRequest,
+    ) -> Result<(), ErrorCode> {
+        let id = request.client_instance_id;
+        if id.is_zero() {
+            return Err(ErrorCode::INVALID_REQUEST);
+        }
+        let client = self.clients.get_mut(&id).ok_or(ErrorCode::UNKNOWN_SUBSCRIPTION_ID)?;
+        if client.terminated {
+            return Err(ErrorCode::INVALID_REQUEST);
+        }
+        if request.subscription_id != subscription_id(options) {
+            return Err(ErrorCode::UNKNOWN_SUBSCRIPTION_ID);
+        }
+        if !request.terminating && client.last.elapsed() < options.interval / 4 {
+            return Err(ErrorCode::THROTTLING_QUOTA_EXCEEDED);
+        }
+        if request.metrics.len() > options.max_bytes {
+            return Err(ErrorCode::TELEMETRY_TOO_LARGE);
+        }
+        let codec = Codec::from_attributes(i16::from(request.compression_type))
+            .ok()
+            .filter(|codec| *codec == Codec::None || options.compression.contains(codec))
+            .ok_or(ErrorCode::UNSUPPORTED_COMPRESSION_TYPE)?;
+        let metrics = decompressed(codec, &request.metrics, options.max_bytes).ok_or(ErrorCode::INVALID_RECORD)?;
+        client.last = Instant::now();
+        client.terminated = request.terminating;
+        if self.pushes.len() == KEPT {
+            self.pushes.pop_front();
+        }
+        self.pushes.push_back(TelemetryPush {
+            client_id: client_id.to_owned(),
+            client_instance_id: id,
+            terminating: request.terminating,
+            compression: codec.name(),
+            metrics,
+        });
+        Ok(())
+    }
+}
+
+fn decompressed(codec: Codec, bytes: &Bytes, max_bytes: usize) -> Option<Bytes> {
+    if codec == Codec::None {
+        return Some(bytes.clone());
+    }
+    let mut out = Vec::new();
+    Decompressor::new().decompress(codec, bytes, &mut out, max_bytes.saturating_mul(100)).ok()?;
+    Some(out.into())
+}
+
+/// How long a client may take between pushes, as requests carry it.
+pub(crate) fn millis(time: Duration) -> i32 {
+    i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
+}

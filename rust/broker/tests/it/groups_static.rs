@@ -1,0 +1,139 @@
+//! Static members (KIP-345): who comes back in time finds its assignment.
+
+use std::time::Duration;
+
+use crate::common::groups::*;
+use samsarrow_broker::Broker;
+use samsarrow_wire::error_code::ErrorCode;
+
+const NONE: ErrorCode = ErrorCode::NONE;
+
+/// Two static members, `one` leads.
+async fn pair(broker: &Broker) -> (Member, Member) {
+    let mut one = Member::named(broker, "one").await;
+    let mut two = Member::named(broker, "two").await;
+    one.settle("all").await;
+    assert!(one.id.starts_with("one-"), "{}", one.id);
+    two.enter().await;
+    until(broker, "PreparingRebalance").await;
+    let response = one.join().await;
+    assert_eq!(response.members[1].group_instance_id.as_deref(), Some("two"));
+    two.joined().await;
+    let (first, second) = (one.id.clone(), two.id.clone());
+    assert_eq!(one.sync(&[(&first, "left"), (&second, "right")]).await.1, "left");
+    assert_eq!(two.sync(&[]).await.1, "right");
+    (one, two)
+}
+
+#[tokio::test]
+async fn a_follower_comes_back_to_its_assignment() {
+    let broker = broker_with(1, quick()).await;
+    let (mut one, mut two) = pair(&broker).await;
+    let mut back = Member::named(&broker, "two").await;
+    let response = back.join().await;
+    assert_ne!(back.id, two.id);
+    assert_eq!((response.generation_id, &response.leader, response.skip_assignment), (2, &one.id, false));
+    assert!(response.members.is_empty());
+    assert_eq!(back.sync(&[]).await, (NONE, "right".to_owned()));
+    assert_eq!(one.beat().await, NONE, "nobody else notices");
+    // Its predecessor is fenced, whatever it asks.
+    assert_eq!(two.beat().await, ErrorCode::FENCED_INSTANCE_ID);
+    assert_eq!(two.sync(&[]).await.0, ErrorCode::FENCED_INSTANCE_ID);
+    assert_eq!(two.commit(1).await, ErrorCode::FENCED_INSTANCE_ID);
+    assert_eq!(two.join().await.error_code, ErrorCode::FENCED_INSTANCE_ID.code());
+    assert_eq!(two.leave().await.members[0].error_code, ErrorCode::FENCED_INSTANCE_ID.code());
+    assert_eq!(back.commit(1).await, NONE);
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_leader_comes_back_without_assigning_again() {
+    let broker = broker_with(1, quick()).await;
+    let (one, mut two) = pair(&broker).await;
+    // Before version 9 the answer says that somebody else leads, its own old self.
+    let mut back = Member { version: 8, ..Member::named(&broker, "one").await };
+    let response = back.join().await;
+    assert_eq!((&response.leader, response.members.len()), (&one.id, 0));
+    assert_eq!(back.sync(&[]).await, (NONE, "left".to_owned()));
+    let mut again = Member::named(&broker, "one").await;
+    let response = again.join().await;
+    assert_eq!((&response.leader, response.members.len(), response.skip_assignment), (&again.id, 2, true));
+    assert_eq!(again.sync(&[]).await, (NONE, "left".to_owned()));
+    assert_eq!(two.beat().await, NONE);
+    // A leader that joins under its own id wants to assign.
+    again.send_join().await;
+    until(&broker, "PreparingRebalance").await;
+    assert_eq!(two.beat().await, ErrorCode::REBALANCE_IN_PROGRESS);
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn one_that_brings_other_protocols_moves_the_group() {
+    let broker = broker_with(1, quick()).await;
+    let mut one = Member { protocols: vec!["a", "b"], ..Member::named(&broker, "one").await };
+    one.settle("").await;
+    let mut back = Member { protocols: vec!["b"], ..Member::named(&broker, "one").await };
+    let response = back.join().await;
+    assert_eq!((response.generation_id, response.protocol_name.as_deref()), (2, Some("b")));
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn one_that_comes_back_while_the_leader_assigns_moves_the_group() {
+    let broker = broker_with(1, quick()).await;
+    let mut one = Member::named(&broker, "one").await;
+    one.settle("").await;
+    let mut two = Member::named(&broker, "two").await;
+    two.enter().await;
+    until(&broker, "PreparingRebalance").await;
+    one.join().await;
+    two.joined().await;
+    two.send_sync(&[]).await;
+    let mut back = Member::named(&broker, "two").await;
+    back.enter().await;
+    assert_eq!(two.synced().await.error_code, ErrorCode::FENCED_INSTANCE_ID.code());
+    until(&broker, "PreparingRebalance").await;
+    assert_eq!(one.join().await.generation_id, 3);
+    assert_eq!(back.joined().await.generation_id, 3);
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn one_that_is_late_belongs_until_it_is_missed() {
+    let broker = broker_with(1, quick()).await;
+    let rebalance = Duration::from_millis(100);
+    let mut late = Member { rebalance, ..Member::named(&broker, "late").await };
+    late.settle("all").await;
+    let mut other = Member { rebalance, ..Member::new(&broker).await };
+    // The rebalance ends without it, and it still belongs to the group.
+    let response = other.join().await;
+    assert_eq!((response.members.len(), &response.leader), (2, &other.id));
+    let id = other.id.clone();
+    assert_eq!(other.sync(&[(&id, "mine")]).await.0, NONE);
+    // It does not come for its assignment either.
+    until(&broker, "PreparingRebalance").await;
+    assert_eq!(other.join().await.members.len(), 1);
+    assert_eq!(late.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn one_whose_session_ends_is_waited_for_no_longer() {
+    let broker = broker_with(1, quick()).await;
+    let mut away = Member { session: Duration::from_millis(300), ..Member::named(&broker, "away").await };
+    away.settle("all").await;
+    let mut other = Member::new(&broker).await;
+    assert_eq!(other.join().await.members.len(), 1);
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_administrator_sends_one_away_by_its_name() {
+    let broker = broker_with(1, quick()).await;
+    let (mut one, mut two) = pair(&broker).await;
+    let mut admin = Member::named(&broker, "two").await;
+    assert_eq!(admin.leave().await.members[0].error_code, 0);
+    assert_eq!(two.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
+    assert_eq!(one.beat().await, ErrorCode::REBALANCE_IN_PROGRESS);
+    broker.shutdown().await;
+}

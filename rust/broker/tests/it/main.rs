@@ -1,0 +1,19 @@
+//! The embedded broker from outside, by frames of every API that it answers.
+//! One program: each would link all of the crate once more.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod apis;
+mod common;
+mod faults;
+mod groups;
+mod groups_admin;
+mod groups_consumer;
+mod groups_offsets;
+mod groups_static;
+mod hostile;
+mod logins;
+mod offsets;
+mod old_formats;
+mod produce_fetch;
+mod tls;
+mod transactions;

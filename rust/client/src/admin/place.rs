@@ -1,0 +1,190 @@
+//! Who can answer for which items: found out before each round of questions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+
+use super::coordinators::{Kind, find};
+use super::engine::{Route, Work};
+use crate::cluster::Cluster;
+use crate::error::{Error, Result};
+use crate::offsets::absent;
+use crate::types::{TopicPartition, some_of};
+
+/// Who is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Target {
+    Any,
+    Node(i32),
+}
+
+/// Who is asked for which items.
+#[derive(Debug)]
+pub(super) struct Placed<K> {
+    pub(super) targets: BTreeMap<Target, Vec<K>>,
+    /// Items that nobody can be asked for, now or at all.
+    pub(super) failures: Vec<(K, Error)>,
+    /// Items that nobody needs to be asked for: this is what became of them.
+    pub(super) settled: Vec<(K, Error)>,
+}
+
+impl<K> Default for Placed<K> {
+    fn default() -> Self {
+        Self { targets: BTreeMap::new(), failures: Vec::new(), settled: Vec::new() }
+    }
+}
+
+impl<K> Placed<K> {
+    fn at(target: Target, items: impl IntoIterator<Item = K>) -> Self {
+        Self { targets: [(target, items.into_iter().collect())].into(), ..Self::default() }
+    }
+}
+
+/// Who can answer for which items.
+///
+/// # Errors
+/// What keeps the client from asking anybody, and stays.
+pub(super) async fn place<K: Clone + Ord>(
+    cluster: &Cluster,
+    work: &Work<K>,
+    open: BTreeSet<K>,
+    limit: Duration,
+) -> Result<Placed<K>> {
+    match work.route {
+        Route::Any if !cluster.options().at_controllers => Ok(Placed::at(Target::Any, open)),
+        // Of controllers only the active one answers everything.
+        Route::Any | Route::Controller => {
+            match cluster.refresh(limit).await {
+                // Where none is known, any broker can say so, or that it is too old to have one.
+                Ok(()) => match cluster.metadata().controller {
+                    ..0 => Ok(Placed::at(Target::Any, open)),
+                    id => Ok(Placed::at(Target::Node(id), open)),
+                },
+                Err(error) if !error.retriable() => Err(error),
+                Err(error) => {
+                    let failures = open.into_iter().map(|item| (item, error.clone())).collect();
+                    Ok(Placed { failures, ..Placed::default() })
+                }
+            }
+        }
+        Route::Leader(partition) => by_leader(cluster, partition, open, limit).await,
+        Route::Coordinator(kind, key) => by_coordinator(cluster, kind, key, open, limit).await,
+        Route::Broker(id) => by_broker(cluster, id, open, limit).await,
+    }
+}
+
+async fn by_leader<K: Ord>(
+    cluster: &Cluster,
+    partition: fn(&K) -> &TopicPartition,
+    open: BTreeSet<K>,
+    limit: Duration,
+) -> Result<Placed<K>> {
+    let names: BTreeSet<&str> = open.iter().map(|item| &*partition(item).topic).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let topics = cluster.topics_each(&names, limit).await;
+    // Partitions may have come since.
+    if open.iter().any(|item| absent(&cluster.metadata(), partition(item)).is_some()) {
+        match cluster.refresh(limit).await {
+            Err(error) if !error.retriable() => return Err(error),
+            _ => {}
+        }
+    }
+    let metadata = cluster.metadata();
+    let mut placed = Placed::default();
+    for item in open {
+        let tp = partition(&item);
+        let unknown = topics.get(&*tp.topic).and_then(|known| known.as_ref().err().cloned());
+        let leader = metadata.leader(&tp.topic, tp.partition);
+        match (unknown.or_else(|| absent(&metadata, tp)), leader) {
+            // That it is not there was asked for often enough.
+            (Some(error @ Error::Server { .. }), _) => placed.settled.push((item, error)),
+            (Some(error), _) => placed.failures.push((item, error)),
+            (None, Some(leader)) => placed.targets.entry(Target::Node(leader.node)).or_default().push(item),
+            (None, None) => {
+                let error = Error::server(ErrorCode::LEADER_NOT_AVAILABLE, tp.to_string());
+                placed.failures.push((item, error));
+            }
+        }
+    }
+    Ok(placed)
+}
+
+async fn by_coordinator<K: Clone + Ord>(
+    cluster: &Cluster,
+    kind: Kind,
+    key: fn(&K) -> &str,
+    open: BTreeSet<K>,
+    limit: Duration,
+) -> Result<Placed<K>> {
+    let mut by_key: BTreeMap<String, Vec<K>> = BTreeMap::new();
+    for item in open {
+        by_key.entry(key(&item).to_owned()).or_default().push(item);
+    }
+    let keys: Vec<String> = by_key.keys().cloned().collect();
+    let (mut targets, mut failures) = (BTreeMap::<Target, Vec<K>>::new(), Vec::new());
+    let mut found = match find(cluster, kind, &keys, limit).await {
+        Ok(found) => found,
+        // Nobody can be asked at the moment.
+        Err(error) if error.retriable() => keys.iter().map(|key| (key.clone(), Err(error.clone()))).collect(),
+        Err(error) => return Err(error),
+    };
+    for (key, items) in by_key {
+        match found.remove(&key) {
+            Some(Ok(node)) => targets.entry(Target::Node(node.id)).or_default().extend(items),
+            Some(Err(error)) => failures.extend(items.into_iter().map(|item| (item, error.clone()))),
+            None => {
+                let error = Error::protocol("a broker", format!("the answer to FindCoordinator leaves out {key}"));
+                failures.extend(items.into_iter().map(|item| (item, error.clone())));
+            }
+        }
+    }
+    know(cluster, &targets, limit).await?;
+    Ok(Placed { targets, failures, settled: Vec::new() })
+}
+
+async fn by_broker<K: Ord>(
+    cluster: &Cluster,
+    id: fn(&K) -> i32,
+    open: BTreeSet<K>,
+    limit: Duration,
+) -> Result<Placed<K>> {
+    let mut targets = BTreeMap::<Target, Vec<K>>::new();
+    for item in open {
+        targets.entry(Target::Node(id(&item))).or_default().push(item);
+    }
+    let asked = know(cluster, &targets, limit).await?;
+    let metadata = cluster.metadata();
+    let mut failures = Vec::new();
+    let known = |target: &Target| match target {
+        Target::Node(node) => metadata.brokers.contains_key(node),
+        Target::Any => true,
+    };
+    let (known, unknown): (BTreeMap<_, _>, BTreeMap<_, _>) = targets.into_iter().partition(|(target, _)| known(target));
+    for (target, items) in unknown {
+        let error = match (&asked, target) {
+            (Some(error), _) => error.clone(),
+            (None, Target::Node(node)) => Error::configuration(format!(
+                "there is no broker {node}: the cluster has {}",
+                some_of(metadata.brokers.keys())
+            )),
+            (None, Target::Any) => continue,
+        };
+        failures.extend(items.into_iter().map(|item| (item, error.clone())));
+    }
+    Ok(Placed { targets: known, failures, settled: Vec::new() })
+}
+
+/// Learns where brokers are that are not known yet; what kept it from that, where it may pass.
+async fn know<K>(cluster: &Cluster, targets: &BTreeMap<Target, Vec<K>>, limit: Duration) -> Result<Option<Error>> {
+    let metadata = cluster.metadata();
+    let unknown = |target: &Target| matches!(target, Target::Node(node) if !metadata.brokers.contains_key(node));
+    if !targets.keys().any(unknown) {
+        return Ok(None);
+    }
+    match cluster.refresh(limit).await {
+        Ok(()) => Ok(None),
+        Err(error) if error.retriable() => Ok(Some(error)),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,164 @@
+//! Options that contradict each other, and options that mean nothing beside others.
+
+use super::providers;
+use super::table::OPTIONS;
+use super::values::Values;
+use crate::error::{Error, Result};
+
+/// Two ways to say one thing.
+const EXCLUSIVE: &[(&str, &str)] = &[
+    ("bootstrap.servers", "bootstrap.controllers"),
+    ("ssl.truststore.location", "ssl.truststore.certificates"),
+    ("ssl.endpoint.identification.algorithm", "ssl.check.hostname"),
+    ("ssl.keystore.location", "ssl.keystore.key"),
+    ("ssl.keystore.location", "ssl.keystore.certificate.chain"),
+    ("ssl.keystore.location", "ssl.key.location"),
+    ("ssl.keystore.location", "ssl.certificate.location"),
+    ("ssl.key.location", "ssl.keystore.key"),
+    ("ssl.certificate.location", "ssl.keystore.certificate.chain"),
+    ("sasl.oauthbearer.assertion.private.key.file", "sasl.oauthbearer.assertion.private.key.pem"),
+    ("sasl.oauthbearer.assertion.file", "sasl.oauthbearer.assertion.private.key.file"),
+    ("sasl.oauthbearer.assertion.file", "sasl.oauthbearer.assertion.private.key.pem"),
+    ("https.ca.location", "https.ca.pem"),
+];
+
+impl Values {
+    /// # Errors
+    /// Two options say the same thing, also where they agree: anyone who changes one of them would miss the other.
+    pub(super) fn check_agreement(&self) -> Result<()> {
+        // Whether a host is checked is also said by an empty text.
+        let said = |name: &str| match name {
+            "ssl.endpoint.identification.algorithm" => self.is_given(name),
+            _ => self.is_given(name) && !self.text(name).is_empty(),
+        };
+        match EXCLUSIVE.iter().find(|(one, other)| said(one) && said(other)) {
+            None => Ok(()),
+            Some((one, other)) => Err(Error::configuration(format!(
+                "options {} and {} are two ways to say one thing: leave one of them out",
+                self.spelled(one),
+                self.spelled(other)
+            ))),
+        }
+    }
+
+    /// What a user should know who gave these options, though it is no error.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let protocol = self.text("security.protocol");
+        let (tls, sasl) = (protocol.ends_with("SSL"), protocol.starts_with("SASL"));
+        let of_sasl = |name: &str| ["sasl.", "enable.sasl.", "https.ca."].iter().any(|start| name.starts_with(start));
+        let of_tls = |name: &str| ["ssl.", "enable.ssl."].iter().any(|start| name.starts_with(start));
+        // What issuers of tokens are trusted by, too.
+        let also_of_tokens = |name: &str| sasl && name.starts_with("ssl.truststore.");
+        let given = |wanted: &dyn Fn(&str) -> bool| -> Vec<&str> {
+            let rows = OPTIONS.iter().filter(|spec| wanted(spec.name) && !self.text(spec.name).is_empty());
+            rows.filter(|spec| self.is_given(spec.name)).map(|spec| self.spelled(spec.name)).collect()
+        };
+        let idle_tls = if tls { Vec::new() } else { given(&|name| of_tls(name) && !also_of_tokens(name)) };
+        let idle_sasl = if sasl { Vec::new() } else { given(&of_sasl) };
+        let mut remarks = Vec::new();
+        if !idle_tls.is_empty() || !idle_sasl.is_empty() {
+            let meant = match (sasl || !idle_sasl.is_empty(), tls || !idle_tls.is_empty()) {
+                (true, true) => "SASL_SSL",
+                (true, false) => "SASL_PLAINTEXT or SASL_SSL",
+                _ => "SSL",
+            };
+            let names = [idle_tls, idle_sasl].concat().join(", ");
+            remarks.push(format!(
+                "with security.protocol={protocol} these options are ignored: {names}; they are for {meant}"
+            ));
+        }
+        if !self.is_given(providers::NAME) {
+            let literal = given(&|name| providers::looks_like_a_reference(self.text(name))).join(", ");
+            if !literal.is_empty() {
+                remarks.push(format!(
+                    "what looks like a reference in {literal} is taken as it is, because option {} is not given",
+                    providers::NAME
+                ));
+            }
+        }
+        remarks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{ClientKind, OptionValue, Options};
+    use crate::error::Result;
+
+    fn parse(pairs: &[(&str, &str)]) -> Result<Options> {
+        let servers = ("bootstrap.servers", "h:1");
+        let pairs = std::iter::once(&servers).chain(pairs);
+        let text = |(name, value): &(&str, &str)| ((*name).to_owned(), OptionValue::Str((*value).to_owned()));
+        Options::parse(ClientKind::Consumer, pairs.map(text))
+    }
+
+    #[test]
+    fn two_ways_to_say_one_thing_are_refused_by_the_names_they_were_given_under() {
+        for (one, other) in [
+            (("ssl_check_hostname", "false"), ("ssl.endpoint.identification.algorithm", "")),
+            (("ssl.ca.pem", "x"), ("ssl.truststore.location", "/y")),
+            (("ssl.keystore.location", "/x"), ("ssl_keyfile", "/y")),
+            (("ssl.key.pem", "hunter2"), ("ssl.key.location", "/y")),
+            (("https.ca.pem", "hunter2"), ("sasl.oauthbearer.https.ca.location", "/y")),
+        ] {
+            let error = parse(&[one, other]).unwrap_err().to_string();
+            assert!(error.contains(one.0) && error.contains(other.0), "{error}");
+            assert!(error.contains("two ways to say one thing") && !error.contains("hunter2"), "{error}");
+        }
+        parse(&[("ssl.truststore.location", ""), ("ssl.truststore.certificates", "x")]).unwrap();
+        parse(&[("ssl.certificate.location", "/x"), ("ssl.key.location", "/y")]).unwrap();
+    }
+
+    #[test]
+    fn options_that_mean_nothing_are_remarked_on_once_and_by_name() {
+        let remark = |pairs: &[(&str, &str)]| parse(pairs).unwrap().remarks().join("|");
+        assert_eq!(
+            remark(&[("sasl_plain_username", "u"), ("sasl.password", "hunter2"), ("ssl_cafile", "/x")]),
+            "with security.protocol=PLAINTEXT these options are ignored: ssl_cafile, sasl_plain_username, sasl.password; \
+             they are for SASL_SSL"
+        );
+        assert_eq!(
+            remark(&[("security.protocol", "ssl"), ("sasl.mechanism", "PLAIN")]),
+            "with security.protocol=SSL these options are ignored: sasl.mechanism; they are for SASL_SSL"
+        );
+        assert!(remark(&[("sasl.username", "u")]).ends_with("they are for SASL_PLAINTEXT or SASL_SSL"));
+        let in_the_clear = [("security.protocol", "SASL_PLAINTEXT"), ("ssl.truststore.location", "/x")];
+        assert_eq!(remark(&in_the_clear), "", "tokens are fetched over TLS all the same");
+        assert_eq!(remark(&[("ssl.keystore.location", "")]), "");
+        let secure = [("security.protocol", "SASL_SSL"), ("ssl.keystore.location", "/x"), ("sasl.username", "u")];
+        assert_eq!(remark(&secure), "");
+    }
+
+    #[test]
+    fn a_reference_that_nothing_resolves_is_remarked_on() {
+        let given = [("security.protocol", "SASL_SSL"), ("sasl.password", "${env:HOME}")];
+        assert_eq!(
+            parse(&given).unwrap().remarks(),
+            [
+                "what looks like a reference in sasl.password is taken as it is, because option config.providers is not given"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_a_provider_gives_is_in_no_text() {
+        let providers = ("config.providers", "env");
+        let options = parse(&[providers, ("client.id", "${env:CARGO_PKG_NAME}")]).unwrap();
+        assert_eq!(options.common.client_id, "samsarrow-client");
+        assert!(!options.to_string().contains("samsarrow-client"), "{options}");
+        for name in ["fetch.min.bytes", "auto.offset.reset", "acks", "bootstrap_servers", "broker.version.fallback"] {
+            let given = [providers, (name, "${env:CARGO_PKG_NAME}")];
+            let error = parse(&given).unwrap_err().to_string();
+            assert!(!error.contains("samsarrow-client"), "{error}");
+        }
+        let secret = parse(&[providers, ("sasl_password", "${env:CARGO_PKG_NAME}"), ("sasl.username", "u")]).unwrap();
+        assert!(!format!("{secret:?}").contains("samsarrow-client"), "{secret:?}");
+        let error = parse(&[providers, ("sasl.password", "${env:NO_SUCH_VARIABLE}")]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "option sasl.password: provider env has no NO_SUCH_VARIABLE: there is no such environment variable here"
+        );
+        let error = parse(&[("config.providers.env.class", "x")]).unwrap_err().to_string();
+        assert!(error.contains("config.providers.env.class"), "{error}");
+    }
+}

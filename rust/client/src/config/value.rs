@@ -1,0 +1,86 @@
+//! One value as the user gave it, and whether it is of its option's kind.
+
+use super::table::Kind;
+
+/// A value as the user gave it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OptionValue {
+    /// Text.
+    Str(String),
+    /// A whole number.
+    Int(i64),
+    /// A number with a fraction.
+    Float(f64),
+    /// True or false.
+    Bool(bool),
+}
+
+impl std::fmt::Display for OptionValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Str(text) => write!(f, "{text:?}"),
+            Self::Int(number) => write!(f, "{number}"),
+            Self::Float(number) => write!(f, "{number}"),
+            Self::Bool(flag) => write!(f, "{flag}"),
+        }
+    }
+}
+
+impl Kind {
+    /// For texts: what may be given.
+    pub(super) fn describe(self) -> String {
+        let bounds = |min, max| match max {
+            m if m >= i64::from(i32::MAX) => format!("at least {min}"),
+            max => format!("from {min} to {max}"),
+        };
+        match self {
+            Kind::Text | Kind::Secret => "text".into(),
+            Kind::Path => "path".into(),
+            Kind::List => "text, separated by commas".into(),
+            Kind::Bool => "true or false".into(),
+            Kind::Int(min, max) => format!("whole number, {}", bounds(min, max)),
+            Kind::Millis(min, max) => format!("milliseconds, {}", bounds(min, max)),
+            Kind::Float(min, max) => format!("number, from {min} to {max}"),
+            Kind::Choice(words) => words.join(", "),
+        }
+    }
+
+    /// The value in its one written form, or None if it is not of this kind.
+    pub(super) fn accept(self, value: &OptionValue) -> Option<String> {
+        match (self, value) {
+            (Kind::Text | Kind::List | Kind::Path | Kind::Secret, OptionValue::Str(text)) => Some(text.clone()),
+            (Kind::Bool, OptionValue::Bool(flag)) => Some(flag.to_string()),
+            (Kind::Bool, OptionValue::Str(text)) => {
+                let text = text.trim().to_ascii_lowercase();
+                matches!(text.as_str(), "true" | "false").then_some(text)
+            }
+            (Kind::Int(min, max) | Kind::Millis(min, max), value) => {
+                let number = match value {
+                    OptionValue::Int(number) => *number,
+                    OptionValue::Str(text) => text.trim().parse().ok()?,
+                    OptionValue::Float(number) if number.fract() == 0.0 && number.abs() < 9e15 => *number as i64,
+                    _ => return None,
+                };
+                (min..=max).contains(&number).then(|| number.to_string())
+            }
+            (Kind::Float(min, max), value) => {
+                let number = match value {
+                    OptionValue::Int(number) => *number as f64,
+                    OptionValue::Float(number) => *number,
+                    OptionValue::Str(text) => text.trim().parse().ok()?,
+                    OptionValue::Bool(_) => return None,
+                };
+                (min..=max).contains(&number).then(|| number.to_string())
+            }
+            (Kind::Choice(words), value) => {
+                let text = match value {
+                    OptionValue::Str(text) => text.trim().to_owned(),
+                    OptionValue::Int(number) => number.to_string(),
+                    _ => return None,
+                };
+                words.iter().find(|word| word.eq_ignore_ascii_case(&text)).map(|word| (*word).to_owned())
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The table against the ids that count.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+#[test]
+fn every_id_finds_its_row_and_names_are_of_one_row() {
+    let (mut java, mut prometheus, mut telemetry) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for (at, spec) in METRICS.iter().enumerate() {
+        assert_eq!(spec.id as usize, at);
+        assert_eq!(spec.id.spec().name, spec.name);
+        assert!(spec.doc.ends_with('.') && !spec.clients.is_empty(), "{}", spec.name);
+        for client in spec.clients {
+            assert!(
+                java.insert((client_name(*client), spec.group_name(*client), spec.name, spec.labels)),
+                "{}",
+                spec.name
+            );
+            if let Some(name) = spec.prometheus_name(*client) {
+                assert_eq!(name.ends_with("_total"), spec.kind == Kind::Counter, "{name}");
+                assert!(prometheus.insert(name), "{}", spec.name);
+            }
+            if let Some(name) = spec.telemetry_name(*client) {
+                telemetry.insert(name);
+            }
+        }
+    }
+    assert!(telemetry.contains("org.apache.kafka.consumer.fetch.manager.records.lag.max"));
+    assert!(telemetry.contains("org.apache.kafka.admin.client.connection.creation.total"));
+}

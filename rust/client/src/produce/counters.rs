@@ -1,0 +1,132 @@
+//! What a producer counts. All of it is counted by batch, under a lock that is held anyway.
+
+use std::time::{Duration, Instant};
+
+use crate::metrics::{Histogram, Id, Label, Meter, Names, Sink, Windows};
+
+/// Of a producer, or of one topic.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// Records that brokers have taken.
+    pub(crate) records: Meter,
+    /// The bytes of their batches, compressed.
+    bytes: Meter,
+    /// Records that had to be sent again.
+    retried: Meter,
+    failed: Meter,
+}
+
+impl Written {
+    pub(crate) fn new(windows: Windows) -> Self {
+        let meter = || Meter::new(windows);
+        Self { records: meter(), bytes: meter(), retried: meter(), failed: meter() }
+    }
+
+    /// A batch was taken.
+    pub(crate) fn taken(&mut self, now: Instant, records: u32, bytes: usize) {
+        self.records.add(now, f64::from(records));
+        self.bytes.add(now, bytes as f64);
+    }
+
+    /// A batch has to be sent again.
+    pub(crate) fn retried(&mut self, now: Instant, records: u32) {
+        self.retried.add(now, f64::from(records));
+    }
+
+    /// Records failed for good.
+    pub(crate) fn failed(&mut self, now: Instant, records: u32) {
+        self.failed.add(now, f64::from(records));
+    }
+
+    /// Records that are done with, one way or the other.
+    pub(crate) fn settled(&self) -> u64 {
+        (self.records.sum + self.failed.sum) as u64
+    }
+
+    pub(crate) fn collect_of_topic(&self, label: &Label, sink: &mut Sink) {
+        let names = [
+            (&self.records, Id::TopicRecordSendTotal, Id::TopicRecordSendRate),
+            (&self.bytes, Id::TopicByteTotal, Id::TopicByteRate),
+            (&self.retried, Id::TopicRecordRetryTotal, Id::TopicRecordRetryRate),
+            (&self.failed, Id::TopicRecordErrorTotal, Id::TopicRecordErrorRate),
+        ];
+        for (meter, sum, rate) in names {
+            sink.meter(meter, label, Names { sum: Some(sum), rate: Some(rate), ..Names::default() });
+        }
+    }
+}
+
+/// What is counted as it happens.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) windows: Windows,
+    pub(crate) all: Written,
+    /// Milliseconds that batches waited before they were sent.
+    queued: Meter,
+    /// Milliseconds from a request to its answer.
+    requests: Meter,
+    per_request: Meter,
+    request_latency: Histogram,
+    delivery_latency: Histogram,
+}
+
+impl Counters {
+    pub(crate) fn new(windows: Windows) -> Self {
+        let meter = || Meter::new(windows);
+        let all = Written::new(windows);
+        Self { windows, all, queued: meter(), requests: meter(), per_request: meter(), ..Self::default() }
+    }
+
+    /// A batch was taken.
+    pub(crate) fn taken(&mut self, now: Instant, records: u32, bytes: usize, age: Duration) {
+        self.all.taken(now, records, bytes);
+        self.delivery_latency.add(age, u64::from(records));
+    }
+
+    /// A request was answered, or written where no answer is asked for; of its batches, how long each had waited, and
+    /// their records.
+    pub(crate) fn answered(&mut self, started: Instant, waited: impl Iterator<Item = Duration>, records: u64) {
+        let now = Instant::now();
+        let took = now.saturating_duration_since(started);
+        self.requests.add(now, took.as_secs_f64() * 1e3);
+        self.request_latency.add(took, 1);
+        self.per_request.add(now, records as f64);
+        for time in waited {
+            self.queued.add(now, time.as_secs_f64() * 1e3);
+        }
+    }
+
+    pub(crate) fn collect(&self, sink: &mut Sink) {
+        let none = &Label::None;
+        let Written { records, bytes, retried, failed } = &self.all;
+        let names = [
+            (records, Id::RecordSendTotal, Id::RecordSendRate),
+            (retried, Id::RecordRetryTotal, Id::RecordRetryRate),
+            (failed, Id::RecordErrorTotal, Id::RecordErrorRate),
+        ];
+        for (meter, sum, rate) in names {
+            sink.meter(meter, none, Names { sum: Some(sum), rate: Some(rate), ..Names::default() });
+        }
+        let names = Names {
+            sum: Some(Id::ProducedBytes),
+            count: Some(Id::ProducedBatches),
+            mean: Some(Id::BatchSizeAvg),
+            max: Some(Id::BatchSizeMax),
+            ..Names::default()
+        };
+        sink.meter(bytes, none, names);
+        sink.one(Id::BatchRetries, retried.count as f64);
+        let names = Names {
+            count: Some(Id::ProduceRequests),
+            mean: Some(Id::RequestLatencyAvg),
+            max: Some(Id::RequestLatencyMax),
+            ..Names::default()
+        };
+        sink.meter(&self.requests, none, names);
+        sink.meter(&self.per_request, none, Names { mean: Some(Id::RecordsPerRequestAvg), ..Names::default() });
+        let names = Names { mean: Some(Id::RecordQueueTimeAvg), max: Some(Id::RecordQueueTimeMax), ..Names::default() };
+        sink.meter(&self.queued, none, names);
+        sink.latency(Id::ProduceLatency, Label::None, self.request_latency.summary());
+        sink.latency(Id::DeliveryLatency, Label::None, self.delivery_latency.summary());
+    }
+}

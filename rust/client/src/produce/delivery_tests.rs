@@ -1,0 +1,63 @@
+//! The order in which deliveries call back.
+
+use super::*;
+
+#[test]
+fn who_asks_while_others_are_called_does_not_overtake_them() {
+    let state = Arc::new(BatchState::new(Arc::from("t"), 0, 0));
+    let called = Arc::new(Mutex::new(Vec::new()));
+    let note = |index: u32| {
+        let called = Arc::clone(&called);
+        Waker::Callback(Box::new(move |_| called.lock().unwrap().push(index)))
+    };
+    let (late, again) = (note(2), Arc::clone(&state));
+    let first = Arc::clone(&called);
+    let asks = move |_| {
+        first.lock().unwrap().push(0);
+        again.on_done(2, late);
+    };
+    state.on_done(0, Waker::Callback(Box::new(asks)));
+    state.on_done(1, note(1));
+    state.close(3);
+    state.complete(0, 3, Err(Error::closed("the producer")), &mut Watched::default());
+    assert_eq!(*called.lock().unwrap(), [0, 1, 2]);
+    assert!(state.all_done());
+    state.on_done(1, note(3));
+    assert_eq!(called.lock().unwrap().last(), Some(&3), "anyone who comes later is called at once");
+}
+
+#[derive(Default)]
+struct Told(Mutex<Vec<Vec<u64>>>);
+
+impl Watcher for Told {
+    fn came(&self, numbers: Vec<u64>) {
+        self.0.lock().unwrap().push(numbers);
+    }
+}
+
+#[test]
+fn a_watcher_is_told_once_of_all_that_one_answer_settles() {
+    let batches = [0, 1].map(|partition| Arc::new(BatchState::new(Arc::from("t"), partition, 0)));
+    let (told, other) = (Arc::new(Told::default()), Arc::new(Told::default()));
+    let delivery = |batch: &Arc<BatchState>, index| Delivery { state: Arc::clone(batch), index, timestamp: -1 };
+    for (partition, batch) in (0..).zip(&batches) {
+        for index in 0..3 {
+            delivery(batch, index).watch(Arc::clone(&told) as _, partition * 10 + u64::from(index));
+        }
+    }
+    delivery(&batches[0], 2).watch(Arc::clone(&other) as _, 7);
+    let appended = Appended { base_offset: 5, log_append_time: -1 };
+    let mut watched = Watched::default();
+    for batch in &batches {
+        batch.complete(0, 2, Ok(appended), &mut watched);
+    }
+    assert!(told.0.lock().unwrap().is_empty());
+    drop(watched);
+    assert_eq!(*told.0.lock().unwrap(), [vec![0, 1, 10, 11]]);
+    batches[0].complete(2, 1, Ok(appended), &mut Watched::default());
+    assert_eq!(*told.0.lock().unwrap(), [vec![0, 1, 10, 11], vec![2]]);
+    assert_eq!(*other.0.lock().unwrap(), [vec![7]]);
+    // What is there already is reported at once.
+    delivery(&batches[0], 0).watch(Arc::clone(&other) as _, 8);
+    assert_eq!(*other.0.lock().unwrap(), [vec![7], vec![8]]);
+}

@@ -1,0 +1,390 @@
+//! The assignors on the cases of Apache Kafka's own tests, and what must hold for any group.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a skip is said aloud")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use proptest::prelude::*;
+use samsarrow_client::group::assignor::{Assignment, Members, Subscription, Topics, by_name};
+use samsarrow_client::types::TopicPartition;
+use serde_json::Value;
+
+const NAMES: [&str; 4] = ["range", "roundrobin", "sticky", "cooperative-sticky"];
+
+fn of_hex(text: &str) -> Bytes {
+    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().filter_map(text).collect()
+}
+
+fn partitions(value: &Value) -> Vec<TopicPartition> {
+    let partition = |pair: &Value| TopicPartition::new(pair[0].as_str().unwrap(), pair[1].as_i64().unwrap() as i32);
+    value.as_array().into_iter().flatten().map(partition).collect()
+}
+
+fn member(told: &Value) -> Subscription {
+    Subscription {
+        topics: strings(&told["topics"]),
+        user_data: told["user_data_hex"].as_str().map(of_hex),
+        owned: partitions(&told["owned"]),
+        generation: told["generation"].as_i64().map(|generation| generation as i32),
+        rack: text(&told["rack_id"]),
+        instance_id: text(&told["group_instance_id"]),
+    }
+}
+
+/// A case of the file: a group, and what Kafka's assignor makes of it.
+struct Case {
+    id: String,
+    assignor: String,
+    topics: Topics,
+    members: Members,
+    expected: BTreeMap<String, BTreeSet<TopicPartition>>,
+    /// Who had each partition, as the judge counts it.
+    had: BTreeMap<TopicPartition, BTreeSet<String>>,
+}
+
+impl Case {
+    fn new(json: &Value) -> Case {
+        let counts = json["partitions_per_topic"].as_object().unwrap();
+        let racks = |topic: &str, partition: u64| strings(&json["partition_racks"][topic][partition as usize]);
+        let topic = |(name, count): (&String, &Value)| {
+            (name.clone(), (0..count.as_u64().unwrap()).map(|partition| racks(name, partition)).collect())
+        };
+        let told = json["members"].as_object().unwrap();
+        let mut had: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for (id, told) in told {
+            let previous = partitions(&told["sticky_user_data"]["partitions"]);
+            let previous = if previous.is_empty() { partitions(&told["owned"]) } else { previous };
+            for partition in previous {
+                had.entry(partition).or_default().insert(id.clone());
+            }
+        }
+        let expected = json["expected"].as_object().unwrap();
+        Case {
+            id: text(&json["id"]).unwrap(),
+            assignor: text(&json["assignor"]).unwrap(),
+            topics: counts.iter().map(topic).collect(),
+            members: told.iter().map(|(id, told)| (id.clone(), member(told))).collect(),
+            expected: expected
+                .iter()
+                .map(|(id, given)| (id.clone(), partitions(given).into_iter().collect()))
+                .collect(),
+            had,
+        }
+    }
+
+    fn squares<'a>(sizes: impl Iterator<Item = &'a BTreeSet<TopicPartition>>) -> usize {
+        sizes.map(|partitions| partitions.len().pow(2)).sum()
+    }
+
+    fn kept(&self, given: &BTreeMap<String, BTreeSet<TopicPartition>>) -> usize {
+        let kept = |id: &String, p: &&TopicPartition| self.had.get(p).is_some_and(|members| members.contains(id));
+        given.iter().map(|(id, partitions)| partitions.iter().filter(|p| kept(id, p)).count()).sum()
+    }
+
+    /// Whether the assignment is the expected one, or as good: valid, as balanced and as sticky.
+    fn judge(&self, given: &Assignment) -> Result<&'static str, String> {
+        assert!(given.keys().eq(self.members.keys()), "{}: every member is there", self.id);
+        let given: BTreeMap<String, BTreeSet<TopicPartition>> =
+            given.iter().map(|(id, list)| (id.clone(), list.iter().cloned().collect())).collect();
+        let nothing = BTreeSet::new();
+        if given.iter().all(|(id, partitions)| partitions == self.expected.get(id).unwrap_or(&nothing)) {
+            return Ok("equal");
+        }
+        if matches!(&*self.assignor, "range" | "roundrobin") {
+            return Err(format!("got {given:?}, want {:?}", self.expected));
+        }
+        for partition in unassigned(&self.topics, &self.members, &given) {
+            if self.assignor == "sticky" || !self.had.contains_key(&partition) {
+                return Err(format!("{partition} is not assigned"));
+            }
+        }
+        let (ours, theirs) = (Self::squares(given.values()), Self::squares(self.expected.values()));
+        if ours > theirs {
+            return Err(format!("less balanced than Kafka's: {ours} > {theirs}"));
+        }
+        let (ours, theirs) = (self.kept(&given), self.kept(&self.expected));
+        if ours < theirs { Err(format!("keeps {ours} where Kafka keeps {theirs}")) } else { Ok("as good") }
+    }
+}
+
+/// Partitions that somebody wants and nobody has; panics if one has two members, or a member that does not want it.
+fn unassigned(
+    topics: &Topics,
+    members: &Members,
+    given: &BTreeMap<String, BTreeSet<TopicPartition>>,
+) -> BTreeSet<TopicPartition> {
+    let wanted: BTreeSet<&String> = members.values().flat_map(|member| &member.topics).collect();
+    let all = topics.iter().filter(|(name, _)| wanted.contains(name));
+    let mut left: BTreeSet<TopicPartition> = all
+        .flat_map(|(name, racks)| (0..racks.len()).map(|partition| TopicPartition::new(&**name, partition as i32)))
+        .collect();
+    for (id, partitions) in given {
+        for partition in partitions {
+            assert!(left.remove(partition), "{partition} is not there, or has two members");
+            assert!(
+                members[id].topics.iter().any(|topic| **topic == *partition.topic),
+                "{id} does not want {partition}"
+            );
+        }
+    }
+    left
+}
+
+#[test]
+fn the_cases_of_kafkas_own_tests() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = std::env::var_os("SAMSARROW_CONFORMANCE").map_or(root.join("../shared/conformance"), PathBuf::from);
+    let path = folder.join("assignors.jsonl");
+    let Ok(lines) = std::fs::read_to_string(&path) else {
+        eprintln!("skipped: there is no {} (see SAMSARROW_CONFORMANCE)", path.display());
+        return;
+    };
+    let mut verdicts: BTreeMap<(String, &str), usize> = BTreeMap::new();
+    let (mut passed, mut failures) = (0, Vec::new());
+    for line in lines.lines() {
+        let case = Case::new(&serde_json::from_str(line).unwrap());
+        // As the leader does it: what members say goes over the wire.
+        let sent = |member: &Subscription| {
+            let decoded = Subscription::decode(member.encode()).unwrap();
+            Subscription { instance_id: member.instance_id.clone(), ..decoded }
+        };
+        let members = case.members.iter().map(|(id, member)| (id.clone(), sent(member))).collect();
+        let given = by_name(&case.assignor).unwrap().assign(&case.topics, &members).unwrap();
+        match case.judge(&given) {
+            Ok(verdict) => {
+                passed += 1;
+                *verdicts.entry((case.assignor.clone(), verdict)).or_default() += 1;
+            }
+            Err(why) => failures.push(format!("{}: {why}", case.id)),
+        }
+    }
+    println!("assignors.jsonl: {passed} of {} cases pass: {verdicts:?}", passed + failures.len());
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(passed >= 434, "only {passed} cases");
+}
+
+/// What a member may say: what it wants, and what it believes to have had, rightly or not.
+fn any_member(topics: usize) -> impl Strategy<Value = Subscription> {
+    let partition =
+        (0..topics + 1, -1..8i32).prop_map(|(topic, partition)| TopicPartition::new(name(topic), partition));
+    let owned = prop::collection::vec(partition, 0..12);
+    let wants = prop::collection::vec(prop::bool::weighted(0.7), topics);
+    let rack = prop::option::of(prop::sample::select(vec!["a", "b", "c", "elsewhere", ""]));
+    (wants, owned, prop::option::of(-1..4i32), rack, any::<bool>(), any::<bool>()).prop_map(
+        |(wants, owned, generation, rack, in_user_data, is_static)| Subscription {
+            topics: wants.iter().enumerate().filter(|(_, wants)| **wants).map(|(topic, _)| name(topic)).collect(),
+            user_data: if in_user_data {
+                by_name("sticky").unwrap().user_data(&owned, generation.unwrap_or(-1))
+            } else {
+                generation.map(|generation| Bytes::copy_from_slice(&generation.to_be_bytes()))
+            },
+            owned,
+            generation,
+            rack: rack.map(str::to_owned),
+            instance_id: is_static.then(String::new),
+        },
+    )
+}
+
+fn name(topic: usize) -> String {
+    format!("topic-{topic}")
+}
+
+/// Groups of members that want the same, or not; in racks, or not. Some topics are empty or not there at all.
+fn any_group(alike: bool) -> impl Strategy<Value = (Topics, Members)> {
+    let racks = prop::collection::vec(prop::sample::select(vec!["a", "b", "c"]).prop_map(str::to_owned), 0..3);
+    let topics = prop::collection::vec(prop::option::weighted(0.9, prop::collection::vec(racks, 0..8)), 1..5);
+    topics.prop_flat_map(move |topics| {
+        let members = prop::collection::vec(any_member(topics.len()), 1..7);
+        members.prop_map(move |members| {
+            let wants = members[0].topics.clone();
+            let topics: Topics =
+                topics.iter().enumerate().filter_map(|(topic, racks)| Some((name(topic), racks.clone()?))).collect();
+            let member = |(number, member): (usize, Subscription)| {
+                let topics = if alike { wants.clone() } else { member.topics };
+                let instance_id = member.instance_id.map(|_| format!("static-{}", 9 - number));
+                (format!("member-{number}"), Subscription { topics, instance_id, ..member })
+            };
+            (topics, members.into_iter().enumerate().map(member).collect())
+        })
+    })
+}
+
+fn assigned(assignor: &str, topics: &Topics, members: &Members) -> BTreeMap<String, BTreeSet<TopicPartition>> {
+    let given = by_name(assignor).unwrap().assign(topics, members).unwrap();
+    assert!(given.keys().eq(members.keys()), "every member is there");
+    given.into_iter().map(|(id, list)| (id, list.into_iter().collect())).collect()
+}
+
+/// The members as they join the next time, when each has got what it was given.
+fn rejoined(members: &Members, given: &BTreeMap<String, BTreeSet<TopicPartition>>, generation: i32) -> Members {
+    let again = |(id, member): (&String, &Subscription)| {
+        let owned: Vec<TopicPartition> = given.get(id).into_iter().flatten().cloned().collect();
+        let user_data = by_name("sticky").unwrap().user_data(&owned, generation);
+        (id.clone(), Subscription { owned, generation: Some(generation), user_data, ..member.clone() })
+    };
+    members.iter().map(again).collect()
+}
+
+/// The largest and the smallest number of partitions.
+fn spread(given: &BTreeMap<String, BTreeSet<TopicPartition>>) -> (usize, usize) {
+    let sizes = || given.values().map(BTreeSet::len);
+    (sizes().max().unwrap_or(0), sizes().min().unwrap_or(0))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_partition_that_somebody_wants_has_one_member((topics, members) in any_group(false)) {
+        for assignor in ["range", "roundrobin", "sticky"] {
+            let given = assigned(assignor, &topics, &members);
+            prop_assert_eq!(unassigned(&topics, &members, &given), BTreeSet::new(), "{}", assignor);
+        }
+    }
+
+    #[test]
+    fn members_that_want_the_same_get_as_many((topics, members) in any_group(true)) {
+        for assignor in ["roundrobin", "sticky"] {
+            let (most, least) = spread(&assigned(assignor, &topics, &members));
+            prop_assert!(most - least <= 1, "{assignor}: {least} to {most}");
+        }
+        // Range divides each topic by itself.
+        let given = assigned("range", &topics, &members);
+        for topic in topics.keys() {
+            let of_topic = |all: &BTreeSet<TopicPartition>| all.iter().filter(|p| *p.topic == **topic).cloned().collect();
+            let (most, least) = spread(&given.iter().map(|(id, all)| (id.clone(), of_topic(all))).collect());
+            prop_assert!(most - least <= 1, "{topic}: {least} to {most}");
+        }
+    }
+
+    #[test]
+    fn no_move_makes_a_sticky_assignment_more_even((topics, members) in any_group(false)) {
+        let given = assigned("sticky", &topics, &members);
+        for (owner, partitions) in &given {
+            for partition in partitions {
+                for (id, member) in &members {
+                    let wants = member.topics.iter().any(|topic| **topic == *partition.topic);
+                    prop_assert!(!wants || given[id].len() + 1 >= partitions.len(), "{partition}: {owner} to {id}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_moves_if_nothing_changed((topics, mut members) in any_group(false)) {
+        for assignor in ["range", "roundrobin"] {
+            let given = assigned(assignor, &topics, &members);
+            prop_assert_eq!(&assigned(assignor, &topics, &rejoined(&members, &given, 5)), &given, "{}", assignor);
+        }
+        members.values_mut().for_each(|member| member.rack = None);
+        let given = assigned("sticky", &topics, &members);
+        prop_assert_eq!(&assigned("sticky", &topics, &rejoined(&members, &given, 5)), &given);
+    }
+
+    /// Where racks play a part a rebalance may find more members that are near, but that has an end.
+    #[test]
+    fn rebalances_settle((topics, members) in prop_oneof![any_group(false), any_group(true)]) {
+        for assignor in ["sticky", "cooperative-sticky"] {
+            let mut given = assigned(assignor, &topics, &members);
+            for round in 1.. {
+                let next = assigned(assignor, &topics, &rejoined(&members, &given, round));
+                if next == given {
+                    break;
+                }
+                prop_assert!(round < 10, "{assignor} goes on and on: {given:?}, {next:?}");
+                given = next;
+            }
+            prop_assert_eq!(unassigned(&topics, &members, &given), BTreeSet::new());
+        }
+    }
+
+    /// Whatever members say they read, no other gets it at once; nothing else is withheld.
+    #[test]
+    fn cooperative_members_never_read_the_same((topics, members) in any_group(false)) {
+        let given = assigned("cooperative-sticky", &topics, &members);
+        for partition in unassigned(&topics, &members, &given) {
+            prop_assert!(members.values().any(|member| member.owned.contains(&partition)), "{partition} is free");
+        }
+        for (id, partitions) in &given {
+            for partition in partitions.iter().filter(|partition| !members[id].owned.contains(partition)) {
+                let other = members.iter().find(|(_, member)| member.owned.contains(partition));
+                prop_assert!(other.is_none(), "{partition} goes to {id}, while {other:?} reads it");
+            }
+        }
+    }
+
+    /// Where all want the same and racks play no part, a member that goes leaves the others what they have, and one
+    /// that comes takes no more than its share.
+    #[test]
+    fn as_little_moves_as_can((topics, mut members) in any_group(true)) {
+        members.values_mut().for_each(|member| member.rack = None);
+        let given = assigned("sticky", &topics, &members);
+        let mut fewer = rejoined(&members, &given, 5);
+        if let Some((gone, _)) = fewer.pop_first() {
+            for (id, partitions) in assigned("sticky", &topics, &fewer) {
+                prop_assert!(partitions.is_superset(&given[&id]), "{id} lost something when {gone} went");
+            }
+        }
+        let mut more = rejoined(&members, &given, 5);
+        let topics_of_all = members.values().next().unwrap().topics.clone();
+        more.insert("new".to_owned(), Subscription { topics: topics_of_all, ..Subscription::default() });
+        let after = assigned("sticky", &topics, &more);
+        let kept: usize = given.iter().map(|(id, partitions)| after[id].intersection(partitions).count()).sum();
+        let all: usize = given.values().map(BTreeSet::len).sum();
+        prop_assert_eq!(all - kept, after["new"].len());
+    }
+}
+
+/// Large groups, as they come up and as they rejoin, with equal and with different wishes, in racks and not: it has to
+/// be a matter of seconds at most. The times are printed, not judged.
+#[test]
+fn large_groups() {
+    let racks = |partition: usize| vec![format!("rack-{}", partition % 3), format!("rack-{}", (partition + 1) % 3)];
+    let topics: Topics = (0..50).map(|topic| (name(topic), (0..200).map(racks).collect())).collect();
+    for (alike, in_racks) in [(true, false), (false, false), (true, true), (false, true)] {
+        let member = |number: usize| {
+            let wants = (0..50).filter(|topic| alike || !(topic + number).is_multiple_of(3));
+            let rack = in_racks.then(|| format!("rack-{}", number % 3));
+            (
+                format!("member-{number:04}"),
+                Subscription { topics: wants.map(name).collect(), rack, ..Default::default() },
+            )
+        };
+        let members: Members = (0..1000).map(member).collect();
+        for assignor in NAMES {
+            let (started, mut times) = (Instant::now(), Vec::new());
+            let given = assigned(assignor, &topics, &members);
+            times.push(started.elapsed());
+            assert!(unassigned(&topics, &members, &given).is_empty());
+            // A tenth of them goes.
+            let mut fewer = rejoined(&members, &given, 5);
+            fewer.retain(|id, _| !id.ends_with('7'));
+            let started = Instant::now();
+            let given = assigned(assignor, &topics, &fewer);
+            times.push(started.elapsed());
+            assert!(unassigned(&topics, &fewer, &given).is_empty() || assignor == "cooperative-sticky");
+            if !in_racks {
+                // All had been with one member.
+                let all = given.values().flatten().cloned().collect();
+                let alone = rejoined(&members, &BTreeMap::from([("member-0001".to_owned(), all)]), 5);
+                let started = Instant::now();
+                assigned(assignor, &topics, &alone);
+                times.push(started.elapsed());
+            }
+            println!("1,000 members, 10,000 partitions, alike {alike}, racks {in_racks}, {assignor}: {times:?}");
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Reading goes on, or says why it cannot, when sessions end (KIP-227), logs are truncated (KIP-320), leaders move and
+//! replicas fail (KIP-392).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::consume_common::{SOON, all, broker, by_partition, complete, consumer, produce, read, rows, tp};
+use samsarrow_broker::{Broker, BrokerOptions, Fault, Release};
+use samsarrow_client::admin::Admin;
+use samsarrow_client::config::ClientKind;
+use samsarrow_client::error::Error;
+use samsarrow_client::types::TopicPartition;
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ApiKey;
+
+async fn with_sessions(partitions: i32) -> Broker {
+    let topics = vec![("t".to_owned(), partitions)];
+    Broker::start(BrokerOptions { topics, fetch_sessions: 10, ..BrokerOptions::default() }).await.unwrap()
+}
+
+/// The node, session id and session epoch of every Fetch from now on; of version 15 or later.
+fn asked(broker: &Broker) -> Arc<Mutex<Vec<(i32, i32, i32)>>> {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&seen);
+    broker.on_request(ApiKey::Fetch, move |request| {
+        assert!(request.api_version >= 15);
+        let number = |at: usize| i32::from_be_bytes(request.body[at..at + 4].try_into().unwrap());
+        // Before them: longest wait, fewest and most bytes, isolation.
+        into.lock().unwrap().push((request.node, number(13), number(17)));
+        None
+    });
+    seen
+}
+
+/// How many of them asked for a new session.
+fn anew(asked: &Mutex<Vec<(i32, i32, i32)>>) -> usize {
+    asked.lock().unwrap().iter().filter(|(_, _, epoch)| *epoch == 0).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_lost_or_refused_is_made_anew() {
+    for (loss, code) in [
+        ("forgotten", None),
+        ("not found", Some(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)),
+        ("epoch", Some(ErrorCode::INVALID_FETCH_SESSION_EPOCH)),
+    ] {
+        let broker = with_sessions(5).await;
+        let seen = asked(&broker);
+        produce(&broker, 5, 0, 100).await;
+        let consumer = consumer(&broker, &[("max.poll.records", "30")]);
+        consumer.assign(&all(5)).unwrap();
+        let mut found = Vec::new();
+        for round in 1..=3 {
+            found.extend(read(&consumer, 500 * round - found.len()).await);
+            match code {
+                None => broker.forget_fetch_sessions(),
+                Some(code) => broker.fail_next(ApiKey::Fetch, Fault::Error(code), 1),
+            }
+            produce(&broker, 5, 100 * round, 100).await;
+            // Prefetching goes on without polls. The next loss comes when this one was noticed.
+            let noticed = async {
+                while anew(&seen) <= round {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(SOON, noticed).await.unwrap();
+        }
+        found.extend(read(&consumer, 2000 - found.len()).await);
+        assert_eq!(by_partition(&found), complete(5, 0, 400), "{loss}");
+        assert!(seen.lock().unwrap().iter().any(|(_, id, epoch)| *id != 0 && *epoch > 0), "{loss}: {seen:?}");
+        consumer.close(SOON).await;
+        broker.shutdown().await;
+    }
+}
+
+async fn passing_for(kafka: Option<Release>) -> Broker {
+    let topics = vec![("t".to_owned(), 1)];
+    Broker::start(BrokerOptions { topics, kafka, ..BrokerOptions::default() }).await.unwrap()
+}
+
+/// How often positions were compared with the log.
+fn compared(broker: &Broker) -> usize {
+    broker.requests().get(&ApiKey::OffsetForLeaderEpoch).map_or(0, |count| *count as usize)
+}
+
+/// A log that ends at 60 where 100 were read, and has ten others after it.
+async fn truncated(broker: &Broker, policy: &str) -> samsarrow_client::consumer::Consumer {
+    produce(broker, 1, 0, 60).await;
+    produce(broker, 1, 60, 40).await;
+    let consumer = consumer(broker, &[("auto.offset.reset", policy)]);
+    consumer.assign(&[tp(0)]).unwrap();
+    consumer.seek(&tp(0), 0).unwrap();
+    assert_eq!(by_partition(&read(&consumer, 100).await), complete(1, 0, 100));
+    broker.truncate("t", 0, 60).unwrap();
+    assert_eq!(broker.end_offset("t", 0), Some(60));
+    consumer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reading_goes_on_where_a_truncated_log_parted() {
+    let ways = [("earliest", 10), ("latest", 10), ("earliest", 70), ("latest", 70)];
+    let kafkas = [None, Release::named("2.4"), Release::named("2.6")];
+    for (kafka, (policy, new)) in kafkas.into_iter().flat_map(|kafka| ways.map(|way| (kafka, way))) {
+        let broker = passing_for(kafka).await;
+        let consumer = truncated(&broker, policy).await;
+        // With 70 more the old position is in the log again, with other records.
+        produce(&broker, 1, 60, new).await;
+        let end = 60 + new as i64;
+        assert_eq!(by_partition(&read(&consumer, new).await), complete(1, 60, end), "{policy}, {kafka:?}");
+        assert_eq!(consumer.position(&tp(0), SOON).await.unwrap(), end);
+        assert_eq!(compared(&broker), usize::from(kafka.is_some()), "{policy}, {kafka:?}");
+        consumer.close(SOON).await;
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn positions_are_compared_once_after_each_election_where_fetch_does_not() {
+    for (kafka, elections) in [("2.2", 0), ("2.6", 3), ("2.7", 0)] {
+        let broker = passing_for(Release::named(kafka)).await;
+        produce(&broker, 1, 0, 60).await;
+        let consumer = consumer(&broker, &[]);
+        consumer.assign(&[tp(0)]).unwrap();
+        assert_eq!(by_partition(&read(&consumer, 60).await), complete(1, 0, 60));
+        let leader = broker.leader("t", 0).unwrap();
+        for election in 1..=3 {
+            broker.move_leader("t", 0, leader).unwrap();
+            // Nothing that was read is gone, and several rounds bring nothing.
+            let fetches = broker.requests()[&ApiKey::Fetch];
+            let until = Instant::now() + SOON;
+            let known = || compared(&broker) >= election.min(elections) || Instant::now() > until;
+            while broker.requests()[&ApiKey::Fetch] < fetches + 5 || !known() {
+                assert!(consumer.poll(Duration::from_millis(20)).await.unwrap().num_rows() == 0);
+            }
+            assert_eq!(compared(&broker), election.min(elections), "Kafka {kafka}");
+        }
+        produce(&broker, 1, 60, 10).await;
+        assert_eq!(by_partition(&read(&consumer, 10).await), complete(1, 60, 70));
+        assert_eq!(compared(&broker), elections, "Kafka {kafka}");
+        consumer.close(SOON).await;
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_comparison_that_fails_is_made_again() {
+    let broker = passing_for(Release::named("2.6")).await;
+    broker.fail_next(ApiKey::OffsetForLeaderEpoch, Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER), 2);
+    broker.fail_next(ApiKey::OffsetForLeaderEpoch, Fault::DropAfter, 1);
+    let consumer = truncated(&broker, "latest").await;
+    produce(&broker, 1, 60, 70).await;
+    assert_eq!(by_partition(&read(&consumer, 70).await), complete(1, 60, 130));
+    assert_eq!(compared(&broker), 4);
+    consumer.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_truncated_log_is_an_error_where_nothing_may_be_reset() {
+    for kafka in [None, Release::named("2.6")] {
+        an_error_where_nothing_may_be_reset(passing_for(kafka).await).await;
+    }
+}
+
+async fn an_error_where_nothing_may_be_reset(broker: Broker) {
+    let consumer = truncated(&broker, "none").await;
+    produce(&broker, 1, 60, 10).await;
+    // It says so again until somebody seeks.
+    for _ in 0..2 {
+        let error = consumer.poll(SOON).await.unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, Error::OffsetOutOfRange(_)) && text.contains("t-0"), "{text}");
+        assert!(text.contains("offset 100") && text.contains("ends at 60"), "{text}");
+    }
+    consumer.seek(&tp(0), 60).unwrap();
+    assert_eq!(by_partition(&read(&consumer, 10).await), complete(1, 60, 70));
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_epoch_that_ends_after_the_position_loses_nothing_before_it() {
+    let broker = broker(1, 1).await;
+    let again = |times: usize| (0..times).for_each(|_| broker.move_leader("t", 0, 0).unwrap());
+    produce(&broker, 1, 0, 60).await;
+    again(5);
+    produce(&broker, 1, 60, 40).await;
+    let consumer = consumer(&broker, &[("max.poll.records", "10")]);
+    consumer.assign(&[tp(0)]).unwrap();
+    // No record was written in epoch 2: the last one before it ends at 60.
+    consumer.seek_after(&tp(0), 30, Some(2)).unwrap();
+    assert_eq!(by_partition(&read(&consumer, 70).await), BTreeMap::from([(0, (30..100).collect())]));
+    consumer.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leaders_that_move_while_records_come_lose_nothing() {
+    let topics = vec![("t".to_owned(), 6)];
+    let options = BrokerOptions { brokers: 3, topics, fetch_sessions: 10, ..BrokerOptions::default() };
+    let broker = Broker::start(options).await.unwrap();
+    let consumer = consumer(&broker, &[("max.poll.records", "20"), ("queued.max.bytes", "20000")]);
+    consumer.assign(&all(6)).unwrap();
+    let writer = produce(&broker, 6, 0, 400);
+    let mover = async {
+        for turn in 0..30_i32 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            broker.move_leader("t", turn % 6, (turn / 2) % 3).unwrap();
+        }
+    };
+    let (found, (), ()) = tokio::join!(read(&consumer, 2400), writer, mover);
+    assert_eq!(by_partition(&found), complete(6, 0, 400));
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closer_replica_is_read_from_until_it_fails() {
+    let broker = broker(2, 1).await;
+    let seen = asked(&broker);
+    let leader = broker.leader("t", 0).unwrap();
+    let other = 1 - leader;
+    broker.prefer_replica("t", 0, Some(other)).unwrap();
+    produce(&broker, 1, 0, 100).await;
+    let answered_by = |from: usize| seen.lock().unwrap()[from..].iter().map(|s| s.0).collect::<Vec<_>>();
+    let consumer = consumer(&broker, &[("client.rack", "r"), ("max.poll.records", "30")]);
+    consumer.assign(&[tp(0)]).unwrap();
+    let mut found = read(&consumer, 100).await;
+    let nodes = answered_by(0);
+    // The leader is asked once, and says where to read.
+    assert!(nodes[0] == leader && nodes.len() > 1 && nodes[1..].iter().all(|node| *node == other), "{nodes:?}");
+
+    broker.stop_node(other).await.unwrap();
+    let before = seen.lock().unwrap().len();
+    produce(&broker, 1, 100, 100).await;
+    found.extend(read(&consumer, 100).await);
+    assert!(answered_by(before).contains(&leader));
+
+    // Back again, it is named in the next answer; an error of its own sends the reader to the leader too.
+    broker.start_node(other).await.unwrap();
+    broker.fail(ApiKey::Fetch, Some(other), &Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER), Some(2));
+    produce(&broker, 1, 200, 100).await;
+    found.extend(read(&consumer, 100).await);
+    assert_eq!(by_partition(&found), complete(1, 0, 300));
+
+    // Without a rack nobody is sent anywhere.
+    let before = seen.lock().unwrap().len();
+    consumer.close(SOON).await;
+    let plain = crate::consume_common::consumer(&broker, &[]);
+    plain.assign(&[tp(0)]).unwrap();
+    assert_eq!(rows(&plain.poll(SOON).await.unwrap()).first().map(|row| row.1), Some(0));
+    assert_eq!(answered_by(before).last(), Some(&leader));
+    broker.shutdown().await;
+}
+
+/// Metadata requests so far.
+fn metadata_requests(broker: &Broker) -> u64 {
+    broker.requests().get(&ApiKey::Metadata).copied().unwrap_or(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_topic_is_asked_for_ever_more_slowly_and_raises_while_others_are_read() {
+    let topics = vec![("t".to_owned(), 1), ("gone".to_owned(), 2)];
+    let options = BrokerOptions { topics, auto_create_topics: false, ..BrokerOptions::default() };
+    let broker = Broker::start(options).await.unwrap();
+    let gone = || [0, 1].map(|partition| TopicPartition::new("gone", partition));
+    let quick = [("allow.auto.create.topics", "false"), ("default.api.timeout.ms", "4000"), ("group.id", "g")];
+    let consumer = consumer(&broker, &quick);
+    consumer.assign(&[vec![tp(0)], gone().to_vec()].concat()).unwrap();
+    for at in gone() {
+        assert_eq!(consumer.position(&at, SOON).await.unwrap(), 0);
+    }
+    let admin =
+        Admin::new(&crate::consume_common::options(ClientKind::Admin, &broker.bootstrap_servers(), &[])).unwrap();
+    admin.delete_topics(&["gone".into()], SOON).await.unwrap();
+    let (before, start) = (metadata_requests(&broker), tokio::time::Instant::now());
+    let mut found = Vec::new();
+    for round in 0..10 {
+        produce(&broker, 1, round * 10, 10).await;
+        found.extend(read(&consumer, 10).await);
+        // What the producers ask is counted too.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(by_partition(&found), complete(1, 0, 100));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (asked, seconds) = (metadata_requests(&broker) - before, start.elapsed().as_secs() + 1);
+    assert!(asked <= 10 * 2 + 15 * seconds, "{asked} requests in {seconds} s");
+    // One error, for both partitions, once their time is up.
+    let error = consumer.poll(SOON).await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code()), "{error}");
+    assert!(error.to_string().contains("gone-0, gone-1"), "{error}");
+    assert_eq!(consumer.poll(Duration::from_millis(300)).await.unwrap().num_rows(), 0);
+    // It may come back.
+    broker.create_topic("gone", 2).unwrap();
+    produce(&broker, 1, 100, 10).await;
+    assert_eq!(by_partition(&read(&consumer, 10).await), complete(1, 100, 110));
+    consumer.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_cannot_be_found_holds_up_no_other() {
+    let topics = vec![("t".to_owned(), 3)];
+    let options = BrokerOptions { brokers: 3, topics, auto_create_topics: false, ..BrokerOptions::default() };
+    let broker = Broker::start(options).await.unwrap();
+    produce(&broker, 3, 0, 50).await;
+    broker.move_leader("t", 0, 0).unwrap();
+    (1..3).for_each(|partition| broker.move_leader("t", partition, partition).unwrap());
+    broker.fail(ApiKey::ListOffsets, Some(0), &Fault::Error(ErrorCode::LEADER_NOT_AVAILABLE), None);
+    for more in [&[][..], &[("group.id", "g")]] {
+        let more = [more, &[("allow.auto.create.topics", "false"), ("default.api.timeout.ms", "60000")]].concat();
+        let consumer = consumer(&broker, &more);
+        consumer.assign(&[all(3), vec![TopicPartition::new("absent", 0)]].concat()).unwrap();
+        let found = by_partition(&read(&consumer, 100).await);
+        assert_eq!(found, complete(3, 0, 50).into_iter().filter(|(p, _)| *p > 0).collect());
+        consumer.close(SOON).await;
+    }
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_broker_says_again_and_again_is_asked_for_ever_more_slowly() {
+    let broker = broker(1, 1).await;
+    produce(&broker, 1, 0, 50).await;
+    broker.fail(ApiKey::Fetch, None, &Fault::Error(ErrorCode::OFFSET_OUT_OF_RANGE), None);
+    let consumer = consumer(&broker, &[]);
+    consumer.assign(&[tp(0)]).unwrap();
+    assert_eq!(consumer.poll(Duration::from_secs(2)).await.unwrap().num_rows(), 0);
+    for api in [ApiKey::Fetch, ApiKey::ListOffsets] {
+        let asked = broker.requests().get(&api).copied().unwrap_or(0);
+        assert!((2..20).contains(&asked), "{asked} of {api:?}");
+    }
+    broker.clear_faults();
+    assert_eq!(by_partition(&read(&consumer, 50).await), complete(1, 0, 50));
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_cause_is_one_error_however_many_partitions_it_stops() {
+    let broker = broker(1, 20).await;
+    produce(&broker, 20, 0, 1).await;
+    for code in [ErrorCode::UNKNOWN_SERVER_ERROR, ErrorCode::TOPIC_AUTHORIZATION_FAILED] {
+        let consumer = consumer(&broker, &[("default.api.timeout.ms", "400"), ("request.timeout.ms", "300")]);
+        broker.fail(ApiKey::Fetch, None, &Fault::Error(code), None);
+        consumer.assign(&all(20)).unwrap();
+        let error = consumer.poll(SOON).await.unwrap_err();
+        assert_eq!(error.code(), Some(code.code()), "{error}");
+        assert!(error.to_string().contains("and 10 more"), "{error}");
+        broker.clear_faults();
+        assert_eq!(by_partition(&read(&consumer, 20).await), complete(20, 0, 1));
+        consumer.close(SOON).await;
+    }
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_polls_whatever_is_raised_asks_brokers_now_and_then() {
+    let broker = broker(1, 1).await;
+    for api in [ApiKey::ListOffsets, ApiKey::Fetch, ApiKey::Metadata] {
+        broker.fail(api, None, &Fault::Error(ErrorCode::TOPIC_AUTHORIZATION_FAILED), None);
+        let consumer = consumer(&broker, &[]);
+        consumer.assign(&[tp(0)]).unwrap();
+        let (before, began, mut raised) = (broker.requests(), Instant::now(), 0);
+        while began.elapsed() < Duration::from_secs(1) || raised < 2 {
+            let error = consumer.poll(SOON).await.unwrap_err();
+            assert_eq!(error.code(), Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED.code()), "{error}");
+            raised += 1;
+        }
+        let asked: u64 = broker.requests().iter().map(|(api, n)| n - before.get(api).copied().unwrap_or(0)).sum();
+        assert!((2..30).contains(&raised), "{raised} errors while {api:?} is refused");
+        assert!(asked < 100, "{asked} requests while {api:?} is refused");
+        broker.clear_faults();
+        consumer.close(SOON).await;
+    }
+    broker.shutdown().await;
+}

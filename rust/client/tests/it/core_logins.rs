@@ -1,0 +1,333 @@
+//! Logins at brokers that refuse them, want them again, or want none.
+
+#![allow(clippy::type_complexity, reason = "a table of cases")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::consume_common::{SOON, all, options, rows};
+use samsarrow_broker::{Broker, BrokerOptions, LoginAnswer, Mechanism, Protocol, SecurityOptions};
+use samsarrow_client::admin::Admin;
+use samsarrow_client::config::ClientKind;
+use samsarrow_client::consumer::Consumer;
+use samsarrow_client::error::Error;
+use samsarrow_client::group::wanted::Wanted;
+use samsarrow_client::producer::{Producer, ProducerRecord};
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::releases::Release;
+
+const ALICE: [(&str, &str); 4] = [
+    ("security.protocol", "SASL_PLAINTEXT"),
+    ("sasl.mechanism", "SCRAM-SHA-256"),
+    ("sasl.username", "alice"),
+    ("sasl.password", "secret"),
+];
+
+fn secured() -> SecurityOptions {
+    SecurityOptions {
+        protocol: Protocol::SaslPlaintext,
+        users: [("alice", "secret")].into_iter().collect(),
+        ..SecurityOptions::default()
+    }
+}
+
+async fn start(brokers: usize, security: SecurityOptions, kafka: Option<Release>) -> Broker {
+    let topics = vec![("t".to_owned(), 3)];
+    Broker::start(BrokerOptions { brokers, topics, security, kafka, ..Default::default() }).await.unwrap()
+}
+
+fn with<'a>(name: &'static str, value: &'a str) -> Vec<(&'a str, &'a str)> {
+    let kept = ALICE.into_iter().filter(|(other, _)| *other != name);
+    kept.chain([(name, value), ("auto.offset.reset", "earliest"), ("fetch.max.wait.ms", "100")])
+        .filter(|(_, value)| !value.is_empty())
+        .collect()
+}
+
+fn consumer(broker: &Broker, more: &[(&str, &str)]) -> Consumer {
+    Consumer::new(&options(ClientKind::Consumer, &broker.bootstrap_servers(), more)).unwrap()
+}
+
+fn producer(broker: &Broker, more: &[(&str, &str)]) -> Producer {
+    let mine = more.iter().copied().filter(|(name, _)| !["auto.offset.reset", "fetch.max.wait.ms"].contains(name));
+    let mine: Vec<_> = mine.chain([("linger.ms", "0")]).collect();
+    Producer::new(&options(ClientKind::Producer, &broker.bootstrap_servers(), &mine)).unwrap()
+}
+
+fn admin(broker: &Broker, more: &[(&str, &str)]) -> Admin {
+    let mine: Vec<_> =
+        more.iter().copied().filter(|(name, _)| !["auto.offset.reset", "fetch.max.wait.ms"].contains(name)).collect();
+    Admin::new(&options(ClientKind::Admin, &broker.bootstrap_servers(), &mine)).unwrap()
+}
+
+fn record(number: usize) -> ProducerRecord {
+    ProducerRecord::new("t", number.to_string()).with_partition(i32::try_from(number % 3).unwrap())
+}
+
+/// The first error of polls.
+async fn poll_error(consumer: &Consumer) -> Error {
+    let until = Instant::now() + SOON;
+    while Instant::now() < until {
+        if let Err(error) = consumer.poll(Duration::from_millis(200)).await {
+            return error;
+        }
+    }
+    panic!("polls give no error");
+}
+
+/// Makes every broker refuse logins while the flag is set.
+fn refusing(broker: &Broker) -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(true));
+    let refuses = Arc::clone(&flag);
+    broker.on_login(move |answer: &mut LoginAnswer| {
+        if answer.step > 0 && refuses.load(Ordering::Acquire) {
+            answer.error = ErrorCode::SASL_AUTHENTICATION_FAILED;
+            answer.message = Some("Invalid \x1b[31msecret\n eyJhbGciOi.eyJzdWIi.c2ln".into());
+        }
+    });
+    flag
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_password_is_an_error_at_once_and_reaches_brokers_rarely() {
+    let broker = start(3, secured(), None).await;
+    let begun = Instant::now();
+    for wanted in ["assigned", "in a group"] {
+        let (before, since) = (broker.logins().failed, Instant::now());
+        let wrong = with("sasl.password", "hunter22");
+        let consumer = if wanted == "assigned" {
+            let consumer = consumer(&broker, &wrong);
+            consumer.assign(&all(3)).unwrap();
+            consumer
+        } else {
+            let consumer = consumer(&broker, &[wrong, vec![("group.id", "g")]].concat());
+            consumer.subscribe(Wanted::topics(["t".to_owned()]).unwrap()).unwrap();
+            consumer
+        };
+        let text = poll_error(&consumer).await.to_string();
+        assert!(text.contains("sasl.username=alice") && text.contains("invalid credentials"), "{text}");
+        assert!(!text.contains("hunter22"), "{text}");
+        let (mut told, until) = (0, Instant::now() + Duration::from_secs(4));
+        while Instant::now() < until {
+            match consumer.poll(Duration::from_millis(100)).await {
+                Err(Error::Authentication { .. }) => told += 1,
+                Err(other) => panic!("{other}"),
+                Ok(rows) => assert_eq!(rows.num_rows(), 0),
+            }
+        }
+        assert!(told >= 1, "polls go on to say so");
+        let failed = usize::try_from(broker.logins().failed - before).unwrap();
+        let seconds = since.elapsed().as_secs_f64();
+        // After waits of 1, 2, 4, … seconds, each of them up to a fifth shorter.
+        let most = [0.0, 0.8, 2.4, 5.6, 12.0, 24.8].iter().filter(|earliest| **earliest <= seconds).count();
+        assert!((1..=most).contains(&failed), "{failed} logins for {told} errors in {seconds} s");
+        let closing = Instant::now();
+        consumer.close(SOON).await;
+        assert!(closing.elapsed() < SOON / 2, "close waits for no login");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(60));
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_call_says_so_instead_of_waiting() {
+    let broker = start(1, secured(), None).await;
+    let wrong = with("sasl.password", "hunter22");
+    let is = |error: Error| assert!(matches!(error, Error::Authentication { .. }), "{error:?}");
+    let begun = Instant::now();
+    let producer = producer(&broker, &wrong);
+    is(producer.send(record(0)).await.err().unwrap());
+    producer.close(SOON).await.unwrap();
+    let admin = admin(&broker, &wrong);
+    is(admin.list_topics(None, SOON * 6).await.unwrap_err());
+    let consumer = consumer(&broker, &[wrong, vec![("group.id", "g")]].concat());
+    is(consumer.partitions_for("t", SOON * 6).await.unwrap_err());
+    assert!(begun.elapsed() < SOON, "nobody waits for a timeout");
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_that_is_put_right_at_the_broker_heals_the_client() {
+    let broker = start(3, secured(), None).await;
+    let refuses = refusing(&broker);
+    let consumer = consumer(&broker, &with("", ""));
+    consumer.assign(&all(3)).unwrap();
+    let text = poll_error(&consumer).await.to_string();
+    // Control characters are escaped, secrets and tokens masked.
+    assert!(text.contains("Invalid \\u{1b}[31m[hidden]\\n [hidden]"), "{text}");
+    let producer = producer(&broker, &with("", ""));
+    assert!(producer.send(record(0)).await.is_err());
+    refuses.store(false, Ordering::Release);
+    let until = Instant::now() + SOON * 3;
+    let delivery = loop {
+        match producer.send(record(7)).await {
+            Ok(delivery) => break delivery,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    delivery.wait().await.unwrap();
+    let mut found = Vec::new();
+    while found.is_empty() {
+        match consumer.poll(Duration::from_millis(200)).await {
+            Ok(batch) => found = rows(&batch),
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+    }
+    assert_eq!(found[0].2, "7");
+    producer.close(SOON).await.unwrap();
+    consumer.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_are_renewed_in_place_under_load() {
+    let lifetime = Duration::from_secs(3);
+    let broker = start(3, SecurityOptions { session_lifetime: Some(lifetime), ..secured() }, None).await;
+    let consumer = consumer(&broker, &[with("", ""), vec![("group.id", "g")]].concat());
+    consumer.subscribe(Wanted::topics(["t".to_owned()]).unwrap()).unwrap();
+    let producer = producer(&broker, &with("", ""));
+    let (mut sent, mut found) = (0, Vec::new());
+    let begun = Instant::now();
+    let mut connected = None;
+    while begun.elapsed() < Duration::from_secs(9) {
+        for _ in 0..30 {
+            drop(producer.send(record(sent)).await.unwrap());
+            sent += 1;
+        }
+        found.extend(rows(&consumer.poll(Duration::from_millis(20)).await.unwrap()));
+        if !found.is_empty() && begun.elapsed() > lifetime {
+            connected.get_or_insert_with(|| broker.logins().succeeded);
+        }
+    }
+    producer.flush(Some(SOON)).await.unwrap();
+    let late = Instant::now() + SOON;
+    while found.len() < sent && Instant::now() < late {
+        found.extend(rows(&consumer.poll(Duration::from_millis(100)).await.unwrap()));
+    }
+    let logins = broker.logins();
+    let values: BTreeSet<_> = found.iter().map(|(_, _, value)| value.clone()).collect();
+    assert_eq!((found.len(), values.len()), (sent, sent), "each once");
+    assert_eq!((logins.failed, logins.expired), (0, 0), "{logins:?}");
+    assert_eq!(Some(logins.succeeded), connected, "nobody connects again");
+    // Three connections of each client have requests at all times.
+    assert!(logins.repeated >= 10, "{logins:?}");
+    producer.close(SOON).await.unwrap();
+    consumer.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_that_is_refused_is_raised_and_a_later_login_heals() {
+    let lifetime = Duration::from_millis(1600);
+    let broker = start(1, SecurityOptions { session_lifetime: Some(lifetime), ..secured() }, None).await;
+    let refuses = refusing(&broker);
+    refuses.store(false, Ordering::Release);
+    let consumer = consumer(&broker, &with("", ""));
+    consumer.assign(&all(3)).unwrap();
+    let producer = producer(&broker, &with("", ""));
+    producer.send(record(1)).await.unwrap().wait().await.unwrap();
+    while consumer.poll(Duration::from_millis(100)).await.unwrap().num_rows() == 0 {}
+    refuses.store(true, Ordering::Release);
+    let error = poll_error(&consumer).await;
+    assert!(matches!(error, Error::Authentication { .. }), "{error:?}");
+    refuses.store(false, Ordering::Release);
+    let until = Instant::now() + SOON * 3;
+    let delivery = loop {
+        if let Ok(delivery) = producer.send(record(2)).await
+            && let Ok(receipt) = delivery.wait().await
+        {
+            break receipt;
+        }
+        assert!(Instant::now() < until, "the producer does not heal");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!(delivery.partition, 2);
+    loop {
+        match consumer.poll(Duration::from_millis(100)).await {
+            Ok(batch) if batch.num_rows() > 0 => break,
+            Ok(_) | Err(Error::Authentication { .. }) => assert!(Instant::now() < until, "the consumer does not heal"),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(broker.logins().expired, 0);
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_comes_with_the_wrong_protocol_or_mechanism_is_told_the_right_one() {
+    let secured_broker =
+        start(1, SecurityOptions { mechanisms: vec![Mechanism::ScramSha512, Mechanism::Plain], ..secured() }, None)
+            .await;
+    let open = start(1, SecurityOptions::default(), None).await;
+    let cases = [
+        (
+            &secured_broker,
+            vec![],
+            "set security.protocol=SASL_PLAINTEXT and sasl.mechanism to one of those that it takes",
+        ),
+        (&secured_broker, with("sasl.mechanism", "SCRAM-SHA-256"), "it takes SCRAM-SHA-512, PLAIN: set sasl.mechanism"),
+        (
+            &open,
+            with("", ""),
+            "wants no login on this listener, but security.protocol=SASL_PLAINTEXT asks for one: set security.protocol=PLAINTEXT",
+        ),
+    ];
+    for (broker, more, wanted) in cases {
+        let consumer = consumer(broker, &more);
+        consumer.assign(&all(3)).unwrap();
+        let error = poll_error(&consumer).await;
+        assert!(matches!(error, Error::Authentication { .. }), "{error:?}");
+        assert!(error.to_string().contains(wanted), "{error}");
+        consumer.close(SOON).await;
+    }
+    secured_broker.shutdown().await;
+    open.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_brokers_get_tokens_as_they_are() {
+    for (kafka, mechanisms, mechanism) in
+        [("0.10.0", vec![Mechanism::Plain], "PLAIN"), ("0.11.0", vec![Mechanism::ScramSha256], "SCRAM-SHA-256")]
+    {
+        let kafka = Release::named(kafka).unwrap();
+        let broker = start(1, SecurityOptions { mechanisms, ..secured() }, Some(kafka)).await;
+        let producer = producer(&broker, &with("sasl.mechanism", mechanism));
+        producer.send(record(0)).await.unwrap().wait().await.unwrap();
+        producer.close(SOON).await.unwrap();
+        assert_eq!(broker.logins().failed, 0);
+        // All that an old broker says is to hang up.
+        let wrong: Vec<_> = with("sasl.mechanism", mechanism);
+        let wrong: Vec<_> = wrong
+            .into_iter()
+            .map(|(name, value)| (name, if name == "sasl.password" { "guess" } else { value }))
+            .collect();
+        let error = admin(&broker, &wrong).list_topics(None, SOON * 6).await.unwrap_err();
+        assert!(matches!(error, Error::Authentication { .. }), "{error:?}");
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_that_cannot_prove_that_it_knows_the_password_is_none() {
+    let broker = start(1, secured(), None).await;
+    let cases: [(u32, fn(&mut LoginAnswer), &str); 5] = [
+        (1, |answer| answer.token = "r=x,s=AAAA,i=4096".into(), "knows your password"),
+        (1, |answer| answer.token = vec![b'x'; 400_000].into(), "not one of SCRAM's"),
+        (2, |answer| answer.token = bytes::Bytes::new(), "signature is wrong or missing"),
+        (2, |answer| answer.token = "v=AAAA".into(), "signature is wrong or missing"),
+        (2, |answer| answer.token = vec![b'x'; 600_000].into(), "during a login"),
+    ];
+    for (step, change, wanted) in cases {
+        broker.clear_faults();
+        broker.on_login(move |answer| {
+            if answer.step == step {
+                change(answer);
+            }
+        });
+        let error = admin(&broker, &with("", "")).list_topics(None, Duration::from_secs(3)).await.unwrap_err();
+        assert!(error.to_string().contains(wanted), "{wanted}: {error}");
+    }
+    broker.shutdown().await;
+}

@@ -1,0 +1,287 @@
+//! Brokers that swallow what they are sent, ask for pauses, come back elsewhere: reached all the same.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use samsarrow_broker::{Broker, BrokerOptions};
+use samsarrow_client::cluster::Cluster;
+use samsarrow_client::config::{ClientKind, OptionValue, Options};
+use samsarrow_client::error::{Error, Result};
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::frame;
+use samsarrow_wire::messages::api_versions::ApiVersion;
+use samsarrow_wire::messages::metadata::MetadataResponseBroker;
+use samsarrow_wire::messages::{
+    ApiKey, ApiVersionsRequest, ApiVersionsResponse, ListGroupsRequest, ListGroupsResponse, MetadataRequest,
+    MetadataResponse,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+
+const SOON: Duration = Duration::from_secs(30);
+
+fn cluster(servers: &str, more: &[(&str, &str)]) -> Cluster {
+    let fast = [("reconnect.backoff.max.ms", "100"), ("retry.backoff.ms", "20"), ("retry.backoff.max.ms", "100")];
+    let all = fast.into_iter().chain(more.iter().copied()).chain([("bootstrap.servers", servers)]);
+    let pairs = all.map(|(k, v)| (k.to_owned(), OptionValue::Str(v.to_owned())));
+    Cluster::new(&Options::parse(ClientKind::Consumer, pairs).unwrap()).unwrap()
+}
+
+async fn broker(brokers: usize) -> Broker {
+    let topics = vec![("t".to_owned(), 2)];
+    Broker::start(BrokerOptions { brokers, topics, auto_create_topics: false, ..Default::default() }).await.unwrap()
+}
+
+/// One address for whatever stands behind it now.
+async fn front(target: Arc<Mutex<String>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut inner, _)) = listener.accept().await {
+            let target = target.lock().unwrap().clone();
+            tokio::spawn(async move {
+                if let Ok(mut outer) = TcpStream::connect(target).await {
+                    let _ = copy_bidirectional(&mut inner, &mut outer).await;
+                }
+            });
+        }
+    });
+    address
+}
+
+/// Takes connections, and never answers.
+async fn black_hole(address: SocketAddr) {
+    let listener = TcpListener::bind(address).await.unwrap();
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            held.push(stream);
+        }
+    });
+}
+
+#[tokio::test]
+async fn brokers_that_all_come_back_elsewhere_are_found_behind_the_black_holes_that_they_leave() {
+    let before = broker(3).await;
+    let servers = before.bootstrap_servers();
+    let old: Vec<SocketAddr> = servers.split(',').map(|address| address.parse().unwrap()).collect();
+    let target = Arc::new(Mutex::new(old[0].to_string()));
+    let front = front(Arc::clone(&target)).await;
+    let cluster = cluster(&front, &[("request.timeout.ms", "8000")]);
+    cluster.topics(&["t"], SOON).await.unwrap();
+    assert_eq!(cluster.metadata().brokers.len(), 3);
+    before.shutdown().await;
+    for address in &old {
+        black_hole(*address).await;
+    }
+    let after = broker(2).await;
+    after.create_topic("new", 1).unwrap();
+    *target.lock().unwrap() = after.bootstrap_servers().split(',').next().unwrap().to_owned();
+    // One request's time is enough: each has its turn, none the whole of it.
+    let start = Instant::now();
+    while let Err(error) = cluster.refresh(Duration::from_secs(8)).await {
+        assert!(start.elapsed() < SOON, "never found again: {error}");
+    }
+    let metadata = cluster.topics(&["t", "new"], SOON).await.unwrap();
+    let now: Vec<&str> = metadata.brokers.values().map(String::as_str).collect();
+    assert_eq!(now.join(","), after.bootstrap_servers());
+    for node in metadata.brokers.keys() {
+        cluster.send(*node, ListGroupsRequest::default(), SOON).await.unwrap();
+    }
+    cluster.close().await;
+    after.shutdown().await;
+}
+
+/// A peer that answers ApiVersions, and what `answer` answers.
+async fn peer(answer: impl Fn(i16, i16, i32) -> Option<Vec<u8>> + Clone + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let answer = answer.clone();
+            tokio::spawn(async move {
+                loop {
+                    let mut length = [0; 4];
+                    if stream.read_exact(&mut length).await.is_err() {
+                        return;
+                    }
+                    let mut request = vec![0; u32::from_be_bytes(length) as usize];
+                    stream.read_exact(&mut request).await.unwrap();
+                    let short = |at: usize| i16::from_be_bytes(request[at..at + 2].try_into().unwrap());
+                    let (key, version) = (short(0), short(2));
+                    let id = i32::from_be_bytes(request[4..8].try_into().unwrap());
+                    let bytes = if key == ApiKey::ApiVersions as i16 {
+                        Some(versions(version, id))
+                    } else {
+                        answer(key, version, id)
+                    };
+                    match bytes {
+                        Some(bytes) => stream.write_all(&bytes).await.unwrap(),
+                        None => return,
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+fn versions(version: i16, id: i32) -> Vec<u8> {
+    let speaks = [(ApiKey::Metadata, 13), (ApiKey::ListGroups, 4), (ApiKey::ApiVersions, 4)];
+    let api =
+        |(key, max_version)| ApiVersion { api_key: key as i16, min_version: 0, max_version, ..Default::default() };
+    let response = ApiVersionsResponse { api_keys: speaks.map(api).to_vec(), ..Default::default() };
+    frame::encode_response::<ApiVersionsRequest>(&response, version, id).unwrap().to_vec()
+}
+
+fn metadata(version: i16, id: i32, error_code: i16, brokers: &[(i32, &str)]) -> Vec<u8> {
+    let broker = |(node_id, address): &(i32, &str)| {
+        let (host, port) = address.rsplit_once(':').unwrap();
+        MetadataResponseBroker {
+            node_id: *node_id,
+            host: host.into(),
+            port: port.parse().unwrap(),
+            ..Default::default()
+        }
+    };
+    let brokers = brokers.iter().map(broker).collect();
+    let response = MetadataResponse { error_code, brokers, ..Default::default() };
+    frame::encode_response::<MetadataRequest>(&response, version, id).unwrap().to_vec()
+}
+
+#[tokio::test]
+async fn a_broker_may_demand_a_new_start_from_the_bootstrap_servers() {
+    let demanded = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&demanded);
+    // A broker that once belonged to the cluster.
+    let stale = peer(move |_, version, id| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Some(metadata(version, id, ErrorCode::REBOOTSTRAP_REQUIRED.code(), &[]))
+    })
+    .await;
+    let named = stale.clone();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let times = Arc::clone(&asked);
+    let bootstrap = peer(move |_, version, id| {
+        let first = times.fetch_add(1, Ordering::Relaxed) == 0;
+        let brokers: &[(i32, &str)] = if first { &[(7, &named)] } else { &[(8, "localhost:1")] };
+        Some(metadata(version, id, 0, brokers))
+    })
+    .await;
+    let cluster = cluster(&bootstrap, &[]);
+    cluster.refresh(SOON).await.unwrap();
+    assert!(cluster.metadata().brokers.contains_key(&7));
+    // Over its open connection the stale one is asked first.
+    cluster.send(7, MetadataRequest::default(), SOON).await.unwrap();
+    let told = cluster.refresh(SOON).await;
+    assert!(told.as_ref().is_err_and(Error::retriable), "{told:?}");
+    assert!(cluster.metadata().brokers.is_empty(), "what is known is of no use");
+    cluster.refresh(SOON).await.unwrap();
+    assert_eq!(cluster.metadata().brokers.keys().collect::<Vec<_>>(), [&8]);
+    assert_eq!(demanded.load(Ordering::Relaxed), 2);
+    cluster.close().await;
+}
+
+#[tokio::test]
+async fn without_recovery_only_known_brokers_are_asked() {
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let (times, named) = (Arc::clone(&asked), gone.clone());
+    let bootstrap = peer(move |_, version, id| {
+        times.fetch_add(1, Ordering::Relaxed);
+        Some(metadata(version, id, 0, &[(1, &named)]))
+    })
+    .await;
+    for (strategy, trigger, found) in [("none", "0", false), ("rebootstrap", "60000", true)] {
+        let more = [("metadata.recovery.strategy", strategy), ("metadata.recovery.rebootstrap.trigger.ms", trigger)];
+        let cluster = cluster(&bootstrap, &more);
+        cluster.refresh(SOON).await.unwrap();
+        let before = asked.load(Ordering::Relaxed);
+        let again = cluster.refresh(Duration::from_secs(2)).await;
+        assert_eq!((again.is_ok(), asked.load(Ordering::Relaxed) > before), (found, found), "{again:?}");
+        cluster.close().await;
+    }
+}
+
+#[tokio::test]
+async fn known_brokers_that_fail_for_long_are_forgotten() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let times = Arc::clone(&asked);
+    // Answers, closes, and answers again after a while.
+    let bootstrap = peer(move |_, version, id| match times.fetch_add(1, Ordering::Relaxed) {
+        0 => Some(metadata(version, id, 0, &[(1, "127.0.0.1:1")])),
+        1..3 => None,
+        _ => Some(metadata(version, id, 0, &[(2, "127.0.0.1:1")])),
+    })
+    .await;
+    let cluster = cluster(&bootstrap, &[("metadata.recovery.rebootstrap.trigger.ms", "100")]);
+    cluster.refresh(SOON).await.unwrap();
+    for _ in 0..2 {
+        cluster.refresh(Duration::from_secs(2)).await.unwrap_err();
+        tokio::time::sleep(Duration::from_millis(120)).await;
+    }
+    assert!(cluster.metadata().brokers.is_empty(), "{:?}", cluster.metadata().brokers);
+    cluster.refresh(SOON).await.unwrap();
+    assert_eq!(cluster.metadata().brokers.keys().collect::<Vec<_>>(), [&2]);
+    cluster.close().await;
+}
+
+#[tokio::test]
+async fn a_broker_that_asks_for_a_pause_gets_it() {
+    let listed = Arc::new(Mutex::new(Vec::new()));
+    let times = Arc::clone(&listed);
+    let server = peer(move |key, version, id| {
+        if key == ApiKey::Metadata as i16 {
+            return Some(metadata(version, id, 0, &[]));
+        }
+        let mut times = times.lock().unwrap();
+        times.push(Instant::now());
+        let response =
+            ListGroupsResponse { throttle_time_ms: if times.len() == 1 { 700 } else { 0 }, ..Default::default() };
+        Some(frame::encode_response::<ListGroupsRequest>(&response, version, id).unwrap().to_vec())
+    })
+    .await;
+    let cluster = cluster(&server, &[]);
+    cluster.send(-1, ListGroupsRequest::default(), SOON).await.unwrap();
+    // Anyone who cannot wait for so long gets an error that says so, and the broker is not asked.
+    let hasty = cluster.send(-1, ListGroupsRequest::default(), Duration::from_millis(50)).await.unwrap_err();
+    assert!(hasty.to_string().contains("quota"), "{hasty}");
+    cluster.send(-1, ListGroupsRequest::default(), SOON).await.unwrap();
+    let times = std::mem::take(&mut *listed.lock().unwrap());
+    assert_eq!(times.len(), 2);
+    assert!(times[1] - times[0] >= Duration::from_millis(650), "{:?}", times[1] - times[0]);
+    cluster.close().await;
+}
+
+#[tokio::test]
+async fn a_name_is_tried_at_all_its_addresses_until_one_is_a_broker() {
+    // Of the two addresses that localhost has, one may be somebody else's.
+    let broker = broker(1).await;
+    let port = broker.bootstrap_servers().rsplit_once(':').unwrap().1.to_owned();
+    let Ok(other) = TcpListener::bind(format!("[::1]:{port}")).await else { return };
+    let met = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&met);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = other.accept().await {
+            counter.fetch_add(1, Ordering::Relaxed);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    let one = cluster(&format!("localhost:{port}"), &[]);
+    let asked: Result<ListGroupsResponse> = one.send(-1, ListGroupsRequest::default(), SOON).await;
+    asked.unwrap();
+    one.close().await;
+    // As servers of their own, each is tried for itself.
+    let each = [("client.dns.lookup", "resolve_canonical_bootstrap_servers_only")];
+    let each = cluster(&format!("localhost:{port}"), &each);
+    each.topics(&["t"], SOON).await.unwrap();
+    let asked: Vec<Result<ListGroupsResponse>> = vec![
+        each.send(-1, ListGroupsRequest::default(), SOON).await,
+        each.send(-2, ListGroupsRequest::default(), SOON).await,
+    ];
+    assert_eq!(asked.iter().filter(|asked| asked.is_ok()).count(), 1, "{asked:?}");
+    each.close().await;
+    broker.shutdown().await;
+}

@@ -1,0 +1,466 @@
+//! Members of groups by either protocol: what keeps them from joining passes, what they commit is not lost, and no call
+//! takes longer than it may.
+
+use std::time::{Duration, Instant};
+
+use crate::consume_common::{SOON, broker, by_partition, complete, consumer, produce, rows, tp};
+use samsarrow_broker::{Broker, BrokerOptions, Fault};
+use samsarrow_client::consumer::{Consumer, Polled};
+use samsarrow_client::error::Error;
+use samsarrow_client::group::wanted::Wanted;
+use samsarrow_client::types::OffsetAndMetadata;
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ApiKey;
+
+type Row = (i32, i64, String);
+
+/// The two protocols, and the request that joins in each.
+const PROTOCOLS: [(&str, ApiKey); 2] = [("classic", ApiKey::JoinGroup), ("consumer", ApiKey::ConsumerGroupHeartbeat)];
+
+fn member(broker: &Broker, protocol: &str, more: &[(&str, &str)]) -> Consumer {
+    let mut options = vec![("group.id", "g"), ("group.protocol", protocol), ("retry.backoff.ms", "50")];
+    if protocol == "classic" {
+        options.extend([("heartbeat.interval.ms", "200"), ("session.timeout.ms", "6000")]);
+    }
+    options.extend(more);
+    let member = consumer(broker, &options);
+    member.subscribe(Wanted::topics(["t".to_owned()]).unwrap()).unwrap();
+    member
+}
+
+fn count(broker: &Broker, api: ApiKey) -> u64 {
+    broker.requests().get(&api).copied().unwrap_or_default()
+}
+
+/// Polls shortly and often until `enough` says so; all that came.
+async fn poll_until(consumer: &Consumer, mut enough: impl FnMut(&[Row]) -> bool) -> Vec<Row> {
+    let (start, mut found) = (Instant::now(), Vec::new());
+    while !enough(&found) {
+        assert!(start.elapsed() < 6 * SOON, "only {} rows", found.len());
+        found.extend(rows(&consumer.poll(Duration::from_millis(50)).await.unwrap()));
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_for_ever_are_met_with_measure_and_healed_at_last() {
+    let cases = [
+        (0, ApiKey::JoinGroup, ErrorCode::ILLEGAL_GENERATION),
+        (0, ApiKey::JoinGroup, ErrorCode::UNKNOWN_MEMBER_ID),
+        (0, ApiKey::JoinGroup, ErrorCode::MEMBER_ID_REQUIRED),
+        (0, ApiKey::JoinGroup, ErrorCode::REBALANCE_IN_PROGRESS),
+        (0, ApiKey::SyncGroup, ErrorCode::UNKNOWN_MEMBER_ID),
+        (0, ApiKey::SyncGroup, ErrorCode::REBALANCE_IN_PROGRESS),
+        (0, ApiKey::SyncGroup, ErrorCode::NOT_COORDINATOR),
+        (1, ApiKey::ConsumerGroupHeartbeat, ErrorCode::UNKNOWN_MEMBER_ID),
+        (1, ApiKey::ConsumerGroupHeartbeat, ErrorCode::FENCED_MEMBER_EPOCH),
+    ];
+    for (protocol, api, code) in cases {
+        let broker = broker(1, 1).await;
+        produce(&broker, 1, 0, 10).await;
+        broker.fail(api, None, &Fault::Error(code), None);
+        let (protocol, joins) = PROTOCOLS[protocol];
+        let member = member(&broker, protocol, &[]);
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(1500) {
+            assert_eq!(member.poll(Duration::from_millis(50)).await.unwrap().num_rows(), 0, "{api:?} {code}");
+        }
+        // Waits of 50 ms, then 100, 200, …; each may be of two requests.
+        assert!((2..30).contains(&count(&broker, joins)), "{api:?} {code}: {:?}", broker.requests());
+        broker.clear_faults();
+        assert_eq!(by_partition(&poll_until(&member, |found| found.len() >= 10).await), complete(1, 0, 10));
+        member.close(SOON).await;
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_starts_before_its_broker_waits_for_it() {
+    for (protocol, _) in PROTOCOLS {
+        let broker = broker(1, 1).await;
+        produce(&broker, 1, 0, 10).await;
+        broker.stop_node(0).await.unwrap();
+        let member = member(&broker, protocol, &[("request.timeout.ms", "300"), ("default.api.timeout.ms", "300")]);
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(1500) {
+            assert_eq!(member.poll(Duration::from_millis(50)).await.unwrap().num_rows(), 0, "{protocol}");
+        }
+        broker.start_node(0).await.unwrap();
+        assert_eq!(poll_until(&member, |found| found.len() >= 10).await.len(), 10, "{protocol}");
+        member.close(SOON).await;
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_commit_of_what_is_given_up_keeps_no_poll_and_no_wakeup_waiting() {
+    for (protocol, _) in PROTOCOLS {
+        let broker = broker(1, 2).await;
+        produce(&broker, 2, 0, 10).await;
+        let one = member(&broker, protocol, &[("auto.commit.interval.ms", "600000")]);
+        poll_until(&one, |found| found.len() >= 20).await;
+        let slow = Duration::from_secs(5);
+        broker.fail(ApiKey::OffsetCommit, None, &Fault::Delay(slow), None);
+        let two = member(&broker, protocol, &[]);
+        let other = tokio::spawn(async move {
+            let mut found = Vec::new();
+            for polls in 0.. {
+                found.extend(rows(&two.poll(Duration::from_millis(50)).await.unwrap()));
+                if polls >= 200 && two.assignment().len() == 1 {
+                    break;
+                }
+            }
+            (two, found)
+        });
+        // The commit is on its way, and anyone who polls is free to do other things.
+        let start = Instant::now();
+        let mut longest = Duration::ZERO;
+        let mut woken = false;
+        while one.assignment().len() == 2 {
+            assert!(start.elapsed() < 6 * SOON, "{protocol}: nothing was given up");
+            if count(&broker, ApiKey::OffsetCommit) > 0 && !woken {
+                one.wakeup();
+                let polled = one.poll(SOON).await;
+                assert_eq!(polled.unwrap_err(), Error::Wakeup, "{protocol}");
+                woken = true;
+            }
+            let begun = Instant::now();
+            one.poll(Duration::from_millis(50)).await.unwrap();
+            longest = longest.max(begun.elapsed());
+        }
+        assert!(woken && longest < slow / 2, "{protocol}: a poll took {longest:?}");
+        let start = Instant::now();
+        let (two, again) = {
+            let mut other = other;
+            loop {
+                assert!(start.elapsed() < 6 * SOON, "{protocol}: what was given up went to nobody");
+                tokio::select! {
+                    done = &mut other => break done.unwrap(),
+                    polled = one.poll(Duration::from_millis(50)) => assert_eq!(polled.unwrap().num_rows(), 0),
+                }
+            }
+        };
+        let kept = poll_until(&one, |_| one.assignment().len() == 1).await;
+        assert_eq!((kept, again), (vec![], vec![]), "{protocol}: what was finished came again");
+        assert!(broker.committed_offset("g", "t", two.assignment()[0].partition) == Some(10));
+        broker.clear_faults();
+        one.close(SOON).await;
+        two.close(SOON).await;
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_that_wait_go_out_together_and_are_answered_in_order() {
+    let broker = broker(1, 2).await;
+    let consumer = consumer(&broker, &[("group.id", "g")]);
+    broker.fail(ApiKey::OffsetCommit, None, &Fault::Delay(Duration::from_millis(300)), None);
+    let at = |offset| OffsetAndMetadata { offset, ..Default::default() };
+    let mut asked = Vec::new();
+    for i in 0..100 {
+        asked.push(consumer.commit_async(Some(vec![(tp(i % 2), at(i64::from(i)))])).unwrap());
+    }
+    // Behind them, with a partition that is not there: an error of its own.
+    let bad = consumer.commit_async(Some(vec![(tp(0), at(100)), (tp(7), at(1))])).unwrap();
+    consumer.commit(Some(vec![(tp(1), at(200))]), SOON).await.unwrap();
+    let mut done = consumer.take_completed();
+    let last = done.pop().unwrap();
+    assert_eq!(done.iter().map(|done| done.id).collect::<Vec<_>>(), asked);
+    assert!(done.iter().all(|done| done.outcome.as_ref().unwrap().iter().all(|(_, outcome)| outcome.is_ok())));
+    assert_eq!(last.id, bad);
+    let outcomes = last.outcome.unwrap();
+    assert_eq!(outcomes[0], (tp(0), Ok(())));
+    assert_eq!(outcomes[1].1.as_ref().unwrap_err().name(), "UnknownTopicOrPartitionError");
+    assert!(count(&broker, ApiKey::OffsetCommit) <= 4, "{:?}", broker.requests());
+    assert_eq!([0, 1].map(|p| broker.committed_offset("g", "t", p)), [Some(100), Some(200)]);
+    consumer.close(SOON).await;
+    broker.shutdown().await;
+}
+
+/// Reads and commits every row in the background for so long as `going`; rows, and commits that failed.
+async fn commit_each(member: &Consumer, rounds: usize) -> (Vec<Row>, Vec<Error>) {
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        match member.next(Duration::from_millis(20)).await.unwrap() {
+            Polled::Rows(batch) => {
+                let new = rows(&batch);
+                if !new.is_empty() {
+                    match member.commit_async(None) {
+                        Ok(_) => {}
+                        // Not while a generation forms: the next one does.
+                        Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS.code()) => {}
+                        Err(error) => failed.push(error),
+                    }
+                }
+                found.extend(new);
+            }
+            Polled::Rebalance(event) => member.acknowledge(&event),
+            Polled::Committed => {
+                failed.extend(member.take_completed().into_iter().filter_map(|done| match done.outcome {
+                    Err(error) => Some(error),
+                    Ok(outcomes) => outcomes.into_iter().find_map(|(_, outcome)| outcome.err()),
+                }))
+            }
+        }
+    }
+    (found, failed)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_under_way_are_through_before_partitions_go_to_others() {
+    for (protocol, assignor) in [("classic", "range"), ("classic", "cooperative-sticky"), ("consumer", "")] {
+        let broker = broker(1, 2).await;
+        produce(&broker, 2, 0, 200).await;
+        let mut more = vec![("enable.auto.commit", "false"), ("max.poll.records", "3")];
+        if !assignor.is_empty() {
+            more.push(("partition.assignment.strategy", assignor));
+        }
+        let one = member(&broker, protocol, &more);
+        let mut found = poll_until(&one, |found| found.len() >= 6).await;
+        broker.fail(ApiKey::OffsetCommit, None, &Fault::Delay(Duration::from_millis(400)), None);
+        let two = member(&broker, protocol, &more);
+        let (first, second) = tokio::join!(commit_each(&one, 600), commit_each(&two, 600));
+        found.extend(first.0);
+        found.extend(second.0);
+        let failed: Vec<_> = first.1.iter().chain(&second.1).map(ToString::to_string).collect();
+        assert_eq!(failed, Vec::<String>::new(), "{protocol} {assignor}");
+        found.sort();
+        assert_eq!(by_partition(&found), complete(2, 0, 200), "{protocol} {assignor}");
+        assert_eq!((one.assignment().len(), two.assignment().len()), (1, 1));
+        broker.clear_faults();
+        one.close(SOON).await;
+        two.close(SOON).await;
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_that_was_deleted_keeps_nothing_else_from_being_committed() {
+    for (protocol, _) in PROTOCOLS {
+        let topics = [("t", 1), ("y", 1)].map(|(name, count)| (name.to_owned(), count)).to_vec();
+        let broker = Broker::start(BrokerOptions { topics, auto_create_topics: false, ..Default::default() });
+        let broker = broker.await.unwrap();
+        produce(&broker, 1, 0, 10).await;
+        let more = [("allow.auto.create.topics", "false"), ("auto.commit.interval.ms", "200")];
+        let member = member(&broker, protocol, &more);
+        member.subscribe(Wanted::topics(["t".to_owned(), "y".to_owned()]).unwrap()).unwrap();
+        poll_until(&member, |found| found.len() >= 10 && member.assignment().len() == 2).await;
+        let options = crate::consume_common::options(
+            samsarrow_client::config::ClientKind::Admin,
+            &broker.bootstrap_servers(),
+            &[],
+        );
+        let admin = samsarrow_client::admin::Admin::new(&options).unwrap();
+        admin.delete_topics(&["y".into()], SOON).await.unwrap().remove(0).1.unwrap();
+        let start = Instant::now();
+        produce(&broker, 1, 10, 10).await;
+        let outcome = member.commit(None, 6 * SOON).await;
+        assert!(start.elapsed() < SOON, "{protocol}: {:?}", start.elapsed());
+        if let Err(error) = outcome {
+            assert!(error.to_string().contains("y-0"), "{protocol}: {error}");
+        }
+        poll_until(&member, |found| found.len() >= 10).await;
+        poll_until(&member, |_| broker.committed_offset("g", "t", 0) == Some(20)).await;
+        assert!(start.elapsed() < 3 * SOON, "{protocol}: {:?}", start.elapsed());
+        member.close(SOON).await;
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_whose_name_was_taken_says_so_whatever_is_asked_of_it() {
+    let broker = broker(1, 1).await;
+    produce(&broker, 1, 0, 1).await;
+    let member = member(&broker, "classic", &[("group.instance.id", "i"), ("enable.auto.commit", "false")]);
+    poll_until(&member, |found| !found.is_empty()).await;
+    broker.fail(ApiKey::Heartbeat, None, &Fault::Error(ErrorCode::FENCED_INSTANCE_ID), None);
+    let start = Instant::now();
+    let error = loop {
+        assert!(start.elapsed() < SOON);
+        if let Err(error) = member.poll(Duration::from_millis(50)).await {
+            break error;
+        }
+    };
+    for error in [error, member.commit(None, SOON).await.unwrap_err(), member.poll(SOON).await.unwrap_err()] {
+        assert!(error.name() == "FencedInstanceIdError" && error.fatal(), "{error}");
+    }
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_may_ask_for_a_rebalance_and_give_a_reason() {
+    let broker = broker(1, 1).await;
+    produce(&broker, 1, 0, 1).await;
+    let member = member(&broker, "classic", &[]);
+    poll_until(&member, |found| !found.is_empty()).await;
+    let reasons = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let seen = std::sync::Arc::clone(&reasons);
+    broker.on_request(ApiKey::JoinGroup, move |request| {
+        if request.body.windows(13).any(|bytes| bytes == b"a new machine") {
+            seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+        None
+    });
+    let before = count(&broker, ApiKey::JoinGroup);
+    member.enforce_rebalance("a new machine").unwrap();
+    poll_until(&member, |_| count(&broker, ApiKey::JoinGroup) > before).await;
+    poll_until(&member, |_| member.assignment().len() == 1).await;
+    assert_eq!(reasons.load(std::sync::atomic::Ordering::Relaxed), 1);
+    member.unsubscribe().unwrap();
+    assert_eq!(member.enforce_rebalance("").unwrap_err().name(), "IllegalStateError");
+    member.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wakeup_ends_whatever_waits_but_close() {
+    let broker = broker(1, 1).await;
+    let consumer = std::sync::Arc::new(consumer(&broker, &[("group.id", "g"), ("enable.auto.commit", "false")]));
+    consumer.assign(&[tp(0)]).unwrap();
+    consumer.position(&tp(0), SOON).await.unwrap();
+    for api in [ApiKey::OffsetCommit, ApiKey::OffsetFetch, ApiKey::ListOffsets] {
+        broker.fail(api, None, &Fault::Delay(SOON), None);
+        let asked = count(&broker, api);
+        let waits = std::sync::Arc::clone(&consumer);
+        let call = tokio::spawn(async move {
+            let offset = OffsetAndMetadata { offset: 1, ..Default::default() };
+            match api {
+                ApiKey::OffsetCommit => waits.commit(Some(vec![(tp(0), offset)]), 6 * SOON).await,
+                ApiKey::OffsetFetch => waits.committed(&[tp(0)], None, 6 * SOON).await.map(drop),
+                _ => waits.end_offsets(&[tp(0)], 6 * SOON).await.map(drop),
+            }
+        });
+        while count(&broker, api) == asked {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let start = Instant::now();
+        consumer.wakeup();
+        assert_eq!(call.await.unwrap().unwrap_err(), Error::Wakeup, "{api:?}");
+        assert!(start.elapsed() < SOON / 2, "{api:?}: {:?}", start.elapsed());
+    }
+    // Before the call it is as good.
+    consumer.wakeup();
+    assert_eq!(consumer.end_offsets(&[tp(0)], SOON).await.unwrap_err(), Error::Wakeup);
+    consumer.wakeup();
+    let start = Instant::now();
+    consumer.commit_finished(true, Duration::from_secs(1)).await;
+    consumer.close(Duration::from_secs(1)).await;
+    assert!(start.elapsed() < SOON / 2);
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_takes_no_longer_than_it_may_with_a_silent_coordinator() {
+    for (protocol, leaves) in [("classic", ApiKey::LeaveGroup), ("consumer", ApiKey::ConsumerGroupHeartbeat)] {
+        let broker = broker(1, 1).await;
+        produce(&broker, 1, 0, 10).await;
+        let member = member(&broker, protocol, &[("auto.commit.interval.ms", "600000")]);
+        poll_until(&member, |found| found.len() >= 10).await;
+        for api in [ApiKey::OffsetCommit, leaves] {
+            broker.fail(api, None, &Fault::Delay(4 * SOON), None);
+        }
+        let (start, limit) = (Instant::now(), Duration::from_secs(4));
+        let left = member.commit_finished(true, limit).await;
+        assert!(!left.is_zero(), "{protocol}: nothing is left for LeaveGroup");
+        member.close(left).await;
+        assert!(start.elapsed() < limit + SOON / 2, "{protocol}: {:?}", start.elapsed());
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_member_keeps_is_read_and_committed_on_while_others_come_and_go() {
+    let broker = std::sync::Arc::new(broker(1, 4).await);
+    produce(&broker, 4, 0, 1).await;
+    // The second member notices a rebalance late: the first waits for it while a generation forms.
+    let more = [("partition.assignment.strategy", "cooperative-sticky"), ("enable.auto.commit", "false")];
+    let join = |heartbeat| {
+        let own = [("group.id", "g"), ("session.timeout.ms", "20000"), ("heartbeat.interval.ms", heartbeat)];
+        consumer(&broker, &[&own[..], &more].concat())
+    };
+    let topics = || Wanted::topics(["t".to_owned()]).unwrap();
+    let members: Vec<_> = ["200", "5000", "200"].map(join).into_iter().collect();
+    let [one, two, three] = members.as_slice() else { unreachable!() };
+    one.subscribe(topics()).unwrap();
+    two.subscribe(topics()).unwrap();
+    let start = Instant::now();
+    while one.assignment().len() != 2 || two.assignment().len() != 2 {
+        assert!(start.elapsed() < 3 * SOON);
+        one.poll(Duration::from_millis(20)).await.unwrap();
+        two.poll(Duration::from_millis(20)).await.unwrap();
+    }
+    let going = std::sync::atomic::AtomicBool::new(true);
+    let goes = || going.load(std::sync::atomic::Ordering::Relaxed);
+    let writer = async {
+        let mut next = 1;
+        while goes() {
+            produce(&broker, 4, next, 1).await;
+            next += 1;
+        }
+    };
+    // What the first member always had, with the longest time without rows.
+    let reader = async {
+        let (mut kept, mut last, mut longest) = (one.assignment(), Instant::now(), Duration::ZERO);
+        while goes() {
+            let found = rows(&one.poll(Duration::from_millis(20)).await.unwrap());
+            let owned = one.assignment();
+            kept.retain(|tp| owned.contains(tp));
+            if found.iter().any(|(partition, ..)| kept.contains(&tp(*partition))) {
+                longest = longest.max(last.elapsed());
+                last = Instant::now();
+            }
+            let offsets = found.iter().filter(|(partition, ..)| kept.contains(&tp(*partition)));
+            let offset = |next| OffsetAndMetadata { offset: next, ..Default::default() };
+            let offsets: std::collections::BTreeMap<_, _> =
+                offsets.map(|(partition, at, _)| (tp(*partition), offset(at + 1))).collect();
+            one.commit(Some(offsets.into_iter().collect()), SOON).await.unwrap();
+        }
+        (kept, longest.max(last.elapsed()))
+    };
+    let second = async {
+        while goes() {
+            two.poll(Duration::from_millis(20)).await.unwrap();
+        }
+    };
+    let third = async {
+        three.subscribe(topics()).unwrap();
+        let start = Instant::now();
+        while three.assignment().is_empty() || start.elapsed() < Duration::from_secs(8) {
+            assert!(start.elapsed() < 3 * SOON);
+            three.poll(Duration::from_millis(20)).await.unwrap();
+        }
+        three.close(SOON).await;
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        going.store(false, std::sync::atomic::Ordering::Relaxed);
+    };
+    let ((kept, longest), (), (), ()) = tokio::join!(reader, writer, second, third);
+    assert!(!kept.is_empty() && longest < Duration::from_millis(2400), "{kept:?}: {longest:?}");
+    one.close(SOON).await;
+    two.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_made_again_with_fewer_partitions_is_read_on() {
+    for (protocol, _) in PROTOCOLS {
+        let topics = vec![("t".to_owned(), 4)];
+        let broker = Broker::start(BrokerOptions { topics, auto_create_topics: false, ..Default::default() });
+        let broker = broker.await.unwrap();
+        produce(&broker, 4, 0, 10).await;
+        let more = [("metadata.max.age.ms", "300"), ("auto.commit.interval.ms", "200")];
+        let member = member(&broker, protocol, &more);
+        poll_until(&member, |found| found.len() >= 40).await;
+        let kind = samsarrow_client::config::ClientKind::Admin;
+        let options = crate::consume_common::options(kind, &broker.bootstrap_servers(), &[]);
+        let admin = samsarrow_client::admin::Admin::new(&options).unwrap();
+        admin.delete_topics(&["t".into()], SOON).await.unwrap().remove(0).1.unwrap();
+        broker.create_topic("t", 2).unwrap();
+        poll_until(&member, |_| member.assignment().len() == 2).await;
+        produce(&broker, 2, 0, 100).await;
+        let found =
+            poll_until(&member, |found| [0, 1].iter().all(|p| found.iter().any(|row| row.0 == *p && row.1 == 99)));
+        assert!(found.await.len() <= 200, "{protocol}");
+        member.close(SOON).await;
+        broker.shutdown().await;
+    }
+}

@@ -1,0 +1,369 @@
+//! Brokers that stop, answer wrongly or not at all: nothing is lost, doubled or out of order.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::produce_common::{PATIENCE, broker, producer, read, record, values};
+use samsarrow_broker::{Broker, BrokerOptions, Fault};
+use samsarrow_client::producer::Producer;
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ApiKey;
+
+/// Small batches and quick retries: many requests for few records.
+const BUSY: &[(&str, &str)] = &[("batch.size", "300"), ("linger.ms", "1"), ("retry.backoff.ms", "10")];
+
+/// Sends `count` numbered records to each partition and waits for their results.
+async fn send_all(producer: &Producer, partitions: i32, count: usize) {
+    let mut deliveries = Vec::new();
+    for i in 0..count {
+        for partition in 0..partitions {
+            deliveries.push(producer.send(record("t", partition, i.to_string())).await.unwrap());
+        }
+        if i % 50 == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    for delivery in deliveries {
+        delivery.wait().await.unwrap();
+    }
+}
+
+fn assert_exactly_once(broker: &Broker, partitions: i32, count: usize) {
+    let expected: Vec<_> = (0..count).map(|i| i.to_string()).collect();
+    for partition in 0..partitions {
+        let found = values(broker, "t", partition);
+        assert!(found == expected, "partition {partition}: {} records, order or number differ", found.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_break_after_the_append_leave_no_duplicates() {
+    let broker = broker(2, &[("t", 3)]).await;
+    let mut seen = 0;
+    broker.on_request(ApiKey::Produce, move |_| {
+        seen += 1;
+        (seen % 7 == 0).then_some(Fault::DropAfter)
+    });
+    let producer = producer(&broker, BUSY);
+    send_all(&producer, 3, 600).await;
+    producer.close(PATIENCE).await.unwrap();
+    assert_exactly_once(&broker, 3, 600);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn faults_of_every_kind_leave_order_and_number_alone() {
+    let broker = broker(2, &[("t", 3)]).await;
+    let mut seen = 0;
+    broker.on_request(ApiKey::Produce, move |_| {
+        seen += 1;
+        match seen % 11 {
+            2 => Some(Fault::DropBefore),
+            4 => Some(Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER)),
+            6 => Some(Fault::Garbage),
+            8 => Some(Fault::DropAfter),
+            10 => Some(Fault::Error(ErrorCode::NOT_ENOUGH_REPLICAS)),
+            _ => None,
+        }
+    });
+    let producer = producer(&broker, BUSY);
+    send_all(&producer, 3, 500).await;
+    producer.close(PATIENCE).await.unwrap();
+    assert_exactly_once(&broker, 3, 500);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_topic_whose_leader_is_not_ready_gets_every_record_in_order() {
+    let broker = broker(1, &[("t", 3)]).await;
+    let mut seen = 0;
+    broker.on_request(ApiKey::Produce, move |_| {
+        seen += 1;
+        (seen == 1).then(|| {
+            // Time for the next batches to be sent: they would find a leader that knows no sequence.
+            std::thread::sleep(Duration::from_millis(100));
+            Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER)
+        })
+    });
+    let producer = producer(&broker, BUSY);
+    send_all(&producer, 3, 500).await;
+    producer.close(PATIENCE).await.unwrap();
+    assert_exactly_once(&broker, 3, 500);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_stops_and_starts_loses_nothing() {
+    let broker = Arc::new(broker(1, &[("t", 2)]).await);
+    let producer = producer(&broker, BUSY);
+    producer.send(record("t", 0, "0")).await.unwrap().wait().await.unwrap();
+    producer.send(record("t", 1, "0")).await.unwrap().wait().await.unwrap();
+    let chaos = {
+        let broker = Arc::clone(&broker);
+        tokio::spawn(async move {
+            for _ in 0..4 {
+                broker.stop_node(0).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(60)).await;
+                broker.start_node(0).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(120)).await;
+            }
+        })
+    };
+    let mut deliveries = Vec::new();
+    for i in 1..800 {
+        for partition in 0..2 {
+            deliveries.push(producer.send(record("t", partition, i.to_string())).await.unwrap());
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    chaos.await.unwrap();
+    for delivery in deliveries {
+        delivery.wait().await.unwrap();
+    }
+    producer.close(PATIENCE).await.unwrap();
+    assert_exactly_once(&broker, 2, 800);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_moves_is_followed() {
+    let broker = Arc::new(broker(3, &[("t", 2)]).await);
+    let producer = producer(&broker, BUSY);
+    let chaos = {
+        let broker = Arc::clone(&broker);
+        tokio::spawn(async move {
+            for round in 0..12 {
+                tokio::time::sleep(Duration::from_millis(25)).await;
+                broker.move_leader("t", round % 2, round % 3).unwrap();
+            }
+        })
+    };
+    let mut deliveries = Vec::new();
+    for i in 0..400 {
+        for partition in 0..2 {
+            deliveries.push(producer.send(record("t", partition, i.to_string())).await.unwrap());
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    chaos.await.unwrap();
+    for delivery in deliveries {
+        delivery.wait().await.unwrap();
+    }
+    producer.close(PATIENCE).await.unwrap();
+    assert_exactly_once(&broker, 2, 400);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn order_holds_without_idempotence_when_one_request_is_in_flight() {
+    let broker = broker(1, &[("t", 1)]).await;
+    let mut seen = 0;
+    broker.on_request(ApiKey::Produce, move |_| {
+        seen += 1;
+        (seen % 3 == 0).then_some(Fault::Error(ErrorCode::NOT_LEADER_OR_FOLLOWER))
+    });
+    let mut options = BUSY.to_vec();
+    options.extend([("enable.idempotence", "false"), ("max.in.flight.requests.per.connection", "1")]);
+    let producer = producer(&broker, &options);
+    send_all(&producer, 1, 500).await;
+    producer.close(PATIENCE).await.unwrap();
+    assert_exactly_once(&broker, 1, 500);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_is_gone_for_good_fails_records_after_delivery_timeout() {
+    let broker = broker(1, &[("t", 1)]).await;
+    let options = [("delivery.timeout.ms", "3000"), ("request.timeout.ms", "2000"), ("linger.ms", "0")];
+    let producer = producer(&broker, &options);
+    producer.send(record("t", 0, "first")).await.unwrap().wait().await.unwrap();
+    broker.stop_node(0).await.unwrap();
+    let started = std::time::Instant::now();
+    let mut deliveries = Vec::new();
+    for i in 0..10 {
+        deliveries.push(producer.send(record("t", 0, i.to_string())).await.unwrap());
+    }
+    for delivery in deliveries {
+        let error = delivery.wait().await.unwrap_err();
+        assert!(error.to_string().contains("t-0"), "{error}");
+    }
+    assert!(started.elapsed() >= Duration::from_millis(2950));
+    // The next ones come through, in a sequence that the broker takes.
+    broker.start_node(0).await.unwrap();
+    let delivery = producer.send(record("t", 0, "last")).await.unwrap();
+    assert_eq!(delivery.wait().await.unwrap().offset, 1);
+    producer.close(PATIENCE).await.unwrap();
+    assert_eq!(values(&broker, "t", 0), ["first", "last"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_that_ran_out_of_time_does_not_stop_its_successors() {
+    let broker = broker(1, &[("t", 1)]).await;
+    let options = [("delivery.timeout.ms", "3000"), ("request.timeout.ms", "2000"), ("linger.ms", "0")];
+    let producer = producer(&broker, &options);
+    producer.send(record("t", 0, "0")).await.unwrap().wait().await.unwrap();
+    // Never appended, and the producer does not learn of it: its successors start with a gap.
+    broker.fail_next(ApiKey::Produce, Fault::DropBefore, usize::MAX);
+    let lost = producer.send(record("t", 0, "lost")).await.unwrap();
+    lost.wait().await.unwrap_err();
+    broker.clear_faults();
+    for i in 1..20 {
+        producer.send(record("t", 0, i.to_string())).await.unwrap().wait().await.unwrap();
+    }
+    producer.close(PATIENCE).await.unwrap();
+    let rows = read(&broker, "t", 0);
+    assert_eq!(
+        rows.iter().map(|row| row.text()).collect::<Vec<_>>(),
+        (0..20).map(|i| i.to_string()).collect::<Vec<_>>()
+    );
+    assert_ne!(rows[0].producer_id, rows[1].producer_id, "the gap takes a new identity");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_for_good_is_told_and_does_not_stop_its_successors() {
+    let broker = broker(1, &[("t", 1)]).await;
+    let producer = producer(&broker, &[("linger.ms", "0")]);
+    producer.send(record("t", 0, "0")).await.unwrap().wait().await.unwrap();
+    broker.fail_next(ApiKey::Produce, Fault::Error(ErrorCode::TOPIC_AUTHORIZATION_FAILED), 1);
+    let refused = producer.send(record("t", 0, "refused")).await.unwrap();
+    let error = refused.wait().await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED.code()));
+    assert!(!error.retriable());
+    producer.send(record("t", 0, "1")).await.unwrap().wait().await.unwrap();
+    producer.close(PATIENCE).await.unwrap();
+    assert_eq!(values(&broker, "t", 0), ["0", "1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_the_broker_finds_too_large_is_split() {
+    let options = BrokerOptions {
+        topics: vec![("t".to_owned(), 1)],
+        message_max_bytes: 1000,
+        auto_create_topics: false,
+        ..BrokerOptions::default()
+    };
+    let broker = Broker::start(options).await.unwrap();
+    let producer = producer(&broker, &[("batch.size", "20000"), ("linger.ms", "20")]);
+    let mut deliveries = Vec::new();
+    for i in 0..300 {
+        let header = ("n".to_owned(), Some(i.to_string().into()));
+        let mut record = record("t", 0, format!("{i} {}", "x".repeat(60))).with_timestamp(1000 + i);
+        record.headers.push(header);
+        deliveries.push(producer.send(record).await.unwrap());
+    }
+    for (i, delivery) in deliveries.iter().enumerate() {
+        assert_eq!(delivery.wait().await.unwrap().offset, i as i64);
+    }
+    let alone = producer.send(record("t", 0, vec![b'x'; 2000])).await.unwrap();
+    assert_eq!(alone.wait().await.unwrap_err().code(), Some(ErrorCode::MESSAGE_TOO_LARGE.code()));
+    producer.send(record("t", 0, "after")).await.unwrap().wait().await.unwrap();
+    producer.close(PATIENCE).await.unwrap();
+    let rows = read(&broker, "t", 0);
+    assert_eq!(rows.len(), 301);
+    for (i, row) in rows.iter().take(300).enumerate() {
+        assert!(row.text().starts_with(&format!("{i} ")));
+        assert_eq!(row.timestamp, 1000 + i as i64);
+        assert_eq!(row.headers, [("n".to_owned(), Some(i.to_string().into_bytes()))]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn identities_are_asked_for_until_one_is_given() {
+    let broker = broker(1, &[("t", 1)]).await;
+    broker.fail_next(ApiKey::InitProducerId, Fault::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS), 3);
+    let producer = producer(&broker, &[("linger.ms", "0")]);
+    producer.send(record("t", 0, "x")).await.unwrap().wait().await.unwrap();
+    producer.close(PATIENCE).await.unwrap();
+    assert!(read(&broker, "t", 0)[0].producer_id >= 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_producer_that_may_not_be_idempotent_is_told_so() {
+    let broker = broker(1, &[("t", 1)]).await;
+    broker.fail_next(ApiKey::InitProducerId, Fault::Error(ErrorCode::CLUSTER_AUTHORIZATION_FAILED), usize::MAX);
+    let producer = producer(&broker, &[("linger.ms", "0")]);
+    let delivery = producer.send(record("t", 0, "x")).await.unwrap();
+    let error = delivery.wait().await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::CLUSTER_AUTHORIZATION_FAILED.code()));
+    assert!(error.to_string().contains("idempoten"), "{error}");
+    producer.close(PATIENCE).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn topics_that_metadata_forgets_for_a_while_keep_their_sequences() {
+    let broker = broker(1, &[("t", 1)]).await;
+    let mut options = BUSY.to_vec();
+    options.push(("metadata.max.age.ms", "20"));
+    let producer = producer(&broker, &options);
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&requests);
+    producer.send(record("t", 0, "0")).await.unwrap().wait().await.unwrap();
+    broker.on_request(ApiKey::Metadata, move |_| {
+        let seen = counter.fetch_add(1, Ordering::Relaxed);
+        seen.is_multiple_of(2).then_some(Fault::Error(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))
+    });
+    let mut deliveries = Vec::new();
+    for i in 1..300 {
+        deliveries.push(producer.send(record("t", 0, i.to_string())).await.unwrap());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for delivery in deliveries {
+        delivery.wait().await.unwrap();
+    }
+    producer.close(PATIENCE).await.unwrap();
+    assert!(requests.load(Ordering::Relaxed) > 2, "metadata was asked for again");
+    let rows = read(&broker, "t", 0);
+    assert!(rows.iter().enumerate().all(|(i, row)| row.text() == i.to_string()));
+    let mut identities: HashMap<i64, usize> = HashMap::new();
+    rows.iter().for_each(|row| *identities.entry(row.producer_id).or_default() += 1);
+    assert_eq!((rows.len(), identities.len()), (300, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_version_of_produce_can_be_asked_for() {
+    let broker = broker(1, &[("t", 2)]).await;
+    let seen = Arc::new(AtomicUsize::new(0));
+    let version = Arc::clone(&seen);
+    broker.on_request(ApiKey::Produce, move |request| {
+        version.store(request.api_version as usize, Ordering::Relaxed);
+        None
+    });
+    for (round, wanted) in (0..=13).enumerate() {
+        let producer = producer(&broker, &[("api.version.produce", &wanted.to_string()), ("linger.ms", "0")]);
+        for partition in 0..2 {
+            let delivery = producer.send(record("t", partition, wanted.to_string())).await.unwrap();
+            assert_eq!(delivery.wait().await.unwrap().offset, round as i64);
+        }
+        assert_eq!(seen.load(Ordering::Relaxed), wanted);
+        producer.close(PATIENCE).await.unwrap();
+    }
+    let expected: Vec<_> = (0..=13).map(|version: i32| version.to_string()).collect();
+    assert_eq!(values(&broker, "t", 1), expected);
+
+    let options = [("api.version.produce", "6"), ("compression.type", "zstd"), ("linger.ms", "0")];
+    let producer = producer(&broker, &options);
+    let error = producer.send(record("t", 0, "x")).await.unwrap().wait().await.unwrap_err();
+    assert!(error.to_string().contains("compression.type"), "{error}");
+    producer.close(PATIENCE).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flushes_and_sends_of_many_tasks_all_end() {
+    let broker = Arc::new(broker(2, &[("t", 4)]).await);
+    let producer = Arc::new(producer(&broker, &[("buffer.memory", "20000"), ("linger.ms", "3")]));
+    let mut tasks = Vec::new();
+    for task in 0..8 {
+        let producer = Arc::clone(&producer);
+        tasks.push(tokio::spawn(async move {
+            for i in 0..300 {
+                let delivery = producer.send(record("t", (task + i) % 4, vec![b'x'; 200])).await.unwrap();
+                if i % 100 == 50 {
+                    producer.flush(Some(PATIENCE)).await.unwrap();
+                    assert!(delivery.is_done());
+                }
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    producer.close(PATIENCE).await.unwrap();
+    let total: i64 = (0..4).map(|partition| broker.end_offset("t", partition).unwrap()).sum();
+    assert_eq!(total, 8 * 300);
+}

@@ -1,0 +1,370 @@
+//! Every Kafka from 0.8.2 to 4.3, as the embedded broker passes for it: what it can do works, and what it cannot do is
+//! refused with an error that names the Kafka it needs, whatever we put into a request.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI16, Ordering};
+
+use crate::consume_common::{SOON, consumer, options, produce, read, tp};
+use bytes::Bytes;
+use samsarrow_broker::{Broker, BrokerOptions, Fault, Release};
+use samsarrow_client::admin::{Admin, CommitSettings, FetchSettings, GroupFilter, NewTopic};
+use samsarrow_client::config::ClientKind;
+use samsarrow_client::error::{Error, Result};
+use samsarrow_client::group::Identity;
+use samsarrow_client::group::wanted::Wanted;
+use samsarrow_client::producer::{GroupMember, Producer, ProducerRecord};
+use samsarrow_client::types::OffsetAndMetadata;
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ApiKey;
+
+type Pairs<'a> = &'a [(&'a str, &'a str)];
+
+async fn passing_for(kafka: Option<Release>) -> Broker {
+    let topics = vec![("t".to_owned(), 2)];
+    Broker::start(BrokerOptions { topics, kafka, ..Default::default() }).await.unwrap()
+}
+
+fn record() -> ProducerRecord {
+    let value = Some(Bytes::from_static(b"v"));
+    ProducerRecord { topic: "t".into(), partition: Some(0), timestamp: Some(1000), key: None, value, headers: vec![] }
+}
+
+async fn send(bootstrap: &str, more: Pairs<'_>) -> Result<()> {
+    let producer = Producer::new(&options(ClientKind::Producer, bootstrap, more))?;
+    let sent = producer.send(record()).await?.wait().await;
+    producer.close(SOON).await?;
+    sent.map(drop)
+}
+
+async fn transaction(bootstrap: &str, more: Pairs<'_>) -> Result<()> {
+    let more = [more, &[("transactional.id", "x")]].concat();
+    let producer = Producer::new(&options(ClientKind::Producer, bootstrap, &more))?;
+    producer.init_transactions(Some(SOON)).await?;
+    producer.begin_transaction().await?;
+    producer.send(record()).await?;
+    let who = GroupMember { group: "in-transaction".into(), member: Identity::default() };
+    let offsets = vec![(tp(0), OffsetAndMetadata { offset: 1, ..Default::default() })];
+    producer.send_offsets_to_transaction(offsets, who, Some(SOON)).await?;
+    producer.commit_transaction(Some(SOON)).await?;
+    producer.close(SOON).await
+}
+
+/// Reads a row from the start, as it is or with the group.
+async fn consume(broker: &Broker, more: Pairs<'_>, group: bool) -> Result<()> {
+    let consumer = consumer(broker, more);
+    if group {
+        consumer.subscribe(Wanted::topics(["t".to_owned()])?)?;
+    } else {
+        consumer.assign(&[tp(0)])?;
+    }
+    let rows = consumer.poll(SOON).await;
+    let done = async {
+        if rows?.num_rows() == 0 {
+            return Err(Error::State("no rows came".into()));
+        }
+        if more.iter().any(|(name, _)| *name == "group.id") {
+            consumer.commit(None, SOON).await?;
+            let committed = consumer.committed(&[tp(0)], None, SOON).await?;
+            let at = committed[0].1.as_ref().map(|at| at.offset);
+            if at != Some(consumer.position(&tp(0), SOON).await?) {
+                return Err(Error::State(format!("committed is {at:?}")));
+            }
+        }
+        Ok(())
+    };
+    let done = done.await;
+    consumer.close(SOON).await;
+    done
+}
+
+fn first<T, V>(outcomes: Vec<(T, Result<V>)>) -> Result<()> {
+    outcomes.into_iter().next().unwrap().1.map(drop)
+}
+
+/// All that the client can ask a broker, each with the first Kafka that can do it and what came of it here.
+async fn surface(broker: &Broker, more: Pairs<'_>) -> Vec<(&'static str, &'static str, Result<()>)> {
+    let bootstrap = broker.bootstrap_servers();
+    let with = |own: Pairs<'static>| [own, &[("session.timeout.ms", "10000")], more].concat();
+    let admin = Admin::new(&options(ClientKind::Admin, &bootstrap, more)).unwrap();
+    let new = |name: &str, num_partitions, replication_factor| NewTopic {
+        name: name.to_owned(),
+        num_partitions,
+        replication_factor,
+        assignment: Vec::new(),
+        configs: Vec::new(),
+    };
+    let group = |name: &str| [name.to_owned()];
+    let at = [(tp(0), OffsetAndMetadata { offset: 1, ..Default::default() })];
+    let mut seen = Vec::new();
+    seen.push(("produce", "0.8.2", send(&bootstrap, more).await));
+    seen.push(("consume", "0.8.2", consume(broker, more, false).await));
+    seen.push(("commit", "0.8.2", consume(broker, &with(&[("group.id", "a")]), false).await));
+    seen.push(("group", "0.9.0", consume(broker, &with(&[("group.id", "g")]), true).await));
+    let of_one = with(&[("group.id", "i"), ("group.instance.id", "one")]);
+    seen.push(("static member", "2.3", consume(broker, &of_one, true).await));
+    let modern = [&[("group.id", "m"), ("group.protocol", "consumer")], more].concat();
+    seen.push(("consumer protocol", "4.0", consume(broker, &modern, true).await));
+    let reader = consumer(broker, more);
+    let by_time = reader.offsets_for_times(&[(tp(0), 1000)], SOON).await.and_then(|found| match &found[0].1 {
+        Some(found) if found.offset == 0 => Ok(()),
+        other => Err(Error::State(format!("found {other:?}"))),
+    });
+    seen.push(("offset by time", "0.10.1", by_time));
+    seen.push(("end", "0.8.2", reader.end_offsets(&[tp(0)], SOON).await.map(drop)));
+    reader.close(SOON).await;
+    seen.push(("transaction", "0.11.0", transaction(&bootstrap, more).await));
+    let committed = with(&[("group.id", "s"), ("isolation.level", "read_committed")]);
+    seen.push((
+        "read committed",
+        "0.8.2",
+        consume(broker, &with(&[("isolation.level", "read_committed")]), false).await,
+    ));
+    seen.push(("stable offsets", "0.8.2", consume(broker, &committed, false).await));
+    seen.push(("list topics", "0.8.2", admin.list_topics(None, SOON).await.map(drop)));
+    let created = admin.create_topics(&[new("new", 1, 1)], false, SOON).await.and_then(first);
+    seen.push(("create topic", "0.10.1", created));
+    let created = admin.create_topics(&[new("default", -1, -1)], false, SOON).await.and_then(first);
+    seen.push(("create topic by default", "2.4", created));
+    let deleted = admin.delete_topics(&["new".into()], SOON).await.and_then(first);
+    seen.push(("delete topic", "0.10.1", deleted));
+    seen.push(("list groups", "0.9.0", admin.list_groups(&GroupFilter::default(), SOON).await.map(drop)));
+    let described =
+        admin.describe_groups(&group("g"), false, SOON).await.and_then(|found| found.into_iter().next().unwrap().1);
+    seen.push(("describe group", "0.9.0", described.map(drop)));
+    let settings = CommitSettings::default();
+    let outside = admin.commit_offsets("o", &at, &settings, SOON).await.and_then(first);
+    seen.push(("commit from outside", "0.8.2", outside));
+    let wanted = [("o".to_owned(), Some(vec![tp(0)]))];
+    let fetched = admin.fetch_offsets(&wanted, &FetchSettings::default(), SOON).await.map(drop);
+    seen.push(("offsets of a group", "0.8.2", fetched));
+    let fetched = admin.fetch_offsets(&[("o".to_owned(), None)], &FetchSettings::default(), SOON).await;
+    seen.push((
+        "all offsets of a group",
+        "0.10.2",
+        fetched.and_then(|found| found.into_iter().next().unwrap().1).map(drop),
+    ));
+    seen.push(("delete offsets", "2.4", admin.delete_offsets("o", &[tp(0)], SOON).await.and_then(first)));
+    seen.push(("delete group", "1.1", admin.delete_groups(&group("g"), SOON).await.and_then(first)));
+    admin.close().await;
+    seen
+}
+
+/// What is wrong with an outcome: it should be an error that names the Kafka to have, or none.
+fn wrong(release: Release, since: &str, outcome: Result<()>) -> Option<String> {
+    let can = release >= Release::named(since).unwrap();
+    match outcome {
+        Ok(()) => (!can).then(|| format!("works, though it came with {since}")),
+        // Either the broker cannot do it at all, or another argument would do.
+        Err(error) if can || !["UnsupportedVersionError", "ConfigurationError"].contains(&&*error.name()) => {
+            Some(error.to_string())
+        }
+        Err(error) => {
+            let text = error.to_string();
+            let later = |newer: &&Release| **newer > release && text.contains(&format!("Kafka {newer}"));
+            Release::ALL.iter().find(later).is_none().then_some(text)
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_kafka_does_what_it_can_and_what_it_cannot_names_the_kafka_it_needs() {
+    let mut wrongs = Vec::new();
+    for release in Release::ALL {
+        let broker = passing_for(Some(*release)).await;
+        for (what, since, outcome) in surface(&broker, &[]).await {
+            wrongs.extend(wrong(*release, since, outcome).map(|text| format!("{what} on Kafka {release}: {text}")));
+        }
+        broker.shutdown().await;
+    }
+    assert!(wrongs.is_empty(), "{}", wrongs.join("\n"));
+}
+
+/// Versions that no release has as its newest, so that only an option leads to them.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_version_of_every_request_can_be_sent() {
+    let newest = |key: &ApiKey| -> BTreeSet<i16> {
+        Release::ALL.iter().filter_map(|release| release.versions(*key)).map(|(_, last)| last).collect()
+    };
+    let (mut count, mut wrongs) = (0, Vec::new());
+    for key in ApiKey::ALL {
+        let known = newest(key);
+        // What brokers name only with a plugin is of no release.
+        let Some(last) = known.last().copied() else { continue };
+        for version in (0..=last).filter(|version| !known.contains(version)) {
+            let broker = passing_for(None).await;
+            let (name, version) = (format!("api.version.{}", key.name()), version.to_string());
+            let name = name.chars().fold(String::new(), |mut name, c| {
+                if c.is_uppercase() && !name.ends_with('.') {
+                    name.push('_');
+                }
+                name.push(c.to_ascii_lowercase());
+                name
+            });
+            for (what, _, outcome) in surface(&broker, &[(&*name, &*version)]).await {
+                let text = outcome.err().map(|error| error.to_string()).unwrap_or_default();
+                if text.contains("cannot be sent") || text.contains("took longer") {
+                    wrongs.push(format!("{what}, {name}={version}: {text}"));
+                }
+            }
+            count += 1;
+            broker.shutdown().await;
+        }
+    }
+    assert!(count > 5, "only {count} such versions");
+    assert!(wrongs.is_empty(), "{}", wrongs.join("\n"));
+}
+
+#[tokio::test]
+async fn a_broker_that_cannot_say_what_it_speaks_is_found_out_once_and_remembered() {
+    for kafka in ["0.8.2", "0.9.0"] {
+        let broker = passing_for(Release::named(kafka)).await;
+        produce(&broker, 2, 0, 3).await;
+        let before = broker.requests().get(&ApiKey::ListOffsets).copied().unwrap_or_default();
+        let consumer = consumer(&broker, &[]);
+        consumer.assign(&[tp(0), tp(1)]).unwrap();
+        assert_eq!(read(&consumer, 6).await.len(), 6);
+        // One for the bootstrap address, which is that of the broker too, and one for the partitions.
+        assert!(broker.requests()[&ApiKey::ListOffsets] - before <= 3, "Kafka {kafka}: {:?}", broker.requests());
+        consumer.close(SOON).await;
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn an_option_says_what_brokers_are_without_asking_them() {
+    let broker = passing_for(Release::named("0.9.0")).await;
+    let bootstrap = broker.bootstrap_servers();
+    let known = [("api.version.request", "false"), ("broker.version.fallback", "0.9.0")];
+    send(&bootstrap, &known).await.unwrap();
+    assert!(!broker.requests().contains_key(&ApiKey::ListOffsets), "nothing was probed");
+    // Asked as what it is not, it closes the connection or says nothing.
+    let older = [("broker.version.fallback", "0.8.2"), ("request.timeout.ms", "4000")];
+    let error = consume(&broker, &[&older[..], &[("group.id", "g")]].concat(), true).await.unwrap_err();
+    assert!(error.to_string().contains("JoinGroup, which needs Kafka 0.9.0"), "{error}");
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn idempotence_that_was_asked_for_is_not_given_up() {
+    let broker = passing_for(Release::named("0.10.2")).await;
+    let bootstrap = broker.bootstrap_servers();
+    send(&bootstrap, &[]).await.unwrap();
+    let error = send(&bootstrap, &[("enable.idempotence", "true")]).await.unwrap_err();
+    assert_eq!(error.name(), "UnsupportedVersionError");
+    assert!(error.to_string().contains("InitProducerId, which needs Kafka 0.11.0"), "{error}");
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_too_long_for_an_old_broker_says_what_to_set() {
+    let broker = passing_for(Release::named("0.9.0")).await;
+    let more = [("group.id", "g"), ("session.timeout.ms", "45000")];
+    send(&broker.bootstrap_servers(), &[]).await.unwrap();
+    let error = consume(&broker, &more, true).await.unwrap_err().to_string();
+    assert!(error.contains("session.timeout.ms=45000") && error.contains("30000 in Kafka 0.9"), "{error}");
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn topics_are_not_asked_to_be_left_uncreated_where_that_cannot_be_said() {
+    for kafka in ["0.10.0", "0.10.2", "0.11.0"] {
+        let broker = passing_for(Release::named(kafka)).await;
+        send(&broker.bootstrap_servers(), &[]).await.unwrap();
+        consume(&broker, &[("allow.auto.create.topics", "false")], false).await.unwrap();
+        broker.shutdown().await;
+    }
+}
+
+/// Brokers may speak newer requests than what they say of topics: so do those with an old inter-broker protocol.
+#[tokio::test]
+async fn topics_whose_ids_are_not_told_are_named_otherwise() {
+    let broker = passing_for(None).await;
+    let newest = Arc::new(AtomicI16::new(-1));
+    for key in [ApiKey::Produce, ApiKey::Fetch] {
+        let newest = Arc::clone(&newest);
+        broker.on_request(key, move |request| {
+            newest.fetch_max(request.api_version, Ordering::Relaxed);
+            None
+        });
+    }
+    for version in ["0", "4", "9"] {
+        let chosen = [("api.version.metadata", version)];
+        send(&broker.bootstrap_servers(), &chosen).await.unwrap();
+        consume(&broker, &chosen, false).await.unwrap();
+    }
+    assert_eq!(newest.load(Ordering::Relaxed), 12);
+    consume(&broker, &[], false).await.unwrap();
+    assert_eq!(newest.load(Ordering::Relaxed), 18, "with ids they are used");
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_group_whose_partitions_are_told_by_id_needs_ids() {
+    let broker = passing_for(None).await;
+    send(&broker.bootstrap_servers(), &[]).await.unwrap();
+    let more = [("group.id", "g"), ("group.protocol", "consumer"), ("api.version.metadata", "9")];
+    let error = consume(&broker, &more, true).await.unwrap_err();
+    assert_eq!(error.name(), "UnsupportedVersionError");
+    assert!(error.to_string().contains("leave out api.version.metadata"), "{error}");
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn offsets_by_id_name_the_kafka_they_need() {
+    for kafka in ["0.10.2", "2.3", "3.9"] {
+        let broker = passing_for(Release::named(kafka)).await;
+        let admin = Admin::new(&options(ClientKind::Admin, &broker.bootstrap_servers(), &[])).unwrap();
+        let at = [(tp(0), OffsetAndMetadata { offset: 1, ..Default::default() })];
+        let commit = CommitSettings { version: Some(10), ..Default::default() };
+        let committed = admin.commit_offsets("g", &at, &commit, SOON).await.map(drop);
+        let fetch = FetchSettings { version: Some(10), ..Default::default() };
+        let fetched = admin.fetch_offsets(&[("g".to_owned(), Some(vec![tp(0)]))], &fetch, SOON).await.map(drop);
+        for error in [committed.unwrap_err(), fetched.unwrap_err()] {
+            assert_eq!(error.name(), "UnsupportedVersionError", "Kafka {kafka}: {error}");
+            assert!(error.to_string().contains("v10 needs Kafka 4.2"), "Kafka {kafka}: {error}");
+        }
+        admin.close().await;
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn headers_name_the_kafka_they_need() {
+    let broker = passing_for(Release::named("0.10.2")).await;
+    let producer = Producer::new(&options(ClientKind::Producer, &broker.bootstrap_servers(), &[])).unwrap();
+    let with_header = ProducerRecord { headers: vec![("h".to_owned(), None)], ..record() };
+    let error = producer.send(with_header).await.unwrap().wait().await.unwrap_err();
+    assert_eq!(error.name(), "UnsupportedVersionError");
+    assert!(error.to_string().contains("a record with headers needs Kafka 0.11.0"), "{error}");
+    producer.close(SOON).await.unwrap();
+    broker.shutdown().await;
+}
+
+/// Topics that keep an older format, which brokers of Kafka 0.10 to 3 let them.
+#[tokio::test]
+async fn a_format_that_a_topic_keeps_says_what_to_set() {
+    let broker = passing_for(Release::named("2.8")).await;
+    let refusal = Fault::Error(ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT);
+    broker.fail_next(ApiKey::Produce, refusal.clone(), 1);
+    let text = send(&broker.bootstrap_servers(), &[]).await.unwrap_err().to_string();
+    assert!(text.contains("message.format.version 0.11.0") && text.contains("enable.idempotence"), "{text}");
+    broker.fail_next(ApiKey::ListOffsets, refusal, 1);
+    let consumer = consumer(&broker, &[]);
+    let text = consumer.offsets_for_times(&[(tp(0), 1)], SOON).await.unwrap_err().to_string();
+    assert!(text.contains("message.format.version to 0.10.0"), "{text}");
+    consumer.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_fallback_that_is_no_kafka_is_refused() {
+    let bad = |pairs: Pairs<'_>| {
+        let all = pairs.iter().copied().chain([("bootstrap.servers", "localhost:1")]);
+        let values = all.map(|(k, v)| (k.to_owned(), samsarrow_client::config::OptionValue::Str(v.to_owned())));
+        samsarrow_client::config::Options::parse(ClientKind::Admin, values).unwrap_err().to_string()
+    };
+    let text = bad(&[("broker.version.fallback", "0.7")]);
+    assert!(text.contains("broker.version.fallback=0.7") && text.contains("0.8.2, 0.9.0"), "{text}");
+    assert!(bad(&[("api.version.request", "false")]).contains("broker.version.fallback"));
+}

@@ -1,0 +1,3 @@
+//! Nothing to do: this is here for the features in `[build-dependencies]`.
+
+fn main() {}

@@ -1,0 +1,244 @@
+//! Rows as Java writes them into a block, made into what the client sends.
+//!
+//! A row is its columns in their order. Bytes are their length and themselves; −1 in place of a length is null. Headers are
+//! their number, −1 for null, and for each the bytes of its key and of its value. Numbers follow a 1, and a 0 stands for
+//! null. Lengths, numbers of headers, ones, zeros and ints take four bytes, timestamps eight, all in this machine's order.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, Int32Builder, TimestampMicrosecondBuilder};
+use arrow_array::{ArrayRef, ListArray, RecordBatch, StructArray};
+use arrow_buffer::{NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
+use samsarrow_client::error::Error;
+use samsarrow_spark::WriteOptions;
+use samsarrow_spark::columns::Column;
+
+use crate::failure::{Failure, Result};
+
+/// The rows of one topic.
+pub(crate) type Part = (Arc<str>, RecordBatch);
+
+/// Bytes that any row has: the length of its value.
+const LEAST: usize = 4;
+
+/// The rows of a block by their topics, in the order in which these come up.
+///
+/// # Errors
+/// The block is not of that many rows; or a row has no topic, and then none is to be sent.
+pub(crate) fn parts(block: &[u8], rows: usize, options: &WriteOptions) -> Result<Vec<Part>> {
+    let wrong = || Failure::state(format!("the jar gives a block of {} bytes that is not of {rows} rows", block.len()));
+    if rows > block.len() / LEAST {
+        return Err(wrong());
+    }
+    let mut cursor = Cursor(block);
+    let mut tables = Tables::new(options, rows, block.len());
+    for _ in 0..rows {
+        tables.add(&mut cursor, &options.columns).ok_or_else(wrong)?;
+    }
+    if !cursor.0.is_empty() {
+        return Err(wrong());
+    }
+    tables.finish(rows, options)
+}
+
+/// What is left of a block. Nothing is read past its end.
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn int(&mut self) -> Option<i32> {
+        Some(i32::from_ne_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    fn long(&mut self) -> Option<i64> {
+        Some(i64::from_ne_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    /// A length or number; the inner `None` is null.
+    fn count(&mut self) -> Option<Option<usize>> {
+        match self.int()? {
+            -1 => Some(None),
+            count => usize::try_from(count).ok().map(Some),
+        }
+    }
+
+    fn bytes(&mut self) -> Option<Option<&'a [u8]>> {
+        match self.count()? {
+            None => Some(None),
+            Some(length) => self.take(length).map(Some),
+        }
+    }
+
+    /// Whether a number follows.
+    fn there(&mut self) -> Option<bool> {
+        match self.int()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+}
+
+/// Rows by their topics; without a column of topics all are in the first.
+struct Tables<'a> {
+    tables: Vec<Table>,
+    topics: Vec<Option<&'a [u8]>>,
+    known: HashMap<Option<&'a [u8]>, usize>,
+}
+
+impl<'a> Tables<'a> {
+    fn new(options: &WriteOptions, rows: usize, bytes: usize) -> Self {
+        let first = options.topic.is_some().then(|| Table::new(rows, bytes));
+        Self { tables: first.into_iter().collect(), topics: Vec::new(), known: HashMap::new() }
+    }
+
+    /// One row; the topic is the first of its columns, if it is one.
+    fn add(&mut self, cursor: &mut Cursor<'a>, columns: &[Column]) -> Option<()> {
+        let (index, columns) = match columns.split_first() {
+            Some((Column::Topic, others)) => (self.index(cursor.bytes()?), others),
+            _ => (0, columns),
+        };
+        self.tables.get_mut(index)?.add(cursor, columns)
+    }
+
+    fn index(&mut self, topic: Option<&'a [u8]>) -> usize {
+        *self.known.entry(topic).or_insert_with(|| {
+            self.tables.push(Table::new(0, 0));
+            self.topics.push(topic);
+            self.topics.len() - 1
+        })
+    }
+
+    fn finish(self, rows: usize, options: &WriteOptions) -> Result<Vec<Part>> {
+        if let Some(index) = self.known.get(&None) {
+            let null = self.tables.get(*index).map_or(0, |table| table.rows);
+            return Err(Failure::from(Error::configuration(format!(
+                "{null} of {rows} rows have a null topic and were not sent: without the option topic every row needs one"
+            ))));
+        }
+        let named = self.topics.iter().map(|topic| String::from_utf8_lossy(topic.unwrap_or_default()).into());
+        let topics: Vec<Arc<str>> = match &options.topic {
+            Some(topic) => vec![Arc::from(topic.as_str())],
+            None => named.collect(),
+        };
+        let part = |(topic, table): (Arc<str>, Table)| {
+            let batch = table.finish(&options.columns);
+            batch.map(|batch| (topic, batch)).map_err(|error| Failure::state(format!("Arrow: {error}")))
+        };
+        topics.into_iter().zip(self.tables).map(part).collect()
+    }
+}
+
+/// Rows of one topic.
+struct Table {
+    rows: usize,
+    key: BinaryBuilder,
+    value: BinaryBuilder,
+    headers: Headers,
+    partition: Int32Builder,
+    timestamp: TimestampMicrosecondBuilder,
+}
+
+impl Table {
+    fn new(rows: usize, bytes: usize) -> Self {
+        Self {
+            rows: 0,
+            key: BinaryBuilder::new(),
+            value: BinaryBuilder::with_capacity(rows, bytes),
+            headers: Headers::new(),
+            partition: Int32Builder::new(),
+            timestamp: TimestampMicrosecondBuilder::new(),
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, cursor: &mut Cursor<'_>, columns: &[Column]) -> Option<()> {
+        for column in columns {
+            match column {
+                Column::Key => self.key.append_option(cursor.bytes()?),
+                Column::Value => self.value.append_option(cursor.bytes()?),
+                Column::Headers => self.headers.add(cursor)?,
+                Column::Partition => {
+                    self.partition.append_option(if cursor.there()? { Some(cursor.int()?) } else { None })
+                }
+                Column::Timestamp => {
+                    self.timestamp.append_option(if cursor.there()? { Some(cursor.long()?) } else { None });
+                }
+                Column::Topic | Column::Offset | Column::TimestampType => return None,
+            }
+        }
+        self.rows += 1;
+        Some(())
+    }
+
+    fn finish(mut self, columns: &[Column]) -> Result<RecordBatch, ArrowError> {
+        let (mut fields, mut arrays) = (Vec::new(), Vec::<ArrayRef>::new());
+        for column in columns {
+            let array: ArrayRef = match column {
+                Column::Key => Arc::new(self.key.finish()),
+                Column::Value => Arc::new(self.value.finish()),
+                Column::Headers => Arc::new(self.headers.finish()?),
+                Column::Partition => Arc::new(self.partition.finish()),
+                Column::Timestamp => Arc::new(self.timestamp.finish()),
+                Column::Topic | Column::Offset | Column::TimestampType => continue,
+            };
+            fields.push(Field::new(column.name(), array.data_type().clone(), true));
+            arrays.push(array);
+        }
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+    }
+}
+
+/// Lists of keys and values.
+struct Headers {
+    ends: Vec<i32>,
+    nulls: NullBufferBuilder,
+    keys: BinaryBuilder,
+    values: BinaryBuilder,
+    count: i32,
+}
+
+impl Headers {
+    fn new() -> Self {
+        let (keys, values) = (BinaryBuilder::new(), BinaryBuilder::new());
+        Self { ends: vec![0], nulls: NullBufferBuilder::new(0), keys, values, count: 0 }
+    }
+
+    fn add(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
+        let count = cursor.count()?;
+        for _ in 0..count.unwrap_or_default() {
+            // A key that is null is the encoder's to refuse, as it is for everybody.
+            self.keys.append_option(cursor.bytes()?);
+            self.values.append_option(cursor.bytes()?);
+            self.count = self.count.checked_add(1)?;
+        }
+        self.nulls.append(count.is_some());
+        self.ends.push(self.count);
+        Some(())
+    }
+
+    fn finish(&mut self) -> Result<ListArray, ArrowError> {
+        let field = |name: &str| Field::new(name, DataType::Binary, true);
+        let fields = Fields::from(vec![field("key"), field("value")]);
+        let pairs: Vec<ArrayRef> = vec![Arc::new(self.keys.finish()), Arc::new(self.values.finish())];
+        let entry = Arc::new(Field::new("element", DataType::Struct(fields.clone()), true));
+        let pairs = Arc::new(StructArray::try_new(fields, pairs, None)?);
+        ListArray::try_new(
+            entry,
+            OffsetBuffer::new(ScalarBuffer::from(std::mem::take(&mut self.ends))),
+            pairs,
+            self.nulls.finish(),
+        )
+    }
+}
+
+#[cfg(test)]
+#[path = "block_tests.rs"]
+mod tests;

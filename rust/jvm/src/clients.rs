@@ -1,0 +1,190 @@
+//! Clients by their options: connections are shared by all tasks with the same ones, and outlive each of them for a while.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use samsarrow_client::config::ClientKind;
+use samsarrow_client::consumer::Consumer;
+use samsarrow_client::error::Result as ClientResult;
+use samsarrow_client::types::TopicPartition;
+use samsarrow_spark::here::Here;
+use samsarrow_spark::options::Reading;
+use samsarrow_spark::tokens::Token;
+use samsarrow_spark::{Driver, ReadOptions};
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+use crate::failure::{Failure, Result};
+use crate::idle::IDLE;
+use crate::pool::Pool;
+use crate::producers::Producers;
+use crate::runtime::runtime;
+
+type Given = BTreeMap<String, String>;
+
+/// Closes the consumer that has been idle for longest, of all clients; whether there was one.
+pub(crate) fn evict_oldest() -> bool {
+    let known = lock(&SHARED);
+    let oldest = known.iter().filter_map(|(shared, _)| Some((shared.pool.oldest()?, shared)));
+    oldest.min_by_key(|(since, _)| *since).is_some_and(|(_, shared)| shared.pool.evict_oldest())
+}
+
+/// What one caller of Java's holds: the driver's part is its own, all else is shared.
+#[derive(Debug)]
+pub struct Client {
+    shared: Arc<Shared>,
+    driver: Mutex<Driver>,
+}
+
+/// What clients with equal options share.
+pub struct Shared {
+    given: Arc<Given>,
+    options: std::sync::OnceLock<ReadOptions>,
+    pub(crate) pool: Pool,
+    pub(crate) producers: Producers,
+    /// Asks for ends of logs, whatever transactions are open.
+    asker: OnceCell<Consumer>,
+}
+
+impl fmt::Debug for Shared {
+    /// Without what was given, which may hold passwords.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("pool", &self.pool).finish_non_exhaustive()
+    }
+}
+
+static SHARED: Mutex<Vec<(Arc<Shared>, Instant)>> = Mutex::new(Vec::new());
+
+impl Client {
+    /// From `{"options":{...},"folders":[...],"token":{...}|null}`: what was given, and what this process adds. Nothing is
+    /// checked yet.
+    ///
+    /// # Errors
+    /// It is no such object.
+    pub fn new(json: &str) -> Result<Client> {
+        // What was given may hold passwords: it is not shown.
+        let told = serde_json::from_str(json).unwrap_or_default();
+        let given = read(told).ok_or_else(|| Failure::state("the jar gives options that cannot be read"))?;
+        let given = Arc::new(given);
+        let mut known = lock(&SHARED);
+        let now = Instant::now();
+        known.retain(|(shared, used)| Arc::strong_count(shared) > 1 || now.duration_since(*used) < IDLE);
+        let shared = match known.iter_mut().find(|(shared, _)| *shared.given == *given) {
+            Some((shared, used)) => {
+                *used = now;
+                Arc::clone(shared)
+            }
+            None => {
+                let shared = Arc::new(Shared::new(Arc::clone(&given)));
+                known.push((Arc::clone(&shared), now));
+                shared
+            }
+        };
+        let driver = Mutex::new(Driver::new(given, Arc::clone(&shared.producers.notes)));
+        Ok(Client { shared, driver })
+    }
+
+    /// The answer to a question of the driver's, both as JSON.
+    ///
+    /// # Errors
+    /// What [`Driver::answer`] refuses.
+    pub fn plan(&self, question: &str) -> Result<String> {
+        let mut driver = lock(&self.driver);
+        Ok(runtime()?.block_on(driver.answer(question))?)
+    }
+
+    /// What readers and writers go through.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Ends the driver's connections; those of tasks stay for a while.
+    pub fn release(&self) -> Result<()> {
+        if let Some((_, used)) = lock(&SHARED).iter_mut().find(|(shared, _)| Arc::ptr_eq(shared, &self.shared)) {
+            *used = Instant::now();
+        }
+        runtime()?.block_on(lock(&self.driver).close());
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn new(given: Arc<Given>) -> Self {
+        let (pool, producers) = (Pool::default(), Producers::default());
+        Self { given, options: std::sync::OnceLock::new(), pool, producers, asker: OnceCell::new() }
+    }
+
+    /// The options as they were given.
+    pub(crate) fn given(&self) -> &Given {
+        &self.given
+    }
+
+    /// The options, checked for a read.
+    ///
+    /// # Errors
+    /// One cannot be.
+    pub fn options(&self) -> Result<&ReadOptions> {
+        if let Some(options) = self.options.get() {
+            return Ok(options);
+        }
+        let options = ReadOptions::parse(&self.given, Reading::Any)?;
+        Ok(self.options.get_or_init(|| options))
+    }
+
+    /// First offset and end of a partition's log.
+    pub(crate) async fn log(&self, tp: &TopicPartition) -> Result<(i64, i64)> {
+        let options = self.options()?;
+        let make = async || {
+            let uncommitted = [("isolation.level", "read_uncommitted".to_owned())];
+            let options = options.client(ClientKind::Consumer, &uncommitted)?;
+            Ok::<_, samsarrow_spark::Error>(Consumer::new(&options)?)
+        };
+        let asker = self.asker.get_or_try_init(make).await?;
+        let (timeout, tps) = (asker.default_timeout(), std::slice::from_ref(tp));
+        let first = asker.beginning_offsets(tps, timeout).await?;
+        let end = asker.end_offsets(tps, timeout).await?;
+        Ok((only(first)?, only(end)?))
+    }
+}
+
+fn only(found: Vec<(TopicPartition, i64)>) -> ClientResult<i64> {
+    let nothing = || samsarrow_client::error::Error::corrupt("a broker was asked for an offset and gave none");
+    found.first().map(|(_, offset)| *offset).ok_or_else(nothing)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read(mut told: Value) -> Option<Given> {
+    let text = |value: Value| match value {
+        Value::String(text) => Some(text),
+        _ => None,
+    };
+    let mut take = |name: &str| told.get_mut(name).map(Value::take);
+    let (options, folders, token) = (take("options")?, take("folders")?, take("token")?);
+    let (Value::Object(options), Value::Array(folders)) = (options, folders) else { return None };
+    let options: Option<Given> = options.into_iter().map(|(name, value)| Some((name, text(value)?))).collect();
+    let folders: Option<Vec<_>> = folders.into_iter().map(|folder| text(folder).map(Into::into)).collect();
+    let token = match token {
+        Value::Null => None,
+        token => Some(Token::read(&token)?),
+    };
+    Some(Here { folders: folders?, token }.options(options?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_shown() {
+        let client = Client::new(
+            r#"{"options":{"kafka.sasl.password":"hunter2","kafka.bootstrap.servers":"b:9"},"folders":[],"token":null}"#,
+        );
+        let shown = format!("{:?}", client.unwrap());
+        assert!(shown.contains("Driver") && shown.contains("Shared") && !shown.contains("hunter2"), "{shown}");
+    }
+}

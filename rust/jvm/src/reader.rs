@@ -1,0 +1,391 @@
+//! One task: the records of one offset range, a batch at a time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use samsarrow_arrow::Projection;
+use samsarrow_client::config::ClientKind;
+use samsarrow_client::consumer::Consumer;
+use samsarrow_client::error::{Error, Result as ClientResult};
+use samsarrow_client::metrics::{Id, Value};
+use samsarrow_spark::columns::Column;
+use samsarrow_spark::error::report_loss;
+use samsarrow_wire::error_code::ErrorCode;
+use tokio::task::JoinHandle;
+
+use crate::budget::BUDGET;
+use crate::clients::{Shared, evict_oldest};
+use crate::failure::{Failure, Result};
+use crate::frame::Frame;
+use crate::pool::{Lease, Sort, close};
+use crate::range::Range;
+use crate::rest::rest;
+use crate::runtime::runtime;
+
+/// Rows a batch, and so a crossing from Java.
+const MAX_ROWS: usize = 8192;
+/// A broker answers with as much as it may, whatever the end of the range: small ranges ask for little.
+const SMALL_RANGE: i64 = 10_000;
+const SMALL_FETCH: usize = 1 << 20;
+/// Without progress for so long, a broker is asked whether there is more to come.
+const DOUBT: Duration = Duration::from_millis(500);
+
+/// What a call brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// This many rows; the frame says where they are.
+    Rows(usize),
+    /// Nothing yet.
+    Nothing,
+    /// The range is read.
+    End,
+}
+
+/// What a reader counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Time in which nothing was there.
+    pub wait: Duration,
+    /// Time in which rows were made ready for Java.
+    pub decode: Duration,
+    /// Bytes of records that were handed out, as they were fetched.
+    pub bytes: u64,
+    /// Rows that were handed out.
+    pub rows: u64,
+    /// The most bytes that a frame kept.
+    pub peak: u64,
+    /// Offsets that are gone.
+    pub lost: u64,
+    /// How often the position was not in the log.
+    pub out_of_range: u64,
+}
+
+/// Polls until the position has passed the range: holes and markers move it without giving rows.
+#[derive(Debug)]
+pub struct Reader {
+    shared: Arc<Shared>,
+    range: Range,
+    sort: Sort,
+    lease: Option<Lease>,
+    position: i64,
+    /// Nothing more is to come, though the position may be before the end.
+    ended: bool,
+    progress: Instant,
+    doubted: Instant,
+    /// What the log has now, being asked for: a broker's silence must not hold up a caller.
+    asking: Option<JoinHandle<Result<(i64, i64)>>>,
+    /// The position is not in the log, as far as the broker knows that was asked.
+    strayed: bool,
+    frame: Option<Frame>,
+    counters: Counters,
+    /// What the consumer had counted when it was taken.
+    bytes_before: u64,
+}
+
+impl Reader {
+    /// For a range; connects at the first call.
+    ///
+    /// # Errors
+    /// An option cannot be.
+    pub fn new(shared: Arc<Shared>, range: Range) -> Result<Reader> {
+        shared.options()?;
+        let wants = |column| range.columns.contains(&column);
+        let sort = Sort {
+            small: range.end - range.start <= SMALL_RANGE,
+            projection: Projection {
+                keys: wants(Column::Key),
+                values: wants(Column::Value),
+                timestamps: wants(Column::Timestamp),
+            },
+            headers: wants(Column::Headers),
+        };
+        let now = Instant::now();
+        Ok(Reader {
+            position: range.start,
+            ended: range.start >= range.end || range.limit == Some(0),
+            shared,
+            range,
+            sort,
+            lease: None,
+            progress: now,
+            doubted: now,
+            asking: None,
+            strayed: false,
+            frame: None,
+            counters: Counters::default(),
+            bytes_before: 0,
+        })
+    }
+
+    /// The next rows, waiting no longer than `wait` for them. What the last call gave is freed.
+    ///
+    /// # Errors
+    /// The range cannot be read; with `failOnDataLoss` also if a part of it is gone.
+    pub fn next(&mut self, wait: Duration) -> Result<Next> {
+        self.frame = None;
+        if self.ended {
+            return Ok(Next::End);
+        }
+        runtime()?.block_on(self.advance(wait))
+    }
+
+    /// Where the rows of the last call lie.
+    pub fn frame(&self) -> Option<&Frame> {
+        self.frame.as_ref()
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        let consumed =
+            self.lease.as_ref().map_or(0, |lease| consumed(&lease.consumer).saturating_sub(self.bytes_before));
+        Counters { bytes: self.counters.bytes + consumed, ..self.counters }
+    }
+
+    /// Gives everything back. With `whole`, which only a task that succeeded says, the consumer is kept for the next one.
+    pub fn close(&mut self, whole: bool) {
+        if let Some(frame) = self.frame.take() {
+            rest(frame);
+        }
+        self.counters.bytes = self.counters().bytes;
+        self.stop_asking();
+        let done = whole && (self.range.is_open() || self.position >= self.range.end);
+        let Some(lease) = self.lease.take() else { return };
+        // Nothing more is fetched for it.
+        if done && lease.consumer.pause(std::slice::from_ref(&self.range.tp)).is_ok() {
+            self.shared.pool.give(self.sort, lease, self.range.tp.clone(), self.position);
+        } else {
+            close(lease);
+        }
+        self.ended = true;
+    }
+
+    async fn advance(&mut self, wait: Duration) -> Result<Next> {
+        if self.lease.is_none() {
+            self.lease()?;
+        }
+        if self.strayed {
+            return self.out_of_range(wait).await;
+        }
+        let Some(Lease { consumer, .. }) = &self.lease else { return Ok(Next::End) };
+        let begun = Instant::now();
+        let polled = consumer.poll(wait).await;
+        self.counters.wait += begun.elapsed();
+        let batch = match polled {
+            Ok(batch) => batch,
+            Err(error) => return self.failed(error).await,
+        };
+        let reached = consumer.position(&self.range.tp, consumer.default_timeout()).await?;
+        if reached > self.position {
+            self.position = reached;
+            self.progress = Instant::now();
+            self.doubted = self.progress;
+            self.stop_asking();
+        } else if batch.num_rows() == 0 {
+            return self.doubt().await;
+        }
+        if self.position >= self.range.end {
+            self.ended = true;
+        }
+        self.hand_out(batch)
+    }
+
+    fn hand_out(&mut self, batch: RecordBatch) -> Result<Next> {
+        let begun = Instant::now();
+        let mut rows = rows_before(&batch, self.range.end);
+        if let Some(limit) = self.range.limit {
+            let left = usize::try_from(limit.saturating_sub(self.counters.rows)).unwrap_or(usize::MAX);
+            if rows >= left {
+                rows = left;
+                self.ended = true;
+            }
+        }
+        if rows == 0 {
+            return Ok(if self.ended { Next::End } else { Next::Nothing });
+        }
+        let frame = Frame::new(&batch.slice(0, rows), &self.range.columns, &self.range.tp)?;
+        self.counters.rows += rows as u64;
+        self.counters.peak = self.counters.peak.max(frame.bytes() as u64);
+        self.counters.decode += begun.elapsed();
+        self.frame = Some(frame);
+        Ok(Next::Rows(rows))
+    }
+
+    /// A consumer that reads the partition from the start of the range on.
+    fn lease(&mut self) -> Result<()> {
+        let tps = std::slice::from_ref(&self.range.tp);
+        let lease = match self.shared.pool.take(self.sort, &self.range.tp, self.position) {
+            Some(lease) => lease,
+            None => self.make()?,
+        };
+        let consumer = &lease.consumer;
+        let ready = consumer.assign(tps);
+        let ready = ready.and_then(|()| consumer.seek(&self.range.tp, self.position));
+        ready.and_then(|()| consumer.resume(tps))?;
+        self.bytes_before = consumed(consumer);
+        self.lease = Some(lease);
+        self.progress = Instant::now();
+        self.doubted = self.progress;
+        Ok(())
+    }
+
+    fn make(&self) -> Result<Lease> {
+        let options = self.shared.options()?;
+        let mut more = vec![
+            ("max.poll.records", MAX_ROWS.to_string()),
+            ("auto.offset.reset", "none".to_owned()),
+            ("include.headers", self.sort.headers.to_string()),
+            ("layout", "binary".to_owned()),
+        ];
+        if self.sort.small {
+            more.push(("max.partition.fetch.bytes", SMALL_FETCH.to_string()));
+        }
+        let granted = !options.gives("queued.max.bytes");
+        let grant = granted.then(|| BUDGET.grant(self.range.process, evict_oldest));
+        more.extend(grant.iter().map(|grant| ("queued.max.bytes", grant.bytes().to_string())));
+        let mut options = options.client(ClientKind::Consumer, &more)?;
+        options.consumer.projection = self.sort.projection;
+        Ok(Lease { consumer: Consumer::new(&options)?, grant })
+    }
+
+    /// What an error of the consumer's means for the range.
+    async fn failed(&mut self, error: Error) -> Result<Next> {
+        match error {
+            Error::OffsetOutOfRange(_) | Error::Server { code: ErrorCode::OFFSET_OUT_OF_RANGE, .. } => {
+                self.counters.out_of_range += 1;
+                self.strayed = true;
+                self.stop_asking();
+                Ok(Next::Nothing)
+            }
+            Error::Server { code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, .. } => {
+                let until = if self.range.is_open() { self.position } else { self.range.end };
+                self.lost(until, &format!("the partition is gone: {error}"))?;
+                self.ended = true;
+                Ok(Next::End)
+            }
+            other => Err(other.into()),
+        }
+    }
+
+    async fn out_of_range(&mut self, wait: Duration) -> Result<Next> {
+        let Some((first, last)) = self.log(wait).await? else { return self.nothing() };
+        self.strayed = false;
+        if self.position < first {
+            let why = format!("the log starts at {first} now: older records were deleted, by retention or by hand");
+            self.lost(first.min(self.range.end), &why)?;
+            if first >= self.range.end {
+                self.ended = true;
+                return Ok(Next::End);
+            }
+            self.position = first;
+        } else if self.position > last {
+            let why = format!("the log ends at {last}: it was truncated, or the topic was deleted and made again");
+            if self.range.is_open() {
+                self.lost(self.position, &why)?;
+                self.position = last;
+            } else {
+                self.lost(self.range.end, &why)?;
+                self.ended = true;
+                return Ok(Next::End);
+            }
+        }
+        // In the log it is not so any more: a new leader had to catch up.
+        self.seek()?;
+        Ok(Next::Nothing)
+    }
+
+    fn seek(&self) -> ClientResult<()> {
+        self.lease.as_ref().map_or(Ok(()), |lease| lease.consumer.seek(&self.range.tp, self.position))
+    }
+
+    /// Nothing came: whether anything will.
+    async fn doubt(&mut self) -> Result<Next> {
+        if self.range.is_open() {
+            return Ok(Next::Nothing);
+        }
+        let timeout = self.shared.options()?.poll_timeout;
+        if self.asking.is_none() && self.doubted.elapsed() < DOUBT.min(timeout) {
+            return Ok(Next::Nothing);
+        }
+        let Some((first, last)) = self.log(Duration::ZERO).await? else { return self.nothing() };
+        self.doubted = Instant::now();
+        let end = self.range.end;
+        if self.position >= last {
+            let why = format!(
+                "the log, which starts at {first}, ends at {last}: the records up to {end} were never there, or the log was \
+                 truncated, or the topic deleted and made again"
+            );
+            self.lost(end, &why)?;
+            self.ended = true;
+            return Ok(Next::End);
+        }
+        self.nothing()
+    }
+
+    /// Nothing yet, if that has not lasted for too long.
+    fn nothing(&self) -> Result<Next> {
+        let timeout = self.shared.options()?.poll_timeout;
+        if self.progress.elapsed() <= timeout {
+            return Ok(Next::Nothing);
+        }
+        let (Range { tp, end, .. }, position, seconds) = (&self.range, self.position, timeout.as_secs_f64());
+        Err(Failure::timeout(format!(
+            "no record of {tp} arrived for {seconds} s: at offset {position}, reading up to {end} \
+             (kafkaConsumer.pollTimeoutMs)"
+        )))
+    }
+
+    /// First offset and end of the log, if brokers say so within `wait`; they are asked on.
+    async fn log(&mut self, wait: Duration) -> Result<Option<(i64, i64)>> {
+        let (shared, tp) = (&self.shared, &self.range.tp);
+        let asking = self.asking.get_or_insert_with(|| {
+            let (shared, tp) = (Arc::clone(shared), tp.clone());
+            tokio::spawn(async move { shared.log(&tp).await })
+        });
+        let Ok(answer) = tokio::time::timeout(wait, asking).await else { return Ok(None) };
+        self.asking = None;
+        answer.map_err(|error| Failure::panic(error.to_string()))?.map(Some)
+    }
+
+    fn stop_asking(&mut self) {
+        if let Some(asking) = self.asking.take() {
+            asking.abort();
+        }
+    }
+
+    /// Offsets up to `until` are gone.
+    fn lost(&mut self, until: i64, why: &str) -> Result<()> {
+        self.counters.lost += u64::try_from(until - self.position).unwrap_or_default();
+        let fail = self.shared.options()?.fail_on_data_loss;
+        Ok(report_loss(format!("{} cannot be read: {why}", self.range.from(self.position)), fail)?)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.close(false);
+    }
+}
+
+/// How many rows at the front of a batch are before `end`.
+fn rows_before(batch: &RecordBatch, end: i64) -> usize {
+    let offsets = batch.column_by_name("offset").and_then(|column| column.as_primitive_opt::<Int64Type>());
+    match offsets {
+        Some(offsets) if offsets.values().last().is_some_and(|last| *last >= end) => {
+            offsets.values().partition_point(|offset| *offset < end)
+        }
+        _ => batch.num_rows(),
+    }
+}
+
+/// Bytes that a consumer has handed out.
+fn consumed(consumer: &Consumer) -> u64 {
+    let samples = consumer.metrics().samples();
+    let found = samples.iter().find(|sample| sample.id == Id::BytesConsumedTotal);
+    match found.map(|sample| sample.value) {
+        Some(Value::Number(bytes)) => bytes as u64,
+        _ => 0,
+    }
+}

@@ -1,0 +1,205 @@
+//! Writers against the embedded broker; blocks are filled by address, as Java fills them.
+
+#![allow(unsafe_code, reason = "blocks are addresses")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should say where")]
+
+use std::time::{Duration, Instant};
+
+use samsarrow_broker::{Broker, BrokerOptions, Fault};
+use samsarrow_client::config::{ClientKind, OptionValue, Options};
+use samsarrow_client::consumer::Consumer;
+use samsarrow_client::types::TopicPartition;
+use samsarrow_jvm::clients::Client;
+use samsarrow_jvm::failure::Failure;
+use samsarrow_jvm::writer::Writer;
+use samsarrow_wire::messages::ApiKey;
+use tokio::runtime::Runtime;
+
+const SOON: Duration = Duration::from_secs(20);
+const VALUE: &str = r#"{"ask":"write_task","columns":[["value","string"]]}"#;
+
+/// A broker with the topic `t` on a runtime of its own: writers wait on theirs.
+struct Cluster {
+    runtime: Runtime,
+    broker: Broker,
+}
+
+impl Cluster {
+    fn new() -> Cluster {
+        let runtime = Runtime::new().unwrap();
+        let topics = vec![("t".to_owned(), 1)];
+        let options = BrokerOptions { topics, auto_create_topics: false, ..Default::default() };
+        let broker = runtime.block_on(Broker::start(options)).unwrap();
+        Cluster { runtime, broker }
+    }
+
+    fn client(&self, topic: &str) -> Client {
+        let servers = self.broker.bootstrap_servers();
+        Client::new(&format!(
+            r#"{{"options":{{"kafka.bootstrap.servers":"{servers}","topic":"{topic}","kafka.max.block.ms":"500"}},
+                "folders":[],"token":null}}"#
+        ))
+        .unwrap()
+    }
+
+    /// How many records there are.
+    fn count(&self) -> i64 {
+        let given = [("bootstrap.servers".to_owned(), OptionValue::Str(self.broker.bootstrap_servers()))];
+        let _inside = self.runtime.enter();
+        let consumer = Consumer::new(&Options::parse(ClientKind::Consumer, given).unwrap()).unwrap();
+        let ends = self.runtime.block_on(consumer.end_offsets(&[TopicPartition::new("t", 0)], SOON)).unwrap();
+        self.runtime.block_on(consumer.close(SOON));
+        ends[0].1
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.runtime.block_on(self.broker.shutdown());
+    }
+}
+
+fn open(client: &Client) -> Writer {
+    Writer::new(client.shared().clone(), VALUE).unwrap()
+}
+
+/// Writes rows of these values.
+fn write(writer: &mut Writer, values: &[&str]) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    for value in values {
+        rows.extend((value.len() as i32).to_ne_bytes());
+        rows.extend(value.as_bytes());
+    }
+    let block = writer.block(1024)?;
+    assert!(rows.len() <= 1024);
+    unsafe {
+        let to = std::ptr::with_exposed_provenance_mut::<u8>(block);
+        std::ptr::copy_nonoverlapping(rows.as_ptr(), to, rows.len());
+    }
+    writer.write(rows.len(), values.len())
+}
+
+fn wait(writer: &mut Writer, all: bool) -> Result<(), Failure> {
+    let deadline = Instant::now() + SOON;
+    while Instant::now() < deadline {
+        if writer.sent(all, Duration::from_millis(50))? {
+            return Ok(());
+        }
+    }
+    panic!("not sent");
+}
+
+#[test]
+fn rows_are_stored_when_all_is_sent() {
+    let cluster = Cluster::new();
+    let client = cluster.client("t");
+    // Two tasks one after the other: the second goes on with the producer of the first.
+    for stored in [3, 6] {
+        let mut writer = open(&client);
+        write(&mut writer, &["a", "b"]).unwrap();
+        wait(&mut writer, false).unwrap();
+        write(&mut writer, &["c"]).unwrap();
+        wait(&mut writer, true).unwrap();
+        assert_eq!(cluster.count(), stored);
+        assert!(writer.sent(true, Duration::ZERO).unwrap(), "and it stays so");
+        writer.close(true);
+    }
+    let mut none = open(&client);
+    assert!(none.sent(true, Duration::ZERO).unwrap(), "no row, nothing to wait for");
+}
+
+#[test]
+fn what_does_not_fit_is_an_error() {
+    let cluster = Cluster::new();
+    let client = cluster.client("t");
+    let mut writer = open(&client);
+    let refused = |outcome: Result<(), Failure>, text: &str| {
+        let failure = outcome.unwrap_err();
+        assert!(failure.text.contains(text), "{failure:?}");
+    };
+    refused(writer.write(8, 1), "8 bytes of a smaller block");
+    writer.block(16).unwrap();
+    refused(writer.write(17, 1), "17 bytes of a smaller block");
+    refused(writer.write(16, 1), "a block of 16 bytes that is not of 1 rows");
+    refused(writer.block(usize::MAX).map(|_| ()), "no block of");
+    write(&mut writer, &["a"]).unwrap();
+    refused(write(&mut writer, &["b"]), "while others are not sent");
+    refused(Writer::new(client.shared().clone(), r#"{"ask":"schema"}"#).map(|_| ()), "another question");
+    let nothing = r#"{"ask":"write_task","columns":[]}"#;
+    refused(Writer::new(client.shared().clone(), nothing).map(|_| ()), "there is no column value to be written");
+}
+
+#[test]
+fn a_topic_that_is_not_there_is_an_error() {
+    let cluster = Cluster::new();
+    let mut writer = open(&cluster.client("no-such-topic"));
+    write(&mut writer, &["a"]).unwrap();
+    let failure = wait(&mut writer, false).unwrap_err();
+    assert_eq!(failure.name, "UnknownTopicOrPartitionError");
+    assert!(failure.text.contains("topic no-such-topic does not exist, and the brokers do not make it"), "{failure:?}");
+}
+
+#[test]
+fn a_silent_broker_holds_nobody_up() {
+    let cluster = Cluster::new();
+    let client = cluster.client("t");
+    cluster.broker.fail(ApiKey::Produce, None, &Fault::Delay(Duration::from_secs(60)), None);
+    let mut writer = open(&client);
+    write(&mut writer, &["a"]).unwrap();
+    wait(&mut writer, false).unwrap();
+    let begun = Instant::now();
+    assert!(!writer.sent(true, Duration::from_millis(50)).unwrap());
+    writer.close(false);
+    assert!(begun.elapsed() < Duration::from_secs(1));
+    assert!(writer.sent(true, Duration::ZERO).unwrap() && cluster.count() == 0);
+}
+
+/// One attempt of a task of the micro-batch `number`.
+fn attempt(client: &Client, number: u32) -> Writer {
+    let place = format!(r#""query":"q","number":"{number}","task":0"#);
+    let question = format!(r#"{{"ask":"write_task","columns":[["value","string"]],{place}}}"#);
+    Writer::new(client.shared().clone(), &question).unwrap()
+}
+
+fn once(client: &Client, number: u32, values: &[&str]) -> Result<(), Failure> {
+    let mut writer = attempt(client, number);
+    if !values.is_empty() {
+        write(&mut writer, values)?;
+    }
+    wait(&mut writer, true)?;
+    writer.close(true);
+    Ok(())
+}
+
+#[test]
+fn a_micro_batch_is_written_once() {
+    let cluster = Cluster::new();
+    let servers = cluster.broker.bootstrap_servers();
+    let client = |more: &str| {
+        let given = format!(r#""kafka.bootstrap.servers":"{servers}","topic":"t","exactlyOnce":"true"{more}"#);
+        Client::new(&format!(r#"{{"options":{{{given}}},"folders":[],"token":null}}"#)).unwrap()
+    };
+    let mine = client("");
+    assert!(Writer::new(mine.shared().clone(), VALUE).unwrap_err().text.contains("does not say where a task is"));
+    once(&mine, 0, &[]).unwrap();
+    assert_eq!(cluster.count(), 0, "no rows, no trace");
+    once(&mine, 0, &["a", "b"]).unwrap();
+    // With the mark that the transaction is committed.
+    assert_eq!(cluster.count(), 3);
+    once(&mine, 0, &["b", "a"]).unwrap();
+    let failure = once(&mine, 0, &["a", "c"]).unwrap_err();
+    assert_eq!(failure.name, "RepetitionError");
+    assert!(failure.text.contains("The option acceptRepetition=0 goes on all the same"), "{failure:?}");
+    once(&client(r#","acceptRepetition":"0""#), 0, &["a", "c"]).unwrap();
+    assert_eq!(cluster.count(), 3, "all of them were passed over");
+    // Of two attempts at once the later one writes.
+    let mut early = attempt(&mine, 1);
+    write(&mut early, &["d"]).unwrap();
+    wait(&mut early, false).unwrap();
+    once(&mine, 1, &["d"]).unwrap();
+    let failure = wait(&mut early, true).unwrap_err();
+    assert!(["ProducerFencedError", "InvalidProducerEpochError"].contains(&&*failure.name), "{failure:?}");
+    drop(early);
+    let failure = once(&mine, 0, &["a", "b"]).unwrap_err();
+    assert!(failure.text.contains("at micro-batch 0, but its task 0 has written micro-batch 1 already"), "{failure:?}");
+}

@@ -1,0 +1,92 @@
+//! Groups and their members.
+
+use pyo3::prelude::*;
+use samsarrow_client::admin::{GroupDescription, GroupFilter, Leaving};
+
+use super::{Admin, Core, codes, listed, said};
+use crate::call::Call;
+use crate::consumer::{Tp, tuples};
+
+/// Id, instance id, client id, host, assignment, target assignment.
+type Member = (String, Option<String>, String, String, Vec<Tp>, Option<Vec<Tp>>);
+/// Kind, state, protocol type, assignor, members, operations.
+type Described = (&'static str, String, String, String, Vec<Member>, Option<Vec<i8>>);
+
+fn described(found: GroupDescription) -> Described {
+    let members = found.members.into_iter().map(|m| {
+        let target = m.target.as_deref().map(tuples);
+        (m.member_id, m.instance_id, m.client_id, m.host, tuples(&m.assignment), target)
+    });
+    (found.kind, found.state, found.protocol_type, found.assignor, members.collect(), codes(found.operations))
+}
+
+/// Id, host and port.
+#[pyfunction]
+#[pyo3(signature = (admin, group, timeout))]
+pub(crate) fn admin_find_coordinator(
+    py: Python<'_>,
+    admin: &Admin,
+    group: String,
+    timeout: Option<f64>,
+) -> PyResult<Call> {
+    let work = |core: Core, time| async move { core.find_coordinator(&group, time).await };
+    admin.call(py, timeout, work, |py, node| pyo3::IntoPyObjectExt::into_py_any((node.id, node.host, node.port), py))
+}
+
+/// Name, protocol type, state, kind.
+#[pyfunction]
+#[pyo3(signature = (admin, states, kinds, protocol_types, timeout))]
+pub(crate) fn admin_list_groups(
+    py: Python<'_>,
+    admin: &Admin,
+    states: Vec<String>,
+    kinds: Vec<String>,
+    protocol_types: Vec<String>,
+    timeout: Option<f64>,
+) -> PyResult<Call> {
+    let filter = GroupFilter { states, kinds, protocol_types };
+    let work = |core: Core, time| async move { core.list_groups(&filter, time).await };
+    admin.call(py, timeout, work, |py, found| listed(py, found, |g| (g.group, g.protocol_type, g.state, g.kind)))
+}
+
+#[pyfunction]
+#[pyo3(signature = (admin, groups, operations, timeout))]
+pub(crate) fn admin_describe_groups(
+    py: Python<'_>,
+    admin: &Admin,
+    groups: Vec<String>,
+    operations: bool,
+    timeout: Option<f64>,
+) -> PyResult<Call> {
+    let work = move |core: Core, time| async move { core.describe_groups(&groups, operations, time).await };
+    admin.call(py, timeout, work, |py, done| said(py, done, |group| group, described))
+}
+
+#[pyfunction]
+#[pyo3(signature = (admin, groups, timeout))]
+pub(crate) fn admin_delete_groups(
+    py: Python<'_>,
+    admin: &Admin,
+    groups: Vec<String>,
+    timeout: Option<f64>,
+) -> PyResult<Call> {
+    let work = |core: Core, time| async move { core.delete_groups(&groups, time).await };
+    admin.call(py, timeout, work, |py, done| said(py, done, |group| group, |()| ()))
+}
+
+/// Members by id and instance id; without a list all.
+#[pyfunction]
+#[pyo3(signature = (admin, group, members, reason, timeout))]
+pub(crate) fn admin_remove_members(
+    py: Python<'_>,
+    admin: &Admin,
+    group: String,
+    members: Option<Vec<(String, Option<String>)>>,
+    reason: String,
+    timeout: Option<f64>,
+) -> PyResult<Call> {
+    let one = |(member_id, instance_id)| Leaving { member_id, instance_id };
+    let members: Option<Vec<Leaving>> = members.map(|members| members.into_iter().map(one).collect());
+    let work = |core: Core, time| async move { core.remove_members(&group, members.as_deref(), &reason, time).await };
+    admin.call(py, timeout, work, |py, done| said(py, done, |m: Leaving| (m.member_id, m.instance_id), |()| ()))
+}

@@ -1,0 +1,131 @@
+//! Topics.
+
+use pyo3::prelude::*;
+use samsarrow_client::admin::{NewPartitions, NewTopic, TopicDescription, TopicRef};
+use samsarrow_client::types::TopicPartition;
+
+use super::{Admin, codes, listed, said};
+use crate::call::Call;
+use crate::consumer::{Tp, tp, tuple};
+
+/// Name, partitions, replication factor, brokers of each partition, configs.
+type Topic = (String, i32, i16, Vec<Vec<i32>>, Vec<(String, String)>);
+/// A name, or the bytes of an id.
+type Ref = (Option<String>, Vec<u8>);
+/// Number, leader, leader epoch, replicas, in sync, offline, eligible, eligible last.
+type Partition = (i32, Option<i32>, Option<i32>, Vec<i32>, Vec<i32>, Vec<i32>, Option<Vec<i32>>, Option<Vec<i32>>);
+
+fn topic_ref((name, id): Ref) -> TopicRef {
+    let mut bytes = [0; 16];
+    bytes.iter_mut().zip(id).for_each(|(to, from)| *to = from);
+    name.map_or(TopicRef::Id(bytes), TopicRef::Name)
+}
+
+fn plain(topic: TopicRef) -> (Option<String>, [u8; 16]) {
+    match topic {
+        TopicRef::Name(name) => (Some(name), [0; 16]),
+        TopicRef::Id(id) => (None, id),
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (admin, topics, validate_only, timeout))]
+pub(crate) fn admin_create_topics(
+    py: Python<'_>,
+    admin: &Admin,
+    topics: Vec<Topic>,
+    validate_only: bool,
+    timeout: Option<f64>,
+) -> PyResult<Call> {
+    let one = |(name, num_partitions, replication_factor, assignment, configs): Topic| NewTopic {
+        name,
+        num_partitions,
+        replication_factor,
+        assignment,
+        configs,
+    };
+    let topics: Vec<NewTopic> = topics.into_iter().map(one).collect();
+    let work = |core: super::Core, time| async move { core.create_topics(&topics, validate_only, time).await };
+    admin.call(py, timeout, work, |py, done| {
+        said(py, done, |name| name, |t| (t.topic_id.0, t.num_partitions, t.replication_factor))
+    })
+}
+
+#[pyfunction]
+#[pyo3(signature = (admin, topics, timeout))]
+pub(crate) fn admin_delete_topics(
+    py: Python<'_>,
+    admin: &Admin,
+    topics: Vec<Ref>,
+    timeout: Option<f64>,
+) -> PyResult<Call> {
+    let topics: Vec<TopicRef> = topics.into_iter().map(topic_ref).collect();
+    let work = |core: super::Core, time| async move { core.delete_topics(&topics, time).await };
+    admin.call(py, timeout, work, |py, done| said(py, done, plain, |()| ()))
+}
+
+#[pyfunction]
+#[pyo3(signature = (admin, names, timeout))]
+pub(crate) fn admin_list_topics(
+    py: Python<'_>,
+    admin: &Admin,
+    names: Option<Vec<String>>,
+    timeout: Option<f64>,
+) -> PyResult<Call> {
+    let work = |core: super::Core, time| async move { core.list_topics(names.as_deref(), time).await };
+    admin.call(py, timeout, work, |py, found| listed(py, found, |t| (t.name, t.topic_id.0, t.partitions, t.internal)))
+}
+
+#[pyfunction]
+#[pyo3(signature = (admin, topics, page, operations, timeout))]
+pub(crate) fn admin_describe_topics(
+    py: Python<'_>,
+    admin: &Admin,
+    topics: Vec<Ref>,
+    page: i32,
+    operations: bool,
+    timeout: Option<f64>,
+) -> PyResult<Call> {
+    let topics: Vec<TopicRef> = topics.into_iter().map(topic_ref).collect();
+    let work =
+        move |core: super::Core, time| async move { core.describe_topics(&topics, page, operations, time).await };
+    let described = |t: TopicDescription| {
+        let partition = |p: samsarrow_client::admin::PartitionDescription| -> Partition {
+            (p.partition, p.leader, p.leader_epoch, p.replicas, p.isr, p.offline, p.eligible, p.last_eligible)
+        };
+        let partitions: Vec<_> = t.partitions.into_iter().map(partition).collect();
+        (t.name, t.topic_id.0, t.internal, partitions, codes(t.operations))
+    };
+    admin.call(py, timeout, work, move |py, done| said(py, done, plain, described))
+}
+
+/// Name, partitions in all, brokers of each new one.
+type More = (String, i32, Option<Vec<Vec<i32>>>);
+
+#[pyfunction]
+#[pyo3(signature = (admin, wanted, validate_only, timeout))]
+pub(crate) fn admin_create_partitions(
+    py: Python<'_>,
+    admin: &Admin,
+    wanted: Vec<More>,
+    validate_only: bool,
+    timeout: Option<f64>,
+) -> PyResult<Call> {
+    let one = |(name, count, assignment): More| (name, NewPartitions { count, assignment });
+    let wanted = wanted.into_iter().map(one).collect();
+    let work = move |core: super::Core, time| async move { core.create_partitions(&wanted, validate_only, time).await };
+    admin.call(py, timeout, work, |py, done| said(py, done, |name| name, |()| ()))
+}
+
+#[pyfunction]
+#[pyo3(signature = (admin, before, timeout))]
+pub(crate) fn admin_delete_records(
+    py: Python<'_>,
+    admin: &Admin,
+    before: Vec<(Tp, i64)>,
+    timeout: Option<f64>,
+) -> PyResult<Call> {
+    let before = before.iter().map(|(at, offset)| (tp(at), *offset)).collect();
+    let work = move |core: super::Core, time| async move { core.delete_records(&before, time).await };
+    admin.call(py, timeout, work, |py, done| said(py, done, |at: TopicPartition| tuple(&at), |low| low))
+}

@@ -1,0 +1,345 @@
+//! Results of what was sent: waited for, awaited, or given to a callback.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyTuple;
+use samsarrow_client::error::{Error, Result};
+use samsarrow_client::producer::{
+    BatchDelivery as CoreBatch, Delivery as CoreDelivery, PartitionReceipt, RecordMetadata, Watcher,
+};
+
+use crate::aio;
+use crate::call::Call;
+use crate::error::{to_py, to_py_value};
+use crate::lanes::{self, CALLBACKS, Context, Lane};
+use crate::producer::FOREVER;
+use crate::runtime::{Owned, run, seconds};
+
+/// The pending result of one record: waited for, awaited, or given to a callback. Several may wait, and the result stays.
+#[pyclass(frozen, module = "samsarrow._core")]
+pub(crate) struct Delivery {
+    core: Owned<CoreDelivery>,
+}
+
+impl Delivery {
+    pub(crate) fn new(core: CoreDelivery) -> Self {
+        Self { core: Owned::new("delivery", core) }
+    }
+
+    /// What the broker said, once it has within `timeout`.
+    fn outcome(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Result<RecordMetadata>> {
+        let core = self.core.get(py)?;
+        let limit = seconds(py, timeout, FOREVER)?;
+        match core.peek() {
+            Some(outcome) => Ok(outcome),
+            None => run(py, within(limit, "the delivery", core.wait())),
+        }
+    }
+}
+
+#[pymethods]
+impl Delivery {
+    /// Waits for the broker's answer.
+    ///
+    /// Args:
+    ///     timeout: seconds, by default as long as it takes (at most `delivery.timeout.ms`).
+    ///
+    /// Raises:
+    ///     KafkaTimeoutError: there was none in time.
+    ///     KafkaError: why the record was not delivered.
+    #[pyo3(signature = (timeout=None))]
+    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        metadata(py, self.outcome(py, timeout)?.map_err(|error| to_py(py, &error))?)
+    }
+
+    /// Waits as `result` does; gives why the record was not delivered, None if it was.
+    ///
+    /// Args:
+    ///     timeout: seconds, by default as long as it takes (at most `delivery.timeout.ms`).
+    ///
+    /// Raises:
+    ///     KafkaTimeoutError: there was no answer in time.
+    #[pyo3(signature = (timeout=None))]
+    fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.outcome(py, timeout)?.err().map(|error| to_py_value(py, &error)))
+    }
+
+    /// Whether the result is there.
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.core.get(py)?.is_done())
+    }
+
+    /// Calls `fn(delivery)` once the result is there, on a thread of the client's, as `on_delivery` of `send` is called.
+    #[pyo3(signature = (r#fn))]
+    fn add_done_callback(slf: Bound<'_, Self>, py: Python<'_>, r#fn: Py<PyAny>) -> PyResult<()> {
+        let (lane, context) = (uncrowded(py)?, Context::here(py)?);
+        let delivery = slf.clone().unbind();
+        slf.get().core.get(py)?.on_done(Box::new(move |_| {
+            lane.push(usize::MAX, move |py| context.call(py, r#fn, [delivery.into_bound(py).into_any()]));
+        }));
+        Ok(())
+    }
+
+    /// Calls `callback(metadata, error)` once the result is there; one of the two is None.
+    fn _tell(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<()> {
+        let (lane, context) = (CALLBACKS.get(py)?, Context::here(py)?);
+        self.core.get(py)?.on_done(Box::new(move |outcome| {
+            lane.push(usize::MAX, move |py| told(py, &context, callback, outcome));
+        }));
+        Ok(())
+    }
+
+    fn __await__(slf: Bound<'_, Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let core = slf.get().core.get(py)?;
+        if let Some(outcome) = core.peek() {
+            return aio::There::iterator(py, metadata(py, outcome.map_err(|error| to_py(py, &error))?)?);
+        }
+        let delivery = slf.clone().unbind();
+        let take = move |py: Python<'_>, _| delivery.get().result(py, Some(0.0));
+        let (ticket, iterator) = aio::wait(py, Box::new(take))?;
+        let (inbox, number) = ticket.redeem();
+        core.watch(inbox, number);
+        Ok(iterator)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let core = self.core.get(py)?;
+        let state = match core.peek() {
+            None => "pending".to_owned(),
+            Some(Ok(landed)) => format!("offset={}", landed.offset),
+            Some(Err(error)) => format!("failed: {error}"),
+        };
+        Ok(format!("<Delivery topic={:?} partition={} {state}>", core.topic(), core.partition()))
+    }
+}
+
+/// The pending result of a `send_batch`; its length is the number of rows. Several may wait, and the result stays.
+#[pyclass(frozen, module = "samsarrow._core")]
+pub(crate) struct BatchDelivery {
+    parts: Owned<Vec<CoreBatch>>,
+}
+
+type Receipts = Vec<PartitionReceipt>;
+
+impl BatchDelivery {
+    pub(crate) fn new(parts: Vec<CoreBatch>) -> Self {
+        Self { parts: Owned::new("delivery", parts) }
+    }
+
+    fn outcome(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Result<Receipts>> {
+        let parts = self.parts.get(py)?;
+        let limit = seconds(py, timeout, FOREVER)?;
+        let all = async {
+            for part in parts.iter() {
+                let _ = part.wait().await;
+            }
+        };
+        match peek(&parts) {
+            Some(outcome) => Ok(outcome),
+            None => {
+                run(py, within(limit, "the delivery of all rows", all))?;
+                Ok(peek(&parts).unwrap_or_else(|| Ok(Vec::new())))
+            }
+        }
+    }
+
+    /// Calls `done` once every row has its result.
+    fn on_done(&self, py: Python<'_>, done: impl FnOnce() + Send + 'static) -> PyResult<()> {
+        let parts = self.parts.get(py)?;
+        if parts.is_empty() {
+            done();
+            return Ok(());
+        }
+        let left = Arc::new(AtomicUsize::new(parts.len()));
+        let done = Arc::new(Mutex::new(Some(done)));
+        for part in parts.iter() {
+            let (left, done) = (Arc::clone(&left), Arc::clone(&done));
+            part.on_done(Box::new(move |_| {
+                if left.fetch_sub(1, Ordering::AcqRel) == 1
+                    && let Some(done) = done.lock().unwrap_or_else(PoisonError::into_inner).take()
+                {
+                    done();
+                }
+            }));
+        }
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl BatchDelivery {
+    /// Waits for the brokers' answers to all rows.
+    ///
+    /// Args:
+    ///     timeout: seconds, by default as long as it takes (at most `delivery.timeout.ms`).
+    ///
+    /// Raises:
+    ///     KafkaTimeoutError: they were not there in time.
+    ///     KafkaError: why a row was not delivered.
+    #[pyo3(signature = (timeout=None))]
+    fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
+        receipts(py, &self.outcome(py, timeout)?.map_err(|error| to_py(py, &error))?)
+    }
+
+    /// Waits as `result` does; gives why a row was not delivered, None if all were.
+    ///
+    /// Args:
+    ///     timeout: seconds, by default as long as it takes (at most `delivery.timeout.ms`).
+    ///
+    /// Raises:
+    ///     KafkaTimeoutError: not all answers came in time.
+    #[pyo3(signature = (timeout=None))]
+    fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
+        Ok(self.outcome(py, timeout)?.err().map(|error| to_py_value(py, &error)))
+    }
+
+    /// Whether every row has its result.
+    fn done(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.parts.get(py)?.iter().all(CoreBatch::is_done))
+    }
+
+    /// Calls `fn(delivery)` once every row has its result, on a thread of the client's, as `on_delivery` of `send` is
+    /// called.
+    #[pyo3(signature = (r#fn))]
+    fn add_done_callback(slf: Bound<'_, Self>, py: Python<'_>, r#fn: Py<PyAny>) -> PyResult<()> {
+        let (lane, context) = (uncrowded(py)?, Context::here(py)?);
+        let delivery = slf.clone().unbind();
+        slf.get().on_done(py, move || {
+            lane.push(usize::MAX, move |py| context.call(py, r#fn, [delivery.into_bound(py).into_any()]));
+        })
+    }
+
+    fn __await__(slf: Bound<'_, Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        if let Some(outcome) = peek(&slf.get().parts.get(py)?) {
+            return aio::There::iterator(py, receipts(py, &outcome.map_err(|error| to_py(py, &error))?)?);
+        }
+        let delivery = slf.clone().unbind();
+        let take = move |py: Python<'_>, _| delivery.get().result(py, Some(0.0));
+        let (ticket, iterator) = aio::wait(py, Box::new(take))?;
+        slf.get().on_done(py, move || ticket.settle(None))?;
+        Ok(iterator)
+    }
+
+    /// Not false for want of rows: it is a result that is awaited.
+    #[allow(clippy::unused_self, reason = "Python's protocol")]
+    fn __bool__(&self) -> bool {
+        true
+    }
+
+    /// Number of rows.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.parts.get(py)?.iter().map(CoreBatch::len).sum::<u64>() as usize)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let parts = self.parts.get(py)?;
+        let rows: u64 = parts.iter().map(CoreBatch::len).sum();
+        let state = match peek(&parts) {
+            None => "pending".to_owned(),
+            Some(Ok(_)) => "delivered".to_owned(),
+            Some(Err(error)) => format!("failed: {error}"),
+        };
+        Ok(format!("<BatchDelivery rows={rows} {state}>"))
+    }
+}
+
+impl Watcher for aio::Inbox {
+    fn came(&self, numbers: Vec<u64>) {
+        self.push(numbers.into_iter().map(|number| (number, None)));
+    }
+}
+
+/// What to wait for before more callbacks are asked for, if too many wait to be called.
+#[pyfunction]
+pub(crate) fn callbacks_crowd() -> Option<Call> {
+    let lane = CALLBACKS.begun().filter(|lane| lane.is_crowded())?;
+    Some(Call::done(async move {
+        lane.room().await;
+        Ok(())
+    }))
+}
+
+/// The lane of callbacks, once not too many calls wait in it. A thread whose event loop runs does not wait: nothing else
+/// of the loop would go on.
+fn uncrowded(py: Python<'_>) -> PyResult<Arc<Lane>> {
+    let lane = CALLBACKS.get(py)?;
+    if lane.is_crowded() && !py.import("samsarrow._aio")?.getattr("runs_loop")?.call0()?.is_truthy()? {
+        run(py, async {
+            lane.room().await;
+            Ok(())
+        })?;
+    }
+    Ok(lane)
+}
+
+/// The result of all parts together, or the first failure; None while one is missing.
+fn peek(parts: &[CoreBatch]) -> Option<Result<Receipts>> {
+    let mut receipts = Vec::new();
+    let mut failure = None;
+    for part in parts {
+        match part.peek()? {
+            Ok(more) => join(&mut receipts, more),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    Some(failure.map_or(Ok(receipts), Err))
+}
+
+/// Receipts of one partition that follow each other become one.
+fn join(receipts: &mut Vec<PartitionReceipt>, more: Vec<PartitionReceipt>) {
+    for next in more {
+        let last = receipts.iter_mut().rev().find(|receipt| receipt.partition == next.partition);
+        match last {
+            Some(last) if last.base_offset >= 0 && last.base_offset + last.count as i64 == next.base_offset => {
+                last.count += next.count;
+            }
+            _ => receipts.push(next),
+        }
+    }
+    receipts.sort_by_key(|receipt| (receipt.partition, receipt.base_offset));
+}
+
+/// What `work` gives within `limit`.
+async fn within<T>(limit: Duration, what: &str, work: impl Future<Output = T>) -> Result<T> {
+    tokio::time::timeout(limit, work).await.map_err(|_| Error::timeout(what, limit))
+}
+
+/// The class of results of this name.
+fn class<'py>(py: Python<'py>, known: &'static PyOnceLock<Py<PyAny>>, name: &str) -> PyResult<&'py Bound<'py, PyAny>> {
+    let found = known.get_or_try_init(py, || Ok::<_, PyErr>(py.import("samsarrow.types")?.getattr(name)?.unbind()));
+    Ok(found?.bind(py))
+}
+
+fn metadata(py: Python<'_>, landed: RecordMetadata) -> PyResult<Py<PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class = class(py, &CLASS, "RecordMetadata")?;
+    // What its own `__new__`, which is written in Python, does.
+    let make = MAKE.get_or_try_init(py, || Ok::<_, PyErr>(py.get_type::<PyTuple>().getattr("__new__")?.unbind()))?;
+    make.call1(py, (class, (&*landed.topic, landed.partition, landed.offset, landed.timestamp)))
+}
+
+fn receipts(py: Python<'_>, landed: &[PartitionReceipt]) -> PyResult<Py<PyAny>> {
+    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let class = class(py, &CLASS, "PartitionReceipt")?;
+    let one = |receipt: &PartitionReceipt| class.call1((receipt.partition, receipt.base_offset, receipt.count));
+    Ok(landed.iter().map(one).collect::<PyResult<Vec<_>>>()?.into_pyobject(py)?.unbind())
+}
+
+/// The call of a callback that gets metadata and error.
+fn told(
+    py: Python<'_>,
+    context: &Context,
+    callback: Py<PyAny>,
+    outcome: Result<RecordMetadata>,
+) -> PyResult<lanes::Call> {
+    let arguments = match outcome {
+        Ok(landed) => [metadata(py, landed)?, py.None()],
+        Err(error) => [py.None(), to_py_value(py, &error)],
+    };
+    context.call(py, callback, arguments.map(|argument| argument.into_bound(py)))
+}

@@ -1,0 +1,79 @@
+//! Offsets as Spark keeps them in checkpoints: `{"topic":{"0":23}}`, each the next one to read. That is the JSON of Spark's
+//! own connector, byte by byte: a checkpoint of the one is continued by the other.
+
+use std::collections::BTreeMap;
+
+use samsarrow_client::types::TopicPartition;
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+
+/// Offsets by partition, sorted by topic and number of the partition.
+pub type Offsets = BTreeMap<TopicPartition, i64>;
+
+/// The connector's text, without a blank. Spark takes offsets for equal only if their texts are.
+pub fn to_json(offsets: &Offsets) -> String {
+    let mut text = String::from("{");
+    let mut topic = None;
+    for (tp, offset) in offsets {
+        if topic != Some(&tp.topic) {
+            if topic.is_some() {
+                text.push_str("},");
+            }
+            text.push_str(&Value::from(&*tp.topic).to_string());
+            text.push_str(":{");
+            topic = Some(&tp.topic);
+        } else {
+            text.push(',');
+        }
+        text.push_str(&format!("\"{}\":{offset}", tp.partition));
+    }
+    text.push_str(if topic.is_some() { "}}" } else { "}" });
+    text
+}
+
+/// What [`to_json`] or the connector wrote.
+///
+/// # Errors
+/// [`Error::Client`] if these are offsets of another source.
+pub fn from_json(told: &Value) -> Result<Offsets> {
+    read(told).ok_or_else(|| {
+        Error::configuration(format!(
+            "the checkpoint has offsets of another source: {told} instead of {{\"topic\":{{\"0\":23}}}}; give the query a \
+             checkpointLocation of its own"
+        ))
+    })
+}
+
+fn read(told: &Value) -> Option<Offsets> {
+    let mut result = Offsets::new();
+    for (topic, partitions) in told.as_object()? {
+        for (partition, offset) in partitions.as_object()? {
+            result.insert(TopicPartition::new(topic.as_str(), partition.parse().ok()?), offset.as_i64()?);
+        }
+    }
+    Some(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_the_connectors() {
+        let mut offsets: Offsets = [10, 9, 0].map(|p| (TopicPartition::new("t", p), i64::from(p))).into();
+        offsets.insert(TopicPartition::new("a", 3), 7);
+        let text = to_json(&offsets);
+        assert_eq!(text, r#"{"a":{"3":7},"t":{"0":0,"9":9,"10":10}}"#);
+        assert_eq!(from_json(&serde_json::from_str(&text).unwrap()).unwrap(), offsets);
+        assert_eq!(to_json(&Offsets::new()), "{}");
+    }
+
+    #[test]
+    fn offsets_of_another_source_are_told_apart() {
+        for text in [r#"{"logOffset":3}"#, "7", r#"{"t":{"x":1}}"#, r#"{"t":{"0":"1"}}"#] {
+            let error = from_json(&serde_json::from_str(text).unwrap()).unwrap_err();
+            assert!(error.to_string().contains("offsets of another source"), "{error}");
+        }
+    }
+}

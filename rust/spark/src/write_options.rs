@@ -1,0 +1,305 @@
+//! Options of writes, and what a DataFrame must look like to be written.
+
+use std::collections::BTreeMap;
+
+use samsarrow_client::config::{ClientKind, Options, Secret};
+
+use crate::columns::Column;
+use crate::error::{Error, Result};
+use crate::kafka::{self, Kafka};
+use crate::near;
+use crate::tokens;
+use crate::values::{Given, boolean, get, natural};
+
+const KNOWN: &[&str] = &[
+    "topic",
+    "exactlyOnce",
+    "transactionalIdPrefix",
+    "acceptRepetition",
+    "delegationToken",
+    "delegationTokenMechanism",
+];
+/// Of the names of transactions and notes.
+const PREFIX: &str = "samsarrow-spark";
+/// Kafka's own minute is little for a micro-batch; brokers allow 15 of them by default.
+const TRANSACTION_TIMEOUT: (&str, &str) = ("transaction.timeout.ms", "300000");
+const REFUSED: &kafka::Refused = &[
+    ("key.serializer", "the column key is sent as it is, binary or string"),
+    ("value.serializer", "the column value is sent as it is, binary or string"),
+    ("partitioner.class", "partitioners are Java classes; give the column partition, or kafka.partitioner"),
+    ("transactional.id", "use exactlyOnce=true, which names its transactions itself"),
+];
+/// The type of headers, the one of their names left out.
+const HEADERS: (&str, &str) = ("array<struct<key:", ",value:binary>>");
+/// The columns that can be sent, in the order in which rows have them, and what types they may have.
+const EXPECTED: [(Column, &str); 6] = [
+    (Column::Topic, "string"),
+    (Column::Key, "binary or string"),
+    (Column::Value, "binary or string"),
+    (Column::Headers, "array<struct<key:string,value:binary>>"),
+    (Column::Partition, "int"),
+    (Column::Timestamp, "timestamp"),
+];
+
+/// A column of the DataFrame: its name, and its type as Spark shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub kind: String,
+}
+
+/// Checked options of a write.
+#[derive(Debug, Clone)]
+pub struct WriteOptions {
+    /// Options of the producer, the prefix `kafka.` taken off.
+    kafka: Kafka,
+    /// For all rows, whatever the column `topic` says; without it the column decides.
+    pub topic: Option<String>,
+    /// Those that are sent, of those that there are.
+    pub columns: Vec<Column>,
+    /// Whether a streaming query writes each micro-batch in transactions.
+    pub exactly_once: bool,
+    /// Of the names of those transactions, if it was given.
+    pub prefix: Option<String>,
+    /// Number of the micro-batch whose repetition may be another than what was written.
+    pub accepted: Option<u64>,
+    /// What tasks log in with, by delegation tokens; without it they log in as the driver does.
+    pub token_mechanism: Option<&'static str>,
+}
+
+impl WriteOptions {
+    /// Checks options and columns, before anything is sent.
+    ///
+    /// # Errors
+    /// An option is missing or has a value that cannot be; a column is missing or has a type that cannot be sent.
+    pub fn parse(options: &BTreeMap<String, String>, fields: &[Field]) -> Result<WriteOptions> {
+        let given: Given = options.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
+        near::refuse_misspelt(&given, KNOWN)?;
+        let mut kafka = kafka::kafka_options(&given, REFUSED)?;
+        kafka.entry("client.id".into()).or_insert_with(|| Secret::from("samsarrow-spark".to_owned()));
+        let topic = get(&given, "topic").map(str::trim).filter(|topic| !topic.is_empty()).map(str::to_owned);
+        Ok(WriteOptions {
+            exactly_once: boolean(&given, "exactlyOnce", false)?,
+            prefix: get(&given, "transactionalIdPrefix").filter(|prefix| !prefix.is_empty()).map(str::to_owned),
+            accepted: natural(&given, "acceptRepetition")?,
+            token_mechanism: tokens::mechanism(&given, &kafka)?,
+            columns: sent(fields, topic.as_deref())?,
+            topic,
+            kafka,
+        })
+    }
+
+    /// Refuses what a batch cannot be.
+    ///
+    /// # Errors
+    /// It is to be written exactly once, and has no name of its own.
+    pub fn check_batch(&self) -> Result<()> {
+        if self.exactly_once && self.prefix.is_none() {
+            return Err(Error::configuration(
+                "exactlyOnce in a batch write is for foreachBatch, and needs the option transactionalIdPrefix there: a name \
+                 for this write and no other, since one micro-batch may be written to several places",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The group in which the driver notes; those of tasks, and their transactional ids, have their number behind it.
+    pub(crate) fn group(&self, query: &str) -> String {
+        format!("{}-{query}", self.prefix.as_deref().unwrap_or(PREFIX))
+    }
+
+    /// The transactional id of a task, and the group in which it notes.
+    pub(crate) fn task_group(&self, query: &str, task: u64) -> String {
+        format!("{}-{task}", self.group(query))
+    }
+
+    /// Options of the producer, the prefix `kafka.` taken off.
+    pub fn kafka(&self) -> impl Iterator<Item = (&str, &Secret)> {
+        self.kafka.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// Options for a client of this process; `more` win.
+    ///
+    /// # Errors
+    /// An option cannot be, or names a file that is not on this machine.
+    pub fn client(&self, kind: ClientKind, more: &[(&str, String)]) -> Result<Options> {
+        kafka::check_files(&self.kafka)?;
+        kafka::client_options(kind, ClientKind::Producer, &self.kafka, more)
+    }
+
+    /// Options for the producer of a transactional id.
+    ///
+    /// # Errors
+    /// Those of [`client`](Self::client).
+    pub fn transactional(&self, id: &str) -> Result<Options> {
+        let (timeout, ms) = TRANSACTION_TIMEOUT;
+        let mut more = vec![("transactional.id", id.to_owned())];
+        if !self.kafka.keys().any(|name| kafka::kafka_name(name) == timeout) {
+            more.push((timeout, ms.to_owned()));
+        }
+        self.client(ClientKind::Producer, &more)
+    }
+}
+
+fn sent(fields: &[Field], topic: Option<&str>) -> Result<Vec<Column>> {
+    let kind = |column: Column| fields.iter().find(|field| field.name == column.name()).map(|field| &*field.kind);
+    if kind(Column::Value).is_none() {
+        let names: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        return Err(Error::configuration(format!(
+            "there is no column value to be written, only {names}: select(to_json(struct('*')).alias('value')) makes one \
+             of all"
+        )));
+    }
+    if topic.is_none() && kind(Column::Topic).is_none() {
+        return Err(Error::configuration(
+            "it is not said which topic to write to: give the option topic or a column topic",
+        ));
+    }
+    for (column, expected) in EXPECTED {
+        let name = column.name();
+        if fields.iter().filter(|field| field.name == name).count() > 1 {
+            return Err(Error::configuration(format!(
+                "column {name} is there more than once: drop or rename the others"
+            )));
+        }
+        if let Some(kind) = kind(column).filter(|kind| !fits(column, kind)) {
+            return Err(Error::configuration(format!("column {name} must be {expected} to be written, not {kind}")));
+        }
+    }
+    let wanted = |column: &Column| kind(*column).is_some() && (*column != Column::Topic || topic.is_none());
+    Ok(EXPECTED.into_iter().map(|(column, _)| column).filter(wanted).collect())
+}
+
+fn fits(column: Column, kind: &str) -> bool {
+    let text = |kind: &str| kind == "string" || kind.starts_with("string collate ");
+    match column {
+        Column::Key | Column::Value => text(kind) || kind == "binary",
+        Column::Topic => text(kind),
+        Column::Partition => kind == "int",
+        Column::Timestamp => kind == "timestamp" || kind == "timestamp_ntz",
+        Column::Headers => kind.strip_prefix(HEADERS.0).and_then(|kind| kind.strip_suffix(HEADERS.1)).is_some_and(text),
+        Column::Offset | Column::TimestampType => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(options: &[(&str, &str)], fields: &[(&str, &str)]) -> Result<WriteOptions> {
+        let base = [("kafka.bootstrap.servers", "localhost:9092")];
+        let given = base.iter().chain(options).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let field = |(name, kind): &(&str, &str)| Field { name: (*name).to_owned(), kind: (*kind).to_owned() };
+        WriteOptions::parse(&given, &fields.iter().map(field).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn columns_are_sent_in_one_order() {
+        let fields = [
+            ("colour", "string"),
+            ("timestamp", "timestamp_ntz"),
+            ("partition", "int"),
+            ("topic", "string"),
+            ("headers", "array<struct<key:string collate UTF8_LCASE,value:binary>>"),
+            ("value", "binary"),
+            ("key", "string collate UTF8_LCASE"),
+        ];
+        let all = parse(&[], &fields).unwrap();
+        assert_eq!((all.topic, all.columns), (None, EXPECTED.map(|(column, _)| column).to_vec()));
+        let one = parse(&[("TOPIC", " t ")], &fields).unwrap();
+        assert_eq!(one.topic.as_deref(), Some("t"));
+        assert!(!one.columns.contains(&Column::Topic));
+        assert_eq!(one.kafka["client.id"].reveal(), "samsarrow-spark");
+    }
+
+    #[test]
+    fn bad_writes_say_what_is_wrong() {
+        let value: &[(&str, &str)] = &[("value", "string")];
+        type Case<'a> = (&'a [(&'a str, &'a str)], &'a [(&'a str, &'a str)], &'a str);
+        let cases: &[Case<'_>] = &[
+            (&[("topic", "t"), ("kafka.bootstrap.servers", "")], value, "kafka.bootstrap.servers must be given"),
+            (&[("topics", "t")], value, "option topics is unknown; did you mean topic?"),
+            (
+                &[("topic", "t")],
+                &[("key", "string"), ("size", "int")],
+                "no column value to be written, only key, size:",
+            ),
+            (&[("topic", "t")], &[], "only none: select(to_json"),
+            (&[("topic", " ")], value, "it is not said which topic"),
+            (&[("topic", "t")], &[("value", "int")], "column value must be binary or string to be written, not int"),
+            (&[], &[("value", "string"), ("topic", "int")], "column topic must be string to be written, not int"),
+            (&[("topic", "t")], &[("value", "binary"), ("partition", "bigint")], "partition must be int to be"),
+            (&[("topic", "t")], &[("value", "binary"), ("headers", "array<string>")], "array<struct<key:string,"),
+            (
+                &[("topic", "t")],
+                &[("value", "binary"), ("headers", "array<struct<key:binary,value:binary>>")],
+                "column headers must be",
+            ),
+            (&[("topic", "t")], &[("value", "binary"), ("value", "int")], "column value is there more than once"),
+            (&[("topic", "t"), ("kafka.key.serializer", "x")], value, "option kafka.key.serializer is not supported"),
+            (&[("topic", "t"), ("kafka.partitioner.class", "x")], value, "partitioners are Java classes"),
+            (&[("topic", "t"), ("kafka.transactional_id", "x")], value, "kafka.transactional_id is not supported: use"),
+            (
+                &[("topic", "t"), ("delegationToken", "true")],
+                value,
+                "needs kafka.security.protocol=SASL_SSL, not PLAINTEXT",
+            ),
+            (&[("topic", "t"), ("exactlyOnce", "yes")], value, "exactlyOnce must be true or false, not 'yes'"),
+            (&[("topic", "t"), ("acceptRepetition", "x")], value, "must be a whole number, at least 0, not 'x'"),
+            (&[("topic", "t"), ("acceptRepetition", "-1")], value, "acceptRepetition must be a whole number"),
+        ];
+        for (options, fields, text) in cases {
+            let error = parse(options, fields).unwrap_err();
+            assert_eq!(error.kind(), "configuration");
+            assert!(error.to_string().contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_sinks_are_asked_for() {
+        let value: &[(&str, &str)] = &[("value", "string")];
+        let plain = parse(&[("topic", "t"), ("transactionalIdPrefix", "")], value).unwrap();
+        assert_eq!(
+            (plain.exactly_once, plain.prefix, plain.accepted, plain.token_mechanism),
+            (false, None, None, None)
+        );
+        let once = [("topic", "t"), ("exactlyOnce", "True"), ("transactionalIdPrefix", "p"), ("acceptRepetition", "0")];
+        let once = parse(&once, value).unwrap();
+        assert_eq!((once.exactly_once, once.prefix.as_deref(), once.accepted), (true, Some("p"), Some(0)));
+        let tokens = [("topic", "t"), ("delegationToken", "true"), ("kafka.security.protocol", "SASL_SSL")];
+        let tokens = parse(&tokens, value).unwrap();
+        assert_eq!(tokens.token_mechanism, Some("SCRAM-SHA-512"));
+    }
+
+    #[test]
+    fn transactions_have_names_and_time() {
+        let parse = |more: &[(&str, &str)]| {
+            let options = [&[("topic", "t"), ("exactlyOnce", "TRUE")], more].concat();
+            parse(&options, &[("value", "string")]).unwrap()
+        };
+        let options = parse(&[]);
+        assert!(options.exactly_once && options.check_batch().is_err());
+        assert_eq!(options.task_group("q", 3), "samsarrow-spark-q-3");
+        let given = options.transactional("id").unwrap().producer;
+        assert_eq!((given.transactional_id.as_deref(), given.transaction_timeout.as_secs()), (Some("id"), 300));
+        let options = parse(&[("transactionalIdPrefix", "p"), ("kafka.transaction.timeout.ms", "60000")]);
+        assert!(options.check_batch().is_ok());
+        assert_eq!(options.group("q"), "p-q");
+        assert_eq!(options.transactional("id").unwrap().producer.transaction_timeout.as_secs(), 60);
+        assert_eq!(parse(&[("transactionalIdPrefix", "")]).group("q"), "samsarrow-spark-q");
+    }
+
+    #[test]
+    fn clients_are_given_what_they_have() {
+        let options = parse(&[("topic", "t"), ("kafka.linger.ms", "5")], &[("value", "string")]).unwrap();
+        assert!(options.client(ClientKind::Admin, &[]).is_ok());
+        assert_eq!(options.client(ClientKind::Producer, &[]).unwrap().producer.linger.as_millis(), 5);
+        let wrong = parse(&[("topic", "t"), ("kafka.linger", "5")], &[("value", "string")]).unwrap();
+        let error = wrong.client(ClientKind::Producer, &[]).unwrap_err();
+        assert!(error.to_string().contains("linger.ms"), "{error}");
+        assert!(wrong.client(ClientKind::Admin, &[]).is_ok());
+    }
+}

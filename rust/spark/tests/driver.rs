@@ -1,0 +1,370 @@
+//! The driver's questions against the embedded broker.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use samsarrow_broker::{Broker, BrokerOptions, Fault};
+use samsarrow_client::admin::{Admin, CommitSettings, FetchSettings};
+use samsarrow_client::config::{ClientKind, OptionValue, Options};
+use samsarrow_client::producer::{Producer, ProducerRecord};
+use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
+use samsarrow_spark::{Driver, Error};
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::ApiKey;
+
+/// Options of a read.
+type Given<'a> = &'a [(&'a str, &'a str)];
+
+const SOON: Duration = Duration::from_secs(10);
+
+async fn broker(topics: &[(&str, i32)]) -> Broker {
+    let topics = topics.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+    Broker::start(BrokerOptions { topics, ..Default::default() }).await.unwrap()
+}
+
+/// As many records as `counts` says, by partition; their times are 1000, 1001, ….
+async fn produce(broker: &Broker, topic: &str, counts: &[usize]) {
+    let given = [("bootstrap.servers", broker.bootstrap_servers())];
+    let pairs = given.map(|(name, value)| (name.to_owned(), OptionValue::Str(value)));
+    let producer = Producer::new(&Options::parse(ClientKind::Producer, pairs).unwrap()).unwrap();
+    for (partition, count) in (0..).zip(counts) {
+        for i in 0..*count {
+            let record = ProducerRecord {
+                topic: topic.into(),
+                partition: Some(partition),
+                timestamp: Some(1000 + i as i64),
+                key: None,
+                value: Some(Bytes::from_static(b"v")),
+                headers: Vec::new(),
+            };
+            producer.send(record).await.unwrap();
+        }
+    }
+    producer.flush(Some(SOON)).await.unwrap();
+    producer.close(SOON).await.unwrap();
+}
+
+fn driver(broker: &Broker, more: Given<'_>) -> Driver {
+    let servers = broker.bootstrap_servers();
+    let base = [("kafka.bootstrap.servers", servers.as_str()), ("subscribe", "t")];
+    let named = more.iter().any(|(name, _)| name.starts_with("subscribe") || *name == "assign");
+    let kept = base.iter().filter(|(name, _)| !(named && *name == "subscribe"));
+    let given = kept.chain(more).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Driver::new(Arc::new(given), Arc::default())
+}
+
+/// The ranges of an answer as `topic-partition start..end`.
+fn spans(answer: &str) -> Vec<String> {
+    let answer: serde_json::Value = serde_json::from_str(answer).unwrap();
+    let span = |r: &serde_json::Value| {
+        format!("{}-{} {}..{}", r["topic"].as_str().unwrap(), r["partition"], r["start"], r["end"])
+    };
+    answer["ranges"].as_array().unwrap().iter().map(span).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_planned() {
+    let broker = broker(&[("t", 2), ("u", 1)]).await;
+    produce(&broker, "t", &[5, 3]).await;
+    produce(&broker, "u", &[2]).await;
+    let whole = r#"{"ask":"batch","partitions":null,"from_time":null,"limit":null}"#;
+    let filtered = r#"{"ask":"batch","filters":{"topics":null,"partitions":[0],"offset_from":2,"offset_until":4}}"#;
+    let late = r#"{"ask":"batch","filters":{"time_from":1002}}"#;
+    let cases: &[(Given<'_>, &str, &[&str])] = &[
+        (&[], whole, &["t-0 0..5", "t-1 0..3"]),
+        (&[("subscribe", "u,t")], whole, &["u-0 0..2", "t-0 0..5", "t-1 0..3"]),
+        (&[("subscribePattern", "^[u-z]$")], whole, &["u-0 0..2"]),
+        (&[("assign", r#"{"t":[1]}"#)], whole, &["t-1 0..3"]),
+        (
+            &[("startingOffsets", r#"{"t":{"0":-2,"1":1}}"#), ("endingOffsets", r#"{"t":{"0":4,"1":-1}}"#)],
+            whole,
+            &["t-0 0..4", "t-1 1..3"],
+        ),
+        (&[("startingTimestamp", "1001"), ("endingTimestamp", "1004")], whole, &["t-0 1..4", "t-1 1..3"]),
+        (&[("minPartitions", "4")], whole, &["t-0 0..1", "t-0 1..3", "t-0 3..5", "t-1 0..1", "t-1 1..3"]),
+        (&[("maxRecordsPerPartition", "4")], whole, &["t-0 0..2", "t-0 2..5", "t-1 0..3"]),
+        (&[], filtered, &["t-0 2..4"]),
+        (&[], late, &["t-0 2..5", "t-1 2..3"]),
+    ];
+    for (options, question, wanted) in cases {
+        let mut driver = driver(&broker, options);
+        let answer = driver.answer(question).await.unwrap();
+        assert_eq!(spans(&answer), *wanted, "{options:?} {question}");
+        driver.close().await;
+    }
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_says_why() {
+    let broker = broker(&[("t", 2)]).await;
+    produce(&broker, "t", &[5, 3]).await;
+    let cases: &[(Given<'_>, &str)] = &[
+        (&[("subscribe", "t,nowhere")], "option subscribe names what does not exist: nowhere"),
+        (&[("assign", r#"{"t":[0,7]}"#)], "option assign names what does not exist: t-7"),
+        (&[("startingOffsets", r#"{"t":{"0":1}}"#)], "must give an offset for every partition"),
+        (&[("startingTimestamp", "99000")], "there is no record at or after the time in t-0 (99000 ms), t-1"),
+        (&[("startingOffsets", r#"{"t":{"0":9,"1":0}}"#)], "t-0 would be read from offset 9"),
+    ];
+    for (options, text) in cases {
+        let mut driver = driver(&broker, options);
+        let error = driver.answer(r#"{"ask":"batch"}"#).await.unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+        driver.close().await;
+    }
+    let mut bad = driver(&broker, &[("startingOffset", "earliest")]);
+    assert_eq!(bad.answer(r#"{"ask":"schema"}"#).await.unwrap_err().name(), "ConfigurationError");
+    let mut good =
+        driver(&broker, &[("includeHeaders", "true"), ("layout", "value:string"), ("endingOffsets", "latest")]);
+    let schema = good.answer(r#"{"ask":"schema"}"#).await.unwrap();
+    assert!(schema.contains(r#"{"name":"value","type":"string","nullable":true}"#), "{schema}");
+    assert!(schema.ends_with(r#"{"name":"headers","type":"headers","nullable":true}]}"#), "{schema}");
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_goes_from_micro_batch_to_micro_batch() {
+    let broker = broker(&[("t", 2)]).await;
+    produce(&broker, "t", &[6, 2]).await;
+    let options = [
+        ("startingOffsets", "earliest"),
+        ("maxOffsetsPerTrigger", "4"),
+        ("commitOffsets", "true"),
+        ("kafka.group.id", "g"),
+    ];
+    let mut driver = driver(&broker, &options);
+    let initial = driver.answer(r#"{"ask":"initial"}"#).await.unwrap();
+    assert_eq!(initial, r#"{"offsets":{"t":{"0":0,"1":0}}}"#);
+    let latest = r#"{"ask":"latest","start":{"t":{"0":0,"1":0}},"limit":{"rows":4},"freeze":false}"#;
+    let answer = driver.answer(latest).await.unwrap();
+    assert_eq!(answer, r#"{"offsets":{"t":{"0":3,"1":1}},"latest":{"t":{"0":6,"1":2}}}"#);
+    let ranges = r#"{"ask":"ranges","start":{"t":{"0":0,"1":0}},"end":{"t":{"0":3,"1":1}}}"#;
+    assert_eq!(spans(&driver.answer(ranges).await.unwrap()), ["t-0 0..3", "t-1 0..1"]);
+    assert_eq!(broker.committed_offset("g", "t", 0), None);
+    assert_eq!(driver.answer(r#"{"ask":"commit","end":{"t":{"0":3,"1":1}}}"#).await.unwrap(), "{}");
+    // AvailableNow: what comes after the first question is for another query, and commits are waited for.
+    let frozen = r#"{"ask":"latest","start":{"t":{"0":3,"1":1}},"limit":null,"freeze":true}"#;
+    let whole = r#"{"offsets":{"t":{"0":6,"1":2}},"latest":{"t":{"0":6,"1":2}}}"#;
+    assert_eq!(driver.answer(frozen).await.unwrap(), whole);
+    assert_eq!((broker.committed_offset("g", "t", 0), broker.committed_offset("g", "t", 1)), (Some(3), Some(1)));
+    produce(&broker, "t", &[1, 1]).await;
+    assert_eq!(driver.answer(frozen).await.unwrap(), whole);
+    driver.close().await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_the_caller_keeps_is_neither_asked_for_nor_committed() {
+    let broker = broker(&[("t", 1)]).await;
+    produce(&broker, "t", &[9]).await;
+    let options = [("startingOffsets", "latest"), ("commitOffsets", "true"), ("kafka.group.id", "g")];
+    let latest = |start: i64| format!(r#"{{"ask":"latest","start":{{"t":{{"0":{start}}}}},"freeze":true}}"#);
+    let end = r#"{"offsets":{"t":{"0":9}},"latest":{"t":{"0":9}}}"#;
+    for (question, start) in [
+        (r#"{"ask":"initial","kept":null,"keeps":true}"#, 9),
+        (r#"{"ask":"initial","kept":{"t":{"0":4}},"keeps":true}"#, 4),
+    ] {
+        let mut driver = driver(&broker, &options);
+        let initial = driver.answer(question).await.unwrap();
+        assert_eq!(initial, format!(r#"{{"offsets":{{"t":{{"0":{start}}}}}}}"#));
+        assert_eq!(driver.answer(&latest(start)).await.unwrap(), end, "the first micro-batch is not empty");
+        assert_eq!(broker.committed_offset("g", "t", 0), None);
+        driver.close().await;
+    }
+    let mut driver = driver(&broker, &options);
+    driver.answer(r#"{"ask":"initial","kept":{"t":{"0":4}},"keeps":true}"#).await.unwrap();
+    driver.answer(&latest(9)).await.unwrap();
+    assert_eq!(broker.committed_offset("g", "t", 0), Some(9));
+    driver.close().await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_hangs_holds_up_no_micro_batch() {
+    let broker = broker(&[("t", 1)]).await;
+    produce(&broker, "t", &[9]).await;
+    let mut driver =
+        driver(&broker, &[("startingOffsets", "earliest"), ("commitOffsets", "true"), ("kafka.group.id", "g")]);
+    broker.fail_next(ApiKey::OffsetCommit, Fault::Delay(Duration::from_secs(2)), 1);
+    let asked = Instant::now();
+    for start in [3, 4, 5] {
+        let latest = format!(r#"{{"ask":"latest","start":{{"t":{{"0":{start}}}}}}}"#);
+        assert!(driver.answer(&latest).await.unwrap().starts_with(r#"{"offsets":{"t":{"0":9}}"#));
+    }
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    assert_eq!(broker.committed_offset("g", "t", 0), None);
+    driver.close().await;
+    assert_eq!(broker.committed_offset("g", "t", 0), Some(5), "the newest goes with the next commit");
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_shorter_than_what_was_read_is_a_loss() {
+    let broker = broker(&[("t", 1)]).await;
+    produce(&broker, "t", &[9]).await;
+    let mut driver = driver(&broker, &[("startingOffsets", "earliest")]);
+    driver.answer(r#"{"ask":"initial"}"#).await.unwrap();
+    let ranges = r#"{"ask":"ranges","start":{"t":{"0":9}},"end":{"t":{"0":4}}}"#;
+    let error = driver.answer(ranges).await.unwrap_err();
+    assert!(matches!(&error, Error::DataLoss(text) if text.contains("went from offset 9 back to 4")), "{error}");
+    driver.close().await;
+    broker.shutdown().await;
+}
+
+/// The ends of an answer, by partition.
+fn ends(answer: &str) -> Vec<i64> {
+    let answer: serde_json::Value = serde_json::from_str(answer).unwrap();
+    answer["offsets"]["t"].as_object().unwrap().values().map(|end| end.as_i64().unwrap()).collect()
+}
+
+fn latest(start: &str) -> String {
+    format!(r#"{{"ask":"latest","start":{{"t":{start}}},"limit":null,"freeze":true}}"#)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_is_behind_is_asked_for_again() {
+    let broker = broker(&[("t", 2)]).await;
+    produce(&broker, "t", &[5, 9]).await;
+    let options = [("fetchOffset.retryIntervalMs", "1"), ("fetchOffset.numRetries", "2")];
+    let mut behind = driver(&broker, &options);
+    let answer = behind.answer(&latest(r#"{"0":10,"1":9}"#)).await.unwrap();
+    assert_eq!(ends(&answer), [5, 9], "it stays behind: the planner says what that means");
+    assert_eq!(broker.requests()[&ApiKey::ListOffsets], 3);
+    behind.close().await;
+    let options = [("fetchOffset.retryIntervalMs", "50"), ("fetchOffset.numRetries", "200")];
+    let mut driver = driver(&broker, &options);
+    let question = latest(r#"{"0":10,"1":9}"#);
+    let (answer, ()) = tokio::join!(driver.answer(&question), async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        produce(&broker, "t", &[7]).await;
+    });
+    // An end that is behind is not what AvailableNow reads up to.
+    assert_eq!(ends(&answer.unwrap()), [12, 9]);
+    produce(&broker, "t", &[1]).await;
+    assert_eq!(ends(&driver.answer(&latest(r#"{"0":12,"1":9}"#)).await.unwrap()), [12, 9]);
+    driver.close().await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ends_are_asked_for_while_topics_are_looked_up() {
+    let broker = broker(&[("t", 3)]).await;
+    produce(&broker, "t", &[5, 7, 1]).await;
+    let cases: &[(&str, u64)] = &[
+        (r#"{"0":5,"1":6,"2":0}"#, 1),
+        // One is new, and asked for when it is known.
+        (r#"{"0":5,"1":6}"#, 2),
+        ("{}", 1),
+    ];
+    for (start, asked) in cases {
+        let mut driver = driver(&broker, &[("failOnDataLoss", "false")]);
+        let before = broker.requests().get(&ApiKey::ListOffsets).copied().unwrap_or_default();
+        assert_eq!(ends(&driver.answer(&latest(start)).await.unwrap()), [5, 7, 1]);
+        assert_eq!(broker.requests()[&ApiKey::ListOffsets] - before, *asked, "{start}");
+        driver.close().await;
+    }
+    // Nothing that is gone is waited for.
+    let mut driver = driver(&broker, &[("failOnDataLoss", "false")]);
+    let question = latest(r#"{"0":5,"7":6}"#);
+    let answer = tokio::time::timeout(SOON, driver.answer(&question)).await.unwrap();
+    assert_eq!(ends(&answer.unwrap()), [5, 7, 1]);
+    driver.close().await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn spark_may_not_say_where_the_query_is() {
+    let broker = broker(&[("t", 1)]).await;
+    produce(&broker, "t", &[5]).await;
+    let options = [("maxOffsetsPerTrigger", "1"), ("minOffsetsPerTrigger", "1"), ("startingOffsets", "latest")];
+    let mut driver = driver(&broker, &options);
+    let question = r#"{"ask":"latest"}"#;
+    assert_eq!(driver.answer(question).await.unwrap(), r#"{"offsets":{"t":{"0":5}},"latest":{"t":{"0":5}}}"#);
+    driver.answer(r#"{"ask":"initial"}"#).await.unwrap();
+    produce(&broker, "t", &[3]).await;
+    assert_eq!(ends(&driver.answer(question).await.unwrap()), [8]);
+    driver.close().await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_fails_is_tried_again_with_the_next_one() {
+    let broker = broker(&[("t", 2)]).await;
+    let options = [("commitOffsets", "true"), ("kafka.group.id", "g"), ("startingOffsets", "earliest")];
+    let mut driver = driver(&broker, &options);
+    let committed = || (broker.committed_offset("g", "t", 0), broker.committed_offset("g", "t", 1));
+    let refused = Fault::Error(ErrorCode::GROUP_AUTHORIZATION_FAILED);
+    broker.fail(ApiKey::OffsetCommit, None, &refused, Some(1));
+    // AvailableNow waits for each, whatever becomes of it.
+    for (start, wanted) in [
+        (r#"{"0":1,"1":1}"#, (None, None)),
+        (r#"{"0":4,"1":1}"#, (Some(4), Some(1))),
+        (r#"{"0":4,"1":1}"#, (Some(4), Some(1))),
+    ] {
+        driver.answer(&latest(start)).await.unwrap();
+        assert_eq!(committed(), wanted);
+    }
+    assert_eq!(broker.requests()[&ApiKey::OffsetCommit], 2, "what is committed is not committed again");
+    driver.close().await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_that_write_exactly_once_are_noted_before_they_start() {
+    let broker = broker(&[("t", 1), ("u", 1)]).await;
+    let mut driver = driver(&broker, &[("exactlyOnce", "true"), ("kafka.transaction.timeout.ms", "60000")]);
+    let ask = |ask: &str, number: i64, tasks: u64| {
+        format!(
+            r#"{{"ask":"{ask}","columns":[["topic","string"],["value","string"]],"query":"q","number":"{number}","tasks":{tasks}}}"#
+        )
+    };
+    // No topic is known before a task has noted one.
+    let begun = driver.answer(&ask("begin_write", 5, 4)).await.unwrap();
+    assert_eq!(begun, r#"{"noted":false}"#);
+    driver.answer(&ask("end_write", 5, 4)).await.unwrap();
+    assert_eq!(notes(&broker, "samsarrow-spark-q").await, []);
+    note(&broker, "samsarrow-spark-q-3", "u", 6, "").await;
+    driver.answer(&ask("end_write", 5, 4)).await.unwrap();
+    assert_eq!(notes(&broker, "samsarrow-spark-q").await, [("u".into(), 6, r#"{"tasks": 4}"#.into())]);
+    // The same number again, and another one of the next micro-batch.
+    for (number, tasks) in [(5, 4), (6, 2), (6, 3), (7, 1)] {
+        let begun = driver.answer(&ask("begin_write", number, tasks)).await.unwrap();
+        assert_eq!(begun, r#"{"noted":true}"#);
+        let wanted = ("u".to_owned(), number + 1, format!(r#"{{"tasks": {tasks}}}"#));
+        assert_eq!(notes(&broker, "samsarrow-spark-q").await, [wanted]);
+    }
+    note(&broker, "samsarrow-spark-q-0", "u", 8, "").await;
+    let error = driver.answer(&ask("begin_write", 7, 2)).await.unwrap_err();
+    assert_eq!((error.kind(), &*error.name(), error.retriable()), ("kafka", "RepetitionError", false));
+    let text = "micro-batch 7 of query q was written by 1 tasks, and its repetition has 2: rows would be";
+    assert!(error.to_string().contains(text), "{error}");
+    let error = driver.answer(&ask("begin_write", 6, 1)).await.unwrap_err().to_string();
+    assert!(error.contains("at micro-batch 6, but it has begun micro-batch 7 already"), "{error}");
+    let nowhere = r#"{"ask":"begin_write","columns":[["topic","string"],["value","string"]],"query":null,"tasks":1}"#;
+    let error = driver.answer(nowhere).await.unwrap_err().to_string();
+    assert!(error.contains("exactlyOnce needs a streaming query, or foreachBatch in one"), "{error}");
+    driver.close().await;
+    broker.shutdown().await;
+}
+
+fn admin(broker: &Broker) -> Admin {
+    let given = [("bootstrap.servers".to_owned(), OptionValue::Str(broker.bootstrap_servers()))];
+    Admin::new(&Options::parse(ClientKind::Admin, given).unwrap()).unwrap()
+}
+
+async fn note(broker: &Broker, group: &str, topic: &str, offset: i64, text: &str) {
+    let at = OffsetAndMetadata { offset, metadata: text.to_owned(), ..Default::default() };
+    let offsets = [(TopicPartition::new(topic, 0), at)];
+    let done = admin(broker).commit_offsets(group, &offsets, &CommitSettings::default(), SOON).await.unwrap();
+    assert!(done.iter().all(|(_, done)| done.is_ok()));
+}
+
+async fn notes(broker: &Broker, group: &str) -> Vec<(String, i64, String)> {
+    let asked = [(group.to_owned(), None)];
+    let found = admin(broker).fetch_offsets(&asked, &FetchSettings::default(), SOON).await.unwrap();
+    let found = found.into_iter().flat_map(|(_, found)| found.unwrap());
+    found.filter_map(|(tp, at)| at.map(|at| (tp.topic.to_string(), at.offset, at.metadata))).collect()
+}

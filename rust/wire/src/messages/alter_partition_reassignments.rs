@@ -1,0 +1,51 @@
+//! AlterPartitionReassignments: replicas of partitions are moved to other brokers, or no longer (KIP-455).
+//!
+//! 1 can refuse to change how many replicas there are (KIP-860).
+
+request! {
+    AlterPartitionReassignments = 45, versions 0..=1, flexible 0,
+    AlterPartitionReassignmentsRequest => AlterPartitionReassignmentsResponse
+}
+
+messages! {
+    /// What is asked.
+    struct AlterPartitionReassignmentsRequest {
+        timeout_ms: i32 = 60000 => 0..;
+        allow_replication_factor_change: bool = true => 1..;
+        topics: Vec<ReassignableTopic> => 0..;
+    }
+
+    /// The partitions of one topic.
+    struct ReassignableTopic {
+        name: String => 0..;
+        partitions: Vec<ReassignablePartition> => 0..;
+    }
+
+    /// The replicas that one partition is to have; null gives up what is under way.
+    struct ReassignablePartition {
+        partition_index: i32 => 0..;
+        replicas: Option<Vec<i32>> => 0..;
+    }
+
+    /// What is answered.
+    struct AlterPartitionReassignmentsResponse {
+        throttle_time_ms: i32 => 0..;
+        allow_replication_factor_change: bool = true => 1.., [ignorable];
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+        responses: Vec<ReassignableTopicResponse> => 0..;
+    }
+
+    /// The partitions of one topic.
+    struct ReassignableTopicResponse {
+        name: String => 0..;
+        partitions: Vec<ReassignablePartitionResponse> => 0..;
+    }
+
+    /// What became of one partition.
+    struct ReassignablePartitionResponse {
+        partition_index: i32 => 0..;
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+    }
+}

@@ -1,0 +1,50 @@
+//! AlterShareGroupOffsets: where a share group goes on is moved (KIP-932).
+
+use super::types::Uuid;
+
+request! {
+    AlterShareGroupOffsets = 91, versions 0..=0, flexible 0,
+    AlterShareGroupOffsetsRequest => AlterShareGroupOffsetsResponse
+}
+
+messages! {
+    /// What is asked.
+    struct AlterShareGroupOffsetsRequest {
+        group_id: String => 0..;
+        topics: Vec<AlterShareGroupOffsetsRequestTopic> => 0..;
+    }
+
+    /// The partitions of one topic.
+    struct AlterShareGroupOffsetsRequestTopic {
+        topic_name: String => 0..;
+        partitions: Vec<AlterShareGroupOffsetsRequestPartition> => 0..;
+    }
+
+    /// Where a group is to go on in one partition.
+    struct AlterShareGroupOffsetsRequestPartition {
+        partition_index: i32 => 0..;
+        start_offset: i64 => 0..;
+    }
+
+    /// What is answered.
+    struct AlterShareGroupOffsetsResponse {
+        throttle_time_ms: i32 => 0..;
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+        responses: Vec<AlterShareGroupOffsetsResponseTopic> => 0..;
+    }
+
+    /// The partitions of one topic.
+    struct AlterShareGroupOffsetsResponseTopic {
+        topic_name: String => 0..;
+        topic_id: Uuid => 0..;
+        partitions: Vec<AlterShareGroupOffsetsResponsePartition> => 0..;
+    }
+
+    /// What became of one partition.
+    struct AlterShareGroupOffsetsResponsePartition {
+        partition_index: i32 => 0..;
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+    }
+}

@@ -1,0 +1,46 @@
+//! AlterUserScramCredentials: passwords of users that log in by SCRAM are set and deleted (KIP-554).
+
+use bytes::Bytes;
+
+use super::Hidden;
+
+request! {
+    AlterUserScramCredentials = 51, versions 0..=0, flexible 0,
+    AlterUserScramCredentialsRequest => AlterUserScramCredentialsResponse
+}
+
+messages! {
+    /// What is asked.
+    struct AlterUserScramCredentialsRequest {
+        deletions: Vec<ScramCredentialDeletion> => 0..;
+        upsertions: Vec<ScramCredentialUpsertion> => 0..;
+    }
+
+    /// A credential to delete.
+    struct ScramCredentialDeletion {
+        name: String => 0..;
+        mechanism: i8 => 0..;
+    }
+
+    /// A credential to set. The password never travels: only what was made of it with the salt.
+    struct ScramCredentialUpsertion {
+        name: String => 0..;
+        mechanism: i8 => 0..;
+        iterations: i32 => 0..;
+        salt: Bytes => 0..;
+        salted_password: Hidden => 0..;
+    }
+
+    /// What is answered.
+    struct AlterUserScramCredentialsResponse {
+        throttle_time_ms: i32 => 0..;
+        results: Vec<AlterUserScramCredentialsResult> => 0..;
+    }
+
+    /// What became of one user.
+    struct AlterUserScramCredentialsResult {
+        user: String => 0..;
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+    }
+}

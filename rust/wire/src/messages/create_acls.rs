@@ -1,0 +1,35 @@
+//! CreateAcls: ACLs are added (KIP-140).
+//!
+//! 1 has pattern types (KIP-290), 3 the resource type user (KIP-373).
+
+request! { CreateAcls = 30, versions 0..=3, flexible 2, CreateAclsRequest => CreateAclsResponse }
+
+messages! {
+    /// What is asked.
+    struct CreateAclsRequest {
+        creations: Vec<AclCreation> => 0..;
+    }
+
+    /// An ACL to add.
+    struct AclCreation {
+        resource_type: i8 => 0..;
+        resource_name: String => 0..;
+        resource_pattern_type: i8 = 3 => 1..;
+        principal: String => 0..;
+        host: String => 0..;
+        operation: i8 => 0..;
+        permission_type: i8 => 0..;
+    }
+
+    /// What is answered, in the order of the request.
+    struct CreateAclsResponse {
+        throttle_time_ms: i32 => 0..;
+        results: Vec<AclCreationResult> => 0..;
+    }
+
+    /// What became of one of them.
+    struct AclCreationResult {
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+    }
+}

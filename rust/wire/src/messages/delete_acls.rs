@@ -1,0 +1,49 @@
+//! DeleteAcls: all ACLs that match filters are removed (KIP-140).
+//!
+//! 1 has pattern types (KIP-290), 3 the resource type user (KIP-373).
+
+request! { DeleteAcls = 31, versions 0..=3, flexible 2, DeleteAclsRequest => DeleteAclsResponse }
+
+messages! {
+    /// What is asked.
+    struct DeleteAclsRequest {
+        filters: Vec<DeleteAclsFilter> => 0..;
+    }
+
+    /// Which ACLs; what is null matches anything.
+    struct DeleteAclsFilter {
+        resource_type_filter: i8 => 0..;
+        resource_name_filter: Option<String> => 0..;
+        pattern_type_filter: i8 = 3 => 1..;
+        principal_filter: Option<String> => 0..;
+        host_filter: Option<String> => 0..;
+        operation: i8 => 0..;
+        permission_type: i8 => 0..;
+    }
+
+    /// What is answered, in the order of the request.
+    struct DeleteAclsResponse {
+        throttle_time_ms: i32 => 0..;
+        filter_results: Vec<DeleteAclsFilterResult> => 0..;
+    }
+
+    /// What became of one filter.
+    struct DeleteAclsFilterResult {
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+        matching_acls: Vec<DeleteAclsMatchingAcl> => 0..;
+    }
+
+    /// An ACL that matched, and what became of it.
+    struct DeleteAclsMatchingAcl {
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+        resource_type: i8 => 0..;
+        resource_name: String => 0..;
+        pattern_type: i8 = 3 => 1..;
+        principal: String => 0..;
+        host: String => 0..;
+        operation: i8 => 0..;
+        permission_type: i8 => 0..;
+    }
+}

@@ -1,0 +1,37 @@
+//! DeleteShareGroupOffsets: where a share group is in topics is forgotten (KIP-932).
+
+use super::types::Uuid;
+
+request! {
+    DeleteShareGroupOffsets = 92, versions 0..=0, flexible 0,
+    DeleteShareGroupOffsetsRequest => DeleteShareGroupOffsetsResponse
+}
+
+messages! {
+    /// What is asked.
+    struct DeleteShareGroupOffsetsRequest {
+        group_id: String => 0..;
+        topics: Vec<DeleteShareGroupOffsetsRequestTopic> => 0..;
+    }
+
+    /// One topic.
+    struct DeleteShareGroupOffsetsRequestTopic {
+        topic_name: String => 0..;
+    }
+
+    /// What is answered.
+    struct DeleteShareGroupOffsetsResponse {
+        throttle_time_ms: i32 => 0..;
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+        responses: Vec<DeleteShareGroupOffsetsResponseTopic> => 0..;
+    }
+
+    /// What became of one topic.
+    struct DeleteShareGroupOffsetsResponseTopic {
+        topic_name: String => 0..;
+        topic_id: Uuid => 0..;
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+    }
+}

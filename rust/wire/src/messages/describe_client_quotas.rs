@@ -1,0 +1,47 @@
+//! DescribeClientQuotas: quotas of users, clients and addresses (KIP-546).
+
+request! {
+    DescribeClientQuotas = 48, versions 0..=1, flexible 1,
+    DescribeClientQuotasRequest => DescribeClientQuotasResponse
+}
+
+messages! {
+    /// What is asked.
+    struct DescribeClientQuotasRequest {
+        components: Vec<ComponentData> => 0..;
+        strict: bool => 0..;
+    }
+
+    /// One part of an entity that is matched.
+    struct ComponentData {
+        entity_type: String => 0..;
+        match_type: i8 => 0..;
+        r#match: Option<String> => 0..;
+    }
+
+    /// What is answered.
+    struct DescribeClientQuotasResponse {
+        throttle_time_ms: i32 => 0..;
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+        entries: Option<Vec<EntryData>> => 0..;
+    }
+
+    /// The quotas of one entity.
+    struct EntryData {
+        entity: Vec<EntityData> => 0..;
+        values: Vec<ValueData> => 0..;
+    }
+
+    /// One part of an entity; null is the default.
+    struct EntityData {
+        entity_type: String => 0..;
+        entity_name: Option<String> => 0..;
+    }
+
+    /// One quota.
+    struct ValueData {
+        key: String => 0..;
+        value: f64 => 0..;
+    }
+}

@@ -1,0 +1,35 @@
+//! DescribeCluster: brokers, controller and id of a cluster (KIP-700).
+//!
+//! 1 can ask for controllers (KIP-919); 2 shows brokers that are fenced (KIP-1073).
+
+request! { DescribeCluster = 60, versions 0..=2, flexible 0, DescribeClusterRequest => DescribeClusterResponse }
+
+messages! {
+    /// What is asked.
+    struct DescribeClusterRequest {
+        include_cluster_authorized_operations: bool => 0..;
+        endpoint_type: i8 = 1 => 1..;
+        include_fenced_brokers: bool => 2..;
+    }
+
+    /// What is answered.
+    struct DescribeClusterResponse {
+        throttle_time_ms: i32 => 0..;
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+        endpoint_type: i8 = 1 => 1.., [ignorable];
+        cluster_id: String => 0..;
+        controller_id: i32 = -1 => 0..;
+        brokers: Vec<DescribeClusterBroker> => 0..;
+        cluster_authorized_operations: i32 = -2147483648 => 0..;
+    }
+
+    /// One broker.
+    struct DescribeClusterBroker {
+        broker_id: i32 => 0..;
+        host: String => 0..;
+        port: i32 => 0..;
+        rack: Option<String> => 0..;
+        is_fenced: bool => 2.., [ignorable];
+    }
+}

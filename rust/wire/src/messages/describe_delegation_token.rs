@@ -1,0 +1,50 @@
+//! DescribeDelegationToken: the tokens of some owners, or of all (KIP-48).
+//!
+//! 3 names who asked for a token (KIP-373).
+
+use super::Hidden;
+
+request! {
+    DescribeDelegationToken = 41, versions 0..=3, flexible 2,
+    DescribeDelegationTokenRequest => DescribeDelegationTokenResponse
+}
+
+messages! {
+    /// What is asked; null stands for all owners.
+    struct DescribeDelegationTokenRequest {
+        owners: Option<Vec<DescribeDelegationTokenOwner>> => 0..;
+    }
+
+    /// Whose tokens.
+    struct DescribeDelegationTokenOwner {
+        principal_type: String => 0..;
+        principal_name: String => 0..;
+    }
+
+    /// What is answered.
+    struct DescribeDelegationTokenResponse {
+        error_code: i16 => 0..;
+        tokens: Vec<DescribedDelegationToken> => 0..;
+        throttle_time_ms: i32 => 0..;
+    }
+
+    /// A token.
+    struct DescribedDelegationToken {
+        principal_type: String => 0..;
+        principal_name: String => 0..;
+        token_requester_principal_type: String => 3.., [ignorable];
+        token_requester_principal_name: String => 3.., [ignorable];
+        issue_timestamp: i64 => 0..;
+        expiry_timestamp: i64 => 0..;
+        max_timestamp: i64 => 0..;
+        token_id: String => 0..;
+        hmac: Hidden => 0..;
+        renewers: Vec<DescribedDelegationTokenRenewer> => 0..;
+    }
+
+    /// Who may renew it besides its owner.
+    struct DescribedDelegationTokenRenewer {
+        principal_type: String => 0..;
+        principal_name: String => 0..;
+    }
+}

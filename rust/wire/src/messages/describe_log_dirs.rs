@@ -1,0 +1,50 @@
+//! DescribeLogDirs: what is on the disks of a broker (KIP-113).
+//!
+//! 0 is gone since Kafka 4.0; 3 has an error for all; 4 has the size of the disk (KIP-827); 5 says whether it takes new
+//! replicas (KIP-1066).
+
+request! { DescribeLogDirs = 35, versions 0..=5, flexible 2, DescribeLogDirsRequest => DescribeLogDirsResponse }
+
+messages! {
+    /// What is asked.
+    struct DescribeLogDirsRequest {
+        topics: Option<Vec<DescribableLogDirTopic>> => 0..;
+    }
+
+    /// The partitions of one topic.
+    struct DescribableLogDirTopic {
+        topic: String => 0..;
+        partitions: Vec<i32> => 0..;
+    }
+
+    /// What is answered.
+    struct DescribeLogDirsResponse {
+        throttle_time_ms: i32 => 0..;
+        error_code: i16 => 3.., [ignorable];
+        results: Vec<DescribeLogDirsResult> => 0..;
+    }
+
+    /// One disk; −1 stands for a size that is unknown.
+    struct DescribeLogDirsResult {
+        error_code: i16 => 0..;
+        log_dir: String => 0..;
+        topics: Vec<DescribeLogDirsTopic> => 0..;
+        total_bytes: i64 = -1 => 4.., [ignorable];
+        usable_bytes: i64 = -1 => 4.., [ignorable];
+        is_cordoned: bool => 5.., [ignorable];
+    }
+
+    /// The partitions of one topic.
+    struct DescribeLogDirsTopic {
+        name: String => 0..;
+        partitions: Vec<DescribeLogDirsPartition> => 0..;
+    }
+
+    /// One replica.
+    struct DescribeLogDirsPartition {
+        partition_index: i32 => 0..;
+        partition_size: i64 => 0..;
+        offset_lag: i64 => 0..;
+        is_future_key: bool => 0..;
+    }
+}

@@ -1,0 +1,73 @@
+//! DescribeQuorum: who keeps the metadata, and how far each is (KIP-595).
+//!
+//! 1 has times (KIP-836); 2 has directories and addresses (KIP-853).
+
+use super::types::Uuid;
+
+request! { DescribeQuorum = 55, versions 0..=2, flexible 0, DescribeQuorumRequest => DescribeQuorumResponse }
+
+messages! {
+    /// What is asked.
+    struct DescribeQuorumRequest {
+        topics: Vec<TopicRequest> => 0..;
+    }
+
+    /// One topic.
+    struct TopicRequest {
+        topic_name: String => 0..;
+        partitions: Vec<PartitionRequest> => 0..;
+    }
+
+    /// A partition of the log of metadata, of which there is one.
+    struct PartitionRequest {
+        partition_index: i32 => 0..;
+    }
+
+    /// What is answered.
+    struct DescribeQuorumResponse {
+        error_code: i16 => 0..;
+        error_message: Option<String> => 2.., [ignorable];
+        topics: Vec<TopicData> => 0..;
+        nodes: Vec<Node> => 2.., [ignorable];
+    }
+
+    /// One topic.
+    struct TopicData {
+        topic_name: String => 0..;
+        partitions: Vec<PartitionData> => 0..;
+    }
+
+    /// A partition of the log of metadata.
+    struct PartitionData {
+        partition_index: i32 => 0..;
+        error_code: i16 => 0..;
+        error_message: Option<String> => 2.., [ignorable];
+        leader_id: i32 => 0..;
+        leader_epoch: i32 => 0..;
+        high_watermark: i64 => 0..;
+        current_voters: Vec<ReplicaState> => 0..;
+        observers: Vec<ReplicaState> => 0..;
+    }
+
+    /// How far one replica is; −1 stands for what is unknown.
+    struct ReplicaState {
+        replica_id: i32 => 0..;
+        replica_directory_id: Uuid => 2.., [ignorable];
+        log_end_offset: i64 => 0..;
+        last_fetch_timestamp: i64 = -1 => 1.., [ignorable];
+        last_caught_up_timestamp: i64 = -1 => 1.., [ignorable];
+    }
+
+    /// One controller.
+    struct Node {
+        node_id: i32 => 0..;
+        listeners: Vec<Listener> => 0..;
+    }
+
+    /// Where a controller listens.
+    struct Listener {
+        name: String => 0..;
+        host: String => 0..;
+        port: u16 => 0..;
+    }
+}

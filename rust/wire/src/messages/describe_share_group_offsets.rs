@@ -1,0 +1,58 @@
+//! DescribeShareGroupOffsets: where share groups are (KIP-932). 1 has their lag (KIP-1226).
+
+use super::types::Uuid;
+
+request! {
+    DescribeShareGroupOffsets = 90, versions 0..=1, flexible 0,
+    DescribeShareGroupOffsetsRequest => DescribeShareGroupOffsetsResponse
+}
+
+messages! {
+    /// What is asked.
+    struct DescribeShareGroupOffsetsRequest {
+        groups: Vec<DescribeShareGroupOffsetsRequestGroup> => 0..;
+    }
+
+    /// One group; null stands for all its topics.
+    struct DescribeShareGroupOffsetsRequestGroup {
+        group_id: String => 0..;
+        topics: Option<Vec<DescribeShareGroupOffsetsRequestTopic>> => 0..;
+    }
+
+    /// The partitions of one topic.
+    struct DescribeShareGroupOffsetsRequestTopic {
+        topic_name: String => 0..;
+        partitions: Vec<i32> => 0..;
+    }
+
+    /// What is answered.
+    struct DescribeShareGroupOffsetsResponse {
+        throttle_time_ms: i32 => 0..;
+        groups: Vec<DescribeShareGroupOffsetsResponseGroup> => 0..;
+    }
+
+    /// One group.
+    struct DescribeShareGroupOffsetsResponseGroup {
+        group_id: String => 0..;
+        topics: Vec<DescribeShareGroupOffsetsResponseTopic> => 0..;
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+    }
+
+    /// The partitions of one topic.
+    struct DescribeShareGroupOffsetsResponseTopic {
+        topic_name: String => 0..;
+        topic_id: Uuid => 0..;
+        partitions: Vec<DescribeShareGroupOffsetsResponsePartition> => 0..;
+    }
+
+    /// Where a group is in one partition.
+    struct DescribeShareGroupOffsetsResponsePartition {
+        partition_index: i32 => 0..;
+        start_offset: i64 => 0..;
+        leader_epoch: i32 => 0..;
+        lag: i64 = -1 => 1.., [ignorable];
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+    }
+}

@@ -1,0 +1,40 @@
+//! DescribeUserScramCredentials: which users may log in by SCRAM, and how (KIP-554).
+
+request! {
+    DescribeUserScramCredentials = 50, versions 0..=0, flexible 0,
+    DescribeUserScramCredentialsRequest => DescribeUserScramCredentialsResponse
+}
+
+messages! {
+    /// What is asked; null stands for all users.
+    struct DescribeUserScramCredentialsRequest {
+        users: Option<Vec<UserName>> => 0..;
+    }
+
+    /// A user.
+    struct UserName {
+        name: String => 0..;
+    }
+
+    /// What is answered.
+    struct DescribeUserScramCredentialsResponse {
+        throttle_time_ms: i32 => 0..;
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+        results: Vec<DescribeUserScramCredentialsResult> => 0..;
+    }
+
+    /// A user's mechanisms.
+    struct DescribeUserScramCredentialsResult {
+        user: String => 0..;
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+        credential_infos: Vec<CredentialInfo> => 0..;
+    }
+
+    /// A mechanism, and how often its password was hashed.
+    struct CredentialInfo {
+        mechanism: i8 => 0..;
+        iterations: i32 => 0..;
+    }
+}

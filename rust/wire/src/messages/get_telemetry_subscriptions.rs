@@ -1,0 +1,25 @@
+//! GetTelemetrySubscriptions: which metrics of a client brokers want (KIP-714).
+
+use super::types::Uuid;
+
+request! { GetTelemetrySubscriptions = 71, versions 0..=0, flexible 0, GetTelemetrySubscriptionsRequest => GetTelemetrySubscriptionsResponse }
+
+messages! {
+    /// What is asked: zero by a client that has no id yet.
+    struct GetTelemetrySubscriptionsRequest {
+        client_instance_id: Uuid => 0..;
+    }
+
+    /// What is answered. No requested metrics are none; one empty prefix is all.
+    struct GetTelemetrySubscriptionsResponse {
+        throttle_time_ms: i32 => 0..;
+        error_code: i16 => 0..;
+        client_instance_id: Uuid => 0..;
+        subscription_id: i32 => 0..;
+        accepted_compression_types: Vec<i8> => 0..;
+        push_interval_ms: i32 => 0..;
+        telemetry_max_bytes: i32 => 0..;
+        delta_temporality: bool => 0..;
+        requested_metrics: Vec<String> => 0..;
+    }
+}

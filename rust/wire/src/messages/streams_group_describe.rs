@@ -1,0 +1,107 @@
+//! StreamsGroupDescribe: groups of Kafka Streams, their topology and members (KIP-1071).
+
+request! {
+    StreamsGroupDescribe = 89, versions 0..=0, flexible 0,
+    StreamsGroupDescribeRequest => StreamsGroupDescribeResponse
+}
+
+messages! {
+    /// What is asked.
+    struct StreamsGroupDescribeRequest {
+        group_ids: Vec<String> => 0..;
+        include_authorized_operations: bool => 0..;
+    }
+
+    /// What is answered.
+    struct StreamsGroupDescribeResponse {
+        throttle_time_ms: i32 => 0..;
+        groups: Vec<DescribedGroup> => 0..;
+    }
+
+    /// One group.
+    struct DescribedGroup {
+        error_code: i16 => 0..;
+        error_message: Option<String> => 0..;
+        group_id: String => 0..;
+        group_state: String => 0..;
+        group_epoch: i32 => 0..;
+        assignment_epoch: i32 => 0..;
+        topology: Option<Topology> => 0..;
+        members: Vec<Member> => 0..;
+        authorized_operations: i32 = -2147483648 => 0..;
+    }
+
+    /// What a group runs.
+    struct Topology {
+        epoch: i32 => 0..;
+        subtopologies: Option<Vec<Subtopology>> => 0..;
+    }
+
+    /// A part of it that runs by itself.
+    struct Subtopology {
+        subtopology_id: String => 0..;
+        source_topics: Vec<String> => 0..;
+        repartition_sink_topics: Vec<String> => 0..;
+        state_changelog_topics: Vec<TopicInfo> => 0..;
+        repartition_source_topics: Vec<TopicInfo> => 0..;
+    }
+
+    /// An internal topic.
+    struct TopicInfo {
+        name: String => 0..;
+        partitions: i32 => 0..;
+        replication_factor: i16 => 0..;
+        topic_configs: Vec<KeyValue> => 0..;
+    }
+
+    /// A name and its value.
+    struct KeyValue {
+        key: String => 0..;
+        value: String => 0..;
+    }
+
+    /// A member of a group.
+    struct Member {
+        member_id: String => 0..;
+        member_epoch: i32 => 0..;
+        instance_id: Option<String> => 0..;
+        rack_id: Option<String> => 0..;
+        client_id: String => 0..;
+        client_host: String => 0..;
+        topology_epoch: i32 => 0..;
+        process_id: String => 0..;
+        user_endpoint: Option<Endpoint> => 0..;
+        client_tags: Vec<KeyValue> => 0..;
+        task_offsets: Vec<TaskOffset> => 0..;
+        task_end_offsets: Vec<TaskOffset> => 0..;
+        assignment: Assignment => 0..;
+        target_assignment: Assignment => 0..;
+        is_classic: bool => 0..;
+    }
+
+    /// Where a member answers queries.
+    struct Endpoint {
+        host: String => 0..;
+        port: u16 => 0..;
+    }
+
+    /// How far one task is.
+    struct TaskOffset {
+        subtopology_id: String => 0..;
+        partition: i32 => 0..;
+        offset: i64 => 0..;
+    }
+
+    /// What a member has.
+    struct Assignment {
+        active_tasks: Vec<TaskIds> => 0..;
+        standby_tasks: Vec<TaskIds> => 0..;
+        warmup_tasks: Vec<TaskIds> => 0..;
+    }
+
+    /// Tasks of one part.
+    struct TaskIds {
+        subtopology_id: String => 0..;
+        partitions: Vec<i32> => 0..;
+    }
+}

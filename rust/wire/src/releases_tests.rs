@@ -1,0 +1,74 @@
+//! The table of releases against what real brokers answered.
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+
+use super::*;
+use crate::frame;
+
+#[test]
+fn a_version_of_kafka_belongs_to_a_release() {
+    for (given, wanted) in
+        [("2.8", "2.8"), ("2.8.2", "2.8"), (" 0.9", "0.9.0"), ("0.10.2.1", "0.10.2"), ("4.3.1", "4.3")]
+    {
+        assert_eq!(Release::named(given).map(|release| release.to_string()).as_deref(), Some(wanted), "{given}");
+    }
+    for none in ["", "2", "0.7", "2.9", "9.0", "2.x", "2.8.1.1", "0.10.2.1.1", "-1.0"] {
+        assert_eq!(Release::named(none), None, "{none}");
+    }
+    assert!(Release::ALL.is_sorted());
+}
+
+#[test]
+fn a_version_of_an_api_has_a_first_release() {
+    assert_eq!(Release::first_with(ApiKey::InitProducerId, 0), Some(Release::V0_11_0));
+    assert_eq!(Release::first_with(ApiKey::ListOffsets, 1), Some(Release::V0_10_1));
+    assert_eq!(Release::first_with(ApiKey::OffsetFetch, 2), Some(Release::named("0.10.2").unwrap()), "KIP-88");
+    assert_eq!(Release::first_with(ApiKey::Produce, 0), Some(Release::V0_8_2));
+    assert_eq!(Release::first_with(ApiKey::InitProducerId, 6), None, "no release speaks it yet");
+    assert_eq!(Release::V0_8_2.versions(ApiKey::JoinGroup), None);
+    for (key, rows) in SPOKEN {
+        assert!(rows.is_sorted_by_key(|(since, _)| *since), "{}", key.name());
+        assert!(rows.iter().all(|(since, _)| Release::ALL.contains(since)), "{}", key.name());
+    }
+}
+
+/// The answers of real brokers to ApiVersions v0, with the versions of Kafka that they are of.
+fn captured() -> Vec<(String, Bytes)> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = std::env::var_os("SAMSARROW_CONFORMANCE").map_or(root.join("../shared/conformance"), PathBuf::from);
+    let folder = folder.join("api_versions");
+    let Ok(files) = std::fs::read_dir(&folder) else {
+        eprintln!("skipped: there is no {}", folder.display());
+        return Vec::new();
+    };
+    let paths = files.map(|file| file.unwrap().path());
+    let version = |path: &PathBuf| Some(path.file_name()?.to_str()?.strip_suffix("-v0.bin")?.to_owned());
+    paths.filter_map(|path| Some((version(&path)?, std::fs::read(&path).unwrap().into()))).collect()
+}
+
+/// What KRaft learned later than it came.
+const LATE_IN_KRAFT: [ApiKey; 6] = [
+    ApiKey::CreateDelegationToken,
+    ApiKey::RenewDelegationToken,
+    ApiKey::ExpireDelegationToken,
+    ApiKey::DescribeDelegationToken,
+    ApiKey::DescribeUserScramCredentials,
+    ApiKey::AlterUserScramCredentials,
+];
+
+#[test]
+fn the_table_says_what_real_brokers_say() {
+    for (version, frame) in captured() {
+        let release = Release::named(&version).unwrap();
+        let (.., answer) = frame::decode_api_versions(0, frame).unwrap();
+        // The one of them that was asked without ZooKeeper, before KRaft had them.
+        let lacks = |key: &&ApiKey| version == "3.3.2" && LATE_IN_KRAFT.contains(key);
+        for key in ApiKey::ALL.iter().filter(|key| !lacks(key)) {
+            let told = answer.api_keys.iter().find(|told| told.api_key == key.code());
+            let told = told.map(|told| (told.min_version, told.max_version));
+            assert_eq!(release.versions(*key), told, "{} of Kafka {version}", key.name());
+        }
+    }
+}

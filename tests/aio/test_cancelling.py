@@ -1,0 +1,240 @@
+"""A task that is cancelled loses nothing: no row, no record, no event, no order."""
+
+import asyncio
+import os
+import random
+import threading
+import time
+
+import pytest
+
+from aio.loops import COMMON, RUN, pause, together, within
+from samsarrow import Admin, AsyncConsumer, AsyncProducer, Consumer, Producer, TopicPartition
+from samsarrow.exceptions import IllegalStateError, KafkaTimeoutError
+
+CANCELLATIONS = int(os.environ.get("SAMSARROW_CANCELLATIONS", "1000"))
+ONLY = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize("kind", COMMON)
+def test_every_row_comes_once_however_polls_are_cancelled(servers: str, kind: str) -> None:
+    stop, sent = threading.Event(), []
+
+    def write() -> None:
+        with Producer(bootstrap_servers=servers, linger_ms=0) as producer:
+            while not stop.wait(0.0005):
+                producer.send("four", str(len(sent)), partition=len(sent) % 4)
+                sent.append(len(sent))
+
+    async def main() -> None:
+        cancelled, seen, chance = 0, [], random.Random(7)
+        options = {"bootstrap_servers": servers, "max_poll_records": 3, "include_headers": True}
+        async with AsyncConsumer(options) as consumer:
+            consumer.assign([TopicPartition("four", partition) for partition in range(4)])
+            await consumer.seek_to_beginning()
+            while cancelled < CANCELLATIONS:
+                batch = await within(chance.choice([1e-9, chance.uniform(0.0, 0.002)]), lambda: consumer.poll(5.0))
+                if batch is None:
+                    cancelled += 1
+                else:
+                    seen += batch.column("value").to_pylist()
+            stop.set()
+            writer.join()
+            while len(seen) < len(sent):
+                batch = await consumer.poll(30.0)
+                assert batch.num_rows, (len(seen), len(sent))
+                seen += batch.column("value").to_pylist()
+        assert sorted(map(int, seen)) == sent
+        for partition in range(4):
+            ours = [int(value) for value in seen if int(value) % 4 == partition]
+            assert ours == sorted(ours)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        RUN[kind](main)
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_a_second_poll_at_the_same_time_raises(servers: str) -> None:
+    async def main() -> None:
+        async with AsyncConsumer(bootstrap_servers=servers) as consumer:
+            consumer.assign([ONLY])
+            first = asyncio.ensure_future(consumer.poll(60.0))
+            await asyncio.sleep(0.01)
+            with pytest.raises(IllegalStateError, match="one polls at a time"):
+                await consumer.poll(0.0)
+            first.cancel()
+            await asyncio.wait([first])
+            assert (await consumer.poll(0.0)).num_rows == 0
+
+    RUN["asyncio"](main)
+
+
+@pytest.mark.parametrize("kind", COMMON)
+def test_a_send_that_is_cancelled_has_sent_nothing(broker, servers: str, kind: str) -> None:
+    """Memory for few records, and a broker that is slow: most sends wait."""
+    broker.fail("Produce", delay=0.2, times=10)
+    taken: list[int] = []
+
+    async def main() -> None:
+        async with AsyncProducer(bootstrap_servers=servers, buffer_memory=2000, linger_ms=0) as producer:
+
+            async def one(number: int) -> None:
+                async def send() -> bool:
+                    await producer.send("t", f"{number:0400}")
+                    taken.append(number)
+                    return True
+
+                await within(0.3 if number % 2 else 60.0, send)
+
+            await together(*(lambda number=number: one(number) for number in range(40)))
+            await producer.flush()
+
+    RUN[kind](main)
+    assert len(taken) >= 20
+    with Consumer(bootstrap_servers=servers) as consumer:
+        consumer.assign([ONLY])
+        consumer.seek_to_beginning()
+        found = [int(value) for value in consumer.reader().read_all().column("value").to_pylist()]
+    assert sorted(found) == sorted(taken)
+
+
+def test_commits_keep_their_order_though_one_is_not_waited_for(broker, servers: str) -> None:
+    broker.fail("OffsetCommit", delay=0.3, times=1)
+
+    async def main() -> int:
+        async with AsyncConsumer(bootstrap_servers=servers, group_id="g", enable_auto_commit=False) as consumer:
+            consumer.assign([ONLY])
+            assert await within(0.05, lambda: consumer.commit({ONLY: 1})) is None
+            await asyncio.gather(*(consumer.commit({ONLY: offset}) for offset in range(2, 30)))
+            found = (await consumer.committed([ONLY]))[ONLY]
+            assert found is not None
+            return found.offset
+
+    assert RUN["asyncio"](main) == 29
+
+
+@pytest.mark.parametrize("kind", COMMON)
+def test_flush_and_close_stop_waiting_and_may_be_called_again(broker, servers: str, kind: str) -> None:
+    broker.fail("Produce", delay=0.5, times=1)
+
+    async def main() -> None:
+        producer = AsyncProducer(bootstrap_servers=servers, linger_ms=0)
+        delivery = await producer.send("t", b"v")
+        for wait in (producer.flush, producer.close):
+            await within(0.05, wait)
+            assert not delivery.done()
+        await producer.close()
+        assert delivery.done()
+        assert (await delivery).offset == 0
+
+    RUN[kind](main)
+
+
+@pytest.mark.parametrize("kind", COMMON)
+def test_a_consumer_whose_close_is_cancelled_leaves_all_the_same(broker, servers: str, kind: str) -> None:
+    async def main() -> None:
+        consumer = AsyncConsumer(bootstrap_servers=servers, group_id="g", session_timeout_ms=60_000)
+        consumer.subscribe(["t"])
+        while not consumer.assignment():
+            await consumer.poll(0.1)
+        broker.fail("LeaveGroup", delay=0.3, times=1)
+        await within(0.1, consumer.close)
+        assert consumer.closed
+        with Admin(bootstrap_servers=servers) as admin:
+            while admin.describe_groups(["g"])["g"].members:
+                await pause(0.01)
+
+    RUN[kind](main)
+
+
+@pytest.mark.parametrize("kind", COMMON)
+def test_a_second_close_waits_for_the_one_that_was_cancelled(broker, servers: str, kind: str) -> None:
+    async def main() -> float:
+        consumer = AsyncConsumer(bootstrap_servers=servers, group_id="g")
+        consumer.subscribe(["t"])
+        while not consumer.assignment():
+            await consumer.poll(0.1)
+        broker.fail("LeaveGroup", delay=1.0, times=1)
+        started = time.monotonic()
+        await within(0.1, consumer.close)
+        await consumer.close()
+        waited = time.monotonic() - started
+        # And then there is nothing to wait for.
+        await consumer.close()
+        return waited
+
+    assert RUN[kind](main) >= 0.9
+
+
+@pytest.mark.parametrize("kind", COMMON)
+def test_a_transaction_that_is_cancelled_is_aborted(broker, servers: str, kind: str) -> None:
+    async def main() -> None:
+        async with AsyncProducer(bootstrap_servers=servers, transactional_id="x") as producer:
+
+            async def never() -> None:
+                async with producer.transaction():
+                    await producer.send_and_wait("t", b"aborted")
+                    entered.set()
+                    await pause(60.0)
+
+            entered = threading.Event()
+            await within(1.0, never)
+            assert entered.is_set()
+            assert broker.transaction_state("x") in {"CompleteAbort", "Empty"}
+            async with producer.transaction():
+                await producer.send("t", b"committed")
+
+    RUN[kind](main)
+    with Consumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer:
+        consumer.assign([ONLY])
+        consumer.seek_to_beginning()
+        assert consumer.reader().read_all().column("value").to_pylist() == [b"committed"]
+
+
+def test_a_commit_of_a_transaction_goes_on_and_is_joined(broker, servers: str) -> None:
+    async def main() -> None:
+        async with AsyncProducer(bootstrap_servers=servers, transactional_id="x") as producer:
+            await producer.begin_transaction()
+            await producer.send("t", b"v")
+            broker.fail("EndTxn", delay=0.5, times=1)
+            assert await within(0.1, producer.commit_transaction) is None
+            await producer.commit_transaction()
+            broker.fail("EndTxn", delay=0.5, times=1)
+            await producer.begin_transaction()
+            await producer.send("t", b"w")
+            with pytest.raises(KafkaTimeoutError):
+                await producer.commit_transaction(0.05)
+            await producer.commit_transaction()
+
+    RUN["asyncio"](main)
+
+
+@pytest.mark.parametrize("kind", COMMON)
+def test_an_event_is_acknowledged_though_its_listener_is_cancelled(servers: str, kind: str) -> None:
+    told: list[str] = []
+
+    class Slow:
+        async def on_partitions_assigned(self, partitions: object) -> None:
+            told.append("assigned")
+            await pause(60.0)
+
+        async def on_partitions_revoked(self, partitions: object) -> None:
+            told.append("revoked")
+
+    async def main() -> None:
+        async with AsyncConsumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer:
+            consumer.subscribe(["t"], listener=Slow())
+            while not told:
+                await within(0.2, lambda: consumer.poll(0.2))
+            with Producer(bootstrap_servers=servers) as producer:
+                producer.send("t", b"v").result(30)
+            deadline = time.monotonic() + 60
+            while not (await consumer.poll(0.5)).num_rows:
+                assert time.monotonic() < deadline
+
+    RUN[kind](main)
+    assert told == ["assigned", "revoked"]

@@ -1,0 +1,95 @@
+"""`samsarrow bench`, and what a shell offers behind Tab."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from samsarrow import Admin, Producer
+from samsarrow.testing import Broker
+
+
+def test_bench_produces_and_consumes(command):
+    [sent] = map(
+        json.loads, command("bench", "produce", "four", "-n", "5000", "--size", "1KiB", "--keys", "7").out.splitlines()
+    )
+    assert sent["records"] == 5000
+    assert sent["records_per_second"] > 0
+    assert 0 <= sent["p50_ms"] <= sent["p99_ms"] <= sent["max_ms"]
+    [read] = map(json.loads, command("bench", "consume", "four").out.splitlines())
+    assert read["records"] == 5000
+    assert json.loads(command("bench", "consume", "four", "-n", "10").out)["records"] >= 10
+    assert json.loads(command("bench", "consume", "t").out)["records"] == 0
+
+
+def test_bench_measures_how_soon_a_record_comes_through(command):
+    found = json.loads(command("bench", "latency", "t", "-n", "5", "--interval", "1ms").out)
+    assert found["records"] == 5
+    assert 0 < found["p50_ms"] <= found["max_ms"]
+
+
+@pytest.mark.parametrize(
+    "args", [["latency", "no"], ["produce", "no"], ["consume", "no"], ["produce", "t", "--size", "0"]]
+)
+def test_bench_refuses_what_cannot_be_measured(command, args):
+    assert command("bench", *args, code=2).err
+
+
+@pytest.fixture
+def complete(servers, tmp_path):
+    """What bash would offer for a command line that ends in the last word."""
+
+    def complete(*words, **more):
+        environment = {
+            "PATH": os.environ["PATH"], "HOME": str(tmp_path), "SAMSARROW_BOOTSTRAP_SERVERS": servers,
+            "_SAMSARROW_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["samsarrow", *words]),
+            "COMP_CWORD": str(len(words)), **more,
+        }  # fmt: skip
+        code = "import sys; sys.argv = ['samsarrow']; from samsarrow.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=30, check=False
+        )
+        assert done.stderr == ""
+        return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+
+    return complete
+
+
+def test_a_shell_offers_commands_topics_groups_and_profiles(complete, servers, tmp_path, broker):
+    with Producer(bootstrap_servers=servers) as producer, Admin(bootstrap_servers=servers) as admin:
+        producer.send("t", b"x").result(10)
+        admin.commit_offsets("billing", {("t", 0): 1})
+    (tmp_path / ".config" / "samsarrow").mkdir(parents=True)
+    (tmp_path / ".config" / "samsarrow" / "config.toml").write_text("[profiles.prod]\n[profiles.play]\n[profiles.dev]")
+    assert complete("con") == ["config", "configs", "consume"]
+    assert complete("consume", "f") == ["four"]
+    assert complete("topics", "describe", "") == ["four", "t"]
+    assert complete("groups", "describe", "b") == ["billing"]
+    assert complete("consume", "four", "-g", "b") == ["billing"]
+    assert complete("offsets", "describe", "b") == ["billing"]
+    assert complete("replicas", "log-dirs", "f") == ["four"]
+    assert complete("topics", "list", "--profile", "p") == ["play", "prod"]
+    assert complete("configs", "get", "") == ["topic:", "broker:", "logger:", "group:", "client-metrics:"]
+    assert complete("configs", "get", "topic:t", "t") == ["topic:four", "topic:t"]
+    assert complete("configs", "set", "topic:f") == ["topic:four"]
+    assert complete("configs", "diff", "topic:t", "group:b") == ["group:billing"]
+    assert complete("configs", "get", "b") == ["broker:0"]
+    # As bash gives it, to which a colon ends a word.
+    assert complete("configs", "get", "topic", ":") == ["four", "t"]
+    assert complete("configs", "get", "topic", ":", "f") == ["four"]
+    assert complete("configs", "get", "nothing:t") == complete("configs", "get", "x") == []
+    asked = broker.requests()["Metadata"]
+    assert complete("produce", "f") == ["four"]
+    assert broker.requests()["Metadata"] == asked, "within a minute it is remembered"
+
+
+def test_a_cluster_that_cannot_be_reached_costs_the_shell_a_moment_only(complete):
+    with Broker() as gone:
+        address = gone.bootstrap_servers
+    started = time.monotonic()
+    assert complete("consume", "f", SAMSARROW_BOOTSTRAP_SERVERS=address) == []
+    assert complete("consume", "f", SAMSARROW_PROFILE="nope") == []
+    assert time.monotonic() - started < 15

@@ -1,0 +1,289 @@
+"""`samsarrow consume` on the embedded broker."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from samsarrow import Admin, Consumer, Producer, TopicPartition
+
+FOUR = [TopicPartition("four", p) for p in range(4)]
+HOUR = 3_600_000
+COMMAND = [sys.executable, "-m", "samsarrow.cli"]
+
+
+@pytest.fixture
+def now(servers):
+    """Forty records in `four`, an hour apart in each partition: values are JSON but for every tenth, which is null."""
+    now = round(time.time() * 1000)
+    with Producer(bootstrap_servers=servers) as producer:
+        for i in range(40):
+            value = None if i % 10 == 9 else json.dumps({"i": i, "name": f"n{i % 3}"})
+            headers = [("kind", "even" if i % 2 == 0 else "odd"), ("kind", None)] if i < 20 else None
+            producer.send(
+                "four", value, key=f"k{i}" if i % 4 else None, partition=i % 4, headers=headers,
+                timestamp=now - (10 - i // 4) * HOUR + HOUR // 2 + i,
+            )  # fmt: skip
+    return now
+
+
+def numbers(text):
+    return sorted(json.loads(line)["i"] for line in text.splitlines() if line)
+
+
+@pytest.mark.parametrize(
+    ("args", "wanted"),
+    [
+        ([], range(40)),
+        (["--from", "beginning"], range(40)),
+        (["--from", "end"], []),
+        (["--from", "-2"], range(32, 40)),
+        (["--from", "8"], range(32, 40)),
+        (["--from", "100"], []),
+        (["--from", "-100"], range(40)),
+        (["--from", "@-2h"], range(32, 40)),
+        (["--until", "2"], range(8)),
+        (["--until", "-8"], range(8)),
+        (["--from", "3", "--until", "4"], range(12, 16)),
+        (["--from", "5", "--until", "4"], []),
+        (["--from", "@-4h", "--until", "@-3h"], range(24, 28)),
+        (["-p", "1"], range(1, 40, 4)),
+        (["-p", "0,2-3"], [i for i in range(40) if i % 4 != 1]),
+        (["--tail", "3"], [37, 38, 39]),
+        (["--tail", "1", "--per-partition"], range(36, 40)),
+        (["--tail", "1000"], range(40)),
+        (["--grep", '"n[12]"'], [i for i in range(40) if i % 3]),
+        (["--header", "kind=odd"], range(1, 20, 2)),
+        (["--header", "kind"], range(20)),
+        (["--header", "other"], []),
+        (["--header", "kind=odd", "--grep", "n1", "--where", "value.i > 3"], [7, 13]),
+        (["--where", "value.i >= 30 and key != 'k31'"], [i for i in range(30, 40) if i % 4 and i != 31]),
+        (["--where", "header.kind is null and offset == 0"], range(4)),
+    ],
+    ids=lambda value: " ".join(value) if value and isinstance(value, list) and isinstance(value[0], str) else "",
+)
+def test_what_is_read(command, now, args, wanted):
+    assert numbers(command("consume", "four", *args).out) == [i for i in wanted if i % 10 != 9]
+
+
+def test_counts(command, now):
+    assert len(command("consume", "four", "-n", "7").out.splitlines()) == 7
+    assert command("consume", "four", "-n", "0").out == ""
+    assert len(command("consume", "four", "-n", "2", "--where", "value.i > 20").out.splitlines()) == 2
+    assert len(command("consume", "four", "four", "t").out.splitlines()) == 40
+
+
+def test_templates_and_json(command, now):
+    line = command(
+        "consume", "four", "-p", "1", "-n", "1", "--template", r"{topic}|{partition}|{offset}|{key:hex}\c"
+    ).out
+    assert line == "four|1|0|6b31"
+    rows = json.loads(command("consume", "four", "--format", "json").out)
+    assert len(rows) == 40
+    last = next(row for row in rows if row["key"] == "k39")
+    assert last["value"] is None
+    assert datetime.fromisoformat(last["timestamp"]) == datetime.fromtimestamp((now - HOUR // 2 + 39) / 1000, UTC)
+    assert json.loads(command("consume", "t", "--format", "json").out) == []
+    rows = [json.loads(line) for line in command("consume", "four", "--format", "ndjson", "-p", "2").out.splitlines()]
+    assert rows[0]["headers"] == [["kind", "even"], ["kind", None]]
+    assert rows[0]["value"] == {"i": 2, "name": "n2"}
+
+
+def test_files_of_columns(command, now, tmp_path):
+    path = tmp_path / "x.parquet"
+    command("consume", "four", "-O", path)
+    table = pa.parquet.read_table(path)
+    assert sorted(k for k in table["key"].to_pylist() if k) == sorted(f"k{i}".encode() for i in range(40) if i % 4)
+    assert table.schema.field("value").type == pa.binary()
+    assert table.sort_by("timestamp")["headers"].to_pylist()[1] == [
+        {"key": "kind", "value": b"odd"}, {"key": "kind", "value": None},
+    ]  # fmt: skip
+    command("consume", "four", "-O", path, "--unpack", "--where", "value.i < 5")
+    table = pa.parquet.read_table(path)
+    assert sorted(zip(table["i"].to_pylist(), table["name"].to_pylist(), strict=True)) == [
+        (i, f"n{i % 3}") for i in range(5)
+    ]
+    command("consume", "four", "-O", tmp_path / "x.parquet", "-z", "zstd")
+    assert pa.parquet.ParquetFile(path).metadata.row_group(0).column(6).compression == "ZSTD"
+    command("consume", "four", "-O", tmp_path / "x.arrow", "--text", "-z", "lz4")
+    assert pa.ipc.open_file(tmp_path / "x.arrow").read_all().schema.field("value").type == pa.string()
+    command("consume", "four", "-O", tmp_path / "x.csv", "--unpack")
+    rows = list(csv.DictReader((tmp_path / "x.csv").open()))
+    assert len(rows) == 40
+    assert {row["name"] for row in rows} == {"n0", "n1", "n2", ""}
+    # No rows, and yet a file with its columns: what reads it finds what it expects.
+    command("consume", "t", "-O", path)
+    assert pa.parquet.read_table(path).num_rows == 0
+    assert {p.name for p in tmp_path.iterdir()} == {"x.parquet", "x.arrow", "x.csv"}
+
+
+def test_files_one_after_the_other(command, now, tmp_path):
+    (tmp_path / "x-000002.parquet").write_bytes(b"another's")
+    command("consume", "four", "-O", tmp_path / "x.parquet", "--rotate", "15")
+    found = {p.name: p for p in tmp_path.iterdir()}
+    assert set(found) == {f"x-00000{n}.parquet" for n in (1, 2, 3, 4)}
+    assert found.pop("x-000002.parquet").read_bytes() == b"another's"
+    assert [pa.parquet.read_table(path).num_rows for _, path in sorted(found.items())] == [15, 15, 10]
+
+
+def test_a_group_commits_what_is_written(command, now, servers):
+    first = numbers(command("consume", "four", "-g", "readers", "-n", "15", "--where", "value.i != 3").out)
+    peeked = numbers(command("consume", "four", "-g", "readers", "--from", "group", "--where", "value.i != 3").out)
+    rest = numbers(command("consume", "four", "-g", "readers", "--where", "value.i != 3").out)
+    wanted = [i for i in range(40) if i % 10 != 9 and i != 3]
+    assert (len(first), sorted(first + rest), peeked) == (15, wanted, rest)
+    with Admin(bootstrap_servers=servers) as admin:
+        assert {tp: at.offset for tp, at in admin.fetch_offsets("readers").items()} == dict.fromkeys(FOUR, 10)
+        assert command("consume", "four", "-g", "readers").out == ""
+        assert numbers(command("consume", "four", "-g", "other", "--no-commit").out) == [
+            i for i in range(40) if i % 10 != 9
+        ]
+        assert admin.fetch_offsets("other") == {}
+        # Where the group has no offsets, --from says where it begins.
+        assert command("consume", "four", "-g", "late", "--from", "end").out == ""
+        assert {at.offset for at in admin.fetch_offsets("late").values()} == {10}
+
+
+def test_a_member_that_gets_no_partition_ends(command, now, servers):
+    with Consumer(bootstrap_servers=servers, group_id="busy", heartbeat_interval_ms=100) as other:
+        other.subscribe(["t"])
+        while not other.assignment():
+            other.poll(0.1)
+        stop = threading.Event()
+
+        def poll():
+            while not stop.is_set():
+                other.poll(0.1)
+
+        polling = threading.Thread(target=poll)
+        polling.start()
+        try:
+            assert command("consume", "t", "-g", "busy").out == ""
+        finally:
+            stop.set()
+            polling.join()
+
+
+def test_markers_of_transactions_do_not_keep_it_waiting(command, servers):
+    with Producer(bootstrap_servers=servers, transactional_id="x") as producer:
+        for commits in (True, False, True, False):
+            producer.begin_transaction()
+            producer.send("t", b"kept" if commits else b"dropped")
+            producer.flush()
+            (producer.commit_transaction if commits else producer.abort_transaction)()
+    assert command("consume", "t").out.split() == ["kept", "dropped", "kept", "dropped"]
+    committed = command("consume", "t", "-X", "isolation.level=read_committed")
+    assert committed.out.split() == ["kept", "kept"]
+    assert command("consume", "t", "-X", "isolation.level=read_committed", "-g", "g").out.split() == ["kept", "kept"]
+    # Markers count as offsets, and not as records.
+    assert command("consume", "t", "-X", "isolation.level=read_committed", "--tail", "2").out.split() == [
+        "kept",
+        "kept",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (["nowhere"], "there is no topic nowhere"),
+        (["four", "-p", "7"], "topic four has 4 partitions, from 0 on: there is no 7"),
+        (["four", "--from", "group"], "-g GROUP"),
+        (["four", "-g", "g", "--from", "3"], "samsarrow offsets reset"),
+        (["four", "-g", "g", "-p", "1"], "the group decides"),
+        (["four", "-g", "g", "--until", "3"], "contradict"),
+        (["four", "-f", "--until", "3"], "contradict"),
+        (["four", "--until", "beginning"], "until beginning"),
+        (["four", "--tail", "3", "--from", "end"], "--tail"),
+        (["four", "--per-partition"], "--tail"),
+        (["four", "--rotate", "5"], "-O FILE"),
+        (["four", "-O", "x.what"], "suffix"),
+        (["four", "--text"], "--text is for csv"),
+        (["four", "-z", "lz4"], "-z lz4 does not go with value, which is not compressed here"),
+        (["four", "-O", "x.arrow", "-z", "snappy"], "which takes none, lz4, zstd"),
+        (["four", "--template", "{valeu}"], "there is no field {valeu}"),
+        (["four", "--template", "x", "--format", "json"], "--template"),
+        (["four", "--grep", "("], "no regular expression"),
+        (["four", "--header", "=x"], "NAME=VALUE"),
+        (["four", "--where", "import os"], "no expression"),
+        (["four", "--from", "yesterday"], "none of beginning"),
+        (["four", "-X", "max.pol.records=1"], "max.poll.records?"),
+        (["four", "-X", "linger.ms=1"], "linger.ms is no option of the consumer"),
+        ([], "Missing argument"),
+    ],
+    ids=lambda value: " ".join(value) if value and isinstance(value, list) and isinstance(value[0], str) else "",
+)
+def test_what_makes_no_sense_is_refused(command, args, why):
+    done = command("consume", *args, code=2)
+    assert why in done.err
+    assert done.out == ""
+
+
+def test_what_is_no_text_is_named(command, servers, tmp_path):
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send("t", b"fine")
+        producer.send("t", b"\xff")
+    assert "the value of t-0@1 is no text" in command("consume", "t", "--format", "csv", code=1).err
+    assert "cannot become columns" in command("consume", "t", "-O", tmp_path / "x.parquet", "--unpack", code=1).err
+    assert list(tmp_path.iterdir()) == []
+    missing = command("consume", "t", "-O", tmp_path / "no" / "x.parquet", code=1)
+    assert "No such file or directory" in missing.err
+
+
+@pytest.mark.parametrize("more", [[], ["-g", "g"], ["--tail", "3"]], ids=str)
+def test_a_read_that_comes_no_further_ends(command, broker, now, monkeypatch, more):
+    monkeypatch.setattr("samsarrow.cli.consume.reading.STALLED_SECONDS", 1.5)
+    broker.fail("Fetch", error="NOT_LEADER_OR_FOLLOWER", times=None)
+    done = command("consume", "four", *more, code=1)
+    assert "nothing came for 1.5 s" in done.err
+    assert "four-0" in done.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["consume", "four"], ["consume", "four", "--format", "parquet"], ["topics", "list"]]
+)
+def test_a_disk_that_is_full_is_an_error(servers, now, arguments):
+    with open("/dev/full", "wb") as full:
+        command = [*COMMAND, *arguments, "-b", servers]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == 1
+    assert b"No space left on device" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_following_ends_by_a_signal_with_whole_files_and_its_offsets(servers, now, tmp_path):
+    environment = {**os.environ, "SAMSARROW_BOOTSTRAP_SERVERS": servers}
+    command = [*COMMAND, "consume", "four", "-f", "-g", "f", "-O", "x.parquet"]
+    with Admin(bootstrap_servers=servers) as admin:
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE) as following:
+                deadline = time.monotonic() + 20
+                while not (tmp_path / ".x.parquet.part").exists() and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                following.send_signal(sign)
+                _, err = following.communicate(timeout=20)
+            assert (following.returncode, err) == (128 + sign, b"")
+            rows = pa.parquet.read_table(tmp_path / "x.parquet").num_rows
+            committed = sum(at.offset for at in admin.fetch_offsets("f").values())
+            assert committed == 40 + (rows if sign == signal.SIGINT else 0)
+            with Producer(bootstrap_servers=servers) as producer:
+                producer.send("four", b"one more", partition=1)
+
+
+def test_a_reader_that_has_enough_ends_it_in_silence(servers):
+    with Producer(bootstrap_servers=servers) as producer:
+        for _ in range(2000):
+            producer.send("t", b"x" * 1000)
+    script = (
+        f"{' '.join(COMMAND)} consume t -b {servers} -X max.poll.records=10 | head -1 | wc -c; echo ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout.split(), done.stderr) == (["1001", "141"], "")

@@ -1,0 +1,174 @@
+"""`samsarrow produce` on the embedded broker, and that what `consume` wrote comes back as it was."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from samsarrow import Consumer, Producer
+from samsarrow.testing import Broker
+
+ENVELOPE = ["t", "--format", "envelope"]
+SAMPLES = [
+    (b"k", b"v", [("h", b"1"), ("h", b"2"), ("n", None), ("b", b"\xff\x00")], 0, 1_700_000_000_000),
+    (None, None, [], 1, 1_700_000_000_001),
+    (b"", b"", [("", b"")], 2, 0),
+    (b"\xff", b'{"a": 1.50,\n "b": "\xc3\xa4"}', [], 3, 1_700_000_000_002),
+    (b"k", b"line\nline", [], 3, 1_600_000_000_000),
+]
+
+
+@pytest.fixture
+def rows(servers, read):
+    """All records of a topic, as (key, value, headers, partition, timestamp)."""
+
+    def rows(topic="t", count=1):
+        options = {"bootstrap.servers": servers, "auto.offset.reset": "earliest", "include.headers": True}
+        with Consumer(options) as consumer:
+            consumer.assign(consumer.partitions_for(topic))
+            table = read(consumer, count)
+        headers = [[(h["key"], h["value"]) for h in row] for row in table["headers"].to_pylist()]
+        lists = [table[name].to_pylist() for name in ("key", "value")]
+        places = table["partition"].to_pylist(), table["timestamp"].cast(pa.int64()).to_pylist()
+        return list(zip(*lists, headers, *places, strict=True))
+
+    return rows
+
+
+@pytest.fixture
+def sampled(servers):
+    with Producer(bootstrap_servers=servers) as producer:
+        for key, value, headers, partition, timestamp in SAMPLES:
+            producer.send("four", value, key, headers=headers, partition=partition, timestamp=timestamp)
+
+
+def content(found):
+    return [(key, value, headers) for key, value, headers, *_ in found]
+
+
+@pytest.mark.parametrize("form", ["envelope", "parquet", "arrow"])
+def test_what_consume_writes_is_produced_as_it_was(command, broker, rows, sampled, form):
+    written = subprocess.run(
+        [sys.executable, "-m", "samsarrow.cli", "consume", "four", "--format", form],
+        stdout=subprocess.PIPE, check=True, env=os.environ,
+    ).stdout  # fmt: skip
+    broker.create_topic("copy", 4)
+    command("produce", "copy", "--format", form, stdin=written)
+    assert sorted(rows("copy", 5), key=str) == sorted(rows("four", 5), key=str) == sorted(SAMPLES, key=str)
+    command("produce", "t", "--format", form, "--repartition", stdin=written)
+    assert sorted(content(rows("t", 5)), key=str) == sorted(content(SAMPLES), key=str)
+
+
+def test_ndjson_comes_back_but_for_space_between_lines_of_json(command, rows, sampled):
+    written = command("consume", "four", "--format", "ndjson").out
+    command("produce", "t", "--format", "ndjson", stdin=written.encode())
+    wanted = [(k, b'{"a":1.5,"b":"\xc3\xa4"}' if v and v.startswith(b"{") else v, h) for k, v, h, *_ in SAMPLES]
+    assert sorted(content(rows("t", 5)), key=str) == sorted(wanted, key=str)
+
+
+@pytest.mark.parametrize(
+    ("args", "stdin", "wanted"),
+    [
+        ([], b"one\ntwo\n\nfour", [(None, b"one"), (None, b"two"), (None, b""), (None, b"four")]),
+        ([], b"", []),
+        (["--tombstone"], b"one\n\n", [(None, b"one"), (None, None)]),
+        (["-K", ":"], b"a:1\nb:2:3\nc:\n", [(b"a", b"1"), (b"b", b"2:3"), (b"c", b"")]),
+        (["-K", r"\t", "--tombstone"], b"a\t1\nc\t\n", [(b"a", b"1"), (b"c", None)]),
+        (["--format", "raw"], b"one\ntwo\n", [(None, b"one\ntwo\n")]),
+        (["--format", "ndjson"], b'{"value":{"a": 1}}\n\n{"key":"k","value":null}\n',
+         [(None, b'{"a":1}'), (b"k", None)]),
+        (["--format", "json"], b'[{"key":1,"value":"x"},{"value_base64":"/w=="}]', [(b"1", b"x"), (None, b"\xff")]),
+        (["--format", "csv"], b"a,b\n1,x\n2,\n", [(None, b'{"a":1,"b":"x"}'), (None, b'{"a":2,"b":""}')]),
+        (["--format", "csv", "--key-column", "b"], b"a,b\n1,x\n", [(b"x", b'{"a":1}')]),
+        (["--format", "csv", "--value-column", "b"], b"a,b\n1,x\n", [(None, b"x")]),
+        (["--format", "csv"], b"key,value\n007,1.50\n", [(b"007", b"1.50")]),
+    ],
+    ids=lambda value: " ".join(value) if value and isinstance(value, list) and isinstance(value[0], str) else "",
+)  # fmt: skip
+def test_inputs(command, rows, args, stdin, wanted):
+    command("produce", "t", *args, stdin=stdin)
+    found = rows("t", len(wanted)) if wanted else []
+    assert [(key, value) for key, value, *_ in found] == wanted
+
+
+def test_headers_partitions_and_files(command, rows, tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"one\n")
+    pa.parquet.write_table(pa.table({"id": [7], "name": ["x"], "at": [3]}), tmp_path / "b.parquet")
+    command("produce", "four", tmp_path / "a.txt", "-H", "h=1", "-H", "h=2", "-H", "n", "-p", "2", "-z", "lz4")
+    headers = [("h", b"1"), ("h", b"2"), ("n", None)]
+    assert [row[1:4] for row in rows("four", 1)] == [(b"one", headers, 2)]
+    command("produce", "t", tmp_path / "b.parquet", "--key-column", "name", "--timestamp-column", "at", "-H", "h")
+    assert rows("t", 1) == [(b"x", b'{"id":7}', [("h", None)], 0, 3)]
+    command("produce", "t", "--format", "ndjson", "-H", "b=2", stdin=b'{"value":"1","headers":{"a":"1"}}')
+    assert rows("t", 2)[1][2] == [("a", b"1"), ("b", b"2")]
+
+
+@pytest.mark.parametrize(
+    ("args", "stdin", "code", "why"),
+    [
+        (["nowhere"], b"x", 2, "samsarrow topics create nowhere"),
+        (["t", "-p", "3"], b"x", 2, "topic t has 1 partitions"),
+        (["t", "-K", ":", "--format", "raw"], b"x", 2, "-K is for lines"),
+        (["t", "--key-column", "x"], b"x", 2, "columns are in csv"),
+        (["t", "-K", ""], b"x", 2, "it is empty"),
+        (["t", "-H", "=x"], b"x", 2, "NAME=VALUE"),
+        (["t", "-K", ":"], b"nothing\n", 1, "standard input, line 1: there is no ':'"),
+        (["t", "-K", ":"], b"a:1\nb:2\nnothing\n", 3, "line 3: there is no ':' between key and value; 2"),
+        (["t", "--format", "ndjson"], b'{"value":1}\n{"value":', 3, "line 2: no JSON"),
+        (["t", "--format", "ndjson"], b'{"amount":1}', 1, "line 1: a record is an object with a member value"),
+        (["t", "--format", "ndjson"], b'{"value":"\\ud800"}', 1, "surrogate"),
+        (["t", "--format", "ndjson"], b"[" * 100_000, 1, "no JSON"),
+        (["t", "--format", "ndjson"], b'{"value":1,"headers":["a"]}', 1, "headers are pairs"),
+        (["t", "--format", "envelope"], b'{"value":null}', 1, "line 1: no envelope"),
+        (ENVELOPE, b'{"key":"?","value":null,"headers":[],"partition":0,"timestamp":1}', 1, "key: no base64"),
+        (ENVELOPE, b'{"key":null,"value":null,"headers":[],"partition":-1,"timestamp":1}', 1, "partition is no"),
+        (ENVELOPE, b'{"key":null,"value":null,"headers":[],"partition":5,"timestamp":1}', 1, "partition"),
+        (["t", "--format", "json"], b'{"value":1}', 1, "no JSON array"),
+        (["t", "--format", "parquet"], b"PAR1 not", 1, "cannot be read as parquet"),
+        (["t", "--format", "arrow"], b"", 1, "cannot be read as arrow"),
+        (["t", "--format", "csv"], b"a,b\n1\n", 1, "cannot be read as csv"),
+        (["t", "--format", "csv", "--key-column", "c"], b"a,b\n1,2\n", 1, "no column 'c'; it has a, b"),
+        (["t"], b"fine\n" + b"x" * 2_000_000 + b"\n", 3, "max.request.size"),
+        (["t", "no such file"], b"", 2, "no such file"),
+    ],
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
+)  # fmt: skip
+def test_what_cannot_be_sent_is_named(command, args, stdin, code, why):
+    done = command("produce", *args, code=code, stdin=stdin)
+    assert why in done.err
+
+
+def test_what_a_slow_pipe_gives_is_sent_at_once(servers, rows):
+    environment = {**os.environ, "SAMSARROW_BOOTSTRAP_SERVERS": servers}
+    command = [sys.executable, "-m", "samsarrow.cli", "produce", "t"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment) as producing:
+        producing.stdin.write(b"first\n")
+        producing.stdin.flush()
+        assert [value for _, value, *_ in rows("t", 1)] == [b"first"]
+        producing.communicate(b"second\n", timeout=20)
+    assert producing.returncode == 0
+    assert [value for _, value, *_ in rows("t", 2)] == [b"first", b"second"]
+
+
+def test_what_one_partition_of_two_lacks_is_a_failure_in_part(command, broker, sampled):
+    envelope = {"key": None, "value": "eA==", "headers": [], "timestamp": 1}
+    lines = [json.dumps({**envelope, "partition": p}).encode() for p in (0, 9)]
+    done = command("produce", "four", "--format", "envelope", stdin=b"\n".join(lines), code=3)
+    assert "record 2" in done.err
+    assert "topic four has no partition 9" in done.err
+    assert "1 records were sent" in done.err
+
+
+def test_a_broker_that_is_gone_is_an_error(command):
+    with Broker(topics={"t": 1}) as gone:
+        address = gone.bootstrap_servers
+    started = time.monotonic()
+    done = command("produce", "t", "-b", address, "--timeout", "500ms", code=1, stdin=b"x\n")
+    assert address in done.err
+    assert time.monotonic() - started < 20

@@ -1,0 +1,77 @@
+"""What `samsarrow config check` says of others' defaults, against librdkafka and Java themselves."""
+
+import ctypes
+import re
+import subprocess
+
+import pytest
+
+from samsarrow._core import option_table, options_markdown
+from samsarrow.cli.config.differences import JAVA, LIBRDKAFKA, Difference
+from support.kafka import SUPPORT, KafkaServer, KafkaUnavailableError, classpath
+from support.librdkafka import MockClusterUnavailableError, library
+
+NAMES = {known: name for name, aliases, _, _ in option_table() for known in (name, *aliases)}
+# Another word for the same, the system's own choice, what only sets how soon something is tried again, and what none
+# but the most unusual program meets.
+WORDS = {"security.protocol", "auto.offset.reset", "acks", "sasl.oauthbearer.method", "sasl.oauthbearer.grant.type"}
+QUIET = WORDS | {
+    "receive.buffer.bytes", "send.buffer.bytes", "reconnect.backoff.ms", "reconnect.backoff.max.ms",
+    "socket.connection.setup.timeout.ms", "metadata.max.age.ms", "connections.max.idle.ms", "sasl.kerberos.principal",
+    "sasl.kerberos.kinit.cmd", "sasl.kerberos.service.name", "broker.version.fallback", "enable.metrics.push",
+    "receive.message.max.bytes", "max.request.size", "ssl.truststore.type", "ssl.keystore.type",
+}  # fmt: skip
+
+
+def ours() -> dict[str, str]:
+    """Our defaults, as docs/options.md has them; empty where there is none."""
+    rows = (re.split(r"(?<!\\) \| ", line.strip("| ")) for line in options_markdown().splitlines() if "| `" in line)
+    return {row[0].strip("`"): row[3].strip("`").replace("–", "") for row in rows}
+
+
+def check(told: tuple[Difference, ...], theirs: dict[str, str]) -> None:
+    """What is documented is so, and whatever differs is documented, or of those that need not be."""
+    mine = ours()
+    assert {one.name: (one.theirs, one.ours) for one in told} == {
+        one.name: (theirs[one.name], mine[one.name]) for one in told
+    }
+    differ = {name for name, value in theirs.items() if name in mine and value and value != mine[name]}
+    assert differ - {one.name for one in told} - QUIET == set()
+
+
+def test_defaults_of_librdkafka() -> None:
+    try:
+        lib = library()
+    except MockClusterUnavailableError as reason:
+        pytest.skip(str(reason))
+    found: dict[str, str] = {}
+    # What both have, such as the auto.commit.interval.ms of the consumer before this one, is the client's.
+    for kind in ("topic_conf", "conf"):
+        new, dump = getattr(lib, f"rd_kafka_{kind}_new"), getattr(lib, f"rd_kafka_{kind}_dump")
+        new.restype, dump.restype = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
+        count = ctypes.c_size_t()
+        texts = dump(ctypes.c_void_p(new()), ctypes.byref(count))
+        words = [texts[at].decode() for at in range(count.value)]
+        found |= dict(zip(words[::2], words[1::2], strict=True))
+    # One is how long brokers wait for replicas, and what ours is, it calls socket.timeout.ms. The other is for shares.
+    del found["request.timeout.ms"], found["max.poll.records"]
+    check(LIBRDKAFKA, {NAMES[name]: value for name, value in found.items() if name in NAMES})
+
+
+def test_defaults_of_java() -> None:
+    try:
+        classpath()
+    except KafkaUnavailableError as reason:
+        pytest.skip(str(reason))
+    server = KafkaServer()
+    try:
+        command = server.java(str(SUPPORT / "java" / "Defaults.java"), jvm=["-XX:TieredStopAtLevel=1"])
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    finally:
+        server.discard()
+    found = {name: value for _, name, value in (line.split("\t") for line in done.stdout.splitlines())}
+    classes = re.findall(r"(\w+)Assignor\b", found["partition.assignment.strategy"])
+    found["partition.assignment.strategy"] = ",".join(
+        re.sub("(?<=[a-z])(?=[A-Z])", "-", one).lower() for one in classes
+    )
+    check(JAVA, {NAMES[name]: value for name, value in found.items() if name in NAMES})

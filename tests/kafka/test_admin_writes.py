@@ -1,0 +1,377 @@
+"""What Admin writes on Kafka 4.3.1, read by Java's AdminClient, and the reverse; refusals are those that Java hears."""
+
+import json
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from samsarrow import AclOperation, Admin, NewTopic, Producer, TopicPartition
+from samsarrow.admin_types import ConfigChange, ConfigResource, OffsetSpec
+from samsarrow.cluster_types import FeatureUpdate, QuotaEntity, RaftEndpoint, Replica, UpgradeType
+from samsarrow.exceptions import InvalidReplicationFactorError, KafkaError, UnsupportedEndpointTypeError
+from support.kafka import SUPPORT, server_of
+from support.quorum import Quorum
+from support.raw import Raw, batch, error
+
+ANSWER_S = 60.0
+
+
+class Java:
+    """Java's AdminClient in a process of its own."""
+
+    def __init__(self, quorum: Quorum) -> None:
+        driver = str(SUPPORT / "java" / "AdminShell.java")
+        jvm = ["-Xmx192m", "-XX:TieredStopAtLevel=1"]
+        command = quorum.first.java(driver, quorum.bootstrap_servers, quorum.first.controller, jvm=jvm)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __call__(self, name: str, *arguments: Any) -> Any:
+        found, *error = self.ask(name, *arguments)
+        assert not error, (name, arguments, error)
+        return found
+
+    def error(self, name: str, *arguments: Any) -> str:
+        """The name of the exception, as Kafka's errors have it here."""
+        [_, error] = self.ask(name, *arguments)
+        return str(error).replace("Exception", "Error").replace("InvalidConfiguration", "InvalidConfig")
+
+    def ask(self, *words: Any) -> list[Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(words) + "\n")
+        self.process.stdin.flush()
+        # Whatever logs writes there too.
+        for line in self.process.stdout:
+            if line.startswith("["):
+                return list(json.loads(line))
+        raise AssertionError(f"Java's client ended at {words}")
+
+
+@pytest.fixture(scope="module")
+def quorum() -> Iterator[Quorum]:
+    with Quorum() as quorum:
+        yield quorum
+
+
+@pytest.fixture(scope="module")
+def java(quorum: Quorum) -> Iterator[Java]:
+    java = Java(quorum)
+    try:
+        yield java
+    finally:
+        java.process.kill()
+        java.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def admin(quorum: Quorum) -> Iterator[Admin]:
+    with Admin(bootstrap_servers=quorum.bootstrap_servers) as admin:
+        yield admin
+
+
+@pytest.fixture
+def topic(admin: Admin) -> str:
+    """Of two partitions, both on broker 1."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    admin.create_topics([NewTopic(name, assignment=[[1], [1]])])
+    return name
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """What it gives, once it is something."""
+    deadline = time.monotonic() + ANSWER_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return found
+
+
+def ours(write: Callable[[], Any]) -> str:
+    """The class of the error that a call raises, without that of partial failures."""
+    with pytest.raises(KafkaError) as raised:
+        write()
+    failures = getattr(raised.value, "failures", None)
+    return type(next(iter(failures.values())) if failures else raised.value).__name__
+
+
+def test_settings_are_changed_by_either(java: Java, admin: Admin, topic: str) -> None:
+    resource = ConfigResource.topic(topic)
+
+    def value() -> str | None:
+        return admin.describe_configs([resource])[resource]["cleanup.policy"].value
+
+    read = lambda: java("config", "TOPIC", topic, "cleanup.policy")  # noqa: E731
+    # What was not given starts from its default.
+    for change, wanted in (
+        (ConfigChange(append={"cleanup.policy": "compact"}), "delete,compact"),
+        (ConfigChange(subtract={"cleanup.policy": "delete"}), "compact"),
+        (ConfigChange(delete=("cleanup.policy",)), "delete"),
+        (ConfigChange(subtract={"cleanup.policy": "delete"}), ""),
+        (ConfigChange(set={"cleanup.policy": "compact"}), "compact"),
+    ):
+        admin.alter_configs({resource: change})
+        assert until(lambda wanted=wanted: read() == value() == wanted), change
+    for operation, given, wanted in (
+        ("DELETE", None, "delete"), ("APPEND", "compact", "delete,compact"), ("SUBTRACT", "delete", "compact"),
+    ):  # fmt: skip
+        java("alterConfig", "TOPIC", topic, "cleanup.policy", given, operation)
+        assert until(lambda wanted=wanted: value() == wanted), operation
+    theirs = java.error("alterConfig", "TOPIC", topic, "retention.ms", "1", "APPEND")
+    assert theirs == ours(lambda: admin.alter_configs({resource: ConfigChange(append={"retention.ms": "1"})}))
+    theirs = java.error("alterConfig", "TOPIC", topic, "no.such.config", "1", "SET")
+    assert theirs == ours(lambda: admin.alter_configs({resource: {"no.such.config": "1"}}))
+
+
+def test_quotas_are_changed_by_either(java: Java, admin: Admin) -> None:
+    alice, host = QuotaEntity({"user": "alice"}), QuotaEntity({"ip": "10.0.0.1"})
+    admin.alter_quotas({alice: {"producer_byte_rate": 1024.0, "request_percentage": 12.5}})
+    java("alterQuota", "ip", "10.0.0.1", "connection_creation_rate", 7)
+    wanted = {
+        alice: {"producer_byte_rate": 1024.0, "request_percentage": 12.5},
+        host: {"connection_creation_rate": 7.0},
+    }
+    assert until(lambda: admin.describe_quotas() == wanted)
+    read = lambda: {QuotaEntity(entity): values for entity, values in java("quotas")}  # noqa: E731
+    assert until(lambda: read() == wanted)
+    java("alterQuota", "user", "alice", "request_percentage", None)
+    admin.alter_quotas({host: {"connection_creation_rate": None}})
+    assert until(lambda: read() == admin.describe_quotas() == {alice: {"producer_byte_rate": 1024.0}})
+    theirs = java.error("alterQuota", "user", "alice", "no_such_rate", 1)
+    assert theirs == ours(lambda: admin.alter_quotas({alice: {"no_such_rate": 1.0}}))
+    admin.alter_quotas({alice: {"producer_byte_rate": None}})
+
+
+def test_records_are_deleted_by_either(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:
+    tp = TopicPartition(topic, 0)
+    with Producer(bootstrap_servers=quorum.bootstrap_servers, linger_ms=1000) as producer:
+        for at in range(9):
+            producer.send(topic, b"v", partition=0, timestamp=1000 * (at + 1))
+    assert admin.delete_records({tp: 3}) == {tp: 3}
+    assert java("offset", topic, 0, -2) == 3
+    # In the middle of a batch.
+    assert java("offset", topic, 0, 1500) == 3
+    assert admin.list_offsets({tp: 1500})[tp].offset == 3
+    assert java("deleteRecords", topic, 0, 5) == 5
+    assert admin.list_offsets({tp: OffsetSpec.EARLIEST})[tp].offset == 5
+    assert java.error("deleteRecords", topic, 0, 99) == ours(lambda: admin.delete_records({tp: 99}))
+
+
+def test_what_does_not_exist_is_told_at_once(admin: Admin, topic: str) -> None:
+    there, beyond, nowhere = TopicPartition(topic, 0), TopicPartition(topic, 9), TopicPartition("no-such-topic", 0)
+    started = time.monotonic()
+    found = admin.list_offsets(dict.fromkeys((there, beyond, nowhere), OffsetSpec.LATEST))
+    # Of a minute that there is.
+    assert time.monotonic() - started < 20
+    assert list(found.found) == [there]
+    assert {type(error).__name__ for error in found.errors.values()} == {"UnknownTopicOrPartitionError"}
+
+
+def written(quorum: Quorum, topic: str, partition: int, producer_id: int) -> str:
+    """What a broker says of a record in a transaction that nobody began."""
+    data = {"index": partition, "records": batch((producer_id, 0), 0)}
+    with Raw(quorum.first.bootstrap_servers) as raw:
+        answer = raw.call(
+            "Produce", 9, transactional_id="nobody", acks=-1, timeout_ms=10_000,
+            topic_data=[{"name": topic, "partition_data": [data]}],
+        )  # fmt: skip
+    return error(answer["responses"][0]["partition_responses"][0]["error_code"])
+
+
+def test_a_hanging_transaction_is_found_and_aborted(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:
+    for partition, abort in ((0, "ours"), (1, "java")):
+        producer_id, tp = 90_000 + partition, TopicPartition(topic, partition)
+        # No coordinator has ever heard of it. A leader that was just made may not know of itself yet.
+        assert until(lambda p=partition, of=producer_id: written(quorum, topic, p, of) == "OK")
+        [hanging] = admin.find_hanging([tp], longer_than=0)
+        assert (hanging.producer.producer_id, hanging.producer.transaction_start) == (producer_id, 0)
+        assert java("producers", topic, partition) == [[producer_id, 0]]
+        if abort == "ours":
+            admin.abort_transaction(tp, producer_id, 0)
+        else:
+            java("abort", topic, partition, producer_id, 0)
+        assert java("producers", topic, partition) == [[producer_id, -1]]
+        assert admin.describe_producers([tp])[tp][0].transaction_start is None
+        assert admin.find_hanging([tp], longer_than=0) == ()
+        # Nothing is open any more: the marker of an epoch of before is refused.
+        theirs = java.error("abort", topic, partition, producer_id, -1)
+        assert theirs == ours(lambda tp=tp, of=producer_id: admin.abort_transaction(tp, of, -1))
+
+
+def test_replicas_are_moved_between_disks_by_either(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:
+    disks = quorum.first.disks
+
+    def where() -> str | None:
+        there = [disk.path for disk in admin.log_dirs([1])[1] for replica in disk.replicas
+                 if replica.partition == TopicPartition(topic, 0) and not replica.future]  # fmt: skip
+        return there[0] if there else None
+
+    for mover in ("ours", "java"):
+        now = until(where)
+        [other] = [disk for disk in disks if disk != now]
+        if mover == "ours":
+            admin.move_replicas({Replica(topic, 0, 1): other})
+        else:
+            java("move", topic, 0, 1, other)
+        assert until(lambda other=other: java("disk", topic, 0, 1) == where() == other), mover
+    # No such disk; a replica that is not there.
+    for broker, path in ((1, "/nowhere"), (2, quorum.second.disks[0])):
+        theirs = java.error("move", topic, 0, broker, path)
+        assert theirs == ours(lambda b=broker, p=path: admin.move_replicas({Replica(topic, 0, b): p}))
+
+
+def test_replicas_are_moved_between_brokers_and_leaders_elected_by_either(
+    quorum: Quorum, java: Java, admin: Admin, topic: str
+) -> None:
+    tps = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    with Producer(bootstrap_servers=quorum.bootstrap_servers) as producer:
+        for partition in range(2):
+            for _ in range(20):
+                producer.send(topic, bytes(200_000), partition=partition)
+    # So slow that it is under way until it is given up.
+    admin.alter_configs({ConfigResource.topic(topic): {"follower.replication.throttled.replicas": "*",
+                                                       "leader.replication.throttled.replicas": "*"}})  # fmt: skip
+    rates = {f"{side}.replication.throttled.rate": "1" for side in ("leader", "follower")}
+    brokers = [ConfigResource.broker(n) for n in (1, 2)]
+    admin.alter_configs(dict.fromkeys(brokers, rates))
+    limits = lambda: admin.describe_configs(brokers)  # noqa: E731
+    assert until(lambda: all(rates.keys() <= found.keys() for found in limits().values()))
+    admin.alter_reassignments({tps[0]: [2]})
+    java("reassign", topic, 1, [2])
+    read = lambda: {  # noqa: E731
+        f"{tp.topic}-{tp.partition}": [list(r.replicas), list(r.adding), list(r.removing)]
+        for tp, r in admin.list_reassignments().items()
+    }
+    under_way = [[2, 1], [2], [1]]
+    assert read() == java("reassignments") == {f"{topic}-{p}": under_way for p in range(2)}
+    admin.alter_reassignments({tps[1]: None})
+    assert java("reassignments") == {f"{topic}-0": under_way}
+    java("reassign", topic, 0, None)
+    assert read() == {}
+    assert java.error("reassign", topic, 0, None) == ours(lambda: admin.alter_reassignments({tps[0]: None}))
+    assert java.error("reassign", topic, 0, [7]) == ours(lambda: admin.alter_reassignments({tps[0]: [7]}))
+    admin.alter_configs({broker: dict.fromkeys(rates) for broker in brokers})
+    # Both brokers have both, and the second should lead.
+    admin.alter_reassignments({tp: [2, 1] for tp in tps})
+    assert until(lambda: read() == {})
+    assert until(lambda: java("topic", topic)[0] == [[1, [2, 1]], [1, [2, 1]]])
+    assert admin.elect_leaders([tps[0]]) == {tps[0]: True}
+    java("elect", topic, 1)
+    assert until(lambda: java("topic", topic)[0] == [[2, [2, 1]], [2, [2, 1]]])
+    assert until(lambda: [p.leader for p in admin.describe_topics([topic])[topic].partitions] == [2, 2])
+    assert java.error("elect", topic, 9) == ours(lambda: admin.elect_leaders([TopicPartition(topic, 9)]))
+
+
+def test_features_are_updated_by_either(java: Java, admin: Admin) -> None:
+    name = "transaction.version"
+    levels = lambda: {f: list(its) for f, its in admin.describe_features().finalized.items()}  # noqa: E731
+    before = levels()
+    assert before == java("features")
+    admin.update_features({name: FeatureUpdate(1, UpgradeType.UNSAFE_DOWNGRADE)})
+    assert until(lambda: java("features")[name] == levels()[name] == [1, 1])
+    java("updateFeature", name, 2, UpgradeType.UPGRADE.value)
+    assert until(lambda: levels() == java("features") == before)
+    for feature, level, way in (("no.such.feature", 1, UpgradeType.UPGRADE), (name, 1, UpgradeType.UPGRADE), (name, 99, UpgradeType.UPGRADE)):  # fmt: skip  # noqa: E501
+        theirs = java.error("updateFeature", feature, level, way.value)
+        update = FeatureUpdate(level, way)
+        assert theirs == ours(lambda f=feature, u=update: admin.update_features({f: u})), feature
+
+
+def test_groups_are_filtered_and_operations_told_as_java_has_them(java: Java, admin: Admin, topic: str) -> None:
+    admin.commit_offsets("empty-classic", {TopicPartition(topic, 0): 0})
+    admin.alter_share_offsets("empty-share", {TopicPartition(topic, 0): 0})
+    assert until(lambda: {"empty-classic", "empty-share"} <= admin.list_groups().keys())
+    for states, types, protocols in (
+        ([], [], []), (["Empty"], [], []), (["Stable"], [], []), ([], ["classic"], []), ([], ["share"], []),
+        ([], [], ["share"]), ([], [], [""]), (["Empty"], ["share"], ["consumer"]),
+    ):  # fmt: skip
+        found = admin.list_groups(states=states, types=types, protocol_types=protocols)
+        assert sorted(found) == java("groups", states, types, protocols), (states, types, protocols)
+    assert list(admin.list_groups(states=["eMPTY"], types=["SHARE"])) == ["empty-share"]
+
+    def codes(operations: tuple[AclOperation, ...] | None) -> list[int]:
+        assert operations is not None
+        return [operation.value for operation in operations]
+
+    described = admin.describe_topics([topic], include_authorized_operations=True)[topic]
+    assert codes(described.authorized_operations) == java("topic", topic)[1]
+    by_id = admin.describe_topics([described.topic_id], include_authorized_operations=True)[described.topic_id]
+    assert by_id.authorized_operations == described.authorized_operations
+    cluster = admin.describe_cluster(include_authorized_operations=True)
+    assert codes(cluster.authorized_operations) == java("cluster")[1]
+    group = admin.describe_groups(["empty-classic"], include_authorized_operations=True)["empty-classic"]
+    assert codes(group.authorized_operations) == java("group", "empty-classic")
+    for found in (admin.describe_topics([topic])[topic], admin.describe_cluster(), admin.describe_groups(["empty-classic"])["empty-classic"]):  # fmt: skip  # noqa: E501
+        assert found.authorized_operations is None
+
+
+def test_controllers_are_asked_directly(quorum: Quorum, java: Java, admin: Admin, topic: str) -> None:
+    resource = ConfigResource.topic(topic)
+    with Admin(bootstrap_controllers=quorum.first.controller) as direct:
+        cluster = direct.describe_cluster()
+        [ids, _, active] = java("controllers:cluster")
+        assert ([b.id for b in cluster.brokers], cluster.controller) == (ids, active)
+        assert {f"{b.host}:{b.port}" for b in cluster.brokers} >= {quorum.first.controller}
+        assert [v.id for v in direct.describe_quorum().voters] == [v for v, _ in java("controllers:quorum")]
+        assert until(lambda: direct.describe_features().finalized == admin.describe_features().finalized)
+        direct.alter_configs({resource: {"retention.ms": "77"}})
+        assert until(lambda: admin.describe_configs([resource])[resource]["retention.ms"].value == "77")
+        mine = ConfigResource.broker(1)
+        assert direct.describe_configs([mine])[mine]["node.id"].value == "1"
+        assert direct.list_reassignments() == {}
+        assert direct.alter_reassignments({TopicPartition(topic, 0): [1]}) == {TopicPartition(topic, 0): None}
+        # What controllers do not answer is refused at once, with the error of Java's client.
+        theirs = java.error("controllers:quotas")
+        for refused in (
+            direct.list_groups, direct.list_topics, lambda: direct.create_topics(["x"]),
+            lambda: direct.list_offsets({TopicPartition(topic, 0): OffsetSpec.LATEST}),
+            lambda: direct.find_coordinator("g"), lambda: direct.group_lag(["g"]), direct.describe_quotas,
+        ):  # fmt: skip
+            assert ours(refused) == theirs
+        with pytest.raises(UnsupportedEndpointTypeError, match=r"ListGroups .* bootstrap\.servers instead"):
+            direct.list_groups()
+    with (
+        Admin(bootstrap_controllers=quorum.bootstrap_servers) as wrong,
+        pytest.raises(KafkaError, match="has the address of a broker"),
+    ):
+        wrong.describe_cluster(timeout=10)
+
+
+def test_voters_come_and_go_and_a_dead_broker_is_forgotten(quorum: Quorum, java: Java, admin: Admin) -> None:
+    """At the end: it stops the second node."""
+    second, port = quorum.second.directory_id, quorum.second.controller_port
+    endpoint = RaftEndpoint("CONTROLLER", "127.0.0.1", port)
+    voters = lambda: [[v.id, str(v.directory_id)] for v in admin.describe_quorum().voters]  # noqa: E731
+    first = java("quorum")
+    assert voters() == first
+    both = [*first, [2, str(second)]]
+    admin.add_raft_voter(2, second, [endpoint])
+    assert until(lambda: voters() == java("quorum") == both)
+    assert java.error("addVoter", 2, str(second), port) == ours(lambda: admin.add_raft_voter(2, second, [endpoint]))
+    java("removeVoter", 2, str(second))
+    assert until(lambda: voters() == java("quorum") == first)
+    java("addVoter", 2, str(second), port)
+    assert until(lambda: voters() == java("quorum") == both)
+    admin.remove_raft_voter(2, second)
+    assert until(lambda: voters() == java("quorum") == first)
+    assert java.error("removeVoter", 2, str(second)) == ours(lambda: admin.remove_raft_voter(2, second))
+    assert java.error("unregister", 99) == ours(lambda: admin.unregister_broker(99))
+    quorum.second.stop()
+    with Admin(bootstrap_servers=quorum.first.bootstrap_servers) as left:
+        assert until(lambda: [b.fenced for b in left.describe_cluster(include_fenced=True).brokers] == [False, True])
+        left.unregister_broker(2)
+        assert until(lambda: [b.id for b in left.describe_cluster(include_fenced=True).brokers] == [1])
+
+
+def test_share_groups_that_brokers_cannot_keep_are_an_error_soon() -> None:
+    factor = {"share.coordinator.state.topic.replication.factor": "3"}
+    with server_of("4.3.1", factor) as kafka, Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.create_topics(["t"])
+        started = time.monotonic()
+        with pytest.raises(InvalidReplicationFactorError, match="factor is 3, and the cluster has 1 of them"):
+            admin.alter_share_offsets("s", {TopicPartition("t", 0): 0})
+        # Without that look brokers are waited for until time is up, a minute.
+        assert time.monotonic() - started < 20

@@ -1,0 +1,69 @@
+"""Event loops on Apache Kafka: from topic to topic in transactions, by polls that are cancelled again and again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from aio.loops import COMMON, RUN, within
+from samsarrow import AsyncConsumer, AsyncProducer, Producer, TopicPartition
+from support.kafka import KafkaServer
+
+ROWS = 2000
+
+
+@pytest.mark.parametrize("kind", COMMON)
+def test_every_row_goes_through_once(kafka: KafkaServer, new_topic: Callable[..., str], kind: str) -> None:
+    source, target = new_topic(3), new_topic(1)
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for number in range(ROWS):
+            producer.send(source, str(number), partition=number % 3)
+    servers, chance = {"bootstrap.servers": kafka.bootstrap_servers}, random.Random(3)
+    told: list[str] = []
+
+    class Listener:
+        async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+            told.append("assigned")
+
+        async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            told.append("revoked")
+
+    async def main() -> tuple[int, list[bytes]]:
+        cancelled, moved = 0, 0
+        options = {"group.id": f"{source}-g", "auto.offset.reset": "earliest", "max.poll.records": 100}
+        async with (
+            AsyncProducer(servers, transactional_id=f"{source}-x", linger_ms=0) as producer,
+            AsyncConsumer(servers | options, enable_auto_commit=False, fetch_max_bytes=2000) as consumer,
+        ):
+            consumer.subscribe([source], listener=Listener())
+            while moved < ROWS:
+                batch = await within(chance.uniform(0.0, 0.02), lambda: consumer.poll(30.0))
+                if batch is None:
+                    cancelled += 1
+                    continue
+                async with producer.transaction():
+                    await producer.send_batch(target, batch.select(["key", "value"]))
+                    await producer.send_offsets_to_transaction(batch, consumer.group_metadata())
+                moved += batch.num_rows
+            # Markers are written after the commit is answered.
+            partitions = [TopicPartition(source, partition) for partition in range(3)]
+            committed = await consumer.committed(partitions, require_stable=True)
+            assert sum(found.offset for found in committed.values() if found is not None) == ROWS
+        async with AsyncConsumer(servers, isolation_level="read_committed") as consumer:
+            consumer.assign([TopicPartition(target, 0)])
+            await consumer.seek_to_beginning()
+            found: list[bytes] = []
+            with anyio.fail_after(60):
+                while len(found) < ROWS:
+                    found += (await consumer.poll(1.0)).column("value").to_pylist()
+            found += (await consumer.poll(0.5)).column("value").to_pylist()
+        return cancelled, found
+
+    cancelled, found = RUN[kind](main)
+    assert cancelled > 0
+    assert sorted(map(int, found)) == list(range(ROWS))
+    assert told[0] == "assigned"
+    assert told[-1] == "revoked"

@@ -1,0 +1,58 @@
+"""The rows that `spark_shapes.py` reads, as they go into a topic and as Spark is given them, and rows compared."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from samsarrow import Producer
+
+TOPIC = "shapes"
+PARTITIONS = 3
+COUNT = 600
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SCHEMA = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+    "headers array<struct<key:string,value:binary>>"
+)
+
+
+def produced(servers: str) -> list[tuple[Any, ...]]:
+    """Rows as they are in the topic: nulls, empty values, headers, every codec."""
+    chance = random.Random(11)
+    rows: list[tuple[Any, ...]] = []
+    ends = [0] * PARTITIONS
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        with Producer(bootstrap_servers=servers, compression_type=codec) as producer:
+            for _ in range(COUNT // 5):
+                key = chance.choice([None, b"", b"a", b"bb", b"ccc", b"dddd"])
+                value = chance.choice([None, b"", chance.randbytes(chance.randrange(1, 60))])
+                headers = [
+                    (chance.choice(["", "ä", "n"]), chance.choice([None, b"x"])) for _ in range(chance.randrange(3))
+                ]
+                when = START + timedelta(milliseconds=chance.randrange(10_000_000))
+                place = chance.randrange(PARTITIONS)
+                ms = (when - START) // timedelta(milliseconds=1) + int(START.timestamp() * 1000)
+                producer.send(TOPIC, value, key, headers=headers, partition=place, timestamp=ms)
+                rows.append((key, value, TOPIC, place, ends[place], when, 0, headers or None))
+                ends[place] += 1
+    return rows
+
+
+def plain(value: Any) -> Any:
+    """A value of Spark's, pandas' or Arrow's as one that can be compared."""
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, dict):
+        return tuple(plain(part) for part in value.values())
+    if isinstance(value, (list, tuple)):
+        return tuple(plain(part) for part in value)
+    return value
+
+
+def rows_of(found: Any) -> list[str]:
+    """Rows as texts, in an order that does not depend on the source unless the shape has collected them itself."""
+    if isinstance(found, DataFrame):
+        return sorted(repr(plain(row)) for row in found.collect())
+    return [repr(plain(row)) for row in found]

@@ -1,0 +1,152 @@
+"""AWS_MSK_IAM: what a broker of MSK gets, signed as botocore signs."""
+
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import botocore.auth
+import pytest
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from samsarrow import Producer
+from samsarrow.exceptions import AuthenticationError, ConfigurationError, KafkaError
+from support.msk import Msk
+
+MODULE = "software.amazon.msk.auth.iam.IAMLoginModule"
+ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "AKIDENV", "AWS_SECRET_ACCESS_KEY": "env/s3cret+", "AWS_REGION": "eu-central-1"}
+PROFILES = """
+[default]
+aws_access_key_id = AKIDFILE
+aws_secret_access_key = file/s3cret+
+
+[other]
+aws_access_key_id = AKIDOTHER
+aws_secret_access_key = other/s3cret+
+aws_session_token = FwoGZXIvYXdz+/=
+"""
+
+
+@pytest.fixture
+def msk(tmp_path: Path) -> Iterator[Msk]:
+    with Msk(tmp_path) as msk:
+        yield msk
+
+
+@pytest.fixture(autouse=True)
+def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No credentials but a file of profiles, and no instance to be asked."""
+    for name in [*ENVIRONMENT, "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_REGION"]:
+        monkeypatch.delenv(name, raising=False)
+    profiles = tmp_path / "credentials"
+    profiles.write_text(PROFILES)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(profiles))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+
+
+def logs_in(msk: Msk, **options: Any) -> tuple[dict[str, Any], KafkaError]:
+    """What MSK gets first, and what the client says in the end: this broker does nothing beyond logins."""
+    given = {
+        "bootstrap.servers": msk.servers,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "AWS_MSK_IAM",
+        "ssl.truststore.location": str(msk.ca),
+        "max.block.ms": 3000,
+        **{name.replace("_", "."): value for name, value in options.items()},
+    }
+    with Producer(given) as producer, pytest.raises(KafkaError) as caught:
+        producer.send("t", b"v").result(10)
+    text = f"{caught.value!r} {caught.value}"
+    assert "s3cret" not in text
+    return msk.payloads[0] if msk.payloads else {}, caught.value
+
+
+def signature(payload: dict[str, Any], secret: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Botocore's, of the moment that the payload is of."""
+    moment = datetime.strptime(payload["x-amz-date"], "%Y%m%dT%H%M%SZ")
+    monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda *_, **__: moment)
+    key, _, region, service, _ = payload["x-amz-credential"].split("/")
+    request = AWSRequest("GET", f"https://{payload['host']}/", params={"Action": "kafka-cluster:Connect"})
+    credentials = Credentials(key, secret, payload.get("x-amz-security-token"))
+    botocore.auth.SigV4QueryAuth(credentials, service, region, expires=900).add_auth(request)
+    return parse_qs(urlsplit(request.url).query)["X-Amz-Signature"][0]
+
+
+def test_credentials_of_the_environment(msk: Msk, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    payload, _ = logs_in(msk)
+    assert payload["x-amz-signature"] == signature(payload, "env/s3cret+", monkeypatch)
+    assert payload["x-amz-credential"].startswith("AKIDENV/")
+    assert payload["x-amz-credential"].endswith("/eu-central-1/kafka-cluster/aws4_request")
+    assert set(payload) == {
+        *("version", "host", "user-agent", "action", "x-amz-algorithm", "x-amz-credential", "x-amz-date"),
+        *("x-amz-expires", "x-amz-signedheaders", "x-amz-signature"),
+    }
+
+
+def test_credentials_of_a_profile_by_botocore(msk: Msk, monkeypatch: pytest.MonkeyPatch) -> None:
+    payload, _ = logs_in(msk)
+    assert payload["x-amz-credential"].startswith("AKIDFILE/")
+    assert payload["x-amz-signature"] == signature(payload, "file/s3cret+", monkeypatch)
+    msk.payloads.clear()
+    # Named as for Java, which beats the environment.
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    handler = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+    jaas = f'{MODULE} required awsProfileName="other";'
+    payload, _ = logs_in(msk, sasl_jaas_config=jaas, sasl_client_callback_handler_class=handler)
+    assert payload["x-amz-security-token"] == "FwoGZXIvYXdz+/="
+    assert payload["x-amz-signature"] == signature(payload, "other/s3cret+", monkeypatch)
+
+
+def test_credentials_that_change_are_fresh_at_the_next_login(msk: Msk, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    logs_in(msk)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDNEXT")
+    msk.payloads.clear()
+    payload, _ = logs_in(msk)
+    assert payload["x-amz-credential"].startswith("AKIDNEXT/")
+
+
+def test_no_credentials(msk: Msk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    _, error = logs_in(msk)
+    assert isinstance(error, AuthenticationError)
+    assert "botocore finds none" in str(error)
+    _, error = logs_in(msk, sasl_jaas_config=f'{MODULE} required awsProfileName="nobody";')
+    assert "ProfileNotFound" in str(error)
+    assert type(error.__cause__).__name__ == "ProfileNotFound"
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
+    _, error = logs_in(msk)
+    assert "pip install 'samsarrow[aws]'" in str(error)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDENV")
+    _, error = logs_in(msk)
+    assert "environment variable AWS_SECRET_ACCESS_KEY is missing" in str(error)
+    assert msk.payloads == []
+
+
+def test_a_broker_that_says_nothing_is_not_msk(msk: Msk, monkeypatch: pytest.MonkeyPatch) -> None:
+    msk.answer = b""
+    _, error = logs_in(msk)
+    assert isinstance(error, AuthenticationError)
+    assert "the broker's answer to the signature is empty" in str(error)
+    monkeypatch.delenv("AWS_REGION")
+    _, error = logs_in(msk)
+    assert "set AWS_REGION" in str(error)
+
+
+def test_only_over_tls_and_only_what_is_known(msk: Msk) -> None:
+    with pytest.raises(ConfigurationError, match=r"needs security\.protocol=SASL_SSL"):
+        logs_in(msk, security_protocol="SASL_PLAINTEXT")
+    with pytest.raises(ConfigurationError, match="awsFoo of IAMLoginModule is none of those that are known"):
+        logs_in(msk, sasl_jaas_config=f'{MODULE} required awsFoo="s3cret";')
+    with pytest.raises(ConfigurationError, match="none is ever loaded"):
+        logs_in(msk, sasl_client_callback_handler_class="com.example.Handler")
+    assert msk.payloads == []

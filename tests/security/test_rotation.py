@@ -1,0 +1,75 @@
+"""Certificates that are replaced while they are in use, as cert-manager and Vault do it."""
+
+import logging
+import os
+import threading
+import time
+
+from samsarrow import Consumer, Producer, TopicPartition
+from samsarrow.testing import Broker
+
+ROTATIONS = 100
+
+
+def replace(path, text):
+    """In one step: nobody sees half a file."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    os.replace(new, path)
+
+
+def test_a_hundred_rotations_under_traffic(tmp_path, caplog):
+    """Certificate and key in two steps, and every time a connection that is made anew with them."""
+    caplog.set_level(logging.INFO, "samsarrow")
+    with Broker(topics={"t": 1}, security="SSL", client_auth="required") as broker:
+        (tmp_path / "ca.pem").write_text(broker.ca_pem)
+        certificate, key = tmp_path / "own.pem", tmp_path / "key.pem"
+
+        def rotate(number):
+            own = broker.client_certificate(f"client {number}")
+            replace(certificate, own.certificate)
+            replace(key, own.key)
+
+        rotate(0)
+        options = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(tmp_path / "ca.pem"),
+            "ssl.certificate.location": str(certificate),
+            "ssl.key.location": str(key),
+            "reconnect.backoff.ms": "1",
+            "reconnect.backoff.max.ms": "20",
+        }
+        seen, wanted, failures = [], [], []
+
+        def read():
+            try:
+                with Consumer(options, auto_offset_reset="earliest") as consumer:
+                    consumer.assign([TopicPartition("t", 0)])
+                    while not seen or seen[-1] != b"end":
+                        seen.extend(consumer.poll(20).column("value").to_pylist())
+            except Exception as failure:
+                failures.append(failure)
+
+        with Producer(options) as producer:
+            reader = threading.Thread(target=read)
+            reader.start()
+            for number in range(1, ROTATIONS + 1):
+                rotate(number)
+                # The answer is lost with the connection; the next one is made with what is in the files now.
+                broker.fail("Produce", drop="after")
+                if number % 10 == 0:
+                    broker.fail("Fetch", drop="before")
+                wanted.append(b"%d" % number)
+                producer.send("t", wanted[-1]).result(20)
+                deadline = time.monotonic() + 20
+                while len(seen) < number and not failures and time.monotonic() < deadline:
+                    time.sleep(0.001)
+            wanted.append(b"end")
+            producer.send("t", b"end").result(20)
+            reader.join(60)
+        assert failures == []
+        assert seen == wanted
+        assert broker.connections().refused == 0
+    renewed = [record for record in caplog.records if "connections from now on use the new ones" in record.getMessage()]
+    assert len(renewed) >= ROTATIONS

@@ -1,0 +1,139 @@
+"""What the planner does for the source in Python, and which of its twins Spark is given."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StringType, StructType
+
+from samsarrow import Admin, Producer
+from samsarrow.exceptions import ClosedError, ConfigurationError, ForkError, UnknownTopicOrPartitionError
+from samsarrow.spark import capabilities
+from samsarrow.spark.datasource import KafkaDataSource
+from samsarrow.spark.driver import Driver
+from samsarrow.spark.options import ReadOptions
+from samsarrow.spark.stream import KafkaStreamReader
+from samsarrow.spark.stream_earlier import EarlierStreamReader
+from samsarrow.testing import Broker
+from support.streams import wait_until
+
+GIVEN = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t"}
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"t": 2}) as broker:
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for n in range(14):
+                producer.send("t", b"v", partition=n % 2)
+        yield broker
+
+
+def options(broker: Broker, *, streaming: bool = False, **more: str) -> ReadOptions:
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", **more}
+    return ReadOptions.parse(given, streaming=streaming)
+
+
+def ends(a: int, b: int) -> dict[str, dict[str, int]]:
+    return {"t": {"0": a, "1": b}}
+
+
+def committed(broker: Broker) -> dict[int, int]:
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        return {tp.partition: at.offset for tp, at in admin.fetch_offsets("g").items() if at is not None}
+
+
+def test_commits_to_the_group_hold_nothing_up(broker: Broker) -> None:
+    group = {"commitOffsets": "true", "kafka.group.id": "g", "startingOffsets": "earliest"}
+    reader = KafkaStreamReader(options(broker, streaming=True, **group))
+    assert reader.initialOffset() == ends(0, 0)
+    broker.fail("OffsetCommit", delay=2)
+    # Where the query started is nobody's work.
+    for end in (ends(0, 0), ends(1, 1)):
+        reader.commit(end)
+    wait_until(lambda: broker.requests("OffsetCommit") == 1)
+    for end in (ends(1, 3), ends(2, 1)):
+        reader.commit(end)
+    assert committed(broker) == {}
+    reader.stop()
+    assert committed(broker) == {0: 2, 1: 1}, "it waited for what was under way"
+    assert broker.requests("OffsetCommit") == 2, "of those that came meanwhile, the last one"
+
+
+def test_an_earlier_spark_is_given_all_there_is(broker: Broker) -> None:
+    reader = EarlierStreamReader(options(broker, streaming=True))
+    assert reader.latestOffset() == ends(7, 7)
+    assert reader.initialOffset() == ends(7, 7)
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send("t", b"v", partition=1)
+    assert reader.latestOffset() == ends(7, 8)
+    reader.stop()
+
+
+def test_errors_are_those_of_the_client(broker: Broker) -> None:
+    with pytest.raises(UnknownTopicOrPartitionError, match="option subscribe names what does not exist: u") as caught:
+        Driver(options(broker, subscribe="t,u")).ranges("batch")
+    assert caught.value.code == 3
+    with (
+        pytest.raises(ConfigurationError, match="t-1 would be read from offset 8"),
+        Driver(options(broker, startingOffsets='{"t":{"0":1,"1":8}}')) as driver,
+    ):
+        driver.ranges("batch")
+    with pytest.raises(ConfigurationError, match=r"there is no file /no/ca.pem on .*--files") as missing:
+        Driver(options(broker, **{"kafka.security.protocol": "SSL", "kafka.ssl.ca.location": "/no/ca.pem"}))
+    assert missing.value.__notes__[0].startswith("This is about ")
+
+
+def test_a_planner_belongs_to_its_process_until_it_is_closed(broker: Broker) -> None:
+    driver = Driver(options(broker))
+    assert [len(one) for one in driver.ranges("batch")] == [7, 7]
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            driver.ranges("batch")
+        except ForkError:
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    driver.close()
+    with pytest.raises(ClosedError):
+        driver.ranges("batch")
+
+
+def test_ends_that_cannot_be_learnt_ahead_are_asked_for_again(broker: Broker) -> None:
+    broker.fail("ListOffsets", error="TOPIC_AUTHORIZATION_FAILED", times=1)
+    reader = KafkaStreamReader(options(broker, streaming=True, **{"fetchOffset.retryIntervalMs": "1"}))
+    assert reader.latestOffset(ends(0, 0), ReadAllAvailable()) == ends(7, 7)
+    reader.stop()
+
+
+def test_an_import_that_breaks_is_no_earlier_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert capabilities.tells_where_a_stream_is()
+    source = KafkaDataSource({**GIVEN, "topic": "t"})
+    schema = StructType().add("value", StringType())
+    for module in ("stream", "stream_writer"):
+        monkeypatch.setitem(sys.modules, f"samsarrow.spark.{module}", None)
+    with pytest.raises(ImportError):
+        source.streamReader(schema)
+    with pytest.raises(ImportError):
+        source.streamWriter(schema, overwrite=False)
+
+
+def test_an_earlier_spark_gets_what_it_can_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyspark.sql.datasource
+    import pyspark.sql.streaming.datasource
+
+    from samsarrow.spark.stream_writer_earlier import RowStreamWriter
+
+    source = KafkaDataSource({**GIVEN, "topic": "t"})
+    schema = StructType().add("value", StringType())
+    monkeypatch.delattr(pyspark.sql.streaming.datasource, "SupportsTriggerAvailableNow")
+    monkeypatch.delattr(pyspark.sql.datasource, "DataSourceStreamArrowWriter")
+    assert isinstance(source.streamReader(schema), EarlierStreamReader)
+    assert isinstance(source.streamWriter(schema, overwrite=False), RowStreamWriter)

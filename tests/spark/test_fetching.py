@@ -1,0 +1,111 @@
+"""Tasks that read a range, on the embedded broker and without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+
+from samsarrow import Consumer, Producer, TopicPartition
+from samsarrow.exceptions import KafkaTimeoutError
+from samsarrow.spark.errors import DataLossError
+from samsarrow.spark.fetch import read_range
+from samsarrow.spark.handles import ADMINS
+from samsarrow.spark.options import ReadOptions
+from samsarrow.spark.ranges import OffsetRange
+from samsarrow.testing import Broker
+from support.proxy import Network
+
+TP = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(topics={"t": 1}) as broker:
+        yield broker
+
+
+def produce(broker: Broker, batches: int, rows: int = 10) -> None:
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for _ in range(batches):
+            for _ in range(rows):
+                producer.send("t", b"v")
+            producer.flush()
+
+
+def offsets(servers: str, start: int, end: int, **given: str) -> list[int]:
+    options = ReadOptions.parse(
+        {"kafka.bootstrap.servers": servers, "subscribe": "t", "columns": "offset", "failOnDataLoss": "false", **given}
+    )
+    batches = list(read_range(options, OffsetRange("t", 0, start, end)))
+    return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+
+
+def test_nothing_is_fetched_past_the_end_that_is_wanted(broker: Broker) -> None:
+    produce(broker, 10)
+    with (
+        Network(broker.bootstrap_servers) as network,
+        Consumer(bootstrap_servers=network.bootstrap_servers) as consumer,
+    ):
+        consumer.assign([TP])
+        consumer._read_until(TP, 25)
+        consumer.seek(TP, 3)
+        found = []
+        while consumer.position(TP) < 25:
+            found += consumer.poll(5).column("offset").to_pylist()
+        # The batch that has the last offset is given whole.
+        assert found == list(range(3, 30))
+        asked = network.requests()["Fetch"]
+        assert consumer.poll(0.2).num_rows == 0
+        assert network.requests()["Fetch"] == asked
+        consumer._read_until(TP, None)
+        while consumer.position(TP) < 100:
+            found += consumer.poll(5).column("offset").to_pylist()
+        assert found == list(range(3, 100))
+
+
+def test_ranges_that_follow_each_other_bring_every_record_once(broker: Broker) -> None:
+    produce(broker, 10)
+    cuts = [0, 5, 7, 10, 38, 40, 99, 100]
+    found = [offsets(broker.bootstrap_servers, a, b) for a, b in pairwise(cuts)]
+    assert found == [list(range(a, b)) for a, b in pairwise(cuts)]
+
+
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_leader_that_lacks_the_offset_several_times_is_waited_for(broker: Broker, fail: str) -> None:
+    produce(broker, 2)
+    broker.fail("Fetch", error="OFFSET_OUT_OF_RANGE", times=3)
+    assert offsets(broker.bootstrap_servers, 4, 20, failOnDataLoss=fail) == list(range(4, 20))
+
+
+def test_records_that_are_deleted_again_while_they_are_looked_for(broker: Broker) -> None:
+    from samsarrow import Admin
+
+    produce(broker, 3)
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.delete_records({TP: 12})
+    broker.fail("Fetch", error="OFFSET_OUT_OF_RANGE", times=2)
+    assert offsets(broker.bootstrap_servers, 4, 30) == list(range(12, 30))
+    assert offsets(broker.bootstrap_servers, 4, 9) == []
+    with pytest.raises(DataLossError, match="the log starts at 12 now"):
+        offsets(broker.bootstrap_servers, 4, 30, failOnDataLoss="true")
+
+
+def test_committed_reads_that_wait_open_one_client_for_the_log(broker: Broker) -> None:
+    produce(broker, 1)
+    before = len(ADMINS)
+    with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="open") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("t", b"v")
+        producer.flush()
+        accepted = broker.connections().accepted
+        waiting = {"isolation.level": "read_committed", "kafkaConsumer.pollTimeoutMs": "2200"}
+        with pytest.raises(KafkaTimeoutError, match="at offset 10, reading up to 11"):
+            offsets(broker.bootstrap_servers, 0, 11, **waiting)
+        # Of a consumer and an admin client, each with what it asks first and what it reads from.
+        assert broker.connections().accepted - accepted <= 4
+        producer.abort_transaction()
+    assert len(ADMINS) == before + 1
+    assert offsets(broker.bootstrap_servers, 0, 12, **{"isolation.level": "read_committed"}) == list(range(10))

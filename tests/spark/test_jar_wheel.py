@@ -1,0 +1,128 @@
+"""The wheel `samsarrow-spark`: built from the jar that is here, installed beside nothing, found."""
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from samsarrow.spark import jar
+from support.kafka import SUPPORT
+
+ROOT = SUPPORT.parents[1]
+BUILD = (sys.executable, str(ROOT / "jvm" / "build.py"))
+
+
+@pytest.fixture(scope="module")
+def wheel(built: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, str(ROOT / "jvm" / "wheel.py"), jar(), str(out)]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    [path] = out.iterdir()
+    return path
+
+
+def test_the_wheel_is_for_any_machine_and_has_the_jar_with_its_licences(wheel: Path) -> None:
+    number = version("samsarrow")
+    assert wheel.name == f"samsarrow_spark-{number}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as content:
+        info = f"samsarrow_spark-{number}.dist-info"
+        packed = content.read("samsarrow_spark/samsarrow-spark.jar")
+        [record] = [row for row in csv.reader(io.StringIO(content.read(f"{info}/RECORD").decode())) if "jar" in row[0]]
+        assert packed == Path(jar()).read_bytes()
+        digest = base64.urlsafe_b64encode(hashlib.sha256(packed).digest()).rstrip(b"=").decode()
+        assert record[1] == f"sha256={digest}"
+        names = set(content.namelist())
+    assert {f"{info}/licenses/LICENSE", f"{info}/licenses/THIRD-PARTY-NOTICES"} <= names
+    assert {name.partition("/")[0] for name in names} == {"samsarrow_spark", info}
+
+
+def test_the_jar_is_found_where_the_wheel_is_installed(wheel: Path, tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path)]
+    subprocess.run([*pip, str(wheel)], check=True, timeout=120)
+    program = "import samsarrow.spark; print(samsarrow.spark.jar())"
+    kept = {name: value for name, value in os.environ.items() if name != "SAMSARROW_SPARK_JAR"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**kept, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    assert done.stdout.strip() == str(tmp_path / "samsarrow_spark" / "samsarrow-spark.jar")
+
+
+def test_the_jar_says_what_is_linked_into_its_libraries(built: None) -> None:
+    with zipfile.ZipFile(jar()) as content:
+        notices = content.read("META-INF/THIRD-PARTY-NOTICES").decode()
+        page = json.loads(content.read("META-INF/sbom/samsarrow-spark.cdx.json"))
+        manifest = content.read("META-INF/MANIFEST.MF").decode()
+        assert "Apache License" in content.read("META-INF/LICENSE").decode()
+    assert f"Implementation-Version: {version('samsarrow')}\r\n" in manifest
+    assert page["bomFormat"] == "CycloneDX"
+    found = {(part["name"], part["version"]): part for part in page["components"]}
+    locked = {(p["name"], p["version"]): p for p in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]}
+    assert {"rustls", "aws-lc-sys", "zstd-sys", "tokio", "arrow-array", "jni"} <= {name for name, _ in found}
+    # What is only there for builds and tests, or for Python.
+    assert not {"criterion", "proptest", "pyo3", "thiserror-impl"} & {name for name, _ in found}
+    for key, part in found.items():
+        assert part["hashes"] == [{"alg": "SHA-256", "content": locked[key]["checksum"]}]
+        assert part["licenses"][0]["expression"], key
+        assert f"{key[0]} {key[1]} (" in notices
+    assert "Zstandard" in notices, "C sources have licences of their own"
+
+
+def test_every_version_is_the_one_of_cargo() -> None:
+    """The extra pins the jar, whose classes and libraries are of the version that Python is."""
+    number = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["optional-dependencies"]["spark-native"] == [f"samsarrow-spark=={number}"]
+    assert version("samsarrow") == number
+    assert f"<version>{number}</version>" in (ROOT / "jvm" / "pom.xml").read_text()
+
+
+def test_one_jar_holds_a_library_of_each_machine(built: None, tmp_path: Path) -> None:
+    """The library of this machine, and a copy whose header says the other."""
+    with zipfile.ZipFile(jar()) as content:
+        [place] = [name for name in content.namelist() if name.endswith(".so")]
+        own = content.read(place)
+    other = own[:18] + (b"\xb7\0" if own[18] == 62 else b"\x3e\0") + own[20:]
+    paths = [tmp_path / "own.so", tmp_path / "other.so"]
+    for path, library in zip(paths, (own, other), strict=True):
+        path.write_bytes(library)
+    subprocess.run([*BUILD, str(tmp_path / "both.jar"), *map(str, paths)], check=True, timeout=120)
+    with zipfile.ZipFile(tmp_path / "both.jar") as content:
+        found = {name: content.read(name) for name in content.namelist() if name.startswith("native/")}
+    places = [f"native/linux-{machine}/libsamsarrow_jvm.so" for machine in ("aarch64", "x86_64")]
+    assert sorted(found) == sorted([*places, *(f"{name}.sha256" for name in places)])
+    assert {found[name] for name in places} == {own, other}
+    for name in places:
+        assert found[f"{name}.sha256"].decode() == hashlib.sha256(found[name]).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("libraries", "error"),
+    [
+        ([62, 62], "a jar takes one library for each kind of machine"),
+        ([], "a jar takes one library for each kind of machine, and at least one"),
+        ([8], "a library is not for 64-bit Linux on x86_64 or aarch64"),
+    ],
+)
+def test_a_jar_is_not_made_of_libraries_that_it_could_not_tell_apart(
+    tmp_path: Path, libraries: list[int], error: str
+) -> None:
+    paths = []
+    for number, machine in enumerate(libraries):
+        paths.append(tmp_path / f"{number}.so")
+        paths[-1].write_bytes(b"\x7fELF\x02\x01".ljust(18, b"\0") + bytes([machine, 0]) + bytes(40))
+    command = [*BUILD, str(tmp_path / "x.jar"), *map(str, paths)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert error in done.stderr
+    assert not (tmp_path / "x.jar").exists()

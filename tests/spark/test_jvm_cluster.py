@@ -1,0 +1,128 @@
+"""The source and sink in Spark's JVM where Spark is more than one process, and no executor has a Python."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samsarrow import Admin, Consumer, Producer
+from support.kafka import SUPPORT, KafkaServer
+from support.secure import USERS, SecureKafka
+from support.spark_jvm_places import MORE, NO_PYTHON
+
+pytestmark = [
+    pytest.mark.usefixtures("built"),
+    pytest.mark.timeout(400),
+    pytest.mark.skipif(
+        not os.environ.get("SAMSARROW_SPARK_CLUSTER"), reason="takes a minute: make test-spark-cluster runs it"
+    ),
+]
+connect = pytest.mark.skipif(
+    importlib.util.find_spec("grpc") is None, reason="Spark Connect needs pip install pyspark[connect]"
+)
+RECORDS = 2_000
+# Of clients, and of sources and sinks.
+Options = tuple[dict[str, str], dict[str, str]]
+
+
+def run(master: str, api: str, jar: str, folder: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    command = [sys.executable, "-m", "support.spark_jvm_places", master, api, jar, str(folder)]
+    done = subprocess.run(
+        command, input=json.dumps(settings), env=os.environ | {"TZ": "UTC"}, cwd=SUPPORT.parent,
+        capture_output=True, text=True, timeout=270, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[:5000] + done.stderr[-5000:]
+    assert "ClassNotFoundException" not in done.stderr, done.stderr[-5000:]
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def copied(
+    master: str, api: str, jar: str, folder: Path, config: dict[str, Any], shared: dict[str, str], **conf: str
+) -> None:
+    """Copies a topic by a batch and by a stream that goes on from its checkpoint.
+
+    Args:
+        master: of Spark.
+        api: `classic` or `connect`.
+        jar: how it comes.
+        folder: for what Spark writes.
+        config: options of this test's clients.
+        shared: those of sources and sinks.
+        **conf: of the session.
+    """
+    come, *gone = (f"{name}-{folder.parent.name}" for name in ("come", "batch", "stream"))
+    with Admin(config) as admin, Producer(config) as producer:
+        admin.create_topics([come], num_partitions=4)
+        admin.create_topics(gone, num_partitions=2)
+        for n in range(RECORDS):
+            producer.send(come, str(n), str(n))
+    told = run(master, api, jar, folder, {"conf": conf, "options": shared, "come": come, "gone": gone})
+    assert NO_PYTHON in told.pop("python"), "an executor has a Python"
+    assert told.pop("batches") >= 4
+    assert told == {"rows": RECORDS, "sum": sum(range(RECORDS)), "again": 1}
+    for topic, count in zip(gone, (RECORDS, RECORDS + MORE), strict=True):
+        with Consumer(config, auto_offset_reset="earliest") as consumer:
+            consumer.assign(consumer.partitions_for(topic))
+            values = sorted(int(v) for v in consumer.reader().read_all().column("value").to_pylist())
+        assert values == list(range(count)), topic
+
+
+@pytest.fixture
+def plain(kafka: KafkaServer) -> Options:
+    servers = {"bootstrap.servers": kafka.bootstrap_servers}
+    return servers, {f"kafka.{name}": value for name, value in servers.items()}
+
+
+def places(folder: Path) -> list[set[tuple[str, str]]]:
+    """For each partition of the topic of four, the executors that read it, and how near that was, by Spark's events."""
+    stages: dict[int, dict[int, tuple[str, str]]] = defaultdict(dict)
+    for path in (folder / "events").rglob("events*"):
+        for line in path.read_text().splitlines() if path.is_file() else ():
+            if (event := json.loads(line))["Event"] == "SparkListenerTaskEnd":
+                task = event["Task Info"]
+                stages[event["Stage ID"]][task["Index"]] = (task["Executor ID"], task["Locality"])
+    reading = [tasks for tasks in stages.values() if len(tasks) == 4]
+    assert len(reading) > 4, stages
+    return [{tasks[index] for tasks in reading} for index in range(4)]
+
+
+@pytest.mark.parametrize("jar", ["setting", "added"])
+def test_a_cluster_of_two_workers(cluster: str, plain: Options, tmp_path: Path, jar: str) -> None:
+    """Each partition is read on the same executor again."""
+    copied(cluster, "classic", jar, tmp_path / "driver", *plain)
+    found = places(tmp_path / "driver")
+    assert [len(executors) for executors in found] == [1] * 4, found
+    assert set.union(*found) == {("0", "PROCESS_LOCAL"), ("1", "PROCESS_LOCAL")}
+
+
+@connect
+def test_a_session_of_connect_brings_the_jar_to_a_cluster(cluster: str, plain: Options, tmp_path: Path) -> None:
+    copied(cluster, "connect", "added", tmp_path / "driver", *plain)
+
+
+def test_a_cluster_of_two_workers_and_a_secured_kafka(cluster: str, tmp_path: Path) -> None:
+    """Driver and executors have the password from the environment of each."""
+    password = USERS["alice"]
+    with SecureKafka(tmp_path) as kafka, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PASSWORD", password)
+        config = dict(kafka.password("SCRAM-SHA-512").ours)
+        shared = {f"kafka.{name}": value for name, value in config.items() if name != "sasl.jaas.config"}
+        shared |= {"kafka.sasl.username": "alice", "kafka.sasl.password": "${env:PASSWORD}"}
+        shared["kafka.config.providers"] = "env"
+        driver = tmp_path / "driver"
+        copied(cluster, "classic", "setting", driver, config, shared, **{"spark.executorEnv.PASSWORD": password})
+    written = [path for path in driver.rglob("*") if path.is_file()]
+    assert any("checkpoint" in path.parts for path in written)
+    assert [path for path in written if password.encode() in path.read_bytes()] == []
+
+
+@connect
+def test_a_session_of_connect_brings_the_jar_to_an_executor_of_its_own(plain: Options, tmp_path: Path) -> None:
+    """The same with one worker, in the driver's process."""
+    copied("local-cluster[1,1,512]", "connect", "added", tmp_path / "driver", *plain, **{"spark.cores.max": "1"})

@@ -1,0 +1,135 @@
+"""Batches that nobody should send, through the JVM reader: errors of tasks, and executors that live.
+
+A man in the middle changes what the broker answers to Fetch. SAMSARROW_HOSTILE=2000 makes more of it.
+"""
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from samsarrow import Producer
+from samsarrow.testing import Broker
+from support.jvm import about
+from support.middle import Middle, framed
+from support.streams import wait_until
+
+ROUNDS = int(os.environ.get("SAMSARROW_HOSTILE", "40"))
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+RECORDS = 40
+FETCH, METADATA = 1, 3
+HEADER = 61
+# Fields of a batch's header behind its magic, which a checksum would hold: where they are, and how many bytes.
+FIELDS = ((8, 4), (21, 2), (23, 4), (27, 8), (35, 8), (43, 8), (51, 2), (53, 4), (57, 4))
+EDGES = (0, 1, -1, 7, 255, 2**15 - 1, 2**16, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63))
+
+
+@dataclass
+class Mutator:
+    """Changes the batches in answers to Fetch by a seed; without one they stay."""
+
+    broker: str
+    seed: int | None = None
+    address: str = ""
+    changed: int = field(default=0)
+
+    def __call__(self, api: int | None, body: bytes) -> bytes:
+        if api == METADATA:
+            old, new = (int(address.rsplit(":", 1)[1]).to_bytes(4, "big") for address in (self.broker, self.address))
+            host = b"127.0.0.1"
+            assert host + old in body, "metadata names the broker"
+            body = body.replace(host + old, host + new)
+        if api == FETCH and self.seed is not None:
+            answer = bytearray(body)
+            for start in self.batches(body):
+                self.change(answer, start, random.Random(f"{self.seed} {start}"))
+                self.changed += 1
+            body = bytes(answer)
+        return framed(body)
+
+    @staticmethod
+    def batches(body: bytes) -> Iterator[int]:
+        """Where batches begin: an offset, a length that fits, an epoch, magic 2."""
+        at = 0
+        while at + HEADER <= len(body):
+            length = int.from_bytes(body[at + 8 : at + 12], "big")
+            small = body[at : at + 4] == bytes(4)
+            if small and body[at + 16] == 2 and HEADER - 12 < length <= len(body) - at - 12:
+                yield at
+                at += 12 + length
+            else:
+                at += 1
+
+    @staticmethod
+    def change(answer: bytearray, start: int, dice: random.Random) -> None:
+        end = start + 12 + int.from_bytes(answer[start + 8 : start + 12], "big")
+        match dice.randrange(4):
+            case 0:
+                for _ in range(dice.choice((1, 2, 8))):
+                    answer[dice.randrange(start + HEADER, end)] = dice.randrange(256)
+            case 1:
+                at, size = dice.choice(FIELDS)
+                edge = dice.choice((*EDGES, RECORDS, RECORDS - 1)) % 256**size
+                answer[start + at : start + at + size] = edge.to_bytes(size, "big")
+            case 2:
+                at = dice.randrange(start + HEADER, end)
+                answer[at:end] = dice.randbytes(end - at)
+            case _:
+                # A number of records that the header says twice, so that nothing contradicts it.
+                count = dice.choice((1, RECORDS + 1, 10_000, 2**31 - 1))
+                answer[start + 23 : start + 27] = (count - 1).to_bytes(4, "big")
+                answer[start + 57 : start + 61] = count.to_bytes(4, "big")
+
+
+@pytest.fixture
+def mutator(broker: Broker) -> Iterator[Mutator]:
+    for codec in CODECS:
+        broker.create_topic(f"hostile-{codec}")
+        with Producer(bootstrap_servers=broker.bootstrap_servers, compression_type=codec, linger_ms=500) as producer:
+            for i in range(RECORDS):
+                headers = [("name", b"%d" % i), ("none", None)] if i % 3 else []
+                producer.send(f"hostile-{codec}", b"value %d" % i, None if i % 4 == 0 else b"key", headers=headers)
+    mutator = Mutator(broker.bootstrap_servers)
+    with Middle(broker.bootstrap_servers, answer=mutator) as middle:
+        mutator.address = middle.address
+        yield mutator
+
+
+@pytest.mark.timeout(120 + 2 * ROUNDS)
+def test_hostile_batches_are_errors_of_tasks(built: None, spark: Any, mutator: Mutator) -> None:
+    def read(codec: str, **options: str) -> Any:
+        given = {"kafka.bootstrap.servers": mutator.address, "subscribe": f"hostile-{codec}", "includeHeaders": "true"}
+        given |= {"kafkaConsumer.pollTimeoutMs": "1000", **options}
+        return spark.read.format("samsarrow-jvm").options(**given).load()
+
+    ways: dict[str, Callable[[Any], int]] = {
+        "rows": lambda frame: len(frame.collect()),
+        "columns": lambda frame: frame.selectExpr("sum(length(value) + size(headers))", "max(key)").collect()[0][0],
+        "count": lambda frame: frame.count(),
+    }
+    right = {(codec, way): run(read(codec)) for codec in CODECS for way, run in ways.items()}
+    assert right["zstd", "count"] == right["none", "rows"] == RECORDS
+    outcomes = {"failed": 0, "read": 0}
+    before = mutator.changed
+    for seed in range(ROUNDS):
+        mutator.seed = seed
+        codec, way = CODECS[seed % len(CODECS)], list(ways)[seed % len(ways)]
+        # With checksums hardly anything gets in.
+        crcs = {"kafka.check.crcs": "true" if seed % 10 == 9 else "false"}
+        said = ""
+        try:
+            ways[way](read(codec, **crcs))
+        except Exception as error:
+            said = str(error)
+        outcomes["failed" if said else "read"] += 1
+        assert not said or "SamsarrowException" in said, f"seed {seed}: {said}"
+        assert "PanicError" not in said, f"seed {seed}: {said}"
+    assert mutator.changed - before >= ROUNDS
+    assert outcomes["failed"] > ROUNDS / 4, outcomes
+    # The same process reads on, and nothing of it is left.
+    mutator.seed = None
+    assert {(codec, way): run(read(codec)) for codec in CODECS for way, run in ways.items()} == right
+    wait_until(lambda: (now := about(spark))["made"] == now["freed"] and now["readers"] == 0)

@@ -1,0 +1,190 @@
+"""How the JVM reader's library is found, checked and loaded, and what is said where it cannot be."""
+
+import hashlib
+import importlib.util
+import platform
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from samsarrow.exceptions import ConfigurationError
+from samsarrow.spark import jar
+from samsarrow.spark.jar import VARIABLE
+from support.kafka import SUPPORT
+
+NATIVE = f"native/linux-{platform.machine()}/libsamsarrow_jvm.so"
+VERSION = "io/github/samsarrow/spark/version"
+INSTEAD = 'format("samsarrow-python") reads the same without a native library, where Python has samsarrow'
+# Where an ELF file names its machine, and the numbers of machines.
+MACHINE = slice(18, 20)
+X86_64, AARCH64 = (number.to_bytes(2, "little") for number in (62, 183))
+# A file system of this process alone, on which nothing may be executed.
+NOEXEC = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o noexec tmpfs "$0" && exec "$@"')
+
+
+@pytest.fixture
+def altered(built: None, tmp_path: Path) -> Callable[..., str]:
+    """A copy of the jar with other files: `altered("name", {"path": b"..."})`, None leaves a file out."""
+
+    def make(name: str, files: dict[str, bytes | None]) -> str:
+        path = tmp_path / f"{name}.jar"
+        with zipfile.ZipFile(jar()) as old, zipfile.ZipFile(path, "w") as new:
+            for entry in {*old.namelist(), *files}:
+                content = files[entry] if entry in files else old.read(entry)
+                if content is not None:
+                    new.writestr(entry, content)
+        return str(path)
+
+    return make
+
+
+def signed(library: bytes) -> dict[str, bytes | None]:
+    """A library with the SHA-256 that goes with it."""
+    return {NATIVE: library, f"{NATIVE}.sha256": hashlib.sha256(library).hexdigest().encode()}
+
+
+def java(program: str, *arguments: str, temporary: Path, within: Sequence[str] = ()) -> list[str]:
+    """The lines of a program of tests/support/java beside Spark's classes."""
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    classes = str(Path(spec.origin).parent / "jars" / "*")
+    command = [*within, "java", "-XX:TieredStopAtLevel=1", f"-Djava.io.tmpdir={temporary}", "-cp", classes]
+    source = str(SUPPORT / "java" / program)
+    done = subprocess.run([*command, source, *arguments], capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.splitlines()
+
+
+def ask(*jars: str, temporary: Path, within: Sequence[str] = ()) -> list[str]:
+    """What the source of each jar says to `inferSchema` without options, in a JVM of their own."""
+    return java("LoadLibrary.java", *jars, temporary=temporary, within=within)
+
+
+def test_a_library_that_cannot_be_loaded_is_one_clear_line(altered: Callable[..., str], tmp_path: Path) -> None:
+    with zipfile.ZipFile(jar()) as content:
+        library = content.read(NATIVE)
+    foreign = bytearray(library)
+    foreign[MACHINE] = AARCH64 if library[MACHINE] == X86_64 else X86_64
+    said = {
+        "none": f"the jar has no native library for linux-{platform.machine()}",
+        "truncated": "the native library in the jar is damaged: its SHA-256 is not ",
+        "empty": "the native library cannot be loaded: UnsatisfiedLinkError: ",
+        "foreign": "can't load ",
+        "older": f"the native library is version {version('samsarrow')} with ABI ",
+    }
+    jars = {
+        "none": altered("none", {NATIVE: None}),
+        "truncated": altered("truncated", {NATIVE: library[: len(library) // 2]}),
+        "empty": altered("empty", signed(b"\x7fELF" + bytes(200))),
+        "foreign": altered("foreign", signed(bytes(foreign))),
+        "older": altered("older", {VERSION: b"0.0.9"}),
+    }
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    found = dict(zip(jars, ask(*jars.values(), temporary=temporary), strict=True))
+    for name, text in said.items():
+        assert text in found[name], name
+        assert found[name].startswith("NativeLibraryError: "), name
+        assert found[name].endswith(f"; {INSTEAD}"), name
+    assert re.search(
+        r"the classes want version 0\.0\.9 with ABI \d+: two versions of the jar are mixed", found["older"]
+    )
+    assert list(temporary.glob("samsarrow-*")) == [], "libraries are unlinked, loaded or not"
+
+
+def test_each_class_loader_has_a_library_of_its_own(altered: Callable[..., str], tmp_path: Path) -> None:
+    """As sessions of Spark Connect have; after one that failed, too."""
+    broken = altered("broken", {NATIVE: None})
+    first, failed, second = ask(jar(), broken, altered("again", {}), temporary=tmp_path)
+    assert "kafka.bootstrap.servers must be given" in first
+    assert INSTEAD in failed
+    assert second == first
+
+
+def test_a_folder_that_cannot_be_written_is_named(built: None, tmp_path: Path) -> None:
+    (said,) = ask(jar(), temporary=tmp_path / "no-such-folder")
+    assert f"the native library cannot be written below {tmp_path / 'no-such-folder'}" in said
+    assert "set -Dsamsarrow.native.dir=" in said
+
+
+def test_a_folder_without_leave_to_execute_is_named(built: None, tmp_path: Path) -> None:
+    within = [*NOEXEC, str(tmp_path)]
+    if subprocess.run([*within, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("a file system cannot be mounted here: that needs unshare and the rights of root")
+    (said,) = ask(jar(), temporary=tmp_path, within=within)
+    assert "cannot be loaded (its folder is mounted noexec: set -Dsamsarrow.native.dir= to another)" in said
+    assert said.endswith(INSTEAD)
+
+
+def test_what_loaders_say_is_explained(built: None, tmp_path: Path) -> None:
+    """The words of systems that are not here."""
+    noexec, older = (
+        " (its folder is mounted noexec: set -Dsamsarrow.native.dir= to another)",
+        " (it needs a Linux with a newer glibc)",
+    )
+    words = {
+        "/tmp/x.so: failed to map segment from shared object": noexec,
+        "/tmp/x.so: failed to map segment from shared object: Operation not permitted": noexec,
+        "/lib/libc.so.6: version `GLIBC_2.34' not found (required by x.so)": older,
+        "Error loading shared library ld-linux-x86-64.so.2: No such file or directory (needed by x.so)": older,
+        "/tmp/x.so: file too short": "",
+    }
+    assert java("ExplainLoader.java", jar(), *words, temporary=tmp_path) == list(words.values())
+
+
+def a_jar(path: Path, number: str) -> Path:
+    """A jar of some version, with nothing else in it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as content:
+        content.writestr(VERSION, number)
+    return path
+
+
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A folder on Python's path where the jar's package may be installed, and none of it is, nor a jar built."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    # The function of that name hides the module.
+    monkeypatch.setattr(sys.modules["samsarrow.spark.jar"], "_BUILT", tmp_path / "built" / "samsarrow-spark.jar")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    yield tmp_path
+    sys.path_importer_cache.clear()
+
+
+def test_where_the_jar_is(monkeypatch: pytest.MonkeyPatch, places: Path) -> None:
+    """What the variable names, then what is installed, then what is built; else an error with what to install."""
+    with pytest.raises(
+        ConfigurationError, match=r"pip install 'samsarrow\[spark-native\]'.*samsarrow-python.* needs no"
+    ):
+        jar()
+    built = a_jar(places / "built" / "samsarrow-spark.jar", version("samsarrow"))
+    assert jar() == str(built)
+    installed = a_jar(places / "site" / "samsarrow_spark" / "samsarrow-spark.jar", version("samsarrow"))
+    importlib.invalidate_caches()
+    assert jar() == str(installed)
+    mine = places / "mine.jar"
+    monkeypatch.setenv(VARIABLE, str(mine))
+    with pytest.raises(ConfigurationError, match=rf"{VARIABLE} is .*mine.jar, where there is no jar"):
+        jar()
+    a_jar(mine, version("samsarrow"))
+    assert jar() == str(mine)
+
+
+def test_a_jar_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch, places: Path) -> None:
+    installed = a_jar(places / "site" / "samsarrow_spark" / "samsarrow-spark.jar", "0.0.9")
+    importlib.invalidate_caches()
+    own = version("samsarrow")
+    with pytest.raises(ConfigurationError) as refused:
+        jar()
+    assert str(refused.value).startswith(
+        f"{installed} is version 0.0.9, and samsarrow is {own}: pip install 'samsarrow[spark-native]=={own}'"
+    )
+    monkeypatch.setenv(VARIABLE, __file__)
+    with pytest.raises(ConfigurationError, match="is no jar of samsarrow, or a damaged one"):
+        jar()

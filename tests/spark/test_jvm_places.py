@@ -1,0 +1,53 @@
+"""Where tasks of the JVM reader are read: each partition on the same executor again."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+EXECUTORS = ["executor_a_1", "executor_a_2", "executor_b_3"]
+
+Places = Callable[[list[tuple[str, int]], list[str]], list[list[str]]]
+
+
+@pytest.fixture
+def places(built: None, spark: Any) -> Places:
+    """The places of ranges of these partitions, on these executors."""
+    gateway, jvm = spark.sparkContext._gateway, spark._jvm
+    ranges = (
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass("io.github.samsarrow.spark.KafkaRange")
+    )
+    kinds = gateway.new_array(jvm.java.lang.Class, 2)
+    kinds[0], kinds[1] = (jvm.java.lang.Class.forName(f"java.util.{name}") for name in ("Map", "List"))
+    method = ranges.getDeclaredMethod("all", kinds)
+    method.setAccessible(True)
+
+    def find(partitions: list[tuple[str, int]], executors: list[str]) -> list[list[str]]:
+        listed = jvm.java.util.ArrayList()
+        for topic, partition in partitions:
+            one = jvm.java.util.HashMap()
+            for name, value in (("topic", topic), ("partition", partition), ("start", 0), ("end", 9)):
+                one.put(name, value)
+            listed.add(one)
+        plan, names = jvm.java.util.HashMap(), jvm.java.util.ArrayList()
+        plan.put("ranges", listed)
+        for executor in executors:
+            names.add(executor)
+        given = gateway.new_array(jvm.java.lang.Object, 2)
+        given[0], given[1] = plan, names
+        return [list(one.preferredLocations()) for one in method.invoke(None, given)]
+
+    return find
+
+
+def test_a_partition_goes_to_the_same_executor_again(places: Places) -> None:
+    partitions = [("t", number) for number in range(30)] + [("u", 0)]
+    found = places(partitions, EXECUTORS)
+    assert [len(one) for one in found] == [1] * len(partitions)
+    assert {place for [place] in found} == set(EXECUTORS), "all have some"
+    assert places(partitions[::-1], EXECUTORS)[::-1] == found, "whatever else is read"
+
+
+def test_one_that_is_cut_goes_anywhere(places: Places) -> None:
+    assert [len(one) for one in places([("t", 0), ("t", 1), ("t", 1), ("t", 1)], EXECUTORS)] == [1, 0, 0, 0]
+    assert places([("t", 0)], []) == [[]]

@@ -1,0 +1,113 @@
+"""Real-time mode (SPARK-52330) through the JVM source: records pass while a batch lasts; batches meet without a gap."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samsarrow import Admin, Consumer, Producer
+from support.fixtures import create_topic
+from support.kafka import KafkaServer
+from support.parity import JVM
+from support.streams import produce
+from support.waiting import until
+
+# The least that Spark takes.
+LASTS_S = 5
+
+
+@pytest.fixture
+def start(built: None, spark: Any, kafka: KafkaServer, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Starts queries that copy records to another topic, through the sink of Spark's connector."""
+    queries: list[Any] = []
+
+    def run(given: str, wanted: str, *columns: str, **options: str) -> Any:
+        dotted = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "startingOffsets": "earliest", **options}
+        frame = spark.readStream.format(JVM).options(subscribe=given, **dotted).load().selectExpr(*columns)
+        writer = frame.writeStream.format("kafka").outputMode("update").trigger(realTime=f"{LASTS_S} seconds")
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).option("topic", wanted)
+        queries.append(writer.option("kafka.bootstrap.servers", kafka.bootstrap_servers).start())
+        return queries[-1]
+
+    yield run
+    for query in queries:
+        query.stop()
+
+
+@pytest.fixture
+def copied(kafka: KafkaServer) -> Iterator[Callable[[str], list[str]]]:
+    """What is in a topic by now."""
+    seen: dict[str, list[str]] = {}
+    readers: dict[str, Consumer] = {}
+
+    def read(topic: str) -> list[str]:
+        if topic not in readers:
+            readers[topic] = Consumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest")
+            readers[topic].assign([(topic, 0)])
+            seen[topic] = []
+        for value in readers[topic].poll(0.05).column("value").to_pylist():
+            seen[topic].append(value.decode())
+        return seen[topic]
+
+    yield read
+    for reader in readers.values():
+        reader.close()
+
+
+def ends(query: Any) -> list[dict[str, dict[str, int]]]:
+    """The ends of finished batches."""
+    return [json.loads(source.endOffset) for done in query.recentProgress for source in done.sources]
+
+
+def committed(kafka: KafkaServer, group: str) -> dict[int, int]:
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        return {tp.partition: at.offset for tp, at in admin.fetch_offsets(group).items() if at is not None}
+
+
+def test_records_pass_while_a_batch_lasts(
+    spark: Any, kafka: KafkaServer, start: Callable[..., Any], copied: Callable[[str], list[str]]
+) -> None:
+    given, wanted = create_topic(kafka, 2), create_topic(kafka)
+    produce(kafka, given, {0: ["a0", "a1"], 1: ["b0"]})
+    # Offsets are not asked for here: the source reads them for itself.
+    query = start(given, wanted, "value", commitOffsets="true", **{"kafka.group.id": given})
+    until(lambda: query.exception() is None and len(copied(wanted)) == 3, lambda: (copied(wanted), query.exception()))
+    took = []
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, linger_ms=0) as producer:
+        for number in range(40):
+            sent = time.monotonic()
+            producer.send(given, f"a{number + 2}", partition=0).result(30)
+            until(lambda number=number: f"a{number + 2}" in copied(wanted), query.exception)
+            took.append(time.monotonic() - sent)
+            time.sleep(0.15)
+    # At ends of batches there is a pause.
+    assert sorted(took)[len(took) // 2] < 1, took
+    until(lambda: len(ends(query)) >= 2, lambda: query.lastProgress)
+    assert sorted(copied(wanted)) == sorted(["b0", *(f"a{n}" for n in range(42))])
+    until(lambda: {given: {"0": 42, "1": 1}} in ends(query), lambda: ends(query))
+    until(lambda: committed(kafka, given) == {0: 42, 1: 1}, lambda: committed(kafka, given))
+    query.stop()
+    # Spark commits once more when it has stopped the source.
+    until(lambda: not spark.streams.active)
+    produce(kafka, given, {0: ["later"], 1: ["later too"]})
+    # What no finished batch had may come once more, after a restart.
+    again = start(given, wanted, "value", "cast(offset as string) key")
+    until(lambda: {"later", "later too"} <= set(copied(wanted)), again.exception)
+    assert copied(wanted)[:43].count("b0") == 1
+    assert [value for value in copied(wanted) if value.startswith("a")][:42] == [f"a{n}" for n in range(42)]
+
+
+def test_all_columns_and_new_partitions(
+    kafka: KafkaServer, start: Callable[..., Any], copied: Callable[[str], list[str]]
+) -> None:
+    given, wanted = create_topic(kafka), create_topic(kafka)
+    row = "concat_ws(' ', cast(key as string), partition, offset, timestampType, cast(headers[0].value as string))"
+    columns = [f"concat({row}, ' ', cast(value as string)) value"]
+    query = start(given, wanted, *columns, includeHeaders="true")
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        producer.send(given, "v", key="k", headers=[("h", b"1")])
+    until(lambda: copied(wanted) == ["k 0 0 0 1 v"], lambda: (copied(wanted), query.exception()))
+    assert query.exception() is None

@@ -1,0 +1,124 @@
+"""The JVM sink in its tasks, on the embedded broker: rows of every shape, killed tasks, memory."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from samsarrow import Consumer
+from samsarrow.testing import Broker
+from support.jvm import about, running
+from support.streams import wait_until
+
+HEADER = "array<struct<key:string,value:binary>>"
+Write = Callable[..., None]
+
+
+@pytest.fixture
+def write(built: None, broker: Broker) -> Write:
+    def to(frame: Any, **options: str) -> None:
+        dotted = {"kafka.bootstrap.servers": broker.bootstrap_servers, **options}
+        frame.write.format("samsarrow-jvm").options(**dotted).mode("append").save()
+
+    return to
+
+
+def content(broker: Broker, topic: str) -> list[dict[str, Any]]:
+    config = {"include.headers": True, "auto.offset.reset": "earliest"}
+    with Consumer(config, bootstrap_servers=broker.bootstrap_servers) as consumer:
+        consumer.assign(consumer.partitions_for(topic))
+        return list(consumer.reader().read_all().to_pylist())
+
+
+def test_many_rows_of_several_blocks(spark: Any, broker: Broker, write: Write) -> None:
+    """More than one block a task, rows larger than a block, columns that are not sent, nulls."""
+    broker.create_topic("blocks", 3)
+    frame = spark.range(40_000, numPartitions=2).selectExpr(
+        "id",
+        "if(id % 7 = 0, null, cast(id as string)) key",
+        "if(id % 20000 = 1, repeat('x', 500000), 'x') ignored",
+        "if(id % 20000 = 1, repeat('v', 900000), if(id % 5 = 0, null, lpad(id, 100, '0'))) value",
+        f"cast(if(id % 3 = 0, null, array(struct('h' key, binary(string(id)) value))) as {HEADER}) headers",
+        "if(id % 2 = 0, cast(id % 3 as int), null) partition",
+        "if(id % 11 = 0, null, timestamp_millis(1700000000000 + id)) timestamp",
+    )
+    write(frame, topic="blocks")
+    found = content(broker, "blocks")
+    assert len(found) == 40_000
+    by_key = {int(row["key"]): row for row in found if row["key"] is not None}
+    assert sorted(by_key) == [i for i in range(40_000) if i % 7]
+    for i, row in by_key.items():
+        wanted = b"v" * 900_000 if i % 20_000 == 1 else None if i % 5 == 0 else b"%0100d" % i
+        assert row["value"] == wanted, i
+        assert [h["key"] for h in row["headers"]] == ([] if i % 3 == 0 else ["h"])
+        if i % 3:
+            assert row["headers"][0]["value"] == b"%d" % i
+        if i % 2 == 0:
+            assert row["partition"] == i % 3
+        if i % 11:
+            assert int(row["timestamp"].timestamp() * 1000 + 0.5) == 1_700_000_000_000 + i
+
+
+def test_a_killed_task_is_gone_at_once(spark: Any, broker: Broker, write: Write) -> None:
+    broker.create_topic("silent", 1)
+    frame = spark.range(2, numPartitions=2).selectExpr("cast(id as string) value")
+    write(frame, topic="silent")
+    broker.fail("Produce", delay=60, times=None)
+    errors: list[str] = []
+
+    def run() -> None:
+        spark.sparkContext.setJobGroup("killed", "waits for a silent broker")
+        try:
+            write(frame, topic="silent")
+        except Exception as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=run)
+    asked = broker.requests("Produce")
+    thread.start()
+    try:
+        wait_until(lambda: broker.requests("Produce") > asked)
+        wait_until(lambda: running(spark) == 2)
+        start = time.monotonic()
+        spark.sparkContext.cancelJobGroup("killed")
+        wait_until(lambda: running(spark) == 0)
+        assert time.monotonic() - start < 1
+    finally:
+        broker.heal()
+        thread.join(60)
+    assert "cancelled" in errors[0]
+
+
+def test_a_task_ends_when_all_is_stored(spark: Any, broker: Broker, write: Write) -> None:
+    """Where brokers refuse, the task fails; where they are late, it waits, whatever lingers."""
+    broker.create_topic("late", 1)
+    frame = spark.range(10, numPartitions=1).selectExpr("cast(id as string) value")
+    broker.fail("Produce", delay=1, times=1)
+    write(frame, topic="late", **{"kafka.linger.ms": "60000"})
+    assert sorted(int(row["value"]) for row in content(broker, "late")) == list(range(10))
+    large = spark.range(1).selectExpr("repeat('x', 3000000) value")
+    with pytest.raises(Exception, match=r"row 0 for topic late.*max\.request\.size"):
+        write(large, topic="late")
+    assert len(content(broker, "late")) == 10
+
+
+def test_nothing_is_left_behind(spark: Any, broker: Broker, write: Write) -> None:
+    """Blocks and writers are given back: after writes that end well, that fail, and that no row came to."""
+    broker.create_topic("memory", 1)
+    frame = spark.range(30_000, numPartitions=2).selectExpr("lpad(id, 100, '0') value")
+    before = about(spark)
+    for _ in range(3):
+        write(frame, topic="memory")
+        write(frame.where("false"), topic="memory")
+        with pytest.raises(Exception, match="on purpose"):
+            write(frame.selectExpr("if(value like '%9', raise_error('on purpose'), value) value"), topic="memory")
+        with pytest.raises(Exception, match=r"memory.*7|7.*memory"):
+            write(frame.selectExpr("value", "7 partition"), topic="memory")
+    # Of other tests: what readers gave back rests for ten seconds.
+    wait_until(lambda: (now := about(spark))["made"] == now["freed"])
+    after = about(spark)
+    assert after["writers"] == before["writers"] == 0
+    assert after["made"] > before["made"]
+    assert after["memory"] == 0

@@ -1,0 +1,110 @@
+"""The JVM reader in its tasks: what a killed one leaves behind, how long one waits, what is counted."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from samsarrow import Producer
+from samsarrow.testing import Broker
+from support.jvm import about, running
+from support.streams import wait_until
+
+Jvm = Callable[..., Any]
+COUNT = 20_000
+
+
+@pytest.fixture(scope="module")
+def topic(broker: Broker) -> str:
+    broker.create_topic("tasks", 2)
+    with Producer(bootstrap_servers=broker.bootstrap_servers, compression_type="lz4") as producer:
+        for i in range(COUNT):
+            producer.send("tasks", b"%0100d" % i, b"k", headers=[("h", b"1")], partition=i % 2)
+    return "tasks"
+
+
+@pytest.fixture
+def silent(broker: Broker) -> Iterator[None]:
+    """A fetch gets no answer."""
+    broker.fail("Fetch", delay=60, times=None)
+    yield
+    broker.heal()
+
+
+def test_a_killed_task_is_gone_at_once(jvm: Jvm, spark: Any, broker: Broker, topic: str, silent: None) -> None:
+    errors: list[str] = []
+    frame = jvm(subscribe=topic)
+
+    def run() -> None:
+        spark.sparkContext.setJobGroup("killed", "waits for a silent broker")
+        try:
+            frame.collect()
+        except Exception as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        wait_until(lambda: running(spark) == 2)
+        # Where nothing comes, the ends of the logs are asked for: no answer to that either.
+        broker.fail("ListOffsets", delay=60, times=None)
+        asked = broker.requests("ListOffsets")
+        wait_until(lambda: broker.requests("ListOffsets") > asked)
+        start = time.monotonic()
+        spark.sparkContext.cancelJobGroup("killed")
+        wait_until(lambda: running(spark) == 0)
+        assert time.monotonic() - start < 15
+    finally:
+        thread.join(60)
+    assert "cancelled" in errors[0]
+
+
+def test_a_task_without_progress_fails(jvm: Jvm, topic: str, silent: None) -> None:
+    started = time.monotonic()
+    with pytest.raises(Exception, match=r"no record of tasks-\d arrived for 1 s: at offset 0, reading up to 10000"):
+        jvm(subscribe=topic, **{"kafkaConsumer.pollTimeoutMs": "1000"}).collect()
+    assert time.monotonic() - started < 30
+
+
+def test_what_is_counted(jvm: Jvm, topic: str) -> None:
+    frame = jvm(subscribe=topic)
+    assert len(frame.collect()) == COUNT
+    metrics = frame._jdf.queryExecution().executedPlan().collectLeaves().head().metrics()
+    found = {name: metrics.apply(name).value() for name in ("fetchedBytes", "peakNativeMemory", "dataLoss", "waitTime")}
+    assert found["fetchedBytes"] > 0
+    assert found["peakNativeMemory"] > 0
+    assert found["dataLoss"] == 0
+    assert metrics.apply("numOutputRows").value() == COUNT
+
+
+def test_loss_is_an_error_or_counted(jvm: Jvm, topic: str) -> None:
+    beyond = {
+        "assign": '{"tasks":[0]}',
+        "startingOffsets": '{"tasks":{"0":9990}}',
+        "endingOffsets": '{"tasks":{"0":10020}}',
+    }
+    with pytest.raises(Exception, match=r"DataLossError: .*tasks-0.*10020"):
+        jvm(**beyond).collect()
+    frame = jvm(**beyond, failOnDataLoss="false")
+    assert len(frame.collect()) == 10
+    metrics = frame._jdf.queryExecution().executedPlan().collectLeaves().head().metrics()
+    assert metrics.apply("dataLoss").value() == 20
+
+
+def test_nothing_is_left_behind(jvm: Jvm, topic: str) -> None:
+    """Batches that were handed out are given back: after whole reads, limits, failures."""
+    frame = jvm(subscribe=topic, includeHeaders="true")
+    before = about(frame.sparkSession)
+    for _ in range(5):
+        frame.selectExpr("sum(length(value))", "count(headers)").collect()
+        frame.limit(3).collect()
+        with pytest.raises(Exception, match="on purpose"):
+            frame.selectExpr("raise_error('on purpose')").collect()
+    wait_until(lambda: about(frame.sparkSession)["readers"] == before["readers"])
+    # Memory that was given back rests for ten seconds, for readers on other threads.
+    wait_until(lambda: (now := about(frame.sparkSession))["made"] == now["freed"])
+    after = about(frame.sparkSession)
+    assert after["made"] > before["made"]
+    assert after["memory"] == 0

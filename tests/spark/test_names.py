@@ -1,0 +1,59 @@
+"""Which source a name means: `samsarrow` is the JVM's where the jar is, and Python's elsewhere."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samsarrow import Producer
+from support.kafka import SUPPORT, KafkaServer
+
+NewTopicName = Callable[..., str]
+
+
+@pytest.fixture
+def topic(kafka: KafkaServer, new_topic: NewTopicName) -> str:
+    name = new_topic(2)
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for number in range(10):
+            producer.send(name, str(number))
+    return name
+
+
+def plan(frame: Any) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+def test_a_jar_takes_the_name(built: None, spark: Any, kafka: KafkaServer, topic: str) -> None:
+    options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
+    for name, words in (("samsarrow", "samsarrow-jvm"), ("SamsArrow", "samsarrow-jvm"), ("samsarrow-python", "Python")):
+        frame = spark.read.format(name).options(**options).load()
+        assert words in plan(frame), name
+        assert frame.count() == 10
+
+
+def test_sql_means_the_same(built: None, spark: Any, kafka: KafkaServer, topic: str) -> None:
+    options = f"`kafka.bootstrap.servers` '{kafka.bootstrap_servers}', subscribe '{topic}'"
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW named USING samsarrow OPTIONS ({options})")
+    frame = spark.sql("SELECT value FROM named WHERE offset >= 0")
+    assert "samsarrow-jvm" in plan(frame)
+    assert frame.count() == 10
+
+
+def test_a_query_goes_on_when_the_jar_comes(
+    built: None, kafka: KafkaServer, topic: str, new_topic: NewTopicName, tmp_path: Path
+) -> None:
+    gone = new_topic(2)
+    program = [sys.executable, "-m", "support.spark_names", str(tmp_path), kafka.bootstrap_servers, topic, gone]
+    done = subprocess.run(program, cwd=SUPPORT.parent, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    without, with_jar = told["without"], told["with"]
+    assert "samsarrow-jvm" in without.pop("samsarrow-jvm"), "the name is not found"
+    assert without == {"samsarrow": "python 10", "samsarrow-python": "python 10"}
+    assert with_jar == {"samsarrow": "jvm 20", "samsarrow-python": "python 20", "samsarrow-jvm": "jvm 20"}
+    assert [told[f"copied {when}"] for when in ("without", "with", "again")] == [[10], [10], [10]]

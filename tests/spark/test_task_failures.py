@@ -1,0 +1,43 @@
+"""Spark repeats tasks that fail: what they write exactly once is there once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from samsarrow import Consumer, Producer
+from samsarrow.testing import Broker
+from support.kafka import SUPPORT
+from support.whole import WHOLE
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("sink", ["samsarrow-python", pytest.param("samsarrow-jvm", marks=WHOLE)])
+def test_every_task_fails_once_and_the_micro_batch_is_repeated(
+    request: pytest.FixtureRequest, tmp_path: Path, sink: str
+) -> None:
+    """With adaptive execution, which decides on tasks as it goes, and without."""
+    if sink == "samsarrow-jvm":
+        request.getfixturevalue("built")
+    topics = ("adaptive", "fixed")
+    with Broker(topics={"come": 2, **dict.fromkeys(topics, 2)}) as broker:
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for n in range(200):
+                producer.send("come", str(n), str(n % 20), partition=n % 2)
+        command = [sys.executable, str(SUPPORT / "spark_repeats.py"), sink]
+        command += [broker.bootstrap_servers, str(tmp_path), "come"]
+        done = subprocess.run(
+            [*command, *topics], capture_output=True, text=True, timeout=170, check=False, env=os.environ.copy()
+        )
+        assert done.returncode == 0, done.stderr[-5000:]
+        for topic in topics:
+            config = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+            with Consumer(config, bootstrap_servers=broker.bootstrap_servers) as consumer:
+                consumer.assign(consumer.partitions_for(topic))
+                found = Counter(int(v) for v in consumer.reader().read_all().column("value").to_pylist())
+            assert found == Counter(range(200)), topic

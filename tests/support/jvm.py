@@ -1,0 +1,23 @@
+"""What a test of the source or sink in the JVM asks the library, past Spark, and Spark itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def about(spark: Any) -> dict[str, Any]:
+    """Version and counts of the whole process."""
+    loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    native = loader.loadClass("io.github.samsarrow.spark.Native")
+    gateway = spark.sparkContext._gateway
+    method = native.getDeclaredMethod("about", gateway.new_array(spark._jvm.java.lang.Class, 0))
+    method.setAccessible(True)
+    found = method.invoke(None, gateway.new_array(spark._jvm.java.lang.Object, 0))
+    return dict(json.loads(bytes(found)))
+
+
+def running(spark: Any) -> int:
+    """Tasks that have not ended, killed ones too."""
+    executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+    return sum(one.numRunningTasks() for one in executors)

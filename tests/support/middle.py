@@ -1,0 +1,104 @@
+"""A man in the middle between a client and a broker that speak in the clear: it reads frames, and alters them.
+
+    with Middle(broker.bootstrap_servers, answer=strip) as middle:
+        Admin(bootstrap_servers=middle.address, ...)
+
+Only the connections to this address go through it: the broker's metadata names the broker's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+HANDSHAKE, VERSIONS, AUTHENTICATE = 17, 18, 36
+
+# The API that was asked for, or None for a token that goes as it is; the broker's answer without its length.
+# It gives the bytes to send, length included.
+Answer = Callable[[int | None, bytes], bytes]
+
+
+def framed(body: bytes) -> bytes:
+    """A body behind its length."""
+    return len(body).to_bytes(4, "big") + body
+
+
+class Middle:
+    """Accepts until it is closed; `asked` has the requests, `seen` all bytes that clients sent."""
+
+    def __init__(self, broker: str, *, answer: Answer | None = None, cut: int | None = None) -> None:
+        host, port = broker.split(",")[0].rsplit(":", 1)
+        self._broker = host, int(port)
+        self._answer = answer or (lambda _, body: framed(body))
+        # After this many bytes of answers each connection ends.
+        self._cut = cut
+        self.asked: list[int | None] = []
+        self.seen = bytearray()
+        self.address = ""
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
+        self.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        self._ready.set()
+        self._loop.run_forever()
+        server.close()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0))
+        self._loop.close()
+
+    async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            broker, to_broker = await asyncio.open_connection(*self._broker)
+            try:
+                await self._relay(client, to_client, broker, to_broker)
+            finally:
+                to_broker.close()
+        to_client.close()
+
+    async def _relay(
+        self,
+        client: asyncio.StreamReader,
+        to_client: asyncio.StreamWriter,
+        broker: asyncio.StreamReader,
+        to_broker: asyncio.StreamWriter,
+    ) -> None:
+        raw, sent = False, 0
+        while True:
+            question = await self._frame(client)
+            self.seen += question
+            api = None if raw else int.from_bytes(question[:2], "big")
+            # After SaslHandshake v0 tokens have no header.
+            raw = raw or (api == HANDSHAKE and question[2:4] == b"\0\0")
+            self.asked.append(api)
+            to_broker.write(framed(question))
+            answer = self._answer(api, await self._frame(broker))
+            if self._cut is not None and sent + len(answer) > self._cut:
+                to_client.write(answer[: self._cut - sent])
+                await to_client.drain()
+                return
+            sent += len(answer)
+            to_client.write(answer)
+            await to_client.drain()
+
+    @staticmethod
+    async def _frame(stream: asyncio.StreamReader) -> bytes:
+        return await stream.readexactly(int.from_bytes(await stream.readexactly(4), "big"))
+
+    def __enter__(self) -> Middle:
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)

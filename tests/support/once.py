@@ -1,0 +1,57 @@
+"""Queries that write exactly once, and what is found of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from samsarrow import Consumer
+from support.kafka import KafkaServer
+
+SINKS = ["samsarrow-python", "samsarrow-jvm"]
+
+
+class Copy:
+    """A query that copies one topic into another, exactly once.
+
+    Attributes:
+        come: topic of two partitions that is read.
+        gone: topic of two partitions that is written.
+        folder: of its checkpoint.
+        sink: the format that reads, and writes where no other is given.
+    """
+
+    def __init__(self, spark: Any, kafka: KafkaServer, new_topic: Callable[..., str], folder: Path, sink: str) -> None:
+        self.come, self.gone = new_topic(2), new_topic(2)
+        self._spark, self._kafka, self.folder, self.sink = spark, kafka, folder, sink
+
+    def run(self, *expressions: str, where: str = "true", tasks: int = 2, sink: str | None = None) -> None:
+        """Writes what is there, to the topic that rows have, if they have one."""
+        servers = {"kafka.bootstrap.servers": self._kafka.bootstrap_servers}
+        frame = self._spark.readStream.format(self.sink).options(**servers, subscribe=self.come)
+        frame = frame.option("startingOffsets", "earliest").option("minPartitions", str(tasks)).load().where(where)
+        frame = frame.selectExpr(*(expressions or ("key", "value")))
+        writer = frame.writeStream.format(sink or self.sink).options(**servers, exactlyOnce="true")
+        if "topic" not in frame.columns:
+            writer = writer.option("topic", self.gone)
+        query = writer.option("checkpointLocation", str(self.folder)).trigger(availableNow=True).start()
+        assert query.awaitTermination(60)
+
+    @property
+    def group(self) -> str:
+        """Where the driver notes."""
+        return f"samsarrow-spark-{json.loads((self.folder / 'metadata').read_text())['id']}"
+
+    def forget(self, batch: int) -> None:
+        """Spark finds the micro-batch planned, and nobody knows whether it was done."""
+        (self.folder / "commits" / str(batch)).unlink()
+        (self.folder / "commits" / f".{batch}.crc").unlink(missing_ok=True)
+
+    def values(self, isolation: str = "read_committed") -> Counter[str]:
+        config = {"isolation.level": isolation, "auto.offset.reset": "earliest"}
+        with Consumer(config, bootstrap_servers=self._kafka.bootstrap_servers) as consumer:
+            consumer.assign(consumer.partitions_for(self.gone))
+            return Counter(v.decode() for v in consumer.reader().read_all().column("value").to_pylist())

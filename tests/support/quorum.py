@@ -1,0 +1,85 @@
+"""Two nodes of Apache Kafka with a dynamic quorum (KIP-853): the first votes alone, the second may come to vote too."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from contextlib import ExitStack
+from pathlib import Path
+
+from support.kafka import KafkaServer, new_cluster_id
+
+
+class QuorumNode(KafkaServer):
+    """A broker and controller with two disks."""
+
+    def __init__(self, number: int, cluster_id: str, first: QuorumNode | None) -> None:
+        self._number, self._cluster_id, self._first = number, cluster_id, first
+        super().__init__(
+            heap="384m",
+            jvm=("-XX:TieredStopAtLevel=1",),
+            properties={
+                # A transaction that no coordinator knows can be written.
+                "transaction.partition.verification.enable": "false",
+                "broker.session.timeout.ms": "3000",
+                "broker.heartbeat.interval.ms": "500",
+            },
+        )
+        self.disks = [str(self.data_dir), f"{self.data_dir}-more"]
+        self._properties["log.dirs"] = ",".join(self.disks)
+        # A client that starts from controllers gets their addresses.
+        self._properties["advertised.listeners"] += f",CONTROLLER://{self.controller}"
+
+    @property
+    def controller(self) -> str:
+        """Where its controller listens."""
+        return f"127.0.0.1:{self._other_port}"
+
+    @property
+    def controller_port(self) -> int:
+        """The port of its controller."""
+        return self._other_port
+
+    @property
+    def directory_id(self) -> uuid.UUID:
+        """The id of the disk with the metadata."""
+        lines = Path(self.disks[0], "meta.properties").read_text().splitlines()
+        [text] = [line.partition("=")[2] for line in lines if line.startswith("directory.id=")]
+        return uuid.UUID(bytes=base64.urlsafe_b64decode(text.replace("\\", "") + "=="))
+
+    def _role(self) -> dict[str, str]:
+        role = super()._role()
+        del role["controller.quorum.voters"]
+        first = self._first or self
+        return role | {
+            "node.id": str(self._number),
+            "controller.quorum.bootstrap.servers": first.controller,
+        }
+
+    def _prepare(self, config: Path) -> None:
+        kind = "--standalone" if self._first is None else "--no-initial-controllers"
+        self.tool("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(config), kind)
+
+
+class Quorum:
+    """Both nodes; 1 is the voter."""
+
+    def __init__(self) -> None:
+        cluster_id = new_cluster_id()
+        self.first = QuorumNode(1, cluster_id, None)
+        self.second = QuorumNode(2, cluster_id, self.first)
+        self._stack = ExitStack()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{self.first.bootstrap_servers},{self.second.bootstrap_servers}"
+
+    def __enter__(self) -> Quorum:
+        with ExitStack() as stack:
+            for node in (self.first, self.second):
+                stack.enter_context(node)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()

@@ -1,0 +1,61 @@
+"""A program that asks Spark which source has a name: first without the jar, then with it, in one session.
+
+    python -m support.spark_names FOLDER BOOTSTRAP COME GONE
+
+Prints as JSON what reads COME by each name before and after, and the rows of the micro-batches of a query that began
+without the jar and went on with it.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from samsarrow.spark import add_jar
+from support.spark import QUICK, local_session
+
+NAMES = ("samsarrow", "samsarrow-python", "samsarrow-jvm")
+
+
+def reader(frame: Any) -> str:
+    """What the plan reads with."""
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    return "jvm" if "samsarrow-jvm" in plan else "python" if "Python" in plan else plan
+
+
+def who(spark: Any, options: dict[str, str], name: str) -> str:
+    try:
+        frame = spark.read.format(name).options(**options).load()
+        return f"{reader(frame)} {frame.count()}"
+    except Exception as error:
+        return str(error)
+
+
+def copy(spark: Any, options: dict[str, str], gone: dict[str, str], folder: Path) -> list[int]:
+    frame = spark.readStream.format("samsarrow").options(**options, startingOffsets="earliest").load()
+    writer = frame.select("key", "value").writeStream.format("samsarrow").options(**gone, exactlyOnce="true")
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    assert query.awaitTermination(60)
+    return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+
+
+def main(folder: Path, servers: str, come: str, gone: str) -> dict[str, Any]:
+    spark = local_session(folder, connector=False, native=False, spark_driver_memory="700m", **QUICK)
+    dotted = {"kafka.bootstrap.servers": servers}
+    read, write = dotted | {"subscribe": come}, dotted | {"topic": gone}
+    more = spark.range(10).selectExpr("CAST(id AS STRING) AS value")
+    told: dict[str, Any] = {}
+    for when in ("without", "with"):
+        if when == "with":
+            add_jar(spark)
+        told[when] = {name: who(spark, read, name) for name in NAMES}
+        told[f"copied {when}"] = copy(spark, read, write, folder)
+        more.write.format("samsarrow").options(**dotted, topic=come).mode("append").save()
+    told["copied again"] = copy(spark, read, write, folder)
+    spark.stop()
+    return told
+
+
+if __name__ == "__main__":
+    folder, servers, come, gone = sys.argv[1:]
+    sys.stdout.write(json.dumps(main(Path(folder), servers, come, gone)) + "\n")

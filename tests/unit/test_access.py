@@ -1,0 +1,115 @@
+"""Users, ACLs and tokens as values."""
+
+import dataclasses
+import pickle
+
+import pytest
+
+from samsarrow import (
+    AclBinding,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    Admin,
+    DelegationToken,
+    PatternType,
+    ResourceType,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from samsarrow.exceptions import ConfigurationError
+
+READ = AclBinding(ResourceType.TOPIC, "t", "User:alice", AclOperation.READ)
+UPSERTION = UserScramCredentialUpsertion("alice", ScramMechanism.SCRAM_SHA_512, "hunter2", salt=b"hunter3")
+TOKEN = DelegationToken("id", b"hunter2", "User:alice", None, (), 1, 2, 3)
+
+
+def test_numbers_that_are_newer_than_this_client_are_unknown():
+    for kind in (ScramMechanism, ResourceType, PatternType, AclOperation, AclPermission):
+        assert kind(99) is kind["UNKNOWN"]
+        with pytest.raises(ValueError, match="is not a valid"):
+            kind("READ")
+    assert ScramMechanism.SCRAM_SHA_256.mechanism_name == "SCRAM-SHA-256"
+
+
+def test_an_acl_has_defaults_and_is_a_key():
+    assert (READ.permission, READ.host, READ.pattern_type) == (AclPermission.ALLOW, "*", PatternType.LITERAL)
+    assert {READ: 1}[dataclasses.replace(READ)] == 1
+    assert pickle.loads(pickle.dumps(READ)) == READ
+    assert READ.to_filter() == AclFilter(
+        ResourceType.TOPIC, "t", "User:alice", AclOperation.READ, AclPermission.ALLOW, "*", PatternType.LITERAL
+    )
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        READ.host = "x"
+
+
+@pytest.mark.parametrize(
+    ("name", "vague"),
+    [
+        ("resource_type", ResourceType.ANY),
+        ("pattern_type", PatternType.MATCH),
+        ("pattern_type", PatternType.ANY),
+        ("operation", AclOperation.ANY),
+        ("permission", AclPermission.ANY),
+    ],
+)
+def test_an_acl_says_one_thing(name, vague):
+    with pytest.raises(ConfigurationError, match=f"definite {name}, not {vague.name}, which is for filters"):
+        dataclasses.replace(READ, **{name: vague})
+    assert getattr(AclFilter(**{name: vague}), name) is vague
+    with pytest.raises(TypeError, match=f"{name} must be a .* such as .*, not 'READ'"):
+        dataclasses.replace(READ, **{name: "READ"})
+    with pytest.raises(TypeError, match=f"{name} must be a "):
+        AclFilter(**{name: 2})
+
+
+def test_secrets_do_not_show():
+    for secret in (UPSERTION, TOKEN, UPSERTION.password, TOKEN.hmac_base64, TOKEN.jaas_config):
+        for text in (repr(secret), str(secret), f"{secret}", f"{[secret]}"):
+            assert "hunter" not in text
+            assert "aHVudGVyMg==" not in text
+    assert UPSERTION.password == "hunter2"
+    assert dataclasses.replace(UPSERTION, user="bob").password == "hunter2", "not what it shows"
+    again = pickle.loads(pickle.dumps((UPSERTION, TOKEN)))
+    assert again == (UPSERTION, TOKEN)
+    assert "hunter" not in str(again)
+
+
+def test_a_token_is_a_login():
+    assert TOKEN.hmac_base64.reveal() == "aHVudGVyMg=="
+    assert TOKEN.jaas_config.reveal() == (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="id" password="aHVudGVyMg==" tokenauth="true";'
+    )
+
+
+def test_arguments_are_checked_before_anything_is_sent():
+    with Admin(bootstrap_servers="127.0.0.1:1") as admin:
+        deletion = UserScramCredentialDeletion("alice", ScramMechanism.SCRAM_SHA_256)
+        assert admin.alter_users([]) == admin.create_acls([]) == admin.delete_acls([]) == admin.describe_users([]) == {}
+        for wrong, error, match in [
+            (lambda: admin.alter_users(["alice"]), TypeError, "not str"),
+            (lambda: admin.describe_users("alice"), TypeError, "users must be several names"),
+            (lambda: admin.create_acls([READ.to_filter()]), TypeError, "acls must be AclBindings, not AclFilter"),
+            (lambda: admin.delete_acls([READ]), TypeError, "filters must be AclFilters, not AclBinding"),
+            (lambda: admin.renew_delegation_token("hmac"), TypeError, "the bytes of its hmac, not str"),
+            (lambda: admin.create_delegation_token(renewers="User:a"), TypeError, "renewers must be several"),
+            (lambda: admin.create_delegation_token(owner="alice"), ConfigurationError, "write TYPE:NAME"),
+            (lambda: admin.create_delegation_token(renewers=["User:"]), ConfigurationError, "write TYPE:NAME"),
+            (lambda: admin.create_delegation_token(max_lifetime=0), ConfigurationError, "needs a lifetime"),
+            (lambda: admin.create_delegation_token(max_lifetime=-1), ConfigurationError, "a lifetime of -1 seconds"),
+            (lambda: admin.renew_delegation_token(TOKEN, renew_period=-1), ConfigurationError, "a renewal of -1"),
+            (lambda: UserScramCredentialUpsertion("a", "SCRAM", "p"), TypeError, "such as ScramMechanism.SCRAM_SHA"),
+            (lambda: UserScramCredentialUpsertion("a", ScramMechanism(1), b"p"), TypeError, "must be text, not bytes"),
+            (lambda: UserScramCredentialDeletion("a", 1), TypeError, "mechanism must be a ScramMechanism"),
+        ]:
+            with pytest.raises(error, match=match):
+                wrong()
+        for iterations in (-1, 0, 4095, 10**7, 2**40):
+            few = dataclasses.replace(UPSERTION, iterations=iterations)
+            with pytest.raises(ConfigurationError, match="not between 4096 and 1000000") as raised:
+                admin.alter_users([deletion, few])
+            assert "hunter" not in str(raised.value)
+        with pytest.raises(ConfigurationError, match="user alice: the password is empty"):
+            admin.alter_users([dataclasses.replace(UPSERTION, password="")])

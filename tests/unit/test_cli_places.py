@@ -1,0 +1,92 @@
+"""Times, sizes and places as the command line takes them."""
+
+import time
+
+import click
+import pytest
+
+from samsarrow.cli.consume.formats import Rotation
+from samsarrow.cli.consume.places import Place, partitions_option
+from samsarrow.cli.times import instant_of, span_of
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("1h30m", 5400), ("500ms", 0.5), ("1.5h", 5400), ("7d", 604800), ("1w", 604800)],
+)
+def test_spans(text, seconds):
+    assert span_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "1", "h", "1x", "1 h", "-1h", "1h 30m", "1e3s"])
+def test_what_is_no_span_is_refused(text):
+    with pytest.raises(ValueError, match="is no time span"):
+        span_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("2026-11-01T10:00:00+00:00", 1793527200000),
+        ("2026-11-01T11:00:00.250+01:00", 1793527200250),
+        ("2026-11-01T10:00Z", 1793527200000),
+        ("1793527200000", 1793527200000),
+    ],
+)
+def test_instants(text, ms):
+    assert instant_of(text) == ms
+
+
+def test_instants_count_back_from_now():
+    before = time.time() * 1000
+    assert before - 3_600_001 <= instant_of("-1h") <= time.time() * 1000 - 3_600_000 + 1
+    assert before - 1 <= instant_of("now") <= time.time() * 1000 + 1
+
+
+def test_an_instant_without_a_zone_is_local(monkeypatch):
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert instant_of("2026-11-02") == 1793595600000
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-13-01", "10:00", "-1", "-", "1900-01-01", "99999999999999999"])
+def test_what_is_no_instant_is_refused(text):
+    with pytest.raises(ValueError, match=r"is no time|is outside"):
+        instant_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("beginning", Place("beginning")), ("end", Place("end")), ("group", Place("group")),
+        ("17", Place("offset", 17)),
+        ("0", Place("offset", 0)), ("-5", Place("back", 5)), ("@1793527200000", Place("time", 1793527200000)),
+    ],
+)  # fmt: skip
+def test_places(text, place):
+    assert Place.of(text) == place
+
+
+@pytest.mark.parametrize("text", ["", "start", "1.5", "--5", "@", "@never", "9223372036854775808", "+5"])
+def test_what_is_no_place_is_refused(text):
+    with pytest.raises(click.BadParameter):
+        Place.of(text)
+
+
+def test_partitions():
+    assert partitions_option(None, None, ("0,2", "5-7")) == {0, 2, 5, 6, 7}
+    for text in ("x", "1-", "3-1", "", "-1", "1,"):
+        with pytest.raises(click.BadParameter, match="no partition"):
+            partitions_option(None, None, (text,))
+
+
+def test_rotation():
+    assert Rotation.of("100MB,1h,1000000") == Rotation(rows=1_000_000, size=100_000_000, seconds=3600)
+    assert Rotation.of("1 GiB") == Rotation(size=2**30)
+    for text in ("", "0", "much", "1TBx", "0s", "5MB,"):
+        with pytest.raises(click.BadParameter):
+            Rotation.of(text)

@@ -1,0 +1,254 @@
+"""Profiles, the environment, and settings of other clients."""
+
+import json
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from samsarrow.cli import cli
+from samsarrow.cli.config.yaml import YamlError, parse
+from samsarrow.cli.settings import layered
+
+SECRET = "hunter2"
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path, monkeypatch):
+    """Writes the file of profiles."""
+    monkeypatch.setenv("SAMSARROW_CONFIG", str(tmp_path / "config.toml"))
+    for name in ("SAMSARROW_PROFILE", "SAMSARROW_BOOTSTRAP_SERVERS"):
+        monkeypatch.delenv(name, raising=False)
+
+    def write(text):
+        (tmp_path / "config.toml").write_text(text)
+        (tmp_path / "config.toml").chmod(0o600)
+
+    return write
+
+
+def run(*arguments, code=0, env=None):
+    done = CliRunner().invoke(cli, list(map(str, arguments)), env=env)
+    assert done.exit_code == code, done.output
+    assert SECRET not in done.output
+    return done.output
+
+
+PROFILES = """
+default_profile = "local"
+[profiles.local]
+bootstrap_servers = "localhost:9092"
+[profiles.prod]
+bootstrap.servers = ["a:9093", "b:9093"]
+security_protocol = "SASL_SSL"
+sasl.username = "ann"
+check_crcs = false
+request_timeout_ms = 5000
+"""
+
+
+def test_the_nearest_wins(config, monkeypatch):
+    config(PROFILES)
+    assert layered(None, {}, {}) == {"bootstrap.servers": "localhost:9092"}
+    prod = layered("prod", {}, {})
+    assert prod == {
+        "bootstrap.servers": "a:9093,b:9093", "security.protocol": "SASL_SSL", "sasl.username": "ann",
+        "check.crcs": "false", "request.timeout.ms": "5000",
+    }  # fmt: skip
+    monkeypatch.setenv("SAMSARROW_PROFILE", "prod")
+    monkeypatch.setenv("SAMSARROW_METADATA_BROKER_LIST", "env:9092")
+    monkeypatch.setenv("SAMSARROW_BENCH_RECORDS", "5")
+    assert layered(None, {}, {}) == {**prod, "bootstrap.servers": "env:9092"}
+    # A profile that is named is of another cluster than the environment.
+    assert layered("local", {}, {}) == {"bootstrap.servers": "localhost:9092"}
+    given = {"request_timeout_ms": "2"}
+    assert layered(None, {"request.timeout.ms": "1", "client.id": "f"}, given) == {
+        **prod, "bootstrap.servers": "env:9092", "client.id": "f", "request.timeout.ms": "2",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "there is no profile 'nope'"),
+        (PROFILES, "it has local, prod"),
+        ("[profiles", "is no TOML"),
+        ("bootstrap_servers = 'x'", "it takes default_profile and [profiles.NAME]"),
+        ("default_profile = 5", "default_profile is the name of a profile"),
+        ("[profiles]\nnope = 1", "profiles are tables"),
+        ("[profiles.nope]\nclient_id = 2026-01-01", "client.id must be text"),
+        ("[profiles.nope]\nbootstrap_servers = [1]", "bootstrap.servers must be text"),
+        ("[profiles.nope]\nclient_id_command = 'echo x'", "client.id, which is no secret option"),
+        ("[profiles.nope]\npassword_command = ''", "password.command is empty"),
+        ("[profiles.nope]\npassword_command = 'no-such-program hunter2'", "no-such-program cannot be run"),
+        ("[profiles.nope]\npassword_command = \"sh -c 'echo hunter2; exit 3'\"", "sh ended with exit code 3"),
+        ("[profiles.nope]\npassword_command = 'true'", "true printed nothing"),
+        ('[profiles.nope]\npassword_command = "echo \'hunter2"', "No closing quotation"),
+        ("[profiles.nope]\npassword_command = 'echo x'\nsasl_password = 'hunter2'", "one of them"),
+        ("[profiles.nope]\nclient_id = 'x'", "no cluster is named"),
+        ("[profiles.nope]\nbootstrap_servers = 'localhost:1'\nbotstrap = 'x'", "option botstrap is unknown"),
+    ],
+)
+def test_a_wrong_profile_is_named_with_what_is_wrong(config, text, why):
+    config(text)
+    assert why in run("topics", "list", "--profile", "nope", code=2)
+
+
+def test_secrets_come_by_commands_and_are_shown_to_nobody(config, tmp_path):
+    words = json.dumps([sys.executable, "-c", f"print({SECRET!r}); print('second line')"])
+    config(
+        f"[profiles.a]\nbootstrap_servers='h:1'\n"
+        f"password_command = {words}\nssl.key.password.command = 'echo {SECRET}k'"
+    )
+    assert layered("a", {}, {}) == {
+        "bootstrap.servers": "h:1",
+        "sasl.password": SECRET,
+        "ssl.key.password": SECRET + "k",
+    }
+    shown = [json.loads(line) for line in run("config", "show", "--profile", "a").splitlines()]
+    assert {row["option"]: row["value"] for row in shown} == {
+        "bootstrap.servers": "h:1", "sasl.password": "[hidden]", "ssl.key.password": "[hidden]",
+    }  # fmt: skip
+    # A file that others can read, with a secret in it: said, not refused.
+    config(f"[profiles.a]\nbootstrap_servers='h:1'\nsasl_password = '{SECRET}'")
+    (tmp_path / "config.toml").chmod(0o644)
+    assert "others can read it" in run("config", "show", "--profile", "a")
+
+
+def test_settings_say_where_they_are_from(config):
+    config(PROFILES)
+    shown = run("config", "show", "-o", "csv", env={"SAMSARROW_SASL_PASSWORD": SECRET, "SAMSARROW_CLIENT_ID": "me"})
+    assert shown.splitlines() == [
+        "option,value,from", "bootstrap.servers,localhost:9092,profile", "client.id,me,environment",
+        "sasl.password,[hidden],environment",
+    ]  # fmt: skip
+    config("")
+    assert "nothing is set" in run("config", "show")
+
+
+LIBRDKAFKA = f"""# kcat's
+metadata.broker.list = a:9092,b:9092
+security.protocol=sasl_plaintext
+sasl.mechanisms=PLAIN
+sasl.username=ann
+sasl.password={SECRET}
+queue.buffering.max.ms=50
+enable.partition.eof=true
+topic.auto.offset.reset=earliest
+isolation.level=read_committed
+"""
+RPK = f"""
+version: 2
+current_profile: prod
+profiles:
+    - name: local
+      kafka_api:
+          brokers: [localhost:9092]
+    - name: prod  # ours
+      kafka_api:
+          brokers:
+              - a:9092
+              - "b:9092"
+          tls:
+              insecure_skip_verify: true
+          sasl:
+              user: ann
+              password: '{SECRET}'
+              mechanism: SCRAM-SHA-256
+      admin_api:
+          addresses: [a:9644]
+"""
+KAF = f"""
+current-cluster: local
+clusteroverride: ""
+clusters:
+- name: local
+  version: ""
+  brokers:
+  - localhost:9092
+  SASL:
+    mechanism: PLAIN
+    username: ann
+    password: {SECRET}
+  TLS: null
+  security-protocol: SASL_PLAINTEXT
+  schema-registry-url: http://localhost:8081
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code", "lines"),
+    [
+        ("kcat.conf", LIBRDKAFKA, 1, [
+            "read as settings of librdkafka", '"bootstrap.servers" = "a:9092,b:9092"', '"linger.ms" = "50"',
+            '"sasl.password" = "[hidden]"', '"auto.offset.reset" = "earliest"', "enable.partition.eof: option",
+            "partitioner: by default consistent_random there and murmur2 here", "enable.idempotence: by default false",
+        ]),
+        ("java.properties", "bootstrap.servers=a\\:9092\nmax.poll.records=\\\n  7\nsasl.jaas.config=org.apache.kafka."
+         f"common.security.plain.PlainLoginModule required username=\"u\" password=\"{SECRET}\";\n"
+         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n", 0, [
+             "settings of java", '"bootstrap.servers" = "a:9092"', '"max.poll.records" = "7"',
+             '"sasl.jaas.config" = "[hidden]"',
+         ]),
+        ("app.json", json.dumps({"bootstrap.servers": "a:9092", "sasl.password": SECRET, "sasl.username": "u",
+                                 "enable.idempotence": True, "linger.ms": 5}), 0,
+         ["settings of librdkafka", '"enable.idempotence" = "true"', "isolation.level: by default read_committed"]),
+        ("rpk.yaml", RPK, 0, [
+            "settings of rpk", '"bootstrap.servers" = "a:9092,b:9092"', '"security.protocol" = "SASL_SSL"',
+            '"sasl.mechanism" = "SCRAM-SHA-256"', '"enable.ssl.certificate.verification" = "false"',
+            "admin_api: no Kafka",
+        ]),
+        ("config", KAF, 0, [
+            "settings of kaf", '"bootstrap.servers" = "localhost:9092"', '"security.protocol" = "SASL_PLAINTEXT"',
+            '"sasl.username" = "ann"', "schema-registry-url: there is no schema registry",
+        ]),
+        ("bad.properties", f"bootstrap.servers=a:9092\nacks=maybe\nmy.secret={SECRET}\n", 1, ["acks", "my.secret"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) and len(value) < 20 else "",
+)  # fmt: skip
+def test_settings_of_others_are_read(tmp_path, name, text, code, lines):
+    (tmp_path / name).write_text(text)
+    printed = run("config", "check", tmp_path / name, code=code)
+    assert [line for line in lines if line not in printed] == []
+
+
+def test_what_is_printed_is_a_profile(tmp_path, config):
+    (tmp_path / "rpk.yaml").write_text(RPK)
+    printed = run("config", "check", tmp_path / "rpk.yaml", "--section", "local", "--name", "dev")
+    config(printed.partition("\nwhat will differ")[0])
+    assert layered("dev", {}, {}) == {"bootstrap.servers": "localhost:9092"}
+    assert "it has local, prod" in run("config", "check", tmp_path / "rpk.yaml", "--section", "x", code=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("x.yaml", b"a: 1\n  b: 2\n", "line 2"),
+        ("x.yaml", b"profiles: *anchor\n", "line 1: more of YAML"),
+        ("x.yaml", b"a:\n\t- b\n", "line 2: a tab"),
+        ("x.yaml", b"- a\n", "begins with a name"),
+        ("x.yaml", b"a: 1\n", "has no kafka_api"),
+        ("x.yaml", b"hunter2\n", "line 1: no name"),
+        ("x.json", b"{nope", "is no JSON"),
+        ("x.json", b'{"a": [1]}', "a is neither text nor a number"),
+        ("x.properties", b"a=\\u12", "is no properties file"),
+        ("x.properties", b"\xff", "is not UTF-8"),
+        ("y.yaml", ("a:\n" + "".join(" " * i + "a:\n" for i in range(1, 80))).encode(), "deeper than 50"),
+    ],
+)
+def test_files_that_are_none_are_refused(tmp_path, name, data, why):
+    (tmp_path / name).write_bytes(data)
+    printed = CliRunner().invoke(cli, ["config", "check", str(tmp_path / name)])
+    assert printed.exit_code in (1, 2)
+    assert why in printed.output
+    assert SECRET not in printed.output
+
+
+def test_yaml_is_read_as_tools_write_it():
+    text = "---\na: b # c\n'q: r': \"x\\ny\"\nlist:\n- 1\n- - no\n  - x\nm:\n  n: 'it''s'\n  e: {}\n  url: http://a:1/b#c\nz:\n"
+    assert parse(text.replace("- - no\n  - x\n", "")) == {
+        "a": "b", "q: r": "x\ny", "list": ["1"], "m": {"n": "it's", "e": {}, "url": "http://a:1/b#c"}, "z": None,
+    }  # fmt: skip
+    assert parse("") == {}
+    with pytest.raises(YamlError, match="line 1"):
+        parse("just text")

@@ -1,0 +1,41 @@
+"""What `import samsarrow` costs, and what it gives."""
+
+import subprocess
+import sys
+
+import pytest
+
+import samsarrow
+
+
+def modules_after(code: str) -> set[str]:
+    found = subprocess.run(
+        [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    return set(found.stdout.split())
+
+
+def heavy(code: str) -> set[str]:
+    return {"pyarrow", "samsarrow._core"} & modules_after(code)
+
+
+@pytest.mark.parametrize("code", ["import samsarrow", "import samsarrow.testing.pytest_plugin"])
+def test_neither_the_core_nor_pyarrow_is_loaded_before_it_is_used(code: str) -> None:
+    assert heavy(code) == set()
+    assert heavy("import samsarrow; samsarrow.Consumer") == {"pyarrow", "samsarrow._core"}
+
+
+@pytest.mark.parametrize("name", samsarrow.__all__)
+def test_every_name_is_there_and_found_by_dir(name: str) -> None:
+    assert getattr(samsarrow, name).__name__ == name
+    assert name in dir(samsarrow)
+
+
+def test_modules_are_there_without_importing_them() -> None:
+    loaded = modules_after("import samsarrow; samsarrow.exceptions.KafkaError; samsarrow.testing.Broker")
+    assert {"samsarrow.exceptions", "samsarrow.testing.broker"} <= loaded
+
+
+def test_what_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'samsarrow' has no attribute 'Konsumer'"):
+        _ = samsarrow.Konsumer  # type: ignore[attr-defined]
