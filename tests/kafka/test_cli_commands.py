@@ -77,9 +77,12 @@ def test_topics(command: Command, admin: Admin) -> None:
     command("topics", "alter", "a-1", "-p", 3, "--set", "max.message.bytes=5000", "--unset", "retention.ms")
     until(lambda: admin.list_topics(["a-1"])["a-1"].partitions == 3)
     assert "2 would not be an increase" in command("topics", "alter", "a-1", "-p", 2, code=1).err
-    settings = rows(command("topics", "describe", "a-1", "--settings"))
-    own = {row["name"]: row["value"] for row in settings if row["source"] == "TOPIC"}
-    assert own == {"max.message.bytes": "5000"}
+
+    def own() -> dict[str, str]:
+        settings = rows(command("topics", "describe", "a-1", "--settings"))
+        return {row["name"]: row["value"] for row in settings if row["source"] == "TOPIC"}
+
+    until(lambda: own() == {"max.message.bytes": "5000"})
     command("produce", "a-1", "-p", 0, stdin=b"1\n2\n3\n")
     described = rows(command("topics", "describe", "a-1"))
     assert [(r["partition"], r["leader"], r["isr"], r["beginning"], r["end"]) for r in described] == [
@@ -125,8 +128,8 @@ def test_settings(command: Command, admin: Admin) -> None:
     until(lambda: {"c-1", "c-2"} <= set(admin.list_topics()))
     command("configs", "set", "topic:c-*", "cleanup.policy+=compact", "retention.ms=5000")
     command("configs", "set", "topic:c-2", "--unset", "retention.ms")
-    command("configs", "set", "broker", "log.cleaner.threads=2")
-    command("configs", "set", "broker:1", "log.cleaner.threads=3")
+    command("configs", "set", "broker", "message.max.bytes=2000000")
+    command("configs", "set", "broker:1", "message.max.bytes=3000000")
     command("configs", "set", "group:c", "consumer.session.timeout.ms=5000")
     command("configs", "set", "client-metrics:c", "interval.ms=30000")
     command("configs", "set", "logger:1", "kafka.server.KafkaApis=DEBUG")
@@ -134,24 +137,25 @@ def test_settings(command: Command, admin: Admin) -> None:
         "Unknown topic config name: retention.mx"
         in command("configs", "set", "topic:c-1", "retention.mx=1", code=1).err
     )
+
+    def value(resource: str, name: str) -> Any:
+        return [row["value"] for row in rows(command("configs", "get", resource, "-s", name))]
+
+    # The controller has written it; the broker, which is asked here, follows.
+    until(lambda: value("logger:1", "kafka.server.KafkaApis") == ["DEBUG"])
+    until(lambda: value("client-metrics:c", "interval.ms") == ["30000"])
+    until(lambda: value("broker:1", "message.max.bytes") == ["3000000"])
+    assert value("broker", "message.max.bytes") == ["2000000"]
+    assert value("group:c", "consumer.session.timeout.ms") == ["5000"]
     both = rows(command("configs", "get", "topic:c-1", "topic:c-2"))
     values = {(r["resource"], r["name"]): r["value"] for r in both if r["source"] == "TOPIC"}
     assert values == {
         ("topic:c-1", "cleanup.policy"): "delete,compact", ("topic:c-1", "retention.ms"): "5000",
         ("topic:c-2", "cleanup.policy"): "delete,compact",
     }  # fmt: skip
-
-    def value(resource: str, name: str) -> Any:
-        return [row["value"] for row in rows(command("configs", "get", resource, "-s", name))]
-
-    until(lambda: value("broker:1", "log.cleaner.threads") == ["3"])
-    assert value("broker", "log.cleaner.threads") == ["2"]
-    assert value("group:c", "consumer.session.timeout.ms") == ["5000"]
-    assert value("client-metrics:c", "interval.ms") == ["30000"]
-    assert value("logger:1", "kafka.server.KafkaApis") == ["DEBUG"]
-    command("configs", "set", "broker:1", "--unset", "log.cleaner.threads")
-    until(lambda: value("broker:1", "log.cleaner.threads") == ["2"])
-    command("configs", "set", "broker", "--unset", "log.cleaner.threads")
+    command("configs", "set", "broker:1", "--unset", "message.max.bytes")
+    until(lambda: value("broker:1", "message.max.bytes") == ["2000000"])
+    command("configs", "set", "broker", "--unset", "message.max.bytes")
     assert rows(command("configs", "diff", "topic:c-1", "topic:c-2")) == [
         {"name": "retention.ms", "left": "5000", "right": "-1"}
     ]

@@ -70,6 +70,8 @@ pub struct Reader {
     range: Range,
     sort: Sort,
     lease: Option<Lease>,
+    /// Whether it fetches behind the range.
+    ahead: bool,
     position: i64,
     /// Nothing more is to come, though the position may be before the end.
     ended: bool,
@@ -110,6 +112,7 @@ impl Reader {
             range,
             sort,
             lease: None,
+            ahead: false,
             progress: now,
             doubted: now,
             asking: None,
@@ -155,7 +158,7 @@ impl Reader {
         let Some(lease) = self.lease.take() else { return };
         // Nothing more is fetched for it.
         if done && lease.consumer.pause(std::slice::from_ref(&self.range.tp)).is_ok() {
-            self.shared.pool.give(self.sort, lease, self.range.tp.clone(), self.position);
+            self.shared.pool.give(self.sort, lease, self.range.tp.clone(), self.position, self.ahead);
         } else {
             close(lease);
         }
@@ -216,14 +219,20 @@ impl Reader {
     /// A consumer that reads the partition from the start of the range on.
     fn lease(&mut self) -> Result<()> {
         let tps = std::slice::from_ref(&self.range.tp);
-        let lease = match self.shared.pool.take(self.sort, &self.range.tp, self.position) {
-            Some(lease) => lease,
-            None => self.make()?,
+        let taken = self.shared.pool.take(self.sort, &self.range.tp, self.position);
+        let (lease, goes_on) = match taken {
+            Some(taken) => taken,
+            None => (self.make()?, false),
         };
+        self.ahead = goes_on || self.range.is_open();
         let consumer = &lease.consumer;
-        let ready = consumer.assign(tps);
-        let ready = ready.and_then(|()| consumer.seek(&self.range.tp, self.position));
-        ready.and_then(|()| consumer.resume(tps))?;
+        consumer.assign(tps)?;
+        consumer.read_until(&self.range.tp, (!self.ahead).then_some(self.range.end))?;
+        if !goes_on {
+            // What was fetched is void then.
+            consumer.seek(&self.range.tp, self.position)?;
+        }
+        consumer.resume(tps)?;
         self.bytes_before = consumed(consumer);
         self.lease = Some(lease);
         self.progress = Instant::now();
