@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import trio
@@ -67,6 +68,23 @@ async def within(seconds: float, work: Callable[[], Awaitable[Any]]) -> Any:
         return await asyncio.wait_for(work(), seconds)
     except TimeoutError:
         return None
+
+
+async def cancelled_at(begun: threading.Event, work: Callable[[], Awaitable[Any]]) -> None:
+    """Runs it, and cancels it once it has begun."""
+    if _in_trio():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(work)
+            while not begun.is_set():
+                await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+        return
+    task = asyncio.ensure_future(_coroutine(work))
+    while not begun.is_set() and not task.done():
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 async def together(*works: Callable[[], Awaitable[Any]]) -> None:

@@ -4,12 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import pytest
 
 from samsarrow import Admin
 from samsarrow.testing import Broker
+from support.waiting import settled, until
 
 RUNS = int(os.environ.get("SAMSARROW_LOOPS", "30"))
 
@@ -62,9 +63,11 @@ def run(times):
 
 
 run(6)
-left()
-time.sleep(1)
-before = left()
+# It has all its connections, and the clients of before have ended: nothing goes on by itself.
+asyncio.run(shared.flush())
+before = None
+while before != (before := left()):
+    time.sleep(1)
 run(runs)
 deadline = time.monotonic() + 60
 # Unclosed clients end in the background.
@@ -98,6 +101,12 @@ async def main():
 """
 
 
+def state(pid: int) -> str:
+    """Of its main thread, and how often that has waited so far."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return "\n".join(line for line in lines if line.startswith(("State:", "voluntary_ctxt_switches:")))
+
+
 @pytest.mark.parametrize("kind", ["asyncio", "trio"])
 def test_ctrl_c_ends_a_poll_and_the_group_is_left(kind: str) -> None:
     with Broker(topics={"t": 1}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
@@ -106,7 +115,7 @@ def test_ctrl_c_ends_a_poll_and_the_group_is_left(kind: str) -> None:
             assert program.stdout is not None
             assert program.stdout.readline() == "reads\n"
             # Until it waits: asyncio sees no signal that comes between its last look and epoll_wait before that ends.
-            time.sleep(0.5)
+            until(lambda: " (sleeping)" in settled(lambda: state(program.pid)))
             program.send_signal(signal.SIGINT)
             _, errors = program.communicate(timeout=60)
         assert program.returncode != 0

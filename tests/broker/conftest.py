@@ -1,5 +1,6 @@
 """What the tests on the embedded broker share."""
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,11 +27,11 @@ def servers(broker: Broker) -> str:
 def read() -> Callable[..., pa.Table]:
     """Polls until this many rows are there: `read(consumer, 100)`."""
 
-    def poll(consumer: Consumer, rows: int, tries: int = 60) -> pa.Table:
+    def poll(consumer: Consumer, rows: int, seconds: float = 60) -> pa.Table:
         batches = []
-        while sum(b.num_rows for b in batches) < rows and tries:
+        deadline = time.monotonic() + seconds
+        while sum(b.num_rows for b in batches) < rows and time.monotonic() < deadline:
             batches.append(consumer.poll(0.5))
-            tries -= 1
         return pa.Table.from_batches(batches, consumer.schema)
 
     return poll

@@ -215,7 +215,7 @@ def test_a_moved_controller_is_found_and_asked_for_what_is_open(three):
     assert admin.create_partitions({"b": 2}) == {"b": None}
     broker.fail("CreateTopics", error="NOT_CONTROLLER", times=None)
     with pytest.raises(KafkaTimeoutError, match=r"CreateTopics of topic d .*NOT_CONTROLLER"):
-        admin.create_topics(["d"], timeout=0.5)
+        admin.create_topics(["d"], timeout=2)
     broker.heal("CreateTopics")
     with pytest.raises(TopicAlreadyExistsError) as raised:
         admin.create_topics(["d", "b"])

@@ -127,10 +127,10 @@ def test_a_broker_that_is_gone_is_a_timeout_with_its_cause():
         servers = broker.bootstrap_servers
     with Admin(bootstrap_servers=servers) as admin:
         for call in (
-            lambda: admin.commit_offsets("g", {T0: 1}, timeout=0.3),
-            lambda: admin.fetch_offsets("g", timeout=0.3),
-            lambda: admin.find_coordinator("g", timeout=0.3),
-            lambda: admin.fetch_offsets_many(["a", "b"], timeout=0.3),
+            lambda: admin.commit_offsets("g", {T0: 1}, timeout=1),
+            lambda: admin.fetch_offsets("g", timeout=1),
+            lambda: admin.find_coordinator("g", timeout=1),
+            lambda: admin.fetch_offsets_many(["a", "b"], timeout=1),
         ):
             with pytest.raises(KafkaTimeoutError, match=servers):
                 call()
@@ -146,6 +146,8 @@ def test_storages_that_differ_warn_once_where_the_client_is_made(servers, client
     options = {"bootstrap.servers": servers, **{k: v for k, v in versions.items() if v is not None}}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        # Of what others left open, whenever it is collected.
+        warnings.simplefilter("ignore", ResourceWarning)
         client(options).close()
     [warned] = caught
     assert warned.category is OffsetStorageWarning

@@ -14,7 +14,7 @@ COMMAND = [sys.executable, "-m", "samsarrow.cli"]
 
 
 def run(*args):
-    return subprocess.run([*COMMAND, *args], capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run([*COMMAND, *args], capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
@@ -33,7 +33,7 @@ def test_broker_prints_its_address_serves_and_ends(sign):
             consumer.assign([TopicPartition("a", 1)])
             assert consumer.poll(10)["value"].to_pylist() == [b"x"]
         broker.send_signal(sign)
-        out, err = broker.communicate(timeout=10)
+        out, err = broker.communicate(timeout=60)
     assert (broker.returncode, out, err) == (0, "stopped\n", "")
 
 

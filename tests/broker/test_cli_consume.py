@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from samsarrow import Admin, Consumer, Producer, TopicPartition
+from support.waiting import until
 
 FOUR = [TopicPartition("four", p) for p in range(4)]
 HOUR = 3_600_000
@@ -262,18 +263,19 @@ def test_a_disk_that_is_full_is_an_error(servers, now, arguments):
 def test_following_ends_by_a_signal_with_whole_files_and_its_offsets(servers, now, tmp_path):
     environment = {**os.environ, "SAMSARROW_BOOTSTRAP_SERVERS": servers}
     command = [*COMMAND, "consume", "four", "-f", "-g", "f", "-O", "x.parquet"]
+    written = 0
     with Admin(bootstrap_servers=servers) as admin:
         for sign in (signal.SIGTERM, signal.SIGINT):
             with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE) as following:
-                deadline = time.monotonic() + 20
-                while not (tmp_path / ".x.parquet.part").exists() and time.monotonic() < deadline:
-                    time.sleep(0.05)
+                until((tmp_path / ".x.parquet.part").exists)
                 following.send_signal(sign)
-                _, err = following.communicate(timeout=20)
+                _, err = following.communicate(timeout=60)
             assert (following.returncode, err) == (128 + sign, b"")
             rows = pa.parquet.read_table(tmp_path / "x.parquet").num_rows
-            committed = sum(at.offset for at in admin.fetch_offsets("f").values())
-            assert committed == 40 + (rows if sign == signal.SIGINT else 0)
+            # The signal may come between two polls: what is in the file is committed, and nothing else.
+            assert rows
+            written += rows
+            assert sum(at.offset for at in admin.fetch_offsets("f").values()) == written
             with Producer(bootstrap_servers=servers) as producer:
                 producer.send("four", b"one more", partition=1)
 

@@ -151,7 +151,7 @@ def test_what_a_slow_pipe_gives_is_sent_at_once(servers, rows):
         producing.stdin.write(b"first\n")
         producing.stdin.flush()
         assert [value for _, value, *_ in rows("t", 1)] == [b"first"]
-        producing.communicate(b"second\n", timeout=20)
+        producing.communicate(b"second\n", timeout=60)
     assert producing.returncode == 0
     assert [value for _, value, *_ in rows("t", 2)] == [b"first", b"second"]
 

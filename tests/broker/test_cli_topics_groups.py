@@ -149,6 +149,6 @@ def test_commands_that_read_no_records_do_not_load_pyarrow(arguments, servers):
     )
     environment = {"SAMSARROW_BOOTSTRAP_SERVERS": servers, "PATH": "", "HOME": "/nonexistent"}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=30, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60, check=False
     )
     assert (done.returncode, done.stderr.splitlines()[-1:]) == (0, ["False"]), done.stderr

@@ -14,17 +14,14 @@ from samsarrow.testing import Broker
 from support import postgres
 
 RECORDS = 3000
-BUSY = """
-SELECT count(*) FROM pg_stat_activity
-WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND state <> 'idle'
-"""
 WORKER = """
 import sys
 import psycopg
 from samsarrow import Consumer
 from samsarrow.offsets import SqlOffsetStore, next_offsets
 
-servers, where, owner = sys.argv[1:]
+servers, where, owner, rests = sys.argv[1:]
+batches = 0
 connection = psycopg.connect(where)
 store = SqlOffsetStore(connection, "sink", owner=owner)
 with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", max_poll_records=50) as consumer:
@@ -41,6 +38,9 @@ with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", max_poll_
             store.store(next_offsets(batch), cursor)
         connection.commit()
         print(batch.num_rows, flush=True)
+        batches += 1
+        if batches == int(rests):
+            sys.stdin.readline()
 """
 
 
@@ -66,9 +66,10 @@ def servers(database):
         yield broker.bootstrap_servers
 
 
-def worker(servers, database, owner):
-    command = [sys.executable, "-c", WORKER, servers, database, owner]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def worker(servers, database, owner, rests=0):
+    """After that many batches it waits for a line, so that it is not done before its time, outside of a transaction."""
+    command = [sys.executable, "-c", WORKER, servers, database, owner, str(rests)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def check(database):
@@ -79,42 +80,33 @@ def check(database):
 
 def test_workers_that_are_killed(servers, database):
     for round_ in range(4):
-        with worker(servers, database, str(round_)) as killed:
+        with worker(servers, database, str(round_), rests=4 + 3 * round_) as killed:
             for _ in range(1 + 3 * round_):
                 assert killed.stdout.readline()
             # Anywhere between two commits, or within one.
             time.sleep(0.003 * round_)
             killed.send_signal(signal.SIGKILL)
     with worker(servers, database, "last") as last:
-        _, err = last.communicate(timeout=60)
+        _, err = last.communicate(timeout=120)
     assert last.returncode == 0, err
     check(database)
 
 
 def test_a_worker_that_was_only_asleep(servers, database):
     with contextlib.ExitStack() as stack:
-        zombie = stack.enter_context(worker(servers, database, "zombie"))
+        zombie = stack.enter_context(worker(servers, database, "zombie", rests=1))
         stack.callback(zombie.kill)
         assert zombie.stdout.readline()
-        # Until it sleeps outside of a transaction: one that holds rows is waited for.
-        with psycopg.connect(database, autocommit=True) as watcher:
-            for _ in range(200):
-                zombie.send_signal(signal.SIGSTOP)
-                time.sleep(0.05)
-                if watcher.execute(BUSY).fetchone() == (0,):
-                    break
-                zombie.send_signal(signal.SIGCONT)
-                time.sleep(0.002)
-            else:
-                pytest.fail("the worker never sleeps")
+        # It is outside of a transaction: one that holds rows is waited for.
+        zombie.send_signal(signal.SIGSTOP)
         with worker(servers, database, "heir") as heir:
             for _ in range(5):
                 assert heir.stdout.readline()
             zombie.send_signal(signal.SIGCONT)
-            _, err = zombie.communicate(timeout=60)
+            _, err = zombie.communicate(timeout=120)
             assert zombie.returncode == 1
             assert "FencedOwnerError: t-" in err
             assert "is claimed by heir (generation 2), and this worker's claim is of generation 1" in err
-            _, err = heir.communicate(timeout=60)
+            _, err = heir.communicate(timeout=120)
         assert heir.returncode == 0, err
     check(database)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from samsarrow import Producer
 from samsarrow.testing import Broker
 
 EXITS = Path(__file__).parents[1] / "exits"
@@ -22,6 +23,9 @@ RUNS = 3
 @pytest.fixture(scope="module")
 def servers():
     with Broker(topics={programs.TOPIC: 4}) as broker:
+        # Some wait for a record.
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            producer.send(programs.TOPIC, b"v")
         yield broker.bootstrap_servers
 
 

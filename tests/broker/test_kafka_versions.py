@@ -8,6 +8,7 @@ from confluent_kafka import Producer as ConfluentProducer
 from samsarrow import Admin, Consumer, Producer
 from samsarrow.exceptions import UnsupportedVersionError
 from samsarrow.testing import Broker
+from support.waiting import until
 
 KAFKAS = [
     "0.8.2", "0.9.0", "0.10.0", "0.10.2", "0.11.0", "1.1", "2.0", "2.3", "2.4", "2.8", "3.0", "3.3", "3.6", "3.7",
@@ -53,6 +54,8 @@ def test_a_plain_producer_takes_the_place_of_an_idempotent_one_with_a_warning(ca
             Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
         ):
             assert [producer.send("t", b"v").result(10).offset for _ in range(3)] == [0, 1, 2]
+            # Lines come a moment late.
+            until(lambda: [r for r in caplog.records if "idempot" in r.getMessage()])
         assert [r.message.count("without idempotence") for r in caplog.records if "idempot" in r.message] == [1]
         with (
             Producer(bootstrap_servers=broker.bootstrap_servers, enable_idempotence=True) as producer,

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from samsarrow import Admin, Consumer, KafkaError, Producer, TopicPartition, metrics
 from samsarrow.exceptions import AuthenticationError, ConfigurationError
 from samsarrow.testing import Broker
-from support.waiting import until
+from support.waiting import settled, until
 
 PARTITIONS = [TopicPartition("four", p) for p in range(4)]
 
@@ -36,6 +36,9 @@ def test_a_consumer_counts_what_it_read_and_how_far_behind_it_is(broker, servers
         assert (empty.records, empty.lag, empty.connections, empty.nodes, empty.last_poll) == (0, {}, 0, {}, None)
         consumer.assign(PARTITIONS)
         read(consumer, 50)
+        # Answers of both have come, and whatever else is asked at the start is asked.
+        until(lambda: consumer.metrics().lag.keys() >= set(PARTITIONS[:2]))
+        settled(lambda: {api: count for api, count in broker.requests().items() if api != "Fetch"})
         asked = broker.requests()
         found = consumer.metrics()
         # Fetching goes on meanwhile, and nothing else is asked for lag.
@@ -48,8 +51,14 @@ def test_a_consumer_counts_what_it_read_and_how_far_behind_it_is(broker, servers
         assert found.lead[PARTITIONS[0]] + found.lead[PARTITIONS[1]] == given
         read(consumer, 400 - given)
         consumer.commit()
-        until(lambda: len(consumer.metrics().lag) == 4)
-        done = consumer.metrics()
+
+        def at_rest() -> metrics.ConsumerMetrics | None:
+            """Not between the first bytes of an answer and what was read of it."""
+            seen = consumer.metrics()
+            return seen if len(seen.lag) == 4 and seen.fetches == seen.apis["Fetch"].count else None
+
+        done = until(at_rest)
+        assert done is not None
         assert (done.records, dict(done.topics)) == (400, {"four": 400})
         assert set(done.lag.values()) == {0}
         assert done.lead == {tp: [100, 300, 0, 0][tp.partition] for tp in PARTITIONS}
@@ -184,11 +193,17 @@ def test_failed_logins_count_and_are_told_without_secrets(client):
                 Consumer: lambda: asker.partitions_for("t", timeout=10),
                 Producer: lambda: asker.send("t", b"x").result(10),
             }[client]()
-        until(lambda: [event for event in told if isinstance(event, metrics.AuthenticationFailed)])
-        found = asker.metrics()
+
+        def refused() -> list[metrics.AuthenticationFailed]:
+            return [event for event in told if isinstance(event, metrics.AuthenticationFailed)]
+
+        # They are told a moment after they are counted.
+        until(
+            lambda: 0 < asker.metrics().failed_authentications == len(refused()),
+            lambda: (asker.metrics().failed_authentications, told),
+        )
+        found, failed = asker.metrics(), refused()
         assert (found.connections, found.connections_created) == (0, 0)
-        failed = [event for event in told if isinstance(event, metrics.AuthenticationFailed)]
-        assert found.failed_authentications == len(failed) > 0
         assert failed[0].address == broker.bootstrap_servers
         assert failed[0].node < 0
         assert "hunter2" not in str(failed[0])

@@ -67,12 +67,12 @@ def test_a_handle_from_before_a_fork_raises_and_a_new_one_works(broker):
 
         def child():
             with Producer(bootstrap_servers=servers) as own:
-                return own.send("t", b"child").result(10).offset
+                return own.send("t", b"child").result(30).offset
 
         assert in_child(child) == "1"
         # The parent's clients did not notice.
         assert producer.send("t", b"parent").result(10).offset == 2
-        assert consumer.poll(5).num_rows >= 1
+        assert consumer.poll(30).num_rows >= 1
     assert issubclass(ForkError, Exception)
 
 
@@ -83,8 +83,8 @@ def test_ctrl_c_ends_a_waiting_call_soon(servers):
         from samsarrow import Consumer, TopicPartition
         consumer = Consumer(bootstrap_servers=sys.argv[1])
         consumer.assign([TopicPartition("t", 0)])
-        print("ready", flush=True)
         try:
+            print("ready", flush=True)
             consumer.poll(60)
         except KeyboardInterrupt:
             print(time.time(), flush=True)
@@ -96,7 +96,7 @@ def test_ctrl_c_ends_a_waiting_call_soon(servers):
     time.sleep(0.5)
     sent = time.time()
     waiting.send_signal(signal.SIGINT)
-    out, err = waiting.communicate(timeout=20)
+    out, err = waiting.communicate(timeout=60)
     assert waiting.returncode == 0, err
     # 200 ms is the promise; a busy machine gets a few seconds. The call would take a minute.
     assert float(out) - sent < 10.0
@@ -116,7 +116,8 @@ def test_other_threads_run_while_a_call_waits(consumer):
     thread.start()
     try:
         before = ticks
-        consumer.poll(1.0)
+        # Of thousands: each tick waits for its turn on a processor, too.
+        consumer.poll(4.0)
         assert ticks - before > 50
     finally:
         stop.set()
@@ -137,7 +138,7 @@ def test_leaving_without_close_ends_cleanly(servers):
         """,
         servers,
     )
-    _, err = careless.communicate(timeout=30)
+    _, err = careless.communicate(timeout=60)
     assert (careless.returncode, err) == (0, "")
 
 
@@ -152,7 +153,7 @@ def test_no_thread_is_started_by_import():
     alone = python(
         "import os, pyarrow; print(len(os.listdir('/proc/self/task')) if os.path.isdir('/proc/self/task') else 1)"
     )
-    assert quiet.communicate(timeout=30)[0] == alone.communicate(timeout=30)[0]
+    assert quiet.communicate(timeout=60)[0] == alone.communicate(timeout=60)[0]
 
 
 def test_the_readme_fixture_is_found(samsarrow_broker):

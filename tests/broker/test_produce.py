@@ -296,11 +296,11 @@ def test_metrics_count_what_was_sent_and_what_waits(broker, servers):
         latency = done.request_latency
         assert 0 < latency.p50 <= latency.p95 <= latency.p99 <= latency.max < 10
         # A batch that is sent again, and what waits meanwhile.
-        broker.fail("Produce", error="NOT_LEADER_OR_FOLLOWER")
+        broker.fail("Produce", error="NOT_LEADER_OR_FOLLOWER", delay=1.0)
         waiting = producer.send("t", b"again")
         assert producer.metrics().queued_records == 1
         assert producer.metrics().queued_bytes > 0
-        waiting.result(10)
+        waiting.result(30)
         assert producer.metrics().retries == 1
         broker.fail("Produce", error="INVALID_TOPIC_EXCEPTION")
         with pytest.raises(KafkaError):

@@ -49,7 +49,7 @@ def test_one_bootstrap_server_that_answers_is_enough(broker, nobody):
         assert "t" in admin.list_topics(timeout=10)
 
 
-def collect(consumer, rows, seconds=40):
+def collect(consumer, rows, seconds=60):
     """(partition, offset, value) of all rows until this many are there."""
     seen = []
     until = time.monotonic() + seconds
@@ -65,7 +65,7 @@ def test_a_broker_that_stops_while_producing_loses_nothing():
             deliveries = []
             for i in range(3000):
                 if i == 1000:
-                    producer.flush(10)
+                    producer.flush(60)
                     broker.stop_broker(1)
                 if i == 2000:
                     time.sleep(0.3)
@@ -107,15 +107,15 @@ def test_a_broker_that_stops_while_fetching_loses_and_repeats_nothing():
 def test_records_that_cannot_be_delivered_say_so():
     with Broker(topics={"t": 1}) as broker:
         producer = Producer(
-            bootstrap_servers=broker.bootstrap_servers, delivery_timeout_ms=1000, request_timeout_ms=500, linger_ms=0
+            bootstrap_servers=broker.bootstrap_servers, delivery_timeout_ms=3000, request_timeout_ms=500, linger_ms=0
         )
         producer.send("t", b"x").result(10)
         broker.stop_broker(0)
         called = []
         delivery = producer.send("t", b"y", on_delivery=lambda m, e: called.append((m, e)))
         with pytest.raises(KafkaError) as raised:
-            delivery.result(20)
+            delivery.result(60)
         assert raised.value.retriable
-        producer.close(5)
+        producer.close(30)
         assert called[0][0] is None
         assert isinstance(called[0][1], KafkaError)

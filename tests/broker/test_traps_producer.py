@@ -20,6 +20,7 @@ from samsarrow.exceptions import (
     TransactionAbortedError,
 )
 from samsarrow.testing import Broker
+from support.waiting import until
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NOBODY = ConsumerGroupMetadata("g", "", -1, None)
@@ -159,11 +160,9 @@ def test_a_leader_that_lost_the_sequences_gets_the_next_records_under_a_new_iden
 def test_acks_0_waits_for_no_answer(broker: Broker, open_: Open) -> None:
     producer = open_(acks=0, max_in_flight_requests_per_connection=1, linger_ms=0)
     for _ in range(3):
-        assert {delivery.result(5).offset for delivery in send(producer, range(20))} == {-1}
+        assert {delivery.result(30).offset for delivery in send(producer, range(20))} == {-1}
     producer.close()
-    deadline = time.monotonic() + 10
-    while len(read(broker)[0]) < 60:
-        assert time.monotonic() < deadline
+    until(lambda: len(read(broker)[0]) >= 60)
 
 
 # ---- trap 12: epochs and fencing ----
@@ -228,14 +227,15 @@ RETRIABLE = [
     {"error": "CONCURRENT_TRANSACTIONS", "times": 2},
     {"drop": "before"},
     {"drop": "after"},
-    {"delay": 0.4},
+    {"delay": 1.2},
 ]
 
 
 @both
 @pytest.mark.parametrize("fault", RETRIABLE, ids=lambda fault: "-".join(map(str, fault.values())))
 def test_what_may_pass_is_asked_again(broker: Broker, transactional: Open, version: int, fault: dict[str, Any]) -> None:
-    producer = transactional(request_timeout_ms=200)
+    # None but what is delayed may take so long: see below.
+    producer = transactional(**{"request_timeout_ms": 600} if "delay" in fault else {})
     broker.fail("FindCoordinator", **fault)
     apis = ["InitProducerId", "TxnOffsetCommit", "EndTxn"]
     apis += ["AddPartitionsToTxn", "AddOffsetsToTxn"] if version == 1 else []
@@ -418,9 +418,7 @@ def test_the_next_transaction_waits_for_the_markers_of_the_last(version: int) ->
                     producer.send_offsets_to_transaction({T0: i}, NOBODY)
             producer.begin_transaction()
             producer.abort_transaction()
-        deadline = time.monotonic() + 10
-        while len(read(broker)[0]) < 12:
-            assert time.monotonic() < deadline
+        until(lambda: len(read(broker)[0]) >= 12)
         assert read(broker)[0] == [f"{i}" for i in range(12)]
         assert committed(broker) == 3
 
@@ -462,7 +460,7 @@ def test_a_commit_that_times_out_is_called_again(broker: Broker, transactional: 
     producer = transactional()
     producer.begin_transaction()
     send(producer, range(5))
-    broker.fail("EndTxn", delay=1.0)
+    broker.fail("EndTxn", delay=2.5)
     with pytest.raises(KafkaTimeoutError, match="call commit_transaction again") as raised:
         producer.commit_transaction(0.3)
     assert raised.value.retriable
@@ -481,12 +479,20 @@ def test_ctrl_c_leaves_a_commit_running(broker: Broker, transactional: Open) -> 
     producer = transactional()
     producer.begin_transaction()
     send(producer, range(5))
-    broker.fail("EndTxn", delay=0.8)
+    broker.fail("EndTxn", delay=3.0)
     main = threading.main_thread().ident
     assert main is not None
-    threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+
+    def interrupt() -> None:
+        # Not before it is in the call: it would end the tests.
+        until(lambda: broker.requests("EndTxn"))
+        signal.pthread_kill(main, signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
     with pytest.raises(KeyboardInterrupt):
         producer.commit_transaction()
+    interrupting.join()
     producer.commit_transaction()
     assert broker.requests("EndTxn") == 1
     assert read(broker)[0] == [f"{i}" for i in range(5)]
@@ -510,7 +516,7 @@ def test_close_waits_for_a_commit_and_aborts_what_is_open(broker: Broker, transa
     producer = transactional()
     producer.begin_transaction()
     send(producer, range(5))
-    broker.fail("EndTxn", delay=0.5)
+    broker.fail("EndTxn", delay=2.0)
     with pytest.raises(KafkaTimeoutError):
         producer.commit_transaction(0.1)
     producer.close()

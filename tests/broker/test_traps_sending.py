@@ -24,7 +24,7 @@ def rows(servers: str, topic: str, count: int, partition: int = 0) -> list[dict[
     with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", include_headers=True) as consumer:
         consumer.assign([TopicPartition(topic, partition)])
         found: list[dict[str, Any]] = []
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while len(found) < count and time.monotonic() < end:
             found += consumer.poll(1).to_pylist()
     return found
@@ -36,7 +36,7 @@ def theirs(servers: str, topic: str, count: int) -> list[Any]:
     consumer.assign([ck.TopicPartition(topic, 0, 0)])
     messages: list[Any] = []
     while len(messages) < count:
-        [message] = consumer.consume(1, 10) or [None]
+        [message] = consumer.consume(1, 60) or [None]
         assert message is not None, f"{len(messages)} of {count}"
         assert message.error() is None
         messages.append(message)

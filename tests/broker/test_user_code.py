@@ -14,10 +14,14 @@ import pytest
 
 from samsarrow import Admin, Assignor, Consumer, Producer, RebalanceListener, TopicPartition
 from samsarrow.exceptions import ClosedError, UnknownTopicOrPartitionError
+from support.waiting import until
 
 
-def run(code, *args, send=None, timeout=60):
-    """A program's exit code, what it printed and what it said on stderr; `send` is a signal for once it is ready."""
+def run(code, *args, send=None, once=None, timeout=60):
+    """A program's exit code, what it printed and what it said on stderr.
+
+    `send` is a signal for when it is ready, and for when `once` says so.
+    """
     program = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *args],
         stdout=subprocess.PIPE,
@@ -28,6 +32,8 @@ def run(code, *args, send=None, timeout=60):
         if send is not None:
             assert program.stdout.readline() == "ready\n"
             time.sleep(0.5)
+            if once is not None:
+                until(once)
             program.send_signal(send)
         out, err = program.communicate(timeout=timeout)
     finally:
@@ -390,8 +396,8 @@ def test_ctrl_c_ends_closing_a_consumer(api, broker, servers):
         consumer.subscribe(["t"])
         while not consumer.poll(1).num_rows:
             pass
-        print("ready", flush=True)
         try:
+            print("ready", flush=True)
             consumer.close()
             print("not interrupted")
         except KeyboardInterrupt:
@@ -399,6 +405,7 @@ def test_ctrl_c_ends_closing_a_consumer(api, broker, servers):
         """,
         servers,
         send=signal.SIGINT,
+        once=lambda: broker.requests(api),
     )
     broker.heal()
     assert (code, err) == (0, "")
@@ -414,8 +421,8 @@ def test_ctrl_c_ends_closing_a_producer(broker, servers):
         from samsarrow import Producer
         producer = Producer(bootstrap_servers=sys.argv[1])
         producer.send("t", b"x")
-        print("ready", flush=True)
         try:
+            print("ready", flush=True)
             producer.close()
             print("not interrupted")
         except KeyboardInterrupt:

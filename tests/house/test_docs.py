@@ -33,7 +33,7 @@ def served(*topics: str) -> Iterator[str]:
             yield broker.stdout.readline().removeprefix("listening on ").strip()
         finally:
             broker.send_signal(signal.SIGTERM)
-            assert broker.wait(10) == 0
+            assert broker.wait(60) == 0
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ def service(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("BOOTSTRAP_SERVERS", broker.bootstrap_servers)
     found = module("fastapi/service.py")
     monkeypatch.setattr(found, "PAUSE", 0.05)
+    monkeypatch.setattr(found, "PATIENCE", 30.0)
     return found
 
 
@@ -49,7 +50,7 @@ async def instance(service: Any) -> AsyncIterator[Any]:
 
 
 async def until_ready(client: Any, status: int = 200) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while (await client.get("/ready")).status_code != status:
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
@@ -104,12 +105,13 @@ def test_a_service_is_ready_when_it_has_read_what_was_there(service: Any, broker
         for odd in (b"{", b"NaN", b"\xff", b"[" * 100_000):
             producer.send("devices", odd, "d7", partition=1)
         producer.send("devices", "1", None)
-    broker.fail("Fetch", delay=0.3)
+    broker.fail("Fetch", error="NOT_LEADER_OR_FOLLOWER", times=None)
 
     async def main() -> None:
         async with instance(service) as client:
             # Before that it does not say that there is nothing.
             assert {(await client.get(path)).status_code for path in ("/ready", "/devices/d7")} == {503}
+            broker.heal()
             await until_ready(client)
             # What is no JSON has changed nothing.
             assert (await client.get("/devices/d7")).json() == 19_907

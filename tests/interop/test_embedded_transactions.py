@@ -13,6 +13,8 @@ from support.fixtures import create_topic
 from support.kafka import KafkaServer, KafkaUnavailableError, ZooKeeperKafkaServer, classpath
 from support.peers import Sent, samsarrow_arrow
 from support.peers.java_api import JavaError, JavaPeer
+from support.streams import wait_for_ends
+from support.waiting import until
 
 LEVELS = ("read_uncommitted", "read_committed")
 
@@ -56,6 +58,10 @@ class Scenario:
         records = [Sent(None, f"{value} {i}".encode()) for i in range(count)]
         self._java.send(f"{self.topic}-{name}", self.topic, records, partition)
 
+    def settle(self) -> None:
+        """Waits for the markers, which come after the end is answered: what follows has its offsets after them."""
+        wait_for_ends(self._servers, f"{self.topic}-a", f"{self.topic}-b")
+
     def offset(self, name: str, offset: int) -> None:
         where = {"topic": self.topic, "partition": 0, "offset": offset, "group": f"{self.topic}-g"}
         self._java.call("offset", name=f"{self.topic}-{name}", **where)
@@ -86,6 +92,7 @@ class Scenario:
             self.send(name, "aborted", 12)
             self.offset(name, 99)
             self.do(name, "abort")
+            self.settle()
         self.do("a", "begin", "commit", "begin", "abort", "begin")
         self.do("b", "begin")
         self.send("a", "aborted", 2)
@@ -97,8 +104,10 @@ class Scenario:
         self.do("a", "begin")
         self.send("a", "late", 2)
         self.do("a", "commit")
+        self.settle()
         found = self.read()
         self.do("b", "commit")
+        self.settle()
         found.extend(self.read())
         return found
 
@@ -177,7 +186,7 @@ def test_confluent_moves_offsets_with_records(version: int) -> None:
             consumer.subscribe(["from"])
             moved = 0
             while moved < 10:
-                message = consumer.poll(10)
+                message = consumer.poll(30)
                 assert message is not None
                 assert message.error() is None
                 producer.begin_transaction()
@@ -194,13 +203,13 @@ def test_confluent_moves_offsets_with_records(version: int) -> None:
                 moved += 1
             [committed] = consumer.committed([confluent_kafka.TopicPartition("from", 0)], 30)
             assert committed.offset == 10
-            assert broker.transaction_state("x") == "CompleteCommit"
+            until(lambda: broker.transaction_state("x") == "CompleteCommit")
         finally:
             consumer.close()
         reader = confluent_kafka.Consumer({**servers, **group, "group.id": "r", "isolation.level": "read_committed"})
         try:
             reader.assign([confluent_kafka.TopicPartition("to", 0, 0)])
-            values = [message.value() for message in reader.consume(10, 10)]
+            values = [message.value() for message in reader.consume(10, 30)]
             assert values == [b"%d" % i for i in range(10)]
         finally:
             reader.close()

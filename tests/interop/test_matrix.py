@@ -62,7 +62,7 @@ def by_confluent(servers: str, topic: str, partitions: range, count: int) -> dic
     found: dict[int, list[Received]] = {p: [] for p in partitions}
     try:
         consumer.assign([ck.TopicPartition(topic, p, 0) for p in partitions])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while any(len(records) < count for records in found.values()):
             assert time.monotonic() < deadline, {p: len(records) for p, records in found.items()}
             for m in consumer.consume(1000, 0.2):

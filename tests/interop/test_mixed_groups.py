@@ -174,7 +174,7 @@ class Group:
         return owned
 
     def _until(self, done: Callable[[dict[str, set[TopicPartition]]], bool]) -> None:
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 90
         while not done(owned := self._look()):
             assert time.monotonic() < deadline, {name: sorted(tps) for name, tps in owned.items()}
             time.sleep(0.02)

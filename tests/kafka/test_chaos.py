@@ -21,6 +21,7 @@ import pytest
 
 from samsarrow import Admin, KafkaError, NewTopic, Producer, TopicPartition
 from support.cluster import KafkaCluster
+from support.waiting import until
 
 SECONDS = float(os.environ.get("SAMSARROW_CHAOS_SECONDS", "25"))
 # Of bad things.
@@ -51,21 +52,23 @@ class Group:
     def __init__(self, options: dict[str, Any], topic: str, folder: Path) -> None:
         self.options, self.topic, self.folder = options, topic, folder
         self.members: list[subprocess.Popen[bytes]] = []
+        self.files: dict[int, Path] = {}
         self.started = 0
         for _ in range(MEMBERS):
             self.start()
 
     def start(self) -> None:
         self.started += 1
-        command = [
-            sys.executable,
-            str(MEMBER),
-            json.dumps(self.options),
-            self.topic,
-            str(self.folder / f"{self.started}.done"),
-        ]
+        done = self.folder / f"{self.started}.done"
+        command = [sys.executable, str(MEMBER), json.dumps(self.options), self.topic, str(done)]
         with (self.folder / "log").open("ab") as log:
             self.members.append(subprocess.Popen(command, stdout=log, stderr=log))
+        self.files[self.members[-1].pid] = done
+
+    def terminate(self, member: subprocess.Popen[bytes]) -> None:
+        """Asks a member to end, once it can be asked: while it starts a signal would kill it."""
+        until(lambda: self.files[member.pid].exists() or member.poll() is not None)
+        member.terminate()
 
     def log(self) -> str:
         return (self.folder / "log").read_text()
@@ -74,7 +77,8 @@ class Group:
         """Values by offset by partition, as far as anybody processed them."""
         found: dict[int, dict[int, str]] = defaultdict(dict)
         for path in self.folder.glob("*.done"):
-            for line in path.read_text().splitlines():
+            # Who is killed may leave a part of a line, and who writes may be seen at it.
+            for line in path.read_text().rpartition("\n")[0].splitlines():
                 partition, offset, value = line.split(" ")
                 found[int(partition)][int(offset)] = value
         return found
@@ -82,7 +86,7 @@ class Group:
     def end(self) -> None:
         for member in self.members:
             member.send_signal(signal.SIGCONT)
-            member.terminate()
+            self.terminate(member)
         for member in self.members:
             assert member.wait(60) == 0, self.log()[-4000:]
 
@@ -143,7 +147,7 @@ class Source(threading.Thread):
                     self.sent[partition].append(str(number))
 
 
-@pytest.mark.timeout(SECONDS + 300)
+@pytest.mark.timeout(SECONDS + 400)
 @pytest.mark.parametrize("way", WAYS)
 def test_chaos(cluster: KafkaCluster, tmp_path: Path, way: str) -> None:
     seed = int(os.environ.get("SAMSARROW_CHAOS_SEED", "1"))
@@ -167,6 +171,7 @@ def test_chaos(cluster: KafkaCluster, tmp_path: Path, way: str) -> None:
             state = {p: len(found) for p, found in group.processed().items()}
             assert time.monotonic() < deadline, (sent, state, events, group.log()[-6000:])
             time.sleep(0.5)
+        deadline = time.monotonic() + 60
         with Admin(bootstrap_servers=servers) as admin:
             while (committed := offsets(admin, name)) != dict(enumerate(sent)):
                 assert time.monotonic() < deadline, (sent, committed, events, group.log()[-6000:])
@@ -233,7 +238,7 @@ def wreck(cluster: KafkaCluster, group: Group, name: str, chance: random.Random)
             victim.send_signal(signal.SIGCONT)
         elif what == "restart":
             victim = chance.choice(group.members)
-            victim.terminate()
+            group.terminate(victim)
             assert victim.wait(60) == 0, group.log()[-4000:]
             group.members.remove(victim)
             group.start()

@@ -17,6 +17,7 @@ from samsarrow.exceptions import (
 )
 from samsarrow.results import PartialFailureError
 from support.kafka import KafkaServer
+from support.waiting import until
 
 
 @pytest.fixture
@@ -84,9 +85,15 @@ def test_a_group_with_a_member_and_after_it_left(kafka: KafkaServer, admin: Admi
         theirs = admin.fetch_offsets(group)[all_three[1]]
         assert theirs is not None
         assert (theirs.offset, theirs.metadata.rstrip("\0")) == (4, "theirs")
-    after = admin.describe_groups([group])[group]
-    assert isinstance(after, GroupDescription)
-    assert (after.state, after.members, after.active) == ("Empty", (), False)
+
+    def after() -> GroupDescription:
+        found = admin.describe_groups([group])[group]
+        assert isinstance(found, GroupDescription)
+        return found
+
+    # Their client need not wait for the answer when it leaves.
+    until(lambda: after().state == "Empty", after)
+    assert (after().members, after().active) == ((), False)
     assert admin.commit_offsets(group, {all_three[0]: OffsetAndMetadata(7, "ours")}) == {all_three[0]: None}
     assert admin.delete_offsets(group, [all_three[1]]) == {all_three[1]: None}
     assert admin.fetch_offsets(group) == {all_three[0]: OffsetAndMetadata(7, "ours")}

@@ -25,6 +25,7 @@ from support.guarantees import program
 from support.kafka import KafkaServer
 
 KILLS = int(os.environ.get("SAMSARROW_KILLS", "10"))
+pytestmark = pytest.mark.timeout(180 + 30 * KILLS)
 PARTITIONS = 3
 Connect = Callable[[], Any]
 

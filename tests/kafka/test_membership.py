@@ -95,7 +95,7 @@ def test_a_listener_may_use_the_consumer(
         consumer.subscribe([topic], listener=RebalanceListener(assigned, revoked))
         assert consumer.subscription() == {topic}
         rows = 0
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while rows < 10 and time.monotonic() < deadline:
             rows += consumer.poll(1).num_rows
         assert rows == 10
@@ -302,6 +302,8 @@ def test_new_partitions_are_noticed(kafka: KafkaServer, new_topic: Callable[...,
             "org.apache.kafka.tools.TopicCommand", "--bootstrap-server", kafka.bootstrap_servers,
             "--alter", "--topic", topic, "--partitions", "4",
         )  # fmt: skip
+        with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+            until(lambda: admin.list_topics([topic])[topic].partitions == 4)
         settle([one, other], fill(kafka, topic, 4, 5))
         until(lambda: len(one.rows) + len(other.rows) == 20, lambda: (one.rows, other.rows))
 
@@ -320,7 +322,7 @@ def test_the_group_commits_in_the_version_of_choice(kafka: KafkaServer, new_topi
         }
         with Consumer(options) as consumer:
             consumer.subscribe([topic])
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 60
             while not consumer.poll(1).num_rows:
                 assert time.monotonic() < deadline
             at = consumer.position(tp)

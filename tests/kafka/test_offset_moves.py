@@ -98,10 +98,13 @@ def test_version_0_is_zookeeper_and_the_others_are_kafka(old_kafka: ZooKeeperKaf
     }  # fmt: skip
 
 
-def killed_half_way(server: KafkaServer, count: Callable[[], int], *arguments: str) -> None:
-    """Starts a command with small requests and kills it when it has written some partitions and not all."""
-    with subprocess.Popen(command(server, *arguments, "--batch-size", "4"), stdout=subprocess.DEVNULL) as process:
-        while count() == 0:
+def killed_half_way(server: KafkaServer, begun: Callable[[], bool], count: Callable[[], int], *arguments: str) -> None:
+    """Starts a command with small requests and kills it when it has written some partitions and not all.
+
+    Looking whether it has `begun` must be quick: meanwhile it goes on.
+    """
+    with subprocess.Popen(command(server, *arguments, "--batch-size", "1"), stdout=subprocess.DEVNULL) as process:
+        while not begun():
             assert process.poll() is None
         process.send_signal(signal.SIGKILL)
     assert 0 < count() < PARTITIONS
@@ -116,7 +119,13 @@ def test_a_thousand_partitions_from_zookeeper_to_kafka(
     assert in_zookeeper(old_kafka, group, wide, list(range(PARTITIONS))) == [p * p for p in range(PARTITIONS)]
     assert "dry run" in run(old_kafka, "migrate", group, "--to", "kafka", "--dry-run")
     assert admin.fetch_offsets(group) == {}
-    killed_half_way(old_kafka, lambda: len(admin.fetch_offsets(group)), "migrate", group, "--to", "kafka")
+    first = TopicPartition(wide, 0)
+    killed_half_way(
+        old_kafka,
+        lambda: admin.fetch_offsets(group, [first])[first] is not None,
+        lambda: len(admin.fetch_offsets(group)),
+        *("migrate", group, "--to", "kafka"),
+    )
     told = run(old_kafka, "migrate", group, "--to", "kafka")
     found = re.search(r"in Kafka: (\d+) partitions change, (\d+) are right already", told)
     assert found is not None
@@ -135,7 +144,10 @@ def test_a_thousand_partitions_from_kafka_to_zookeeper(
     tps = [TopicPartition(wide, p) for p in range(PARTITIONS)]
     KafkaOffsetStore(group, admin=admin).store({tp: OffsetAndMetadata(7 + tp.partition, "mine") for tp in tps})
     killed_half_way(
-        old_kafka, lambda: sum(map(bool, zookeeper.load(tps).values())), "migrate", group, "--to", "zookeeper"
+        old_kafka,
+        lambda: any(zookeeper.load(tps[:1]).values()),
+        lambda: sum(map(bool, zookeeper.load(tps).values())),
+        *("migrate", group, "--to", "zookeeper"),
     )
     run(old_kafka, "migrate", group, "--to", "zookeeper")
     assert zookeeper.load(tps) == {tp: OffsetAndMetadata(7 + tp.partition) for tp in tps}
@@ -189,7 +201,7 @@ def test_consumers_switch_while_both_storages_are_kept_equal(old_kafka: ZooKeepe
     assert in_zookeeper(old_kafka, group, topic, [0, 1]) == [50, 50]
 
 
-def wait_for(is_so: Callable[[], bool], seconds: float = 30) -> None:
+def wait_for(is_so: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline, "did not come to be"

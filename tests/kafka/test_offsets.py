@@ -47,7 +47,7 @@ def test_other_clients_see_our_commits_and_we_see_theirs(kafka: KafkaServer, top
             ours = TopicPartition(topic, 1)
             assert consumer.committed([ours]) == {ours: None}
             consumer.commit({ours: OffsetAndMetadata(7, "größe")})
-            [seen] = peer.committed([ck.TopicPartition(topic, 1)], timeout=10)
+            [seen] = peer.committed([ck.TopicPartition(topic, 1)], timeout=30)
             assert (seen.offset, seen.metadata) == (7, "größe")
             peer.commit(offsets=[ck.TopicPartition(topic, 1, 9, "theirs")], asynchronous=False)
             theirs = consumer.committed([ours])[ours]
@@ -102,14 +102,16 @@ def test_offsets_of_an_open_transaction_are_waited_for(kafka: KafkaServer, topic
     options = {"bootstrap_servers": kafka.bootstrap_servers, "group_id": group}
     with Consumer(**options) as plain, Consumer(isolation_level="read_committed", **options) as careful:
         plain.commit({tp: 3})
+        # Both have found their coordinator before the time of a call is short.
+        assert plain.committed([tp]) == careful.committed([tp]) == {tp: OffsetAndMetadata(3)}
         producer.begin_transaction()
         theirs = ck.Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
         producer.send_offsets_to_transaction([ck.TopicPartition(topic, 0, 8)], theirs.consumer_group_metadata(), 30)
         assert plain.committed([tp]) == {tp: OffsetAndMetadata(3)}
         with pytest.raises(KafkaTimeoutError, match="UNSTABLE_OFFSET_COMMIT"):
-            plain.committed([tp], require_stable=True, timeout=1)
+            plain.committed([tp], require_stable=True, timeout=2)
         with pytest.raises(KafkaTimeoutError, match="UNSTABLE_OFFSET_COMMIT"):
-            careful.committed([tp], timeout=1)
+            careful.committed([tp], timeout=2)
         producer.commit_transaction(30)
         found = careful.committed([tp])[tp]
         assert found is not None

@@ -108,7 +108,7 @@ def stored(servers: str, topic: str) -> dict[int, list[tuple[int, int]]]:
         partitions = consumer.partitions_for(topic)
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while any(consumer.position(tp) < end for tp, end in ends.items()):
             assert time.monotonic() < deadline, "the topic cannot be read to its end"
             batch = consumer.poll(1)
@@ -121,7 +121,8 @@ def stored(servers: str, topic: str) -> dict[int, list[tuple[int, int]]]:
 def harass(cluster: KafkaCluster, seed: int) -> int:
     """Kills or stops one broker after the other and starts it again; how often."""
     rng, end, times = random.Random(seed), time.monotonic() + SECONDS, 0
-    while time.monotonic() < end:
+    # However slow the machine is, it happens again after the first time.
+    while time.monotonic() < end or times < 2:
         time.sleep(1 + rng.random() * 2)
         broker = cluster.brokers[rng.choice(sorted(cluster.brokers))]
         if rng.random() < 0.6:
@@ -134,7 +135,7 @@ def harass(cluster: KafkaCluster, seed: int) -> int:
     return times
 
 
-@pytest.mark.timeout(SECONDS + 300)
+@pytest.mark.timeout(SECONDS + 400)
 def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(cluster: KafkaCluster) -> None:
     servers = cluster.bootstrap_servers
     with Admin(bootstrap_servers=servers) as admin:

@@ -5,11 +5,14 @@ import time
 from collections.abc import Callable
 
 import pyarrow as pa
+import pytest
 
 from samsarrow import Consumer, Producer, TopicPartition
 from support.kafka import KafkaServer
 
 COUNT = 200_000
+# A broker may need minutes to come back.
+pytestmark = pytest.mark.timeout(400)
 
 
 def kill_and_restart(kafka: KafkaServer, after: float) -> threading.Thread:
@@ -48,7 +51,7 @@ def test_produce_across_a_crash(kafka: KafkaServer, new_topic: Callable[..., str
             deliveries.append(producer.send(topic, b"%d" % i, partition=0))
             if i % 2000 == 0:
                 time.sleep(0.02)
-        producer.flush(90)
+        producer.flush(150)
         offsets = [d.result(1).offset for d in deliveries]
     crash.join()
     assert offsets == list(range(COUNT))
@@ -66,7 +69,7 @@ def test_fetch_across_a_crash(kafka: KafkaServer, new_topic: Callable[..., str])
         consumer.assign([TopicPartition(topic, 0)])
         crash = None
         while len(found) < COUNT:
-            batch = consumer.poll(60.0)
+            batch = consumer.poll(150.0)
             assert batch.num_rows > 0
             found += batch.column("value").to_pylist()
             if crash is None and len(found) > COUNT // 4:

@@ -58,7 +58,7 @@ def produce(cluster: KafkaCluster, topic: str, values: list[bytes]) -> None:
 def read(consumer: Consumer, count: int) -> list[bytes]:
     values: list[bytes] = []
     while len(values) < count:
-        batch = consumer.poll(20.0)
+        batch = consumer.poll(60.0)
         assert batch.num_rows > 0, f"nothing came after {len(values)} records"
         values += batch.column("value").to_pylist()
     return values

@@ -10,6 +10,7 @@ import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
 from samsarrow import Admin, Consumer, Producer
+from samsarrow.admin_types import ConfigResource
 from support.kafka import DEFAULT_VERSION, SUPPORT, KafkaServer, classpath
 
 JAVA = SUPPORT / "java"
@@ -57,6 +58,10 @@ def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[K
             "kafka.admin.ConfigCommand", "--bootstrap-server", server.bootstrap_servers, "--alter",
             "--entity-type", "client-metrics", "--entity-name", "all", "--add-config", "interval.ms=500,metrics=[*]",
         )  # fmt: skip
+        with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
+            # A client that asks before the broker knows what is wanted asks again minutes later.
+            wanted = ConfigResource.client_metrics("all")
+            until(lambda: admin.describe_configs([wanted])[wanted]["interval.ms"].value == "500")
         yield server
 
 
@@ -82,6 +87,7 @@ def test_kafka_takes_our_metrics_under_the_names_of_javas_clients(server: KafkaS
     servers = server.bootstrap_servers
     with Admin(bootstrap_servers=servers) as admin:
         admin.create_topics([TOPIC])
+        until(lambda: TOPIC in admin.list_topics())
     java = subprocess.Popen(server.java(str(JAVA / "Names.java"), servers, TOPIC, "4000"), stderr=subprocess.DEVNULL)
     try:
         consumer = Consumer(
@@ -115,7 +121,8 @@ def test_kafka_takes_our_metrics_under_the_names_of_javas_clients(server: KafkaS
                 name
             )
             assert set().union(*map(labels, ours)) <= set().union(*map(labels, wanted)), name
-        assert len(list(folder.glob(f"*-own-{client}-*-last.pb"))) == 1
+        # A client that closes need not wait for the answer to its last push.
+        until(lambda name=f"*-own-{client}-*-last.pb": len(list(folder.glob(name))) == 1)
     [sent] = [p.as_double for m in pushed(folder, "own-producer")["org.apache.kafka.producer.record.send.total"]
               for p in m.sum.data_points if p.as_double]  # fmt: skip
     assert sent == 1

@@ -524,7 +524,8 @@ def second_version(s: Script) -> None:
 
 
 def timeouts(s: Script) -> None:
-    p = s.init(timeout=300)
+    # Enough for what is asked before it is over.
+    p = s.init(timeout=1500)
     s.add(p)
     s.send(p, 0)
     s.until("CompleteAbort")
@@ -534,7 +535,7 @@ def timeouts(s: Script) -> None:
     s.send(p, 1)
     s.add(p)
     s.init(p)
-    p = s.init(timeout=300)
+    p = s.init(timeout=1500)
     s.send(p, 0, version=12)
     s.until("CompleteAbort")
     s.describe()

@@ -13,6 +13,7 @@ from support.fixtures import create_topic
 from support.kafka import KafkaServer, new_cluster_id
 from support.peers.java_api import JavaPeer
 from support.segments import stored
+from support.streams import wait_for_markers
 
 
 class Cautious(KafkaServer):
@@ -36,7 +37,7 @@ class Cautious(KafkaServer):
 @pytest.fixture(scope="module")
 def cautious() -> Iterator[Cautious]:
     # A broker that was killed is let in again once its session is over.
-    session = {"broker.session.timeout.ms": "1000", "broker.heartbeat.interval.ms": "200"}
+    session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
     with Cautious(properties=session, heap="512m") as server:
         yield server
 
@@ -46,11 +47,15 @@ def epochs(server: KafkaServer, topic: str) -> list[int]:
     return [epoch - found[0] for epoch in found]
 
 
+# The broker is started five times.
+@pytest.mark.timeout(600)
 def test_restarts_and_the_step_to_the_second_protocol(cautious: Cautious) -> None:
     topic, group = create_topic(cautious), "restarts"
     tp, nobody = TopicPartition(topic, 0), ConsumerGroupMetadata(group, "", -1, None)
     expected: list[str] = []
-    with Producer(bootstrap_servers=cautious.bootstrap_servers, transactional_id="restarts") as producer:
+    # Longer than restarts take.
+    options = {"transactional_id": "restarts", "transaction_timeout_ms": 600_000}
+    with Producer(bootstrap_servers=cautious.bootstrap_servers, **options) as producer:
 
         def write(value: str) -> None:
             producer.send(topic, value).result()
@@ -98,6 +103,7 @@ def test_restarts_and_the_step_to_the_second_protocol(cautious: Cautious) -> Non
         producer.abort_transaction()
         with producer.transaction():
             write("the end")
+    wait_for_markers(cautious.bootstrap_servers, topic)
     with JavaPeer(cautious) as java:
         ends = java.ends(topic, [0], isolation_level="read_committed")
         polls = java.polls(topic, [0], ends, isolation_level="read_committed")

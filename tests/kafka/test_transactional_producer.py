@@ -26,6 +26,7 @@ from support.fixtures import create_topic
 from support.kafka import KafkaServer
 from support.peers.java_api import JavaPeer
 from support.segments import stored
+from support.streams import wait_for_markers
 
 
 @dataclass
@@ -44,7 +45,8 @@ class Side:
         return create_topic(self.kafka, partitions, **configs)
 
     def values(self, topic: str, partition: int = 0, level: str = "read_committed") -> list[str]:
-        """What a Java consumer reads."""
+        """What a Java consumer reads of a topic with no open transaction."""
+        wait_for_markers(self.kafka.bootstrap_servers, topic)
         ends = self.java.ends(topic, [partition], isolation_level=level)
         polls = self.java.polls(topic, [partition], ends, isolation_level=level)
         return [(record.value or b"").decode() for poll in polls for _, record in poll.records]
@@ -301,10 +303,10 @@ def test_a_zombie_that_still_writes_is_told_so_by_its_end(side: Side) -> None:
 
 def test_a_transaction_that_takes_too_long_is_aborted_by_its_coordinator(side: Side) -> None:
     topic = side.topic()
-    with side.producer(topic, transaction_timeout_ms=500) as producer:
+    with side.producer(topic, transaction_timeout_ms=2000) as producer:
         producer.begin_transaction()
         producer.send(topic, "too late").result()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not any(batch.control for batch in stored(side.kafka.segments(topic))):
             assert time.monotonic() < deadline
             time.sleep(0.2)

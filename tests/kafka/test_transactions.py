@@ -11,6 +11,7 @@ from support.kafka import KafkaServer
 from support.peers import Poll, Received, Sent, samsarrow_arrow
 from support.peers.java_api import JavaError, JavaPeer
 from support.segments import stored
+from support.streams import wait_for_ends
 
 LEVELS = ["read_uncommitted", "read_committed"]
 # The first words of the records that each level reads, by partition.
@@ -115,6 +116,7 @@ def scenario(kafka: KafkaServer, java: JavaPeer) -> Iterator[Scenario]:
     s.do("a", "commit", "begin")
     s.send("a", "aborted", 2)
     s.do("a", "abort")
+    wait_for_ends(kafka.bootstrap_servers, *(f"{s.topic}-{name}" for name in "abcd"))
     yield s
     s.close()
 
@@ -205,6 +207,7 @@ def test_transactions_at_random(kafka: KafkaServer, java: JavaPeer, new_topic: C
         else:
             sent = [Sent(b"k", b"%d" % i * choose.randrange(50), (), T0 + i) for _ in range(choose.randrange(1, 9))]
             java.send(name, topic, sent, choose.randrange(2))
+    wait_for_ends(kafka.bootstrap_servers, *(f"{topic}-{name}" for name in running))
     for level in LEVELS:
         ends = java.ends(topic, [0, 1], isolation_level=level)
         for partition in range(2):

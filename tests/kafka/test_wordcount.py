@@ -19,8 +19,10 @@ from support.fixtures import create_topic
 from support.guarantees import program
 from support.kafka import KafkaServer
 from support.peers.java_api import JavaPeer
+from support.streams import wait_for_markers
 
 KILLS = int(os.environ.get("SAMSARROW_KILLS", "6"))
+pytestmark = pytest.mark.timeout(180 + 30 * KILLS)
 PARTITIONS = 3
 WORKERS = 2
 WORDS = ["all", "batches", "count", "each", "exactly", "kafka", "lines", "once", "words"]
@@ -136,6 +138,8 @@ def test_every_word_is_counted_once(request: pytest.FixtureRequest, protocol: st
         for i in range(WORKERS):
             work.kill(i)
         work.output.close()
+    # Offsets are seen committed before all markers are there.
+    wait_for_markers(servers, counts)
     numbers = range(PARTITIONS)
     stable = java.ends(counts, list(numbers), isolation_level="read_committed")
     seen: dict[str, Counter[str]] = {}

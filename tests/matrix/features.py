@@ -25,7 +25,7 @@ class Feature:
     name: str
     title: str
     since: str = "0.8.2"
-    limit: float = 25.0
+    limit: float = 60.0
 
     def expected_of(self, version: str) -> bool:
         return number(version) >= number(self.since)
@@ -57,22 +57,22 @@ FEATURES = (
     Feature("outside", "offsets of a group set and read from outside"),
     Feature("all_offsets", "all offsets of a group, of many groups", "0.10.2"),
     Feature("require_stable", "offsets that wait for open transactions", "2.5"),
-    Feature("offset_versions", "OffsetCommit and OffsetFetch in each version of the broker", limit=40),
-    Feature("group_classic", "groups, classic protocol (0.9: with `session.timeout.ms` up to 30000)", "0.9", limit=40),
-    Feature("group_cooperative", "groups, cooperative rebalances", "0.9", limit=40),
+    Feature("offset_versions", "OffsetCommit and OffsetFetch in each version of the broker", limit=60),
+    Feature("group_classic", "groups, classic protocol (0.9: with `session.timeout.ms` up to 30000)", "0.9", limit=60),
+    Feature("group_cooperative", "groups, cooperative rebalances", "0.9", limit=60),
     Feature("group_pattern", "subscription by pattern", "0.9"),
-    Feature("static_member", "static members", "2.3", limit=40),
-    Feature("group_consumer", "groups, KIP-848 (`group.protocol=consumer`)", "4.0", limit=40),
+    Feature("static_member", "static members", "2.3", limit=60),
+    Feature("group_consumer", "groups, KIP-848 (`group.protocol=consumer`)", "4.0", limit=60),
     Feature("consumer_pattern", "subscription by pattern, KIP-848", "4.0"),
     Feature("list_groups", "groups listed, described", "0.9"),
     Feature("list_consumer_groups", "groups of KIP-848 listed, described", "4.0"),
     Feature("delete_groups", "groups deleted", "1.1"),
     Feature("delete_offsets", "a group's offsets deleted", "2.4"),
     Feature("idempotence", "idempotent producer", "0.11"),
-    Feature("transactions", "transactions, `read_committed`", "0.11", limit=40),
+    Feature("transactions", "transactions, `read_committed`", "0.11", limit=60),
     Feature("fencing", "a second producer fences the first", "0.11"),
     Feature("transaction_offsets", "offsets in a transaction, by the group's name", "0.11"),
-    Feature("transaction_member", "offsets in a transaction, of a member (KIP-447)", "2.5", limit=40),
+    Feature("transaction_member", "offsets in a transaction, of a member (KIP-447)", "2.5", limit=60),
 )
 SPARK = Feature("spark", "PySpark: batch write and read", limit=180)
 

@@ -19,7 +19,7 @@ from .features import OFFSET_VERSIONS_BEFORE_API_VERSIONS
 HOUR = 3_600_000
 # Months ago, in milliseconds: no broker's clock may take part in it.
 LONG_AGO = 1_700_000_000_000
-PATIENCE = 15.0
+PATIENCE = 30.0
 
 
 class Probe:
@@ -58,6 +58,8 @@ class Probe:
         if configs or self.at_least("0.10.1"):
             with self.admin() as admin:
                 admin.create_topics([NewTopic(name, partitions, 1, dotted(configs))])
+                # The controller knows it first, brokers soon after.
+                wait_for(lambda: name in admin.list_topics([name]), "the new topic is listed")
         else:
             with self.producer() as producer:
                 producer.partitions_for(name)

@@ -233,6 +233,11 @@ def live(request: pytest.FixtureRequest) -> Callable[..., Life]:
     return make
 
 
+def few(count: int, began: float) -> float:
+    """So many requests, or ten a second where it took longer: clients go on asking until all is found."""
+    return max(count, 10 * (time.monotonic() - began))
+
+
 PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
@@ -246,10 +251,10 @@ def test_brokers_come_back_under_other_addresses(
     life = live(entrance.address, protocol)
     life.wait_for_more()
     for _ in range(2):
-        before = network.requests()
+        before, began = network.requests(), time.monotonic()
         network.each(lambda proxy: proxy is entrance or proxy.move())
         life.wait_for_more()
-        assert (network.requests() - before)["Metadata"] <= 60
+        assert (network.requests() - before)["Metadata"] <= few(60, began)
     life.end()
 
 
@@ -266,12 +271,13 @@ def test_brokers_fall_silent_and_are_elsewhere(
         socket_connection_setup_timeout_ms=1000,
     )
     life.wait_for_more()
+    began = time.monotonic()
     old = [proxy for proxy in network.proxies if proxy is not entrance]
     for proxy in old:
         proxy.black_hole()
     network.prefer([network.add(server) for server in servers])
     life.wait_for_more(90)
-    assert network.requests()["Metadata"] <= 150
+    assert network.requests()["Metadata"] <= few(150, began)
     life.end()
 
 
@@ -288,7 +294,7 @@ def test_all_brokers_are_replaced_by_others(live: Callable[..., Life], protocol:
             entrance = network.add(servers[0])
             life = live(entrance.address, protocol)
             life.wait_for_more()
-            before = network.requests()
+            before, began = network.requests(), time.monotonic()
             for proxy in network.proxies[:2]:
                 proxy.refuse()
             for node in (2, 3):
@@ -300,5 +306,5 @@ def test_all_brokers_are_replaced_by_others(live: Callable[..., Life], protocol:
             entrance.upstream = network.proxies[2].upstream
             entrance.reset()
             life.wait_for_more()
-            assert (network.requests() - before)["Metadata"] <= 60
+            assert (network.requests() - before)["Metadata"] <= few(60, began)
             life.end()

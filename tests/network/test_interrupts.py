@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from statistics import median
 
 import pytest
 
@@ -16,8 +17,8 @@ from samsarrow import Producer
 from samsarrow.testing import Broker
 from support.proxy import Network, Proxy
 
-# 200 ms is the promise; a busy machine gets more.
-SOON = 1.5
+# 200 ms is the promise; a busy machine gets more, for most calls a second and for none five.
+MOSTLY, SOON = 1.0, 5.0
 
 # Makes its clients, says so, and when the network is bad does one call after the other, each until it is interrupted.
 PROGRAM = """
@@ -110,9 +111,10 @@ PROGRAM = """
     print("made", flush=True)
     sys.stdin.readline()
     for name, call in calls.items():
-        print(name, flush=True)
         try:
+            # Before it is said that the call is on its way: a Ctrl-C that comes earlier would be nobody's.
             within = True
+            print(name, flush=True)
             call()
             within = False
             print("returned", flush=True)
@@ -163,6 +165,7 @@ FAULTS: dict[str, Callable[[Broker, Network], None]] = {
 ANSWERED = {"partitions_for", "send to another topic", "list_topics", "position", "lag"}
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_ctrl_c_ends_every_call(program: subprocess.Popen[str], broker: Broker, network: Network, fault: str) -> None:
     assert program.stdin is not None
@@ -200,6 +203,7 @@ def test_ctrl_c_ends_every_call(program: subprocess.Popen[str], broker: Broker, 
         go()
     assert odd == {}
     assert {name: round(seconds, 2) for name, seconds in took.items() if seconds > SOON} == {}
+    assert median(took.values()) < MOSTLY, took
     assert len(took) >= (20 if fault == "slow" else 30), took
     assert network.accepted() - before <= 600
     network.each(Proxy.heal)

@@ -108,22 +108,23 @@ def test_a_message_is_late_by_the_delay_of_each_direction(proxy: Proxy) -> None:
 
 def test_bandwidth_is_shared_and_used(proxy: Proxy) -> None:
     proxy.switch(bandwidth=4e6, delay=0.05)
-    took = []
 
     def move() -> None:
         with connect(proxy, 60) as s:
-            began = time.monotonic()
             s.sendall(request(1, 2_000_000))
-            assert len(answer(s)) > 2_000_000
-            took.append(time.monotonic() - began)
+            moved.append(len(answer(s)))
 
+    moved: list[int] = []
     threads = [threading.Thread(target=move) for _ in range(2)]
+    began = time.monotonic()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     # Two times 2 MB up and down: a second each way, which overlap in part.
-    assert 1.0 <= max(took) < 10
+    assert 1.0 <= time.monotonic() - began < 10
+    assert len(moved) == 2
+    assert min(moved) > 2_000_000
 
 
 def test_jitter_keeps_the_order(proxy: Proxy) -> None:
@@ -150,15 +151,17 @@ def test_it_is_no_bottleneck() -> None:
     threading.Thread(target=swallow, daemon=True).start()
     with sink, Network(f"127.0.0.1:{sink.getsockname()[1]}") as network, connect(network.proxies[0], 60) as s:
         block = memoryview(b"\0" * (1 << 20))
-        began = time.monotonic()
+        began, worked = time.monotonic(), time.process_time()
         s.sendall(struct.pack(">ihhi", 8 + size, 0, 0, 1))
         for _ in range(256):
             s.sendall(block)
         assert len(answer(s)) == 8
         speed = size / (time.monotonic() - began) / 1e6
-    tell(f"{speed:.0f} MB/s through the proxy")
-    # 200 MB/s is the promise; a machine with much else to do gets half of it.
-    assert speed > 100
+        busy = size / (time.process_time() - worked) / 1e6
+    tell(f"{speed:.0f} MB/s through the proxy, {busy:.0f} MB in a second of work")
+    # 200 MB/s is the promise; where others work too, the work counts, and twice what the fastest link of a test has.
+    assert busy > 100
+    assert speed > 20
 
 
 @pytest.mark.parametrize(("side", "share"), [("request", 0.0), ("request", 0.5), ("answer", 0.0), ("answer", 0.5)])

@@ -43,7 +43,7 @@ def values(broker: Broker, topic: str, rows: int, **options: Any) -> dict[int, l
 
 @each_cut
 def test_produce(broker: Broker, network: Network, side: Side, share: float) -> None:
-    with Producer(bootstrap_servers=network.bootstrap_servers, batch_size=2000, linger_ms=1) as producer:
+    with Producer(bootstrap_servers=network.bootstrap_servers, batch_size=2000, linger_ms=1000) as producer:
         deliveries = []
         for i in range(3000):
             if i % 500 == 250:

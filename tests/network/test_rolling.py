@@ -13,6 +13,7 @@ from samsarrow import Admin, NewTopic
 from support.cluster import KafkaCluster
 from support.life import Clients, warned
 from support.proxy import Network
+from support.waiting import until
 
 ROUNDS = int(os.environ.get("SAMSARROW_ROLLING_ROUNDS", "1"))
 
@@ -23,7 +24,13 @@ def cluster() -> Iterator[KafkaCluster]:
         yield cluster
 
 
-@pytest.mark.timeout(120 + 120 * ROUNDS)
+def in_sync(cluster: KafkaCluster) -> list[int]:
+    """How many replicas each partition has."""
+    with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        return [len(partition.isr) for partition in admin.describe_topics(["four"])["four"].partitions]
+
+
+@pytest.mark.timeout(300 + 300 * ROUNDS)
 def test_a_rolling_restart_under_load(cluster: KafkaCluster, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "samsarrow")
     with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
@@ -37,8 +44,8 @@ def test_a_rolling_restart_under_load(cluster: KafkaCluster, caplog: pytest.LogC
                 for number in cluster.brokers:
                     cluster.restart(number)
                     # The next goes when this one is a replica again.
-                    time.sleep(3)
-                    clients.wait(seconds=60)
+                    until(lambda: in_sync(cluster) == [3] * 4, lambda: in_sync(cluster), 120, 0.5)
+                    clients.wait(seconds=120)
         finally:
             clients.end()
         took = time.monotonic() - began

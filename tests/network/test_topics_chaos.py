@@ -34,7 +34,7 @@ PARTITIONS = 3
 MEMBERS = 3
 SICK = ["sick-a", "sick-b"]
 # Healthy partitions wait for a rebalance or a leader that restarts, and for nothing else.
-LONGEST_GAP = 25.0
+LONGEST_GAP = 40.0
 MEMBER = Path(__file__).parents[1] / "support" / "chaos_member.py"
 WAYS: dict[str, dict[str, Any]] = {
     "classic": {

@@ -1,5 +1,6 @@
 """AWS_MSK_IAM: what a broker of MSK gets, signed as botocore signs."""
 
+import importlib
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -38,7 +39,8 @@ def msk(tmp_path: Path) -> Iterator[Msk]:
 
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No credentials but a file of profiles, and no instance to be asked."""
+    """No credentials but a file of profiles, and no instance to be asked; what takes long to be imported is there."""
+    importlib.import_module("botocore.session")
     for name in [*ENVIRONMENT, "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_REGION"]:
         monkeypatch.delenv(name, raising=False)
     profiles = tmp_path / "credentials"

@@ -18,6 +18,8 @@ from support.fixtures import create_topic
 from support.peers import Sent
 from support.peers.java_api import JavaPeer
 from support.secure import Login, SecureKafka
+from support.streams import wait_for_markers
+from support.waiting import until
 
 RECORDS = 100_000
 # What each of the clients beside us writes and reads.
@@ -157,6 +159,7 @@ def test_transaction(secure: SecureKafka, secure_java: JavaPeer, login: Login, t
         other.produce(topic, b"librdkafka")
         other.commit_transaction(30)
         expected.append(b"librdkafka")
+    wait_for_markers(secure.bootstrap_servers, topic)
     assert values(secure, topic) == expected
 
 
@@ -164,6 +167,8 @@ def test_admin(secure: SecureKafka, secure_java: JavaPeer, login: Login, topic: 
     made = f"{topic}-made"
     with Admin(**login.ours) as admin:
         admin.create_topics([NewTopic(made, 3, 1)])
+        # The controller knows it first, the broker soon after.
+        until(lambda: made in admin.list_topics([made]))
         assert admin.list_topics([made])[made].partitions == 3
     secure_java.call("configure", topic=made, configs={"retention.ms": "1000"}, config=login.java)
     if login.librdkafka is not None:
@@ -172,7 +177,7 @@ def test_admin(secure: SecureKafka, secure_java: JavaPeer, login: Login, topic: 
         for deleted in client.delete_topics([made], operation_timeout=30).values():
             deleted.result(30)
         with Admin(bootstrap_servers=secure.bootstrap_servers) as admin:
-            assert admin.list_topics([made]) == {}
+            until(lambda: admin.list_topics([made]) == {})
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])

@@ -126,7 +126,7 @@ def test_one_token_serves_all_connections_and_is_replaced_without_polls(broker: 
 
     def callback() -> tuple[str, float]:
         calls.append(time.monotonic())
-        return unsecured(life=2), time.time() + 2
+        return unsecured(life=4), time.time() + 4
 
     options = {"bootstrap.servers": broker.bootstrap_servers, "sasl.oauthbearer.token.provider": callback, **OAUTH}
     with Consumer(options, group_id="tokens") as consumer:
@@ -136,7 +136,7 @@ def test_one_token_serves_all_connections_and_is_replaced_without_polls(broker: 
         assert len(calls) == 1
         wait_until(lambda: len(calls) >= 3)
     count = len(calls)
-    time.sleep(2.5)
+    time.sleep(4.5)
     assert len(calls) == count, "the task ended with its client"
 
 

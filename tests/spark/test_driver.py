@@ -51,7 +51,7 @@ def test_commits_to_the_group_hold_nothing_up(broker: Broker) -> None:
     group = {"commitOffsets": "true", "kafka.group.id": "g", "startingOffsets": "earliest"}
     reader = KafkaStreamReader(options(broker, streaming=True, **group))
     assert reader.initialOffset() == ends(0, 0)
-    broker.fail("OffsetCommit", delay=2)
+    broker.fail("OffsetCommit", delay=3)
     # Where the query started is nobody's work.
     for end in (ends(0, 0), ends(1, 1)):
         reader.commit(end)

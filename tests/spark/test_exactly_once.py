@@ -125,7 +125,7 @@ def test_in_foreach_batch_too(copy: Copy, spark: Any, kafka: KafkaServer) -> Non
         query = writer.option("checkpointLocation", str(copy.folder)).trigger(availableNow=True).start()
         if failing:
             with pytest.raises(StreamingQueryException):
-                query.awaitTermination(60)
+                query.awaitTermination(120)
         else:
-            assert query.awaitTermination(60)
+            assert query.awaitTermination(120)
     assert copy.values() == Counter("abcABC")

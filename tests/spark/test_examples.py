@@ -13,6 +13,7 @@ import pytest
 from samsarrow import Consumer, Producer
 from support.flights import BY_HOUR, CARRIERS, NOON, send_flights
 from support.kafka import KafkaServer
+from support.streams import wait_for_markers
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples" / "spark"
 
@@ -56,6 +57,7 @@ def test_word_count(spark: Any, kafka: KafkaServer, new_topic: Callable[..., str
                 for word in sentence.replace(",", "").lower().split():
                     expected[word] = expected.get(word, 0) + 1
         example("word_count").run(spark, kafka.bootstrap_servers, come, gone, str(tmp_path / "checkpoint"))
+    wait_for_markers(kafka.bootstrap_servers, gone)
     config = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
     with Consumer(config, bootstrap_servers=kafka.bootstrap_servers) as consumer:
         consumer.assign(consumer.partitions_for(gone))

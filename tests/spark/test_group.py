@@ -16,6 +16,9 @@ NewTopicName = Callable[..., str]
 
 @pytest.fixture
 def stream(spark: Any, kafka: KafkaServer, tmp_path: Path) -> Callable[..., Stream]:
+    # At the first question about any group Kafka makes the topic of offsets: a query's commit does not wait for that.
+    committed(kafka, "any")
+
     def make(**options: str) -> Stream:
         return Stream(spark, kafka, tmp_path / "checkpoint", **{"startingOffsets": "earliest", **options})
 

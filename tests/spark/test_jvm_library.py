@@ -57,7 +57,7 @@ def java(program: str, *arguments: str, temporary: Path, within: Sequence[str] =
     classes = str(Path(spec.origin).parent / "jars" / "*")
     command = [*within, "java", "-XX:TieredStopAtLevel=1", f"-Djava.io.tmpdir={temporary}", "-cp", classes]
     source = str(SUPPORT / "java" / program)
-    done = subprocess.run([*command, source, *arguments], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([*command, source, *arguments], capture_output=True, text=True, timeout=120, check=True)
     return done.stdout.splitlines()
 
 

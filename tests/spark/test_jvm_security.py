@@ -13,7 +13,8 @@ from support.parity import JVM
 from support.secure import SecureKafka
 from support.streams import wait_until
 
-LIFE_S = 8
+# A quarter of it is what a task has at least to log in.
+LIFE_S = 20
 PASSWORD = "canary-password"
 
 
@@ -125,7 +126,7 @@ def test_tasks_log_in_with_tokens(built: None, spark: Any, secure: SecureKafka, 
         try:
             wait_until(lambda: values(config, "gone") == list(range(100)), 90)
             before = len(tokens())
-            wait_until(lambda: produce(10) > 0 and len(tokens()) > before + 1, 60)
+            wait_until(lambda: produce(10) > 0 and len(tokens()) > before + 1, 120)
             count = produce(10)
             wait_until(lambda: values(config, "gone") == list(range(count)), 60)
         finally:

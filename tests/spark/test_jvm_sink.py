@@ -84,7 +84,8 @@ def test_a_killed_task_is_gone_at_once(spark: Any, broker: Broker, write: Write)
         start = time.monotonic()
         spark.sparkContext.cancelJobGroup("killed")
         wait_until(lambda: running(spark) == 0)
-        assert time.monotonic() - start < 1
+        # Long before the broker answers, or a request's time is over.
+        assert time.monotonic() - start < 15
     finally:
         broker.heal()
         thread.join(60)
@@ -108,6 +109,8 @@ def test_nothing_is_left_behind(spark: Any, broker: Broker, write: Write) -> Non
     """Blocks and writers are given back: after writes that end well, that fail, and that no row came to."""
     broker.create_topic("memory", 1)
     frame = spark.range(30_000, numPartitions=2).selectExpr("lpad(id, 100, '0') value")
+    # Of other tests: tasks that were killed end in their own time, what readers gave back rests for ten seconds.
+    wait_until(lambda: about(spark)["writers"] == 0)
     before = about(spark)
     for _ in range(3):
         write(frame, topic="memory")
@@ -116,9 +119,5 @@ def test_nothing_is_left_behind(spark: Any, broker: Broker, write: Write) -> Non
             write(frame.selectExpr("if(value like '%9', raise_error('on purpose'), value) value"), topic="memory")
         with pytest.raises(Exception, match=r"memory.*7|7.*memory"):
             write(frame.selectExpr("value", "7 partition"), topic="memory")
-    # Of other tests: what readers gave back rests for ten seconds.
-    wait_until(lambda: (now := about(spark))["made"] == now["freed"])
-    after = about(spark)
-    assert after["writers"] == before["writers"] == 0
-    assert after["made"] > before["made"]
-    assert after["memory"] == 0
+    wait_until(lambda: (now := about(spark))["made"] == now["freed"] and now["writers"] == now["memory"] == 0)
+    assert about(spark)["made"] > before["made"]

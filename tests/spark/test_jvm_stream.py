@@ -100,7 +100,7 @@ def test_a_checkpoint_of_another_source_is_refused(stream: Make, spark: Any, bro
     broker.create_topic("refused")
     rate = spark.readStream.format("rate").load().writeStream.format("noop")
     query = rate.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(120)
     with pytest.raises(StreamingQueryException, match="checkpointLocation of its own"):
         stream(subscribe="refused").drain()
 
@@ -158,7 +158,7 @@ def test_a_repeated_first_batch_is_committed_when_it_is_done(stream: Make, broke
         first.fail_in = 1
         produce(broker, "failing", {0: ["a1", "a2"]})
         with pytest.raises(StreamingQueryException, match="on purpose"):
-            running.awaitTermination(60)
+            running.awaitTermination(120)
     finally:
         running.stop()
     assert committed(broker, "failing-g") == {}

@@ -20,8 +20,9 @@ import pytest
 
 from samsarrow import Admin, Consumer, Producer, TopicPartition
 from support.kafka import SUPPORT, KafkaServer
-from support.streams import wait_until
+from support.streams import wait_for_markers, wait_until
 from support.stuck import dump_stacks
+from support.waiting import until
 from support.whole import WHOLE
 
 KILLS = int(os.environ.get("SAMSARROW_SPARK_KILLS", "2"))
@@ -105,10 +106,12 @@ def end_of(consumer: Consumer, topic: str) -> int:
 def check_group(kafka: KafkaServer, topic: str, isolation: str) -> None:
     """What the group has committed is in the sink: record `n` is in partition `n % 2`, at offset `n // 2`."""
     finished = committed(kafka, topic)
-    there = set(values(kafka, topic, isolation))
-    for (_, partition), offset in finished.items():
-        missing = [n for n in range(partition, 2 * offset, 2) if n not in there]
-        assert not missing, f"offset {offset} of partition {partition} is committed, {len(missing)} are not in the sink"
+    wanted = {n for (_, partition), offset in finished.items() for n in range(partition, 2 * offset, 2)}
+    # Markers come a moment after the answer to a commit.
+    until(
+        lambda: wanted <= set(values(kafka, topic, isolation)),
+        lambda: f"{finished} are committed, {len(wanted - set(values(kafka, topic, isolation)))} are not in the sink",
+    )
 
 
 def run_and_kill(kafka: KafkaServer, timeline: Timeline, arguments: tuple[str, ...], seconds: float) -> float:
@@ -125,19 +128,19 @@ def run_and_kill(kafka: KafkaServer, timeline: Timeline, arguments: tuple[str, .
             return end_of(consumer, topic) > before[topic]
 
         assert process.stdout is not None
-        ready, _, _ = select.select([process.stdout], [], [], 120)
+        ready, _, _ = select.select([process.stdout], [], [], 240)
         assert ready, "Spark did not start"
         assert process.stdout.readline() == "running\n"
         # Micro-batches follow each other once both sinks have something new; before, Spark only warms up.
         for topic in before:
-            wait_until(lambda topic=topic: grown(topic), 90)  # type: ignore[misc]
+            wait_until(lambda topic=topic: grown(topic), 180)  # type: ignore[misc]
             timeline.note(f"{topic} grows")
         stood = time.monotonic() - start
         time.sleep(seconds)
     return stood
 
 
-@pytest.mark.timeout(120 + 60 * KILLS)
+@pytest.mark.timeout(400 + 300 * KILLS)
 @pytest.mark.parametrize("sink", ["samsarrow-python", pytest.param("samsarrow-jvm", marks=WHOLE)])
 def test_killed_drivers_lose_nothing(
     request: pytest.FixtureRequest, kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path, sink: str
@@ -171,7 +174,8 @@ def kill_again_and_again(
     finally:
         sent = feeder.end()
     with copying(timeline, *arguments, "drain") as process:
-        assert process.wait(180) == 0
+        assert process.wait(300) == 0
+    wait_for_markers(kafka.bootstrap_servers, exactly_once)
     once = Counter(values(kafka, exactly_once, "read_committed"))
     several = Counter(values(kafka, at_least_once))
     again = several.total() - len(several)

@@ -44,12 +44,13 @@ def test_sql_means_the_same(built: None, spark: Any, kafka: KafkaServer, topic: 
     assert frame.count() == 10
 
 
+@pytest.mark.timeout(400)
 def test_a_query_goes_on_when_the_jar_comes(
     built: None, kafka: KafkaServer, topic: str, new_topic: NewTopicName, tmp_path: Path
 ) -> None:
     gone = new_topic(2)
     program = [sys.executable, "-m", "support.spark_names", str(tmp_path), kafka.bootstrap_servers, topic, gone]
-    done = subprocess.run(program, cwd=SUPPORT.parent, capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run(program, cwd=SUPPORT.parent, capture_output=True, text=True, timeout=360, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     without, with_jar = told["without"], told["with"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 from samsarrow import Consumer, Producer
 from samsarrow.spark import wait_for_sources
 from samsarrow.testing import Broker
+from support.kafka import free_ports
 from support.proxy import Network, Proxy
 from support.streams import wait_until
 
@@ -85,9 +85,7 @@ def test_a_stream_starts_before_its_broker_and_outlives_it(
 
 
 def test_a_copy_exactly_once_starts_before_there_is_a_broker(spark: Any, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    [port] = free_ports(1)
     servers = {"kafka.bootstrap.servers": f"127.0.0.1:{port}"}
     frame = (
         spark.readStream.format("samsarrow-python").options(**servers, subscribe="t", startingOffsets="earliest").load()

@@ -149,7 +149,7 @@ def test_rows_go_to_many_topics(write: Callable[..., None], kafka: KafkaServer, 
         (
             "topic string, value string",
             [("no-such-topic", "a")],
-            {"kafka.max.block.ms": "300"},
+            {"kafka.max.block.ms": "3000"},
             "topic no-such-topic does not exist",
         ),
         ("topic string, value string", [(None, "a")], {}, "1 of 1 rows have a null topic"),
@@ -208,7 +208,7 @@ def test_a_stream_of_all_modes(
         for out, topic, mode in ((frame, gone, "append"), (sums, counts, "complete")):
             writer = out.select("key", "value").writeStream.format(source).options(**servers, topic=topic)
             writer = writer.option("checkpointLocation", str(tmp_path / topic)).outputMode(mode)
-            assert writer.trigger(availableNow=True).start().awaitTermination(60)
+            assert writer.trigger(availableNow=True).start().awaitTermination(120)
 
     run()
     run()
@@ -233,7 +233,7 @@ def test_a_stream_of_updates(
         sums = frame.groupBy("key").count().selectExpr("key", "cast(count as string) value")
         writer = sums.writeStream.format(source).options(**servers, topic=gone).outputMode("update")
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        assert writer.trigger(availableNow=True).start().awaitTermination(60)
+        assert writer.trigger(availableNow=True).start().awaitTermination(120)
     assert sorted(row[1:3] for row in content(kafka, gone)) == [(b"a", b"2"), (b"b", b"1"), (b"b", b"2")]
 
 
@@ -246,8 +246,8 @@ def test_a_stream_to_no_topic_fails(
         producer.send(come, "v")
     servers = {"kafka.bootstrap.servers": kafka.bootstrap_servers}
     frame = spark.readStream.format(source).options(**servers, subscribe=come, startingOffsets="earliest").load()
-    soon = {**servers, "kafka.max.block.ms": "300"}
+    soon = {**servers, "kafka.max.block.ms": "3000"}
     writer = frame.select("value").writeStream.format(source).options(**soon, topic="no-such-topic")
     query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException, match="no-such-topic does not exist"):
-        query.awaitTermination(60)
+        query.awaitTermination(120)

@@ -16,6 +16,7 @@ from support.kafka import SUPPORT, KafkaServer
 from support.parity import JVM
 from support.secure import USERS, SecureKafka
 from support.spark import need_jar
+from support.streams import wait_for_markers
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("SAMSARROW_SPARK_CLUSTER"), reason="takes a minute: make test-spark-cluster runs it"
@@ -37,6 +38,7 @@ def run(master: str, kafka: KafkaServer, new_topic: Callable[..., str], folder: 
     assert done.returncode == 0, done.stderr[:5000] + done.stderr[-5000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert told.pop("flights") == BY_HOUR
+    wait_for_markers(kafka.bootstrap_servers, gone)
     config = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
     with Consumer(config, bootstrap_servers=kafka.bootstrap_servers) as consumer:
         consumer.assign(consumer.partitions_for(gone))

@@ -91,7 +91,9 @@ def test_a_start_that_moves_is_fixed_by_an_empty_first_batch(log: Log, caplog: p
     assert spans(again, 100, 105) == [(100, 105)]
     with pytest.raises(DataLossError, match=r"went from offset 105 back to 101.*; failOnDataLoss=false goes on"):
         spans(again, 105, 101)
-    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    # Clients of other tests may still miss their brokers.
+    planners = [record for record in caplog.records if record.name.startswith("samsarrow.spark")]
+    assert [record for record in planners if record.levelno >= logging.WARNING] == []
 
 
 @pytest.mark.parametrize("start", ["earliest", '{"t":{"0":3}}'])

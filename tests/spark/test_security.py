@@ -254,7 +254,7 @@ def run(broker: Broker, folder: Path, *, plain: bool) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, str(SUPPORT / "spark_canary.py"), str(folder / "spark")], input=json.dumps(settings),
         env=os.environ | {"CANARY": "canary-password"}, cwd=folder,
-        capture_output=True, text=True, timeout=170, check=False,
+        capture_output=True, text=True, timeout=360, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-5000:]
     *noise, told = done.stdout.splitlines()
@@ -277,6 +277,7 @@ USED = {
 }
 
 
+@pytest.mark.timeout(400)
 def test_spark_shows_no_secret(secured: Broker, tmp_path: Path) -> None:
     told = run(secured, tmp_path, plain=False)
     assert told["found"] == {}
@@ -287,6 +288,7 @@ def test_spark_shows_no_secret(secured: Broker, tmp_path: Path) -> None:
     assert all(told["looked"][where] for where in looked)
 
 
+@pytest.mark.timeout(400)
 def test_spark_as_it_comes_shows_keys_and_passphrases(secured: Broker, tmp_path: Path) -> None:
     """What `hide_secrets` is for; were Spark to hide them itself, it could go."""
     told = run(secured, tmp_path, plain=True)

@@ -16,7 +16,7 @@ from support.kafka import SUPPORT
 from support.whole import WHOLE
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("sink", ["samsarrow-python", pytest.param("samsarrow-jvm", marks=WHOLE)])
 def test_every_task_fails_once_and_the_micro_batch_is_repeated(
     request: pytest.FixtureRequest, tmp_path: Path, sink: str
@@ -32,7 +32,7 @@ def test_every_task_fails_once_and_the_micro_batch_is_repeated(
         command = [sys.executable, str(SUPPORT / "spark_repeats.py"), sink]
         command += [broker.bootstrap_servers, str(tmp_path), "come"]
         done = subprocess.run(
-            [*command, *topics], capture_output=True, text=True, timeout=170, check=False, env=os.environ.copy()
+            [*command, *topics], capture_output=True, text=True, timeout=360, check=False, env=os.environ.copy()
         )
         assert done.returncode == 0, done.stderr[-5000:]
         for topic in topics:

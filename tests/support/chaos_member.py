@@ -20,11 +20,12 @@ def main() -> None:
     options, topics, path = json.loads(sys.argv[1]), sys.argv[2].split(","), sys.argv[3]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(name)s %(levelname)s %(message)s")
     stopping = []
+    # Before the file is there: who sees it may ask the member to end.
+    signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))
     with (
         Consumer(auto_offset_reset="earliest", max_poll_records=50, **options) as consumer,
         open(path, "ab", buffering=0) as done,
     ):
-        signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))
         consumer.subscribe(topics)
         late = False
         while not stopping:

@@ -16,6 +16,7 @@ from support.kafka import (
     classpath,
 )
 from support.peers.java_api import JavaPeer
+from support.waiting import until
 
 _numbers = itertools.count()
 
@@ -67,6 +68,8 @@ def create_topic(server: KafkaServer, partitions: int = 1, **configs: str) -> st
     dotted = {k.replace("_", "."): v for k, v in configs.items()}
     with Admin(bootstrap_servers=server.bootstrap_servers) as admin:
         admin.create_topics([NewTopic(name, partitions, 1, dotted)])
+        # The controller knows it first, the broker soon after.
+        until(lambda: name in admin.list_topics([name]))
     return name
 
 

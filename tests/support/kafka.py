@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -67,12 +68,20 @@ def classpath(version: str = DEFAULT_VERSION) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that were free a moment ago, all different."""
+    """Ports of 127.0.0.1 that were free a moment ago, all different.
+
+    None that the system gives away by itself: it could be another connection's before the server has started.
+    """
+    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(given.read_text().split()[0]) if given.exists() else 0
+    draw, found = random.SystemRandom(), list[int]()
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for s in sockets:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in sockets]
+        while len(found) < count:
+            s = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                s.bind(("127.0.0.1", draw.randrange(15_000, first) if first > 20_000 else 0))
+                found.append(s.getsockname()[1])
+    return found
 
 
 def new_cluster_id() -> str:

@@ -87,7 +87,7 @@ class Clients:
         """Lets them read what is there, and end."""
         self.over.set()
         for thread in self.threads:
-            thread.join(60)
+            thread.join(150)
 
     def check(self) -> None:
         """No exception; each record in the log once and in its order; each read, by the assigned consumer once."""

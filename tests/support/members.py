@@ -17,7 +17,7 @@ class Member:
     def __init__(
         self, topics: Iterable[str], *, pattern: str | None = None, pause: float = 0.0, **options: Any
     ) -> None:
-        options = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 300, "session_timeout_ms": 6000} | options
+        options = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 300, "session_timeout_ms": 20000} | options
         if options.get("group_protocol") == "consumer":
             del options["heartbeat_interval_ms"], options["session_timeout_ms"]
         self.events: list[tuple[str, frozenset[TopicPartition]]] = []

@@ -10,6 +10,7 @@ from typing import Any
 
 from samsarrow import Consumer
 from support.kafka import KafkaServer
+from support.streams import wait_for_markers
 
 SINKS = ["samsarrow-python", "samsarrow-jvm"]
 
@@ -38,7 +39,7 @@ class Copy:
         if "topic" not in frame.columns:
             writer = writer.option("topic", self.gone)
         query = writer.option("checkpointLocation", str(self.folder)).trigger(availableNow=True).start()
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(120)
 
     @property
     def group(self) -> str:
@@ -51,6 +52,7 @@ class Copy:
         (self.folder / "commits" / f".{batch}.crc").unlink(missing_ok=True)
 
     def values(self, isolation: str = "read_committed") -> Counter[str]:
+        wait_for_markers(self._kafka.bootstrap_servers, self.gone)
         config = {"isolation.level": isolation, "auto.offset.reset": "earliest"}
         with Consumer(config, bootstrap_servers=self._kafka.bootstrap_servers) as consumer:
             consumer.assign(consumer.partitions_for(self.gone))

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from samsarrow import Admin, NewTopic, Producer
 from support.kafka import KafkaServer
+from support.streams import wait_for_markers
 
 T0 = 1_700_000_000_000
 FORMATS = ("kafka", "samsarrow-python")
@@ -88,7 +89,7 @@ class Ahead:
 
     def said(self, name: str) -> dict[str, Any]:
         """What came of a case, by source."""
-        return {source: self._said[name, source].result(120) for source in self._formats}
+        return {source: self._said[name, source].result(150) for source in self._formats}
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
@@ -130,6 +131,7 @@ class Topics:
                 for i in range(20):
                     producer.send("parity-compressed", f"{codec} {i}" * 10, partition=partition, timestamp=T0)
         self._transactions()
+        wait_for_markers(kafka.bootstrap_servers, "parity-transactions")
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
         for done in admin.delete_records([ConfluentPartition("parity-trimmed", 0, 10)]).values():
             done.result()

@@ -21,8 +21,13 @@ class QuorumNode(KafkaServer):
             properties={
                 # A transaction that no coordinator knows can be written.
                 "transaction.partition.verification.enable": "false",
-                "broker.session.timeout.ms": "3000",
+                "broker.session.timeout.ms": "6000",
                 "broker.heartbeat.interval.ms": "500",
+                # A vote is lost only by who is really away.
+                "controller.quorum.fetch.timeout.ms": "10000",
+                "controller.quorum.request.timeout.ms": "10000",
+                # Only tests elect.
+                "auto.leader.rebalance.enable": "false",
             },
         )
         self.disks = [str(self.data_dir), f"{self.data_dir}-more"]

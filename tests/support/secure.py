@@ -4,7 +4,7 @@
         Producer(**kafka.password("SCRAM-SHA-512").ours)
 
 Beside the listener of every `KafkaServer`, whose clients may do all, there are SSL, which wants a client's certificate,
-SASL_SSL, SASL_PLAINTEXT, and EXPIRING: SASL_SSL on which a login lasts for three seconds. GSSAPI is there when a KDC is
+SASL_SSL, SASL_PLAINTEXT, and EXPIRING: SASL_SSL on which a login lasts for five seconds. GSSAPI is there when a KDC is
 given. When an issuer of tokens is, SASL_SSL and EXPIRING take its tokens; else, and on SASL_PLAINTEXT always, unsecured
 ones. Who is no super user may do all but what ACLs keep for others.
 """
@@ -32,7 +32,7 @@ HOST = "localhost"
 USERS = {"alice": "alice-secret", "admin": "admin-secret"}
 LISTENERS = {"SSL": "SSL", "SASL_SSL": "SASL_SSL", "SASL_PLAINTEXT": "SASL_PLAINTEXT", "EXPIRING": "SASL_SSL"}
 # How long a login lasts on EXPIRING.
-LIFETIME_MS = 3000
+LIFETIME_MS = 5000
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER", "GSSAPI")
 _BEARER = "org.apache.kafka.common.security.oauthbearer"

@@ -81,7 +81,8 @@ def use(spark: Any, search: Search, read: dict[str, str], write: dict[str, str],
 
 
 def served(spark: Any, search: Search) -> None:
-    """What Spark's UI and its REST interface show."""
+    """What Spark's UI and its REST interface show, once they have heard of everything."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     base, app = spark.sparkContext.uiWebUrl, spark.sparkContext.applicationId
     rest = (
         "jobs",

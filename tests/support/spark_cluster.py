@@ -4,11 +4,11 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from support.kafka import free_ports
+from support.waiting import until
 
 
 @contextlib.contextmanager
@@ -48,7 +48,4 @@ def standalone(folder: Path) -> Iterator[str]:
 
 def wait_for(log: Path, words: str) -> None:
     """Waits for words of a log."""
-    deadline = time.monotonic() + 60
-    while words not in log.read_text(errors="replace"):
-        assert time.monotonic() < deadline, log.read_text(errors="replace")
-        time.sleep(0.2)
+    until(lambda: words in log.read_text(errors="replace"), lambda: log.read_text(errors="replace"), 120, 0.2)

@@ -35,7 +35,7 @@ def copy(spark: Any, options: dict[str, str], gone: dict[str, str], folder: Path
     frame = spark.readStream.format("samsarrow").options(**options, startingOffsets="earliest").load()
     writer = frame.select("key", "value").writeStream.format("samsarrow").options(**gone, exactlyOnce="true")
     query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(120)
     return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
 
 

@@ -37,7 +37,9 @@ def session(master: str, folder: Path) -> Any:
     from support.spark import local_session
 
     small = {"spark_executor_memory": "512m", "spark_executor_cores": "1", "spark_driver_memory": "1g"}
-    return local_session(folder, master=master, connector=False, **small)
+    # Both executors are there before the first task.
+    both = {"spark_cores_max": "2", "spark_scheduler_minRegisteredResourcesRatio": "1"}
+    return local_session(folder, master=master, connector=False, **small, **both)
 
 
 def by_hour(spark: Any, servers: str, topic: str, folder: str) -> list[list[Any]]:

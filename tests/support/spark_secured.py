@@ -29,6 +29,8 @@ def who(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def session(master: str, folder: Path, conf: dict[str, str]) -> Any:
     if master != "connect":
         small = {"spark_executor_memory": "512m", "spark_executor_cores": "1", "spark_driver_memory": "1g"}
+        # Both executors are there before the first task.
+        small |= {"spark_cores_max": "2", "spark_scheduler_minRegisteredResourcesRatio": "1"}
         given = {name.replace(".", "_"): value for name, value in conf.items()}
         return local_session(folder, master=master, connector=False, **small, **given)
     from pyspark.sql import SparkSession

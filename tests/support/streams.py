@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from samsarrow import Producer
+from samsarrow import Admin, Consumer, Producer
 from support.kafka import KafkaServer
+from support.waiting import until
 
 TRIGGER = {"availableNow": True}
 
@@ -71,7 +72,7 @@ class Stream:
     def drain(self, **trigger: Any) -> Any:
         """Runs until everything is read; the query."""
         query = self.start(**trigger)
-        assert query.awaitTermination(60), "the query did not end"
+        assert query.awaitTermination(120), "the query did not end"
         return query
 
     def values(self) -> list[str]:
@@ -88,11 +89,27 @@ class Stream:
         }
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Polls until `condition` holds."""
-    import time
+    until(condition, None, seconds, 0.05)
 
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
+
+def wait_for_ends(servers: str, *transactional_ids: str) -> None:
+    """Until no transaction of theirs is being ended, whichever are open on the topics."""
+    with Admin(bootstrap_servers=servers) as admin:
+        look = lambda: [of.state for of in admin.describe_transactions(transactional_ids).values()]  # noqa: E731
+        until(lambda: not any(state.startswith("Prepare") for state in look()), look)
+
+
+def wait_for_markers(servers: str, topic: str) -> None:
+    """Until no transaction on a topic is open: Kafka answers a commit before its markers are in the log."""
+    with (
+        Consumer(bootstrap_servers=servers) as every,
+        Consumer(bootstrap_servers=servers, isolation_level="read_committed") as committed,
+    ):
+        places = every.partitions_for(topic)
+        until(
+            lambda: committed.end_offsets(places) == every.end_offsets(places),
+            lambda: (committed.end_offsets(places), every.end_offsets(places)),
+            90,
+        )

@@ -62,8 +62,9 @@ class Front:
                 handle.shutdown(socket.SHUT_RDWR)
             accepted.close()
             return
-        self.handshakes += 1
+        # Who sees a handshake knows what it was.
         self.resumed += bool(inside.session_reused)
+        self.handshakes += 1
         with contextlib.suppress(OSError), inside, socket.create_connection(self._broker) as broker:
             while question := self._frame(inside):
                 broker.sendall(question)

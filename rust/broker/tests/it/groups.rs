@@ -192,13 +192,13 @@ async fn an_id_that_was_promised_lapses() {
 #[tokio::test]
 async fn who_is_late_is_left_behind() {
     let broker = broker_with(1, quick()).await;
-    let mut late = Member { rebalance: Duration::from_millis(200), ..Member::new(&broker).await };
-    let mut prompt = Member { rebalance: Duration::from_millis(100), ..Member::new(&broker).await };
+    let mut late = Member { rebalance: Duration::from_secs(1), ..Member::new(&broker).await };
+    let mut prompt = Member { rebalance: Duration::from_millis(500), ..Member::new(&broker).await };
     late.settle("all").await;
     let began = Instant::now();
     prompt.enter().await;
     let response = prompt.joined().await;
-    assert!(began.elapsed() >= Duration::from_millis(190), "the group waits for the most patient");
+    assert!(began.elapsed() >= Duration::from_millis(990), "the group waits for the most patient");
     assert_eq!((response.members.len(), &response.leader), (1, &prompt.id));
     assert_eq!(late.beat().await, ErrorCode::UNKNOWN_MEMBER_ID);
     // A leader that does not assign is lost too.
@@ -231,7 +231,7 @@ async fn who_waits_blocks_nobody_and_may_hang_up() {
     let broker = broker_with(1, quick()).await;
     let mut first = Member::new(&broker).await;
     first.settle("all").await;
-    let mut waiting = Member { session: Duration::from_millis(300), ..Member::new(&broker).await };
+    let mut waiting = Member { session: Duration::from_secs(2), ..Member::new(&broker).await };
     waiting.enter().await;
     until(&broker, "PreparingRebalance").await;
     let mut other = Client::connect(&broker, 0).await;

@@ -101,7 +101,7 @@ async fn one_that_comes_back_while_the_leader_assigns_moves_the_group() {
 #[tokio::test]
 async fn one_that_is_late_belongs_until_it_is_missed() {
     let broker = broker_with(1, quick()).await;
-    let rebalance = Duration::from_millis(100);
+    let rebalance = Duration::from_secs(1);
     let mut late = Member { rebalance, ..Member::named(&broker, "late").await };
     late.settle("all").await;
     let mut other = Member { rebalance, ..Member::new(&broker).await };
@@ -120,7 +120,7 @@ async fn one_that_is_late_belongs_until_it_is_missed() {
 #[tokio::test]
 async fn one_whose_session_ends_is_waited_for_no_longer() {
     let broker = broker_with(1, quick()).await;
-    let mut away = Member { session: Duration::from_millis(300), ..Member::named(&broker, "away").await };
+    let mut away = Member { session: Duration::from_secs(2), ..Member::named(&broker, "away").await };
     away.settle("all").await;
     let mut other = Member::new(&broker).await;
     assert_eq!(other.join().await.members.len(), 1);

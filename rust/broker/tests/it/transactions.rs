@@ -195,7 +195,7 @@ async fn only_the_coordinator_answers() {
 
 #[tokio::test]
 async fn the_end_may_take_its_time() {
-    let delay = Duration::from_millis(300);
+    let delay = Duration::from_secs(2);
     let broker = started(1, TransactionOptions { marker_delay: delay, ..Default::default() }).await;
     let mut a = Writer::start(&broker, 0, "a", MINUTE).await;
     a.send(NEW, 0, 0, 1).await.unwrap();

@@ -218,10 +218,10 @@ mod tests {
         interest.await_answer(&["read", "subscribed", "idle", "touched"], false);
         interest.take_awaited();
         see(&mut interest);
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(600));
         interest.touch(&["touched", "unknown"]);
         let in_use = interest.users().iter().flat_map(|user| user.topics_in_use()).collect::<Vec<_>>();
-        let (left, forgotten) = interest.take_all(&in_use, Duration::from_millis(10));
+        let (left, forgotten) = interest.take_all(&in_use, Duration::from_millis(500));
         assert_eq!(left, names(&[], &["read", "subscribed", "touched"]));
         assert_eq!(forgotten, ["idle"]);
         drop(reader);

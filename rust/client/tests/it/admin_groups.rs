@@ -56,7 +56,7 @@ async fn all_brokers_are_asked_for_their_groups() {
     assert_eq!((one.protocol_type.as_str(), one.state.as_deref()), ("", Some("Empty")));
     // A list without the groups of one broker would mislead.
     broker.fail_next(ApiKey::ListGroups, Fault::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS), 1000);
-    let text = admin.list_groups(&GroupFilter::default(), Duration::from_millis(200)).await.unwrap_err().to_string();
+    let text = admin.list_groups(&GroupFilter::default(), Duration::from_secs(1)).await.unwrap_err().to_string();
     assert!(text.contains("ListGroups of broker") && text.contains("COORDINATOR_LOAD_IN_PROGRESS"), "{text}");
     broker.shutdown().await;
 }

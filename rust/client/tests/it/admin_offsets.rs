@@ -102,7 +102,7 @@ async fn what_is_final_is_told_of_the_group_or_raised_for_the_request() {
     // A coordinator that loads for ever is a timeout that says so.
     broker.fail_next(ApiKey::OffsetFetch, Fault::Error(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS), 1000);
     let asked = [("g".to_owned(), None)];
-    let found = admin.fetch_offsets(&asked, &FetchSettings::default(), Duration::from_millis(200)).await.unwrap();
+    let found = admin.fetch_offsets(&asked, &FetchSettings::default(), Duration::from_secs(1)).await.unwrap();
     let text = found[0].1.as_ref().unwrap_err().to_string();
     assert!(text.contains("group g took longer") && text.contains("COORDINATOR_LOAD_IN_PROGRESS"), "{text}");
     broker.shutdown().await;

@@ -221,9 +221,9 @@ async fn users_are_changed_at_the_controller_and_again_where_it_moved() {
 
     // It stays away.
     *fake.controller.lock().unwrap() = 0;
-    let late = admin.alter_users(vec![password("a")], Duration::from_millis(300)).await.unwrap();
+    let late = admin.alter_users(vec![password("a")], Duration::from_secs(1)).await.unwrap();
     let late = late[0].1.as_ref().unwrap_err().to_string();
-    assert!(late.contains("took longer than 0.3 s") && late.contains("NOT_CONTROLLER"), "{late}");
+    assert!(late.contains("took longer than 1 s") && late.contains("NOT_CONTROLLER"), "{late}");
     assert!(!late.contains("hunter2"), "{late}");
     assert!(fake.asked().len() < 40, "{:?}", fake.asked());
     assert_eq!(admin.alter_users(Vec::new(), SOON).await, Ok(Vec::new()));

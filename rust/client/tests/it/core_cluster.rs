@@ -172,7 +172,7 @@ async fn a_broken_connection_fails_all_who_wait_and_is_made_anew() {
     for fault in [Fault::DropBefore, Fault::DropAfter] {
         // The first request waits at the broker, so that the later ones are all in flight when the connection breaks.
         broker.fail_next(ApiKey::OffsetFetch, fault, 1);
-        broker.fail_next(ApiKey::FindCoordinator, Fault::Delay(Duration::from_millis(100)), 1);
+        broker.fail_next(ApiKey::FindCoordinator, Fault::Delay(Duration::from_secs(1)), 1);
         let first = cluster.dispatch(node, SOON, |_| Ok(FindCoordinatorRequest::default())).await.unwrap();
         let dropped = cluster.dispatch(node, SOON, |_| Ok(OffsetFetchRequest::default())).await.unwrap();
         let mut behind = Vec::new();
@@ -201,14 +201,11 @@ async fn a_long_poll_does_not_delay_other_requests() {
     let cluster = cluster(&broker.bootstrap_servers(), &[]);
     cluster.topics(&["t"], SOON).await.unwrap();
     let node = *cluster.metadata().brokers.keys().next().unwrap();
-    broker.fail_next(ApiKey::Fetch, Fault::Delay(Duration::from_secs(5)), 1);
+    broker.fail_next(ApiKey::Fetch, Fault::Delay(Duration::from_secs(60)), 1);
     let fetch = cluster.lane(Lane::Fetch);
-    let poll = fetch.dispatch(node, SOON, |_| Ok(FetchRequest::default())).await.unwrap();
+    let poll = fetch.dispatch(node, 6 * SOON, |_| Ok(FetchRequest::default())).await.unwrap();
     let poll = tokio::spawn(poll);
-    tokio::time::timeout(Duration::from_secs(2), cluster.send(node, MetadataRequest::default(), SOON))
-        .await
-        .unwrap()
-        .unwrap();
+    cluster.send(node, MetadataRequest::default(), SOON).await.unwrap();
     assert!(!poll.is_finished());
     poll.abort();
     broker.shutdown().await;
@@ -240,8 +237,8 @@ async fn close_waits_for_nobody_and_fails_all() {
         async move { cluster.topics(&["t"], Duration::from_secs(60)).await }
     });
     tokio::time::sleep(Duration::from_millis(100)).await;
-    tokio::time::timeout(Duration::from_secs(2), cluster.close()).await.unwrap();
-    let error = tokio::time::timeout(Duration::from_secs(2), waiting).await.unwrap().unwrap().unwrap_err();
+    tokio::time::timeout(SOON, cluster.close()).await.unwrap();
+    let error = tokio::time::timeout(SOON, waiting).await.unwrap().unwrap().unwrap_err();
     assert_eq!(error.name(), "ClosedError");
     assert_eq!(cluster.refresh(SOON).await.unwrap_err().name(), "ClosedError");
     cluster.close().await;

@@ -311,7 +311,7 @@ async fn listing_survives_moved_leaders_and_stopped_brokers() {
     let absent = TopicPartition::new("absent", 0);
     let wanted = [tp(0), tp(2), tp(3), absent.clone()].map(|tp| (tp, ListTarget::Latest));
     broker.move_leader("t", 2, (broker.leader("t", 0).unwrap() + 1) % 3).unwrap();
-    let soon = Duration::from_secs(2);
+    let soon = Duration::from_secs(4);
     let each = list_offsets_each(&cluster, &wanted, IsolationLevel::ReadUncommitted, soon).await;
     let of = |at: usize| (each[at].0.clone(), each[at].1.as_ref().map(|found| found.unwrap().offset));
     assert_eq!(of(1), (tp(2), Ok(10)));

@@ -1,6 +1,7 @@
 //! Members of groups by either protocol: what keeps them from joining passes, what they commit is not lost, and no call
 //! takes longer than it may.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::consume_common::{SOON, broker, by_partition, complete, consumer, produce, rows, tp};
@@ -154,7 +155,7 @@ async fn a_slow_commit_of_what_is_given_up_keeps_no_poll_and_no_wakeup_waiting()
 async fn commits_that_wait_go_out_together_and_are_answered_in_order() {
     let broker = broker(1, 2).await;
     let consumer = consumer(&broker, &[("group.id", "g")]);
-    broker.fail(ApiKey::OffsetCommit, None, &Fault::Delay(Duration::from_millis(300)), None);
+    broker.fail(ApiKey::OffsetCommit, None, &Fault::Delay(Duration::from_secs(1)), None);
     let at = |offset| OffsetAndMetadata { offset, ..Default::default() };
     let mut asked = Vec::new();
     for i in 0..100 {
@@ -177,10 +178,14 @@ async fn commits_that_wait_go_out_together_and_are_answered_in_order() {
     broker.shutdown().await;
 }
 
-/// Reads and commits every row in the background for so long as `going`; rows, and commits that failed.
-async fn commit_each(member: &Consumer, rounds: usize) -> (Vec<Row>, Vec<Error>) {
-    let (mut found, mut failed) = (Vec::new(), Vec::new());
-    for _ in 0..rounds {
+/// Reads and commits every row, for so many rounds and until both members have read `all`; rows, and commits that failed.
+async fn commit_each(member: &Consumer, rounds: usize, left: &AtomicUsize) -> (Vec<Row>, Vec<Error>) {
+    let (mut found, mut failed, start) = (Vec::new(), Vec::new(), Instant::now());
+    for round in 0.. {
+        let settled = left.load(Ordering::Relaxed) == 0 && member.assignment().len() == 1;
+        if round >= rounds && (settled || start.elapsed() > 6 * SOON) {
+            break;
+        }
         match member.next(Duration::from_millis(20)).await.unwrap() {
             Polled::Rows(batch) => {
                 let new = rows(&batch);
@@ -192,6 +197,8 @@ async fn commit_each(member: &Consumer, rounds: usize) -> (Vec<Row>, Vec<Error>)
                         Err(error) => failed.push(error),
                     }
                 }
+                let _ = left
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(new.len())));
                 found.extend(new);
             }
             Polled::Rebalance(event) => member.acknowledge(&event),
@@ -219,7 +226,8 @@ async fn commits_under_way_are_through_before_partitions_go_to_others() {
         let mut found = poll_until(&one, |found| found.len() >= 6).await;
         broker.fail(ApiKey::OffsetCommit, None, &Fault::Delay(Duration::from_millis(400)), None);
         let two = member(&broker, protocol, &more);
-        let (first, second) = tokio::join!(commit_each(&one, 600), commit_each(&two, 600));
+        let left = AtomicUsize::new(400 - found.len());
+        let (first, second) = tokio::join!(commit_each(&one, 600, &left), commit_each(&two, 600, &left));
         found.extend(first.0);
         found.extend(second.0);
         let failed: Vec<_> = first.1.iter().chain(&second.1).map(ToString::to_string).collect();
@@ -375,17 +383,17 @@ async fn what_a_member_keeps_is_read_and_committed_on_while_others_come_and_go()
     // The second member notices a rebalance late: the first waits for it while a generation forms.
     let more = [("partition.assignment.strategy", "cooperative-sticky"), ("enable.auto.commit", "false")];
     let join = |heartbeat| {
-        let own = [("group.id", "g"), ("session.timeout.ms", "20000"), ("heartbeat.interval.ms", heartbeat)];
+        let own = [("group.id", "g"), ("session.timeout.ms", "40000"), ("heartbeat.interval.ms", heartbeat)];
         consumer(&broker, &[&own[..], &more].concat())
     };
     let topics = || Wanted::topics(["t".to_owned()]).unwrap();
-    let members: Vec<_> = ["200", "5000", "200"].map(join).into_iter().collect();
+    let members: Vec<_> = ["200", "8000", "200"].map(join).into_iter().collect();
     let [one, two, three] = members.as_slice() else { unreachable!() };
     one.subscribe(topics()).unwrap();
     two.subscribe(topics()).unwrap();
     let start = Instant::now();
     while one.assignment().len() != 2 || two.assignment().len() != 2 {
-        assert!(start.elapsed() < 3 * SOON);
+        assert!(start.elapsed() < 6 * SOON);
         one.poll(Duration::from_millis(20)).await.unwrap();
         two.poll(Duration::from_millis(20)).await.unwrap();
     }
@@ -425,16 +433,16 @@ async fn what_a_member_keeps_is_read_and_committed_on_while_others_come_and_go()
     let third = async {
         three.subscribe(topics()).unwrap();
         let start = Instant::now();
-        while three.assignment().is_empty() || start.elapsed() < Duration::from_secs(8) {
-            assert!(start.elapsed() < 3 * SOON);
+        while three.assignment().is_empty() || start.elapsed() < Duration::from_secs(12) {
+            assert!(start.elapsed() < 6 * SOON);
             three.poll(Duration::from_millis(20)).await.unwrap();
         }
         three.close(SOON).await;
-        tokio::time::sleep(Duration::from_secs(6)).await;
+        tokio::time::sleep(Duration::from_secs(9)).await;
         going.store(false, std::sync::atomic::Ordering::Relaxed);
     };
     let ((kept, longest), (), (), ()) = tokio::join!(reader, writer, second, third);
-    assert!(!kept.is_empty() && longest < Duration::from_millis(2400), "{kept:?}: {longest:?}");
+    assert!(!kept.is_empty() && longest < Duration::from_secs(4), "{kept:?}: {longest:?}");
     one.close(SOON).await;
     two.close(SOON).await;
     broker.shutdown().await;
