@@ -2,8 +2,7 @@
 use arrow_array::RecordBatch;
 use twox_hash::XxHash64;
 
-use crate::encode::{Columns, EncodeError, RowReader};
-use crate::rows::BytesColumn;
+use crate::encode::{BytesColumn, Columns, EncodeError, RowReader};
 
 /// Stands for null: no length of bytes is like it.
 const NULL: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -1,6 +1,5 @@
 //! Record batches to Arrow arrays and back, without row objects.
 
-mod columns;
 pub mod decode;
 mod digest;
 pub mod encode;
@@ -8,21 +7,18 @@ pub mod layout;
 pub mod lines;
 mod memory;
 mod pool;
-mod rows;
 pub mod schema;
 pub mod segment;
 mod topics;
 pub mod values;
-mod walker;
 
 pub use decode::{Appended, DecodeCause, DecodeError, DecodeOptions, Decoder, Projection, Window, decode_batches};
 pub use digest::digest;
-pub use encode::{Columns, EncodeError, EncodeOptions, RowReader, encode_batches};
+pub use encode::{Columns, EncodeError, EncodeOptions, HeaderRow, RowReader, encode_batches};
 pub use layout::Layout;
 pub use lines::{LineFormat, Template};
 pub use memory::memory_of;
 pub use pool::Pool;
-pub use rows::HeaderRow;
 pub use samsarrow_wire::batch::{AbortedTransaction, AbortedTransactions};
 pub use schema::{SchemaOptions, batch_schema};
 pub use segment::{SegmentOptions, SegmentReader};

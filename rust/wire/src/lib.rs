@@ -8,6 +8,9 @@ pub mod error_code;
 pub mod frame;
 pub mod messages;
 pub mod murmur2;
+mod piece;
 pub mod releases;
 pub mod segment;
 pub mod varint;
+
+pub use piece::Piece;

@@ -1,4 +1,4 @@
-//! The records that both benches work on: 1 MiB of each kind, seeded.
+//! The records that both benches work on: 256 KiB of each kind, seeded.
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, TimestampMillisecondArray};
@@ -6,7 +6,7 @@ use samsarrow_arrow::{Columns, EncodeOptions, encode_batches};
 use samsarrow_wire::compression::Codec;
 
 /// What is decoded or encoded again and again: it stays in the L2 cache.
-pub(crate) const HOT_BYTES: usize = 1024 * 1024;
+pub(crate) const HOT_BYTES: usize = 256 * 1024;
 const FIRST_TIMESTAMP: i64 = 1_700_000_000_000;
 
 /// A kind of records.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BinaryArray};
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
+use samsarrow_wire::Piece;
 use samsarrow_wire::batch::RecordError;
 
 use super::{Layout, Nulls, NullsAmong, Origin, Room, ValueColumn, beyond, nulls_among};
@@ -47,13 +48,25 @@ impl BinaryColumn {
             end += len;
             end
         }));
-        for (&start, &len) in starts.iter().zip(lens) {
-            let (start, len) = (start as usize, len as usize);
-            self.data.extend_from_slice(data.get(start..start + len).ok_or_else(|| beyond(data))?);
+        match lens.iter().fold(0, |longest, &len| longest.max(len)) {
+            ..=16 => append_all::<16>(&mut self.data, data, starts, lens)?,
+            17..=32 => append_all::<32>(&mut self.data, data, starts, lens)?,
+            33..=64 => append_all::<64>(&mut self.data, data, starts, lens)?,
+            65..=128 => append_all::<128>(&mut self.data, data, starts, lens)?,
+            129.. => append_all::<0>(&mut self.data, data, starts, lens)?,
         }
         self.nulls.push_valid(lens.len());
         Ok(())
     }
+}
+
+/// Appends values, of at most `N` bytes each if there is an `N`.
+#[inline]
+fn append_all<const N: usize>(out: &mut Vec<u8>, data: &[u8], starts: &[u32], lens: &[i32]) -> Result<(), RecordError> {
+    for (&start, &len) in starts.iter().zip(lens) {
+        Piece::of(data, start as usize, len as usize).ok_or_else(|| beyond(data))?.append_short::<N>(out);
+    }
+    Ok(())
 }
 
 impl ValueColumn for BinaryColumn {

@@ -8,8 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int32Type, Int64Type, TimestampMillisecondType};
 use arrow_array::{Array, ArrayRef, PrimitiveArray, RecordBatch};
 
-use crate::encode::{EncodeError, no_such_column, wrong_type};
-use crate::rows::{BytesColumn, HeaderRow, HeadersReader};
+use crate::encode::{BytesColumn, EncodeError, HeaderRow, HeadersReader, no_such_column, wrong_type};
 
 pub use template::{Template, TemplateError};
 

@@ -3,9 +3,9 @@ use bytes::Bytes;
 use samsarrow_wire::batch::{Batch, records::MIN_RECORD_LEN};
 use samsarrow_wire::compression::Codec;
 
-use super::{Done, Stop, Walker};
-use crate::columns::{Cut, Place};
-use crate::decode::DecodeCause;
+use super::DecodeCause;
+use super::columns::{Cut, Place};
+use super::walker::{Done, Stop, Walker};
 use crate::layout::ValueColumn;
 
 impl<C: ValueColumn> Walker<C> {

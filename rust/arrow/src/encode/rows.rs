@@ -1,15 +1,16 @@
-//! Arrow columns into record batches.
+//! Arrow data, a row at a time, as the parts of records.
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowTimestampType, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Int32Array, Int64Array, LargeBinaryArray, RecordBatch};
-use arrow_schema::{ArrowError, DataType, TimeUnit};
-use samsarrow_wire::batch::{self, Append, BatchBuilder, BatchOptions, LegacyBuilder, LegacyOptions};
-use samsarrow_wire::compression::{Codec, Compressor};
+use arrow_schema::{DataType, TimeUnit};
+use samsarrow_wire::batch::{self, Append, BatchBuilder, LegacyBuilder};
 
-use crate::rows::{BytesColumn, HeaderRow, HeadersReader};
+use super::bytes::{BytesColumn, piece};
+use super::error::{EncodeError, no_such_column, wrong_type};
+use super::headers::{HeaderRow, HeadersReader};
 
 /// Which columns of the data hold what. For `key`, `value` and `headers`, `None` means the column of that name if
 /// there is one; `partition` and `timestamp` are used only when named, as consumed data carries those of its source.
@@ -25,74 +26,6 @@ pub struct Columns {
     pub partition: Option<String>,
     /// Timestamps of any unit, or integers in milliseconds; null takes the default.
     pub timestamp: Option<String>,
-}
-
-/// Data that cannot be encoded.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EncodeError {
-    /// A named column does not exist.
-    #[error("there is no column {name:?} for the {role}; the data has {available}")]
-    NoSuchColumn {
-        /// What the column was to hold.
-        role: &'static str,
-        /// Its name.
-        name: String,
-        /// The columns that exist.
-        available: String,
-    },
-    /// A column has a type that cannot hold what it is to hold.
-    #[error("column {name:?} is {data_type}, but the {role} must be {expected}; cast it first")]
-    WrongType {
-        /// What the column is to hold.
-        role: &'static str,
-        /// Its name.
-        name: String,
-        /// Its type.
-        data_type: DataType,
-        /// What would do.
-        expected: &'static str,
-    },
-    /// A column has a type that a format has no way to write.
-    #[error("column {name:?} is {data_type}, which cannot be written as {format}: {why}")]
-    Unwritable {
-        /// Its name.
-        name: String,
-        /// Its type.
-        data_type: Box<DataType>,
-        /// The format.
-        format: &'static str,
-        /// What is in the way.
-        why: String,
-    },
-    /// One row has a value that Kafka cannot take.
-    #[error("row {row}: {what}")]
-    Row {
-        /// Which row, from 0.
-        row: usize,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// A format that does not exist.
-    #[error("there is no magic {magic}; it is 2 (from Kafka 0.11 on), 1 (from 0.10 on) or 0")]
-    Magic {
-        /// The magic asked for.
-        magic: i8,
-    },
-    /// What only batches of magic 2 can hold.
-    #[error("magic {magic} has no {what}; leave it out, or write magic 2")]
-    OldFormat {
-        /// The magic asked for.
-        magic: i8,
-        /// What it lacks.
-        what: &'static str,
-    },
-    /// A batch cannot be built.
-    #[error(transparent)]
-    Batch(#[from] batch::EncodeError),
-    /// Arrow refuses the columns.
-    #[error("Arrow: {0}")]
-    Arrow(#[from] ArrowError),
 }
 
 /// Rows of Arrow data as the parts of Kafka records, without copies.
@@ -212,8 +145,8 @@ impl RowReader {
             && rows.end <= values.len()
         {
             for row in rows.clone() {
-                let value = Some(values.value(row));
-                if builder.append(default_timestamp, None, value, std::iter::empty())? == Append::Full {
+                let value = piece(values, row);
+                if builder.append_pieces(default_timestamp, None, value, std::iter::empty())? == Append::Full {
                     return Ok(row - start);
                 }
             }
@@ -237,8 +170,10 @@ impl RowReader {
     ) -> Result<Append, batch::EncodeError> {
         let timestamp = self.timestamp(row).unwrap_or(default_timestamp);
         match &self.headers {
-            None => builder.append(timestamp, self.key(row), self.value(row), std::iter::empty()),
-            Some(headers) => builder.append(timestamp, self.key(row), self.value(row), headers.get(row)),
+            None => builder.append_pieces(timestamp, self.key.piece(row), self.value.piece(row), std::iter::empty()),
+            Some(headers) => {
+                builder.append_pieces(timestamp, self.key.piece(row), self.value.piece(row), headers.get(row))
+            }
         }
     }
 }
@@ -256,134 +191,6 @@ impl RowReader {
     }
 }
 
-/// How [`encode_batches`] writes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EncodeOptions {
-    /// The codec of the batches.
-    pub codec: Codec,
-    /// Its level, `None` for its default.
-    pub level: Option<i32>,
-    /// The format: 2, or 1 and 0 for messages as they were before Kafka 0.11 and 0.10.
-    pub magic: i8,
-    /// Offset of the first record.
-    pub base_offset: i64,
-    /// The most bytes of a batch, uncompressed; a larger record gets a batch of its own.
-    pub batch_size: usize,
-    /// Milliseconds since 1970 for rows without a timestamp, -1 for none.
-    pub default_timestamp: i64,
-    /// -1 for none.
-    pub partition_leader_epoch: i32,
-    /// -1 without idempotence.
-    pub producer_id: i64,
-    /// -1 without idempotence.
-    pub producer_epoch: i16,
-    /// -1 without idempotence; counts on from batch to batch.
-    pub base_sequence: i32,
-    /// Marks the batches as part of a transaction.
-    pub transactional: bool,
-}
-
-impl Default for EncodeOptions {
-    fn default() -> Self {
-        EncodeOptions {
-            codec: Codec::None,
-            level: None,
-            magic: 2,
-            base_offset: 0,
-            batch_size: 1024 * 1024,
-            default_timestamp: -1,
-            partition_leader_epoch: -1,
-            producer_id: -1,
-            producer_epoch: -1,
-            base_sequence: -1,
-            transactional: false,
-        }
-    }
-}
-
-/// Encodes all rows as batches one after the other, as a partition holds them. A partition column is ignored.
-pub fn encode_batches(data: &RecordBatch, columns: &Columns, options: &EncodeOptions) -> Result<Vec<u8>, EncodeError> {
-    let rows = RowReader::new(data, columns)?;
-    let mut compressor = Compressor::new(options.codec, options.level).map_err(batch::EncodeError::from)?;
-    match options.magic {
-        2 => {}
-        0 | 1 => return encode_messages(&rows, &mut compressor, options),
-        magic => return Err(EncodeError::Magic { magic }),
-    }
-    let mut builder = BatchBuilder::new(BatchOptions {
-        base_offset: options.base_offset,
-        partition_leader_epoch: options.partition_leader_epoch,
-        producer_id: options.producer_id,
-        producer_epoch: options.producer_epoch,
-        base_sequence: options.base_sequence,
-        transactional: options.transactional,
-        control: false,
-        max_bytes: options.batch_size,
-    });
-    let total = rows.rows();
-    for row in 0..total {
-        if rows.append_to(&mut builder, row, options.default_timestamp)? == Append::Full {
-            if row == builder.count() as usize {
-                // What the first batch took is a guide to the rest.
-                builder.reserve((builder.size() / row + 1).saturating_mul(total - row).min(MAX_RESERVED));
-            }
-            close(&mut builder, &mut compressor)?;
-            rows.append_to(&mut builder, row, options.default_timestamp)?;
-        }
-    }
-    if total == 0 {
-        return Ok(Vec::new());
-    }
-    Ok(builder.finish(&mut compressor)?)
-}
-
-/// The formats before batches.
-fn encode_messages(
-    rows: &RowReader,
-    compressor: &mut Compressor,
-    options: &EncodeOptions,
-) -> Result<Vec<u8>, EncodeError> {
-    let magic = options.magic;
-    let lacks = |what| Err(EncodeError::OldFormat { magic, what });
-    if options.transactional {
-        return lacks("transactions");
-    }
-    if options.producer_id >= 0 {
-        return lacks("idempotent producers");
-    }
-    if options.partition_leader_epoch >= 0 {
-        return lacks("leader epochs");
-    }
-    let legacy = LegacyOptions { magic, base_offset: options.base_offset, max_bytes: options.batch_size };
-    let mut builder = LegacyBuilder::new(legacy)?;
-    let mut out = Vec::new();
-    for row in 0..rows.rows() {
-        if rows.append_to_legacy(&mut builder, row, options.default_timestamp)? == Append::Full {
-            let count = builder.count();
-            out.extend_from_slice(&builder.finish(compressor)?);
-            builder.options_mut().base_offset += i64::from(count);
-            rows.append_to_legacy(&mut builder, row, options.default_timestamp)?;
-        }
-    }
-    out.extend_from_slice(&builder.finish(compressor)?);
-    Ok(out)
-}
-
-/// The most bytes to reserve by an estimate.
-const MAX_RESERVED: usize = 64 * 1024 * 1024;
-
-fn close(builder: &mut BatchBuilder, compressor: &mut Compressor) -> Result<(), EncodeError> {
-    let count = builder.count();
-    builder.close(compressor)?;
-    let options = builder.options_mut();
-    options.base_offset += i64::from(count);
-    if options.base_sequence >= 0 {
-        // Sequences go on at 0 after the largest.
-        options.base_sequence = options.base_sequence.wrapping_add(count) & i32::MAX;
-    }
-    Ok(())
-}
-
 /// The column for `role`: the one named, or if `implied` the one called like the role.
 fn find<'a>(
     data: &'a RecordBatch,
@@ -396,15 +203,6 @@ fn find<'a>(
     };
     let array = data.column_by_name(name).ok_or_else(|| no_such_column(data, role, name))?;
     Ok(Some((name, array)))
-}
-
-pub(crate) fn no_such_column(data: &RecordBatch, role: &'static str, name: &str) -> EncodeError {
-    let available = data.schema().fields().iter().map(|f| format!("{:?}", f.name())).collect::<Vec<_>>().join(", ");
-    EncodeError::NoSuchColumn { role, name: name.to_owned(), available }
-}
-
-pub(crate) fn wrong_type(role: &'static str, name: &str, array: &dyn Array, expected: &'static str) -> EncodeError {
-    EncodeError::WrongType { role, name: name.to_owned(), data_type: array.data_type().clone(), expected }
 }
 
 fn partitions(name: &str, array: &ArrayRef) -> Result<Int32Array, EncodeError> {

@@ -7,67 +7,34 @@ use arrow_buffer::Buffer;
 use arrow_schema::{ArrowError, SchemaRef};
 use bytes::Bytes;
 use samsarrow_wire::batch::{
-    AbortedTransactions, Batch, BatchError, BatchErrorKind, ControlType, HEADER_LEN, LegacyDecompressor, MessageSet,
-    RawRecord, RecordVisitor, batches, records::MIN_RECORD_LEN, walk,
+    AbortedTransactions, Batch, BatchError, BatchErrorKind, ControlType, HEADER_LEN, MessageSet, RawRecord,
+    RecordVisitor, batches, records::MIN_RECORD_LEN, walk,
 };
-use samsarrow_wire::compression::{Codec, Decompressor};
+use samsarrow_wire::compression::Codec;
 
-use crate::columns::{BatchColumns, Cut, Place, Records};
-use crate::decode::{Appended, DecodeCause, DecodeError, DecodeOptions, Window};
-use crate::layout::{Layout, Origin, ValueColumn, trimmed};
+use super::columns::{BatchColumns, Cut, Place, Records};
+use super::payload::Payloads;
+use super::{Appended, DecodeCause, DecodeError, DecodeOptions, Window};
+use crate::layout::{Layout, Origin, ValueColumn};
 use crate::pool::Pool;
 use crate::topics::Topics;
 
 /// [`Decoder`](crate::Decoder) for one layout.
 #[derive(Debug)]
 pub(crate) struct Walker<C> {
-    options: DecodeOptions,
-    columns: BatchColumns<C>,
-    bytes: usize,
-    decompressor: Decompressor,
-    legacy_decompressor: LegacyDecompressor,
-    scratch: Vec<u8>,
-    kept: Option<Kept>,
-    #[cfg(test)]
-    decompressions: usize,
-}
-
-/// The decompressed records of a batch that was not taken to its end, for when its bytes come again.
-#[derive(Debug)]
-struct Kept {
-    /// The batch; held, so that no other bytes can be where it lies.
-    batch: Bytes,
-    records: Bytes,
-}
-
-impl Kept {
-    fn is_of(&self, batch: &Batch) -> bool {
-        let bytes = batch.bytes();
-        self.batch.as_ptr() == bytes.as_ptr() && self.batch.len() == bytes.len()
-    }
+    pub(super) options: DecodeOptions,
+    pub(super) columns: BatchColumns<C>,
+    pub(super) bytes: usize,
+    payloads: Payloads,
 }
 
 /// The most bytes of messages that are taken at once: they are read twice, and the second time from the cache.
 const MAX_RUN: usize = 64 * 1024;
-/// A scratch buffer larger than this is given back.
-const MAX_KEPT_SCRATCH: usize = 8 * 1024 * 1024;
-/// Decompressed records beyond this are not kept: the rest may never be asked for.
-const MAX_KEPT_RECORDS: usize = 64 * 1024 * 1024;
 
 impl<C: ValueColumn> Walker<C> {
     pub(crate) fn new(options: DecodeOptions, topics: Topics, pool: Pool) -> Self {
         let columns = BatchColumns::new(&options, topics, pool);
-        Walker {
-            options,
-            columns,
-            bytes: 0,
-            decompressor: Decompressor::new(),
-            legacy_decompressor: LegacyDecompressor::new(),
-            scratch: Vec::new(),
-            kept: None,
-            #[cfg(test)]
-            decompressions: 0,
-        }
+        Walker { payloads: Payloads::new(options.limits()), options, columns, bytes: 0 }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -133,7 +100,7 @@ impl<C: ValueColumn> Walker<C> {
                 return Ok(());
             }
             // What is kept of it was checked before.
-            if self.options.check_crcs && !self.kept.as_ref().is_some_and(|kept| kept.is_of(&batch)) {
+            if self.options.check_crcs && !self.payloads.has(&batch) {
                 batch.check_crc()?;
             }
             if !self.is_wanted(&batch, window.aborted.as_deref_mut())? {
@@ -198,45 +165,10 @@ impl<C: ValueColumn> Walker<C> {
                 std::ops::ControlFlow::Break(())
             }
         }
-        let records = self.records(batch)?;
+        let records = self.payloads.own(batch)?;
         let mut first = FirstKey(None);
         walk(&records, batch.header.record_count, &mut first).map_err(|e| batch.error(e.into()))?;
         Ok(first.0)
-    }
-
-    /// The batch's records, decompressed.
-    fn records(&mut self, batch: &Batch) -> Result<Bytes, BatchError> {
-        let mut out = Vec::new();
-        Ok(match self.codec(batch)? {
-            Codec::None => batch.payload(),
-            codec => {
-                self.decompress(batch, codec, &mut out)?;
-                Bytes::from(out)
-            }
-        })
-    }
-
-    fn codec(&self, batch: &Batch) -> Result<Codec, BatchError> {
-        if batch.header.magic == 2 && batch.bytes().len() == HEADER_LEN {
-            return Ok(Codec::None); // compaction left no records to compress
-        }
-        let id = batch.header.codec_id();
-        Codec::from_attributes(id).map_err(|_| batch.error(BatchErrorKind::Codec { id }))
-    }
-
-    fn decompress(&mut self, batch: &Batch, codec: Codec, out: &mut Vec<u8>) -> Result<(), BatchError> {
-        #[cfg(test)]
-        {
-            self.decompressions += 1;
-        }
-        let limits = self.options.limits();
-        out.clear();
-        if batch.header.is_wrapper() {
-            return self.legacy_decompressor.decompress(batch, out, limits);
-        }
-        self.decompressor
-            .decompress(codec, &batch.payload(), out, limits)
-            .map_err(|e| batch.error(BatchErrorKind::Decompress(e)))
     }
 
     fn append_batch(
@@ -247,8 +179,8 @@ impl<C: ValueColumn> Walker<C> {
         data: &Bytes,
         fetched: &mut Block,
     ) -> Result<Done, DecodeCause> {
-        let kept = self.kept.take().filter(|kept| kept.is_of(batch));
-        let codec = self.codec(batch)?;
+        let kept = self.payloads.take(batch);
+        let codec = Payloads::codec(batch)?;
         if self.is_counted(batch, codec) {
             return self.count(batch, place, cut, data);
         }
@@ -270,32 +202,28 @@ impl<C: ValueColumn> Walker<C> {
             };
             return self.take(batch, records, origin, place, cut);
         }
-        if let Some(kept) = kept {
-            return self.take_shared(batch, kept.records, place, cut, data);
+        if let Some(records) = kept {
+            return self.take_shared(batch, records, place, cut, data);
         }
         if self.is_full_for(batch) {
             return Ok(Done::full());
         }
         if C::LAYOUT == Layout::View {
             // Views keep it, so it cannot be used again.
-            let mut out = Vec::new();
-            self.decompress(batch, codec, &mut out)?;
-            // A codec that does not know the size guesses it.
-            return self.take_shared(batch, Bytes::from(trimmed(out)), place, cut, data);
+            let records = self.payloads.own(batch)?;
+            return self.take_shared(batch, records, place, cut, data);
         }
-        let mut out = std::mem::take(&mut self.scratch);
-        self.decompress(batch, codec, &mut out)?;
-        let done = match self.has_room(out.len())? {
+        let records = self.payloads.open(batch, codec)?;
+        let done = match self.has_room(records.len())? {
             true => {
-                self.reserve_decompressed(batch, out.len(), data, cut.max_rows);
-                self.take(batch, &out, Origin::default(), place, cut)?
+                self.reserve_decompressed(batch, records.len(), data, cut.max_rows);
+                self.take(batch, &records, Origin::default(), place, cut)?
             }
             false => Done::full(),
         };
-        if done.stopped.is_some() {
-            self.keep(batch, Bytes::from(out));
-        } else if out.capacity() <= MAX_KEPT_SCRATCH {
-            self.scratch = out;
+        match done.stopped {
+            Some(_) => self.payloads.keep(batch, Bytes::from(records)),
+            None => self.payloads.put_back(records),
         }
         Ok(done)
     }
@@ -320,15 +248,9 @@ impl<C: ValueColumn> Walker<C> {
             Done::full()
         };
         if done.stopped.is_some() {
-            self.keep(batch, records);
+            self.payloads.keep(batch, records);
         }
         Ok(done)
-    }
-
-    fn keep(&mut self, batch: &Batch, records: Bytes) {
-        if records.len() <= MAX_KEPT_RECORDS {
-            self.kept = Some(Kept { batch: batch.bytes().clone(), records });
-        }
     }
 
     /// Takes a message that is not compressed, and with it those behind it.
@@ -380,7 +302,7 @@ impl<C: ValueColumn> Walker<C> {
     }
 
     /// Whether `more` bytes of records fit; offsets in Arrow's columns have 31 bits.
-    fn has_room(&self, more: usize) -> Result<bool, DecodeCause> {
+    pub(super) fn has_room(&self, more: usize) -> Result<bool, DecodeCause> {
         // A header key's bad bytes may each become three.
         let hard = i32::MAX as usize / if self.options.include_headers { 3 } else { 1 };
         if more > hard {
@@ -405,21 +327,21 @@ impl<C: ValueColumn> Walker<C> {
 }
 
 /// What became of a batch.
-struct Done {
+pub(super) struct Done {
     /// The offset after it; without meaning if it was full before it.
-    next_offset: i64,
+    pub(super) next_offset: i64,
     /// Where it ends in the data, or the run of messages that was taken with it.
-    end: usize,
-    stopped: Option<Stop>,
+    pub(super) end: usize,
+    pub(super) stopped: Option<Stop>,
 }
 
 impl Done {
-    fn full() -> Done {
+    pub(super) fn full() -> Done {
         Done { next_offset: 0, end: 0, stopped: Some(Stop::Full) }
     }
 }
 
-enum Stop {
+pub(super) enum Stop {
     Full,
     RowLimit { next_offset: i64 },
 }
@@ -448,10 +370,6 @@ impl Block {
     }
 }
 
-#[path = "walker_counts.rs"]
-mod counts;
-#[path = "walker_room.rs"]
-mod room;
 #[cfg(test)]
 #[path = "walker_tests.rs"]
 mod tests;

@@ -3,14 +3,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray, StructArray};
-use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_array::{Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray};
 use arrow_schema::DataType;
+use samsarrow_wire::Piece;
 
-use crate::encode::{EncodeError, wrong_type};
+use super::error::{EncodeError, wrong_type};
 
 const BYTES: &str = "binary or string (also large, view, fixed size or a dictionary of those)";
-const HEADERS: &str = "a list of structs (key: string, value: binary), or a map";
 
 /// A column of bytes of whatever type. Strings are taken as the binary arrays that they are, without a copy.
 #[derive(Debug)]
@@ -71,6 +70,23 @@ impl BytesColumn {
             BytesColumn::Dictionary(indices, values) => values.get(*indices.get(row)?),
         }
     }
+
+    /// The same, with what is behind it in the column.
+    #[inline]
+    pub(crate) fn piece(&self, row: usize) -> Option<Piece<'_>> {
+        match self {
+            BytesColumn::Binary(array) if row < array.len() && array.is_valid(row) => piece(array, row),
+            BytesColumn::Binary(_) => None,
+            column => column.get(row).map(Piece::from),
+        }
+    }
+}
+
+/// A row that is not null, with what is behind it.
+#[inline]
+pub(crate) fn piece(array: &BinaryArray, row: usize) -> Option<Piece<'_>> {
+    let [start, end] = *array.value_offsets().get(row..)?.first_chunk::<2>()?;
+    Piece::of(array.value_data(), start as usize, end.wrapping_sub(start) as usize)
 }
 
 impl BytesColumn {
@@ -100,91 +116,4 @@ where
 {
     let keys = array.as_dictionary::<K>().keys();
     keys.iter().map(|key| key.and_then(|k| k.try_into().ok()).unwrap_or(NO_VALUE)).collect()
-}
-
-/// A column of headers.
-#[derive(Debug)]
-pub(crate) struct HeadersReader {
-    lists: Lists,
-    nulls: Option<NullBuffer>,
-    keys: BytesColumn,
-    values: BytesColumn,
-}
-
-#[derive(Debug)]
-enum Lists {
-    Small(OffsetBuffer<i32>),
-    Large(OffsetBuffer<i64>),
-}
-
-impl HeadersReader {
-    pub(crate) fn new(name: &str, array: &ArrayRef) -> Result<HeadersReader, EncodeError> {
-        let refuse = || wrong_type("headers", name, array, HEADERS);
-        let (lists, entries): (Lists, &StructArray) = match array.data_type() {
-            DataType::List(_) => {
-                let list = array.as_list::<i32>();
-                (Lists::Small(list.offsets().clone()), list.values().as_struct_opt().ok_or_else(refuse)?)
-            }
-            DataType::LargeList(_) => {
-                let list = array.as_list::<i64>();
-                (Lists::Large(list.offsets().clone()), list.values().as_struct_opt().ok_or_else(refuse)?)
-            }
-            DataType::Map(_, _) => {
-                let map = array.as_map();
-                (Lists::Small(map.offsets().clone()), map.entries())
-            }
-            _ => return Err(refuse()),
-        };
-        if entries.num_columns() != 2 {
-            return Err(refuse());
-        }
-        // By name, or for maps and the like by position.
-        let column = |name, at: usize| entries.column_by_name(name).or_else(|| entries.columns().get(at));
-        let (Some(keys), Some(values)) = (column("key", 0), column("value", 1)) else { return Err(refuse()) };
-        let reader = HeadersReader {
-            lists,
-            nulls: array.nulls().cloned(),
-            keys: BytesColumn::new("key of the headers", name, keys)?,
-            values: BytesColumn::new("value of the headers", name, values)?,
-        };
-        for row in 0..array.len() {
-            if reader.get(row).range.any(|at| entries.is_null(at) || reader.keys.get(at).is_none()) {
-                return Err(EncodeError::Row { row, what: "a header has no key; Kafka needs one".to_owned() });
-            }
-        }
-        Ok(reader)
-    }
-
-    pub(crate) fn get(&self, row: usize) -> HeaderRow<'_> {
-        if self.nulls.as_ref().is_some_and(|nulls| row >= nulls.len() || nulls.is_null(row)) {
-            return HeaderRow::default();
-        }
-        let bounds = match &self.lists {
-            Lists::Small(o) => o.get(row).zip(o.get(row + 1)).map(|(&a, &b)| (a as usize, b as usize)),
-            Lists::Large(o) => o.get(row).zip(o.get(row + 1)).map(|(&a, &b)| (a as usize, b as usize)),
-        };
-        let (start, end) = bounds.unwrap_or_default();
-        HeaderRow { columns: Some((&self.keys, &self.values)), range: start..end }
-    }
-}
-
-/// The headers of one row.
-#[derive(Debug, Clone, Default)]
-pub struct HeaderRow<'a> {
-    columns: Option<(&'a BytesColumn, &'a BytesColumn)>,
-    range: std::ops::Range<usize>,
-}
-
-impl<'a> Iterator for HeaderRow<'a> {
-    type Item = (&'a [u8], Option<&'a [u8]>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let (keys, values) = self.columns?;
-        let at = self.range.next()?;
-        Some((keys.get(at).unwrap_or_default(), values.get(at)))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.range.size_hint()
-    }
 }

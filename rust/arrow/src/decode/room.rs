@@ -3,8 +3,8 @@ use bytes::Bytes;
 use samsarrow_wire::batch::{Batch, batches, records::MIN_RECORD_LEN};
 use samsarrow_wire::compression::Codec;
 
-use super::Walker;
-use crate::decode::Window;
+use super::Window;
+use super::walker::Walker;
 use crate::layout::{Room, ValueColumn};
 
 /// How far batches may be thought to expand because one before them did.

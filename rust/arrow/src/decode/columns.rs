@@ -10,7 +10,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, SchemaRef};
 use samsarrow_wire::batch::{BatchHeader, Block, MessageSet, RecordError, TimestampType, walk_blocks};
 
-use crate::decode::{DecodeOptions, Projection};
+use super::{DecodeOptions, Projection};
 use crate::layout::headers::HeadersColumn;
 use crate::layout::{Origin, Room, ValueColumn};
 use crate::pool::Pool;

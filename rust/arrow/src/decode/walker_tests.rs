@@ -40,7 +40,7 @@ fn read<C: ValueColumn>(max_rows: Option<usize>, max_bytes: usize) -> (Vec<usize
         assert!(offsets.values().iter().copied().eq(from_offset..appended.next_offset));
         rows.push(batch.num_rows());
         if !appended.row_limit && !appended.full {
-            return (rows, walker.decompressions);
+            return (rows, walker.payloads.decompressions);
         }
         data = data.slice(appended.consumed..);
         from_offset = appended.next_offset;
@@ -72,7 +72,7 @@ fn columns_that_are_full_are_not_decompressed_for() {
     let mut walker = Walker::<BinaryColumn>::new(options, Topics::default(), Pool::default());
     let appended = walker.append(None, &data, Window::from(0)).unwrap();
     assert!(appended.full && appended.rows == 10_000);
-    assert_eq!((walker.decompressions, walker.kept.is_some()), (1, false));
+    assert_eq!((walker.payloads.decompressions, walker.payloads.kept.is_some()), (1, false));
 }
 
 #[test]
@@ -81,5 +81,5 @@ fn what_is_counted_is_not_decompressed() {
     let mut walker = Walker::<BinaryColumn>::new(options, Topics::default(), Pool::default());
     let window = Window { until_offset: Some(15_000), ..Window::from(5_000) };
     let appended = walker.append(None, &batches_of_ten_thousand(), window).unwrap();
-    assert_eq!((appended.rows, appended.next_offset, walker.decompressions), (10_000, 15_000, 0));
+    assert_eq!((appended.rows, appended.next_offset, walker.payloads.decompressions), (10_000, 15_000, 0));
 }

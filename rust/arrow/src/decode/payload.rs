@@ -1,0 +1,119 @@
+//! The records of a batch as they were before compression, each batch decompressed once.
+use bytes::Bytes;
+use samsarrow_wire::batch::{Batch, BatchError, BatchErrorKind, HEADER_LEN, LegacyDecompressor};
+use samsarrow_wire::compression::{Codec, Decompressor, Limits};
+
+use crate::layout::trimmed;
+
+/// A scratch buffer larger than this is given back.
+const MAX_KEPT_SCRATCH: usize = 8 * 1024 * 1024;
+/// Decompressed records beyond this are not kept: the rest may never be asked for.
+const MAX_KEPT_RECORDS: usize = 64 * 1024 * 1024;
+
+/// Decompresses, with memory of its own.
+#[derive(Debug)]
+pub(super) struct Payloads {
+    limits: Limits,
+    decompressor: Decompressor,
+    legacy_decompressor: LegacyDecompressor,
+    scratch: Vec<u8>,
+    pub(super) kept: Option<Kept>,
+    #[cfg(test)]
+    pub(super) decompressions: usize,
+}
+
+/// The decompressed records of a batch that was not taken to its end, for when its bytes come again.
+#[derive(Debug)]
+pub(super) struct Kept {
+    /// The batch; held, so that no other bytes can be where it lies.
+    batch: Bytes,
+    records: Bytes,
+}
+
+impl Kept {
+    fn is_of(&self, batch: &Batch) -> bool {
+        let bytes = batch.bytes();
+        self.batch.as_ptr() == bytes.as_ptr() && self.batch.len() == bytes.len()
+    }
+}
+
+impl Payloads {
+    pub(super) fn new(limits: Limits) -> Self {
+        Payloads {
+            limits,
+            decompressor: Decompressor::new(),
+            legacy_decompressor: LegacyDecompressor::new(),
+            scratch: Vec::new(),
+            kept: None,
+            #[cfg(test)]
+            decompressions: 0,
+        }
+    }
+
+    /// What the records are compressed with.
+    pub(super) fn codec(batch: &Batch) -> Result<Codec, BatchError> {
+        if batch.header.magic == 2 && batch.bytes().len() == HEADER_LEN {
+            return Ok(Codec::None); // compaction left no records to compress
+        }
+        let id = batch.header.codec_id();
+        Codec::from_attributes(id).map_err(|_| batch.error(BatchErrorKind::Codec { id }))
+    }
+
+    /// Whether the records are here, decompressed.
+    pub(super) fn has(&self, batch: &Batch) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.is_of(batch))
+    }
+
+    /// The records, if they are here; what is kept of another batch is forgotten.
+    pub(super) fn take(&mut self, batch: &Batch) -> Option<Bytes> {
+        self.kept.take().filter(|kept| kept.is_of(batch)).map(|kept| kept.records)
+    }
+
+    /// Keeps the records of a batch that was not taken to its end.
+    pub(super) fn keep(&mut self, batch: &Batch, records: Bytes) {
+        if records.len() <= MAX_KEPT_RECORDS {
+            self.kept = Some(Kept { batch: batch.bytes().clone(), records });
+        }
+    }
+
+    /// The records in memory that is used again, if it comes [back](Self::put_back).
+    pub(super) fn open(&mut self, batch: &Batch, codec: Codec) -> Result<Vec<u8>, BatchError> {
+        let mut out = std::mem::take(&mut self.scratch);
+        self.decompress(batch, codec, &mut out)?;
+        Ok(out)
+    }
+
+    /// Takes the memory of records back.
+    pub(super) fn put_back(&mut self, records: Vec<u8>) {
+        if records.capacity() <= MAX_KEPT_SCRATCH {
+            self.scratch = records;
+        }
+    }
+
+    /// The records in memory of their own.
+    pub(super) fn own(&mut self, batch: &Batch) -> Result<Bytes, BatchError> {
+        let mut out = Vec::new();
+        Ok(match Self::codec(batch)? {
+            Codec::None => batch.payload(),
+            codec => {
+                self.decompress(batch, codec, &mut out)?;
+                // A codec that does not know the size guesses it.
+                Bytes::from(trimmed(out))
+            }
+        })
+    }
+
+    fn decompress(&mut self, batch: &Batch, codec: Codec, out: &mut Vec<u8>) -> Result<(), BatchError> {
+        #[cfg(test)]
+        {
+            self.decompressions += 1;
+        }
+        out.clear();
+        if batch.header.is_wrapper() {
+            return self.legacy_decompressor.decompress(batch, out, self.limits);
+        }
+        self.decompressor
+            .decompress(codec, &batch.payload(), out, self.limits)
+            .map_err(|e| batch.error(BatchErrorKind::Decompress(e)))
+    }
+}
