@@ -1,12 +1,15 @@
 //! Building record batches.
+mod error;
+mod parts;
+mod patch;
+
+pub use self::error::EncodeError;
+use self::parts::{Part, write_parts, zigzag};
+pub use self::patch::{set_base_offset, set_log_append_time, set_producer};
 use super::error::BatchErrorKind;
-use super::header::{
-    self, ATTRIBUTES_AT, BatchHeader, CRC_AT, HEADER_LEN, LEGACY_ATTRIBUTES_AT, LENGTH_END, MAGIC_AT, TimestampType,
-    V0_FIXED_LEN,
-};
-use super::legacy::{self, LegacyError};
+use super::header::{self, ATTRIBUTES_AT, BatchHeader, CRC_AT, HEADER_LEN, LENGTH_END, TimestampType};
 use crate::Piece;
-use crate::compression::{Codec, CompressionError, Compressor};
+use crate::compression::{Codec, Compressor};
 
 /// What a batch is to hold besides its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,45 +46,6 @@ impl Default for BatchOptions {
             max_bytes: 16 * 1024,
         }
     }
-}
-
-/// A batch or record that cannot be built.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EncodeError {
-    /// Kafka's lengths have 31 bits.
-    #[error("a record of {size} bytes is larger than a batch can be (2 GiB)")]
-    RecordTooLarge {
-        /// Its size.
-        size: usize,
-    },
-    /// The codec failed.
-    #[error("cannot compress the batch: {0}")]
-    Compress(#[from] CompressionError),
-    /// Bytes to be patched or converted are no batch.
-    #[error("not a complete batch: {0}")]
-    NotABatch(BatchErrorKind),
-    /// A format that does not exist.
-    #[error("there is no message format with magic {magic}; Kafka has 0, 1 and 2")]
-    Magic {
-        /// The magic asked for.
-        magic: i8,
-    },
-    /// Headers came with Kafka 0.11.
-    #[error("a record has headers, which messages of magic {magic} cannot hold; send it without, or with magic 2")]
-    Headers {
-        /// The format.
-        magic: i8,
-    },
-    /// Transactions came with Kafka 0.11.
-    #[error("a batch is part of a transaction, which messages of magic {magic} cannot say; write magic 2")]
-    Transactional {
-        /// The format.
-        magic: i8,
-    },
-    /// The format's rules do not allow it.
-    #[error("{0}")]
-    Legacy(LegacyError),
 }
 
 /// Room behind a record for copies of a fixed size, which are cut to their length.
@@ -172,13 +136,14 @@ impl BatchBuilder {
         let (key_part, value_part) =
             (Part::of_len(key.map(|key| key.len())), Part::of_len(value.map(|value| value.len())));
         let headers_part = Part::new((header_count as u64) << 1);
-        let sizes = timestamp_part.size + offset_part.size + key_part.size + value_part.size + headers_part.size;
-        let body = (1 + sizes as usize).saturating_add(key_len).saturating_add(value_len).saturating_add(headers_size);
+        let sizes =
+            timestamp_part.size() + offset_part.size() + key_part.size() + value_part.size() + headers_part.size();
+        let body = (1 + sizes).saturating_add(key_len).saturating_add(value_len).saturating_add(headers_size);
         if body > i32::MAX as usize - 2 * HEADER_LEN {
             return Err(EncodeError::RecordTooLarge { size: body });
         }
         let length_part = Part::new((body as u64) << 1);
-        let size = length_part.size as usize + body;
+        let size = length_part.size() + body;
         let limit = self.options.max_bytes.min(i32::MAX as usize);
         if self.count > 0 && (self.size() + size > limit || self.count == i32::MAX) {
             return Ok(Append::Full);
@@ -317,56 +282,6 @@ impl BatchBuilder {
     }
 }
 
-/// Sets the idempotent producer's fields of a finished batch, and its checksum, without encoding it again.
-pub fn set_producer(
-    batch: &mut [u8],
-    producer_id: i64,
-    producer_epoch: i16,
-    base_sequence: i32,
-) -> Result<(), EncodeError> {
-    patch(batch, |header| {
-        header.producer_id = producer_id;
-        header.producer_epoch = producer_epoch;
-        header.base_sequence = base_sequence;
-    })?;
-    write_crc(batch);
-    Ok(())
-}
-
-/// Sets where a finished batch begins in its partition, and the leader's epoch: what a broker does on append. Neither
-/// is under the checksum. A message of magic 0 or 1 has no epoch; a wrapper's offset is that of its last message.
-pub fn set_base_offset(batch: &mut [u8], base_offset: i64, partition_leader_epoch: i32) -> Result<(), EncodeError> {
-    if let Some(message) = legacy_message(batch)? {
-        put(message, 0, base_offset.to_be_bytes());
-        return Ok(());
-    }
-    patch(batch, |header| {
-        header.base_offset = base_offset;
-        header.partition_leader_epoch = partition_leader_epoch;
-    })
-}
-
-/// Makes `timestamp` the append time of all records of a finished batch, and sets its checksum. A message of magic 0
-/// has no place for it and stays as it is.
-pub fn set_log_append_time(batch: &mut [u8], timestamp: i64) -> Result<(), EncodeError> {
-    if let Some(message) = legacy_message(batch)? {
-        if let Some(1) = message.get(MAGIC_AT) {
-            if let Some(attributes) = message.get_mut(LEGACY_ATTRIBUTES_AT) {
-                *attributes |= header::attributes(0, TimestampType::LogAppendTime, false, false) as u8;
-            }
-            put(message, V0_FIXED_LEN, timestamp.to_be_bytes());
-            legacy::write_crc(message);
-        }
-        return Ok(());
-    }
-    patch(batch, |header| {
-        header.attributes |= header::attributes(0, TimestampType::LogAppendTime, false, false);
-        header.max_timestamp = timestamp;
-    })?;
-    write_crc(batch);
-    Ok(())
-}
-
 /// The bytes from `start` on, which the builder has put there.
 fn after(buffer: &[u8], start: usize) -> Result<&[u8], EncodeError> {
     buffer.get(start..).ok_or_else(|| not_whole(buffer.len()))
@@ -376,38 +291,6 @@ fn not_whole(size: usize) -> EncodeError {
     EncodeError::NotABatch(BatchErrorKind::Length { length: i32::try_from(size).unwrap_or(i32::MAX) })
 }
 
-/// The bytes again, if they are a complete message of magic 0 or 1.
-fn legacy_message(batch: &mut [u8]) -> Result<Option<&mut [u8]>, EncodeError> {
-    if !matches!(batch.get(MAGIC_AT), Some(0 | 1)) {
-        return Ok(None);
-    }
-    let length = BatchHeader::parse(batch).map_err(EncodeError::NotABatch)?.batch_length;
-    if usize::try_from(length) != Ok(batch.len() - LENGTH_END) {
-        return Err(EncodeError::NotABatch(BatchErrorKind::Length { length }));
-    }
-    Ok(Some(batch))
-}
-
-fn put<const N: usize>(message: &mut [u8], at: usize, bytes: [u8; N]) {
-    if let Some(out) = message.get_mut(at..at + N) {
-        out.copy_from_slice(&bytes);
-    }
-}
-
-fn patch(batch: &mut [u8], change: impl FnOnce(&mut BatchHeader)) -> Result<(), EncodeError> {
-    let mut header = BatchHeader::parse(batch).map_err(EncodeError::NotABatch)?;
-    if header.magic != 2 {
-        return Err(EncodeError::NotABatch(BatchErrorKind::UnknownMagic { magic: header.magic }));
-    }
-    if usize::try_from(header.batch_length) != Ok(batch.len() - LENGTH_END) {
-        return Err(EncodeError::NotABatch(BatchErrorKind::Length { length: header.batch_length }));
-    }
-    change(&mut header);
-    let size = batch.len();
-    header.write(batch.first_chunk_mut::<HEADER_LEN>().ok_or_else(|| not_whole(size))?);
-    Ok(())
-}
-
 fn write_crc(batch: &mut [u8]) {
     let crc = header::compute_crc(batch);
     if let Some(out) = batch.get_mut(CRC_AT..ATTRIBUTES_AT) {
@@ -415,86 +298,10 @@ fn write_crc(batch: &mut [u8]) {
     }
 }
 
-/// A varint, encoded in a register: bytes that are stored one by one and loaded together again stall the processor.
-#[derive(Clone, Copy)]
-struct Part {
-    bytes: u64,
-    /// The ninth and tenth byte.
-    more: u16,
-    size: u32,
-}
-
-impl Part {
-    const ZERO: Part = Part { bytes: 0, more: 0, size: 1 };
-
-    #[inline(always)]
-    fn new(raw: u64) -> Part {
-        if raw < 1 << 7 {
-            return Part { bytes: raw, more: 0, size: 1 };
-        }
-        if raw < 1 << 14 {
-            let bytes = (raw & 0x7f) | 0x80 | (raw >> 7) << 8;
-            return Part { bytes, more: 0, size: 2 };
-        }
-        if raw < 1 << 21 {
-            let bytes = (raw & 0x7f) | 0x80 | (((raw >> 7) & 0x7f) | 0x80) << 8 | (raw >> 14) << 16;
-            return Part { bytes, more: 0, size: 3 };
-        }
-        Part::long(raw)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn long(mut raw: u64) -> Part {
-        let (mut bytes, mut size) = (0u128, 0);
-        while raw >= 0x80 {
-            bytes |= u128::from(raw as u8 | 0x80) << (8 * size);
-            size += 1;
-            raw >>= 7;
-        }
-        bytes |= u128::from(raw) << (8 * size);
-        Part { bytes: bytes as u64, more: (bytes >> 64) as u16, size: size + 1 }
-    }
-
-    /// The length of bytes, or that they are null.
-    #[inline(always)]
-    fn of_len(len: Option<usize>) -> Part {
-        len.map_or(Part { bytes: 1, more: 0, size: 1 }, |len| Part::new((len as u64) << 1))
-    }
-}
-
-/// Writes the parts after each other. A copy of constant size and a cut are cheaper than one of a few bytes.
-#[inline(always)]
-fn write_parts<const N: usize>(out: &mut Vec<u8>, parts: &[Part; N]) {
-    let size: u32 = parts.iter().map(|part| part.size).sum();
-    let end = out.len() + size as usize;
-    if size <= 8 {
-        let (mut word, mut shift) = (0, 0);
-        for part in parts {
-            word |= part.bytes << shift;
-            shift = (shift + 8 * part.size) & 63;
-        }
-        out.extend_from_slice(&u64::to_le_bytes(word));
-    } else {
-        for part in parts {
-            let start = out.len();
-            out.extend_from_slice(&part.bytes.to_le_bytes());
-            out.extend_from_slice(&part.more.to_le_bytes());
-            out.truncate(start + part.size as usize);
-        }
-    }
-    out.truncate(end);
-}
-
-#[inline(always)]
-fn zigzag(value: i64) -> u64 {
-    (value << 1) as u64 ^ (value >> 63) as u64
-}
-
 #[inline]
 fn measure_headers<'h>(headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)>) -> (usize, usize) {
     headers.fold((0, 0), |(count, size), (key, value)| {
-        let parts = Part::of_len(Some(key.len())).size + Part::of_len(value.map(<[u8]>::len)).size;
-        (count + 1, size + parts as usize + key.len() + value.map_or(0, <[u8]>::len))
+        let parts = Part::of_len(Some(key.len())).size() + Part::of_len(value.map(<[u8]>::len)).size();
+        (count + 1, size + parts + key.len() + value.map_or(0, <[u8]>::len))
     })
 }

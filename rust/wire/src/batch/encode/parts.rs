@@ -1,0 +1,83 @@
+//! Numbers of records, in a register each.
+
+/// A varint, encoded in a register: bytes that are stored one by one and loaded together again stall the processor.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    bytes: u64,
+    /// The ninth and tenth byte.
+    more: u16,
+    size: u32,
+}
+
+impl Part {
+    pub(super) const ZERO: Part = Part { bytes: 0, more: 0, size: 1 };
+
+    #[inline(always)]
+    pub(super) fn new(raw: u64) -> Part {
+        if raw < 1 << 7 {
+            return Part { bytes: raw, more: 0, size: 1 };
+        }
+        if raw < 1 << 14 {
+            let bytes = (raw & 0x7f) | 0x80 | (raw >> 7) << 8;
+            return Part { bytes, more: 0, size: 2 };
+        }
+        if raw < 1 << 21 {
+            let bytes = (raw & 0x7f) | 0x80 | (((raw >> 7) & 0x7f) | 0x80) << 8 | (raw >> 14) << 16;
+            return Part { bytes, more: 0, size: 3 };
+        }
+        Part::long(raw)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn long(mut raw: u64) -> Part {
+        let (mut bytes, mut size) = (0u128, 0);
+        while raw >= 0x80 {
+            bytes |= u128::from(raw as u8 | 0x80) << (8 * size);
+            size += 1;
+            raw >>= 7;
+        }
+        bytes |= u128::from(raw) << (8 * size);
+        Part { bytes: bytes as u64, more: (bytes >> 64) as u16, size: size + 1 }
+    }
+
+    /// How many bytes it has.
+    #[inline(always)]
+    pub(super) fn size(self) -> usize {
+        self.size as usize
+    }
+
+    /// The length of bytes, or that they are null.
+    #[inline(always)]
+    pub(super) fn of_len(len: Option<usize>) -> Part {
+        len.map_or(Part { bytes: 1, more: 0, size: 1 }, |len| Part::new((len as u64) << 1))
+    }
+}
+
+/// Writes the parts after each other. A copy of constant size and a cut are cheaper than one of a few bytes.
+#[inline(always)]
+pub(super) fn write_parts<const N: usize>(out: &mut Vec<u8>, parts: &[Part; N]) {
+    let size: u32 = parts.iter().map(|part| part.size).sum();
+    let end = out.len() + size as usize;
+    if size <= 8 {
+        let (mut word, mut shift) = (0, 0);
+        for part in parts {
+            word |= part.bytes << shift;
+            shift = (shift + 8 * part.size) & 63;
+        }
+        out.extend_from_slice(&u64::to_le_bytes(word));
+    } else {
+        for part in parts {
+            let start = out.len();
+            out.extend_from_slice(&part.bytes.to_le_bytes());
+            out.extend_from_slice(&part.more.to_le_bytes());
+            out.truncate(start + part.size as usize);
+        }
+    }
+    out.truncate(end);
+}
+
+#[inline(always)]
+pub(super) fn zigzag(value: i64) -> u64 {
+    (value << 1) as u64 ^ (value >> 63) as u64
+}
