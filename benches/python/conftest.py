@@ -1,7 +1,9 @@
 """Real Apache Kafka for the benches, and one table at the end."""
 
+import functools
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "tests")]
 
 import harness  # noqa: E402  (the path above is what finds it)
+import plot  # noqa: E402
+from cases import CASES, Case  # noqa: E402
 from support.kafka import KafkaServer  # noqa: E402
 
 
@@ -19,7 +23,30 @@ def kafka() -> Iterator[KafkaServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def written(kafka: KafkaServer) -> Callable[[Case], str]:
+    """The topic of a case, written at its first use by a peer, so that no client reads only what it wrote itself."""
+
+    @functools.cache
+    def topic(case: Case) -> str:
+        made = harness.create_topic(kafka, case.name.replace(" ", "-"))
+        harness.run_client("confluent", "produce", kafka, made, case.count, case.kind, case.codec)
+        return made
+
+    return topic
+
+
+@pytest.fixture(scope="session")
+def warm_kafka(kafka: KafkaServer) -> KafkaServer:
+    """A broker whose JVM has compiled its produce path, so that no client pays for that alone."""
+    harness.run_client("confluent", "produce", kafka, harness.create_topic(kafka, "produce-warm-up"))
+    return kafka
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints the table below pytest-benchmark's own."""
+    """Prints the table below pytest-benchmark's own, and draws it if asked to."""
     for line in harness.table():
         terminalreporter.write_line(line)
+    rates = {case.title: harness.rates(case.name) for case in CASES if case.name in harness.results}
+    if rates and (path := os.environ.get("SAMSARROW_BENCH_PLOT")):
+        Path(path).write_text(plot.bars("A topic into Arrow, from Apache Kafka on the same machine", rates))

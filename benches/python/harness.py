@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,14 @@ from typing import Any
 from support.kafka import KafkaServer
 
 HERE = Path(__file__).resolve().parent
+# Width of the column of names.
+NAME = 24
 RECORDS = int(os.environ.get("SAMSARROW_BENCH_RECORDS", "3000000"))
 Result = dict[str, Any]
 results: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
-# What the benches of groups and of waiting found, a line each.
-groups: list[str] = []
-waits: list[str] = []
-# And those of event loops.
-loops: list[str] = []
-# What metrics cost.
-metrics: list[str] = []
+# Lines by their title, for what no table of rates says.
+sections: dict[str, list[str]] = defaultdict(list)
+groups, metrics = sections["groups"], sections["metrics"]
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,27 @@ def run_client(
 ) -> Any:
     """One client doing one thing once, in a fresh process."""
     servers = kafka.bootstrap_servers if secured is None else secured.bootstrap_servers
-    command = [sys.executable, "-m", "clients", name, verb, servers, topic, str(count), kind, codec]
-    environment = {**os.environ, "PYTHONPATH": str(HERE)}
-    if secured is not None:
-        environment["SAMSARROW_BENCH_SECURITY"] = json.dumps(secured.options)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    environment = {} if secured is None else {"SAMSARROW_BENCH_SECURITY": json.dumps(secured.options)}
+    return run_module("clients", name, verb, servers, topic, count, kind, codec, **environment)
+
+
+def python(module: str, *arguments: object) -> list[str]:
+    """The command line of a module of the benches' own; it needs `environment`."""
+    return [sys.executable, "-m", module, *map(str, arguments)]
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(HERE), **more}
+
+
+def run_module(module: str, *arguments: object, **more: str) -> Any:
+    """Runs it to its end, with more variables in its environment."""
+    return run_command(python(module, *arguments), environment(**more))
+
+
+def run_command(command: Sequence[str], variables: dict[str, str] | None = None) -> Any:
+    """Runs a program that prints what it found as one line of JSON."""
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -72,26 +87,55 @@ def median(runs: list[Result]) -> Result:
     return sorted(runs, key=lambda r: float(r["seconds"]))[len(runs) // 2]
 
 
+def medians(verb: str) -> dict[str, Result]:
+    """That of each client."""
+    return {client: median(runs) for client, runs in results[verb].items()}
+
+
+def turns(clients: Sequence[str], runs: int) -> Iterable[str]:
+    """Which client is next: one after the other, each run in the opposite order, so that none is always first."""
+    for number in range(runs):
+        yield from clients if number % 2 == 0 else reversed(clients)
+
+
+def each_run(name: str, figures: dict[str, list[float]], unit: str = "us", digits: int = 0) -> str:
+    """A line with what each run found, so that what held in all of them can be read off."""
+    cells = (f"{what} {', '.join(f'{x:,.{digits}f}' for x in found)} {unit}" for what, found in figures.items())
+    return f"{name:<{NAME}}" + "  ".join(f"{cell:<32}" for cell in cells).rstrip()
+
+
 def table() -> list[str]:
     """Medians of the runs, and each client's rate as a ratio of confluent-kafka's and of the raw loop's."""
     lines = []
-    for what, clients in results.items():
-        medians = {name: median(runs) for name, runs in clients.items()}
-        peers = {"x confluent": medians.get("confluent"), "x raw loop": medians.get("raw")}
-        head = f"{'client':<12}{'records/s':>14}{'CPU us/record':>16}{'peak RSS MiB':>15}"
+    for what in results:
+        middle = medians(what)
+        peers = {"x confluent": middle.get("confluent"), "x raw loop": middle.get("raw")}
+        faulty = any("faults" in r for r in middle.values())
+        head = f"{'client':<{NAME}}{'records/s':>14}{'CPU us/record':>16}{'peak RSS MiB':>15}"
+        head += f"{'faults/million':>17}" if faulty else ""
         lines += ["", f"{what}: Apache Kafka on this machine, median of runs"]
         lines.append(head + "".join(f"{title:>14}" for title in peers))
-        for name, r in sorted(medians.items(), key=lambda item: -float(item[1]["rows"]) / float(item[1]["seconds"])):
-            rate, cpu = r["rows"] / r["seconds"], r["cpu"] / r["rows"] * 1e6
-            ratios = [f"{rate * p['seconds'] / p['rows']:.2f}" if p else "-" for p in peers.values()]
-            line = f"{name:<12}{rate:>14,.0f}{cpu:>16.3f}{r['rss_mib']:>15,.0f}"
+        for name, r in sorted(middle.items(), key=lambda item: -rate(item[1])):
+            ratios = [f"{rate(r) / rate(p):.2f}" if p else "-" for p in peers.values()]
+            line = f"{name:<{NAME}}{rate(r):>14,.0f}{cpu_us(r):>16.3f}{r['rss_mib']:>15,.0f}"
+            faults = f"{r['faults'] / r['rows'] * 1e6:,.0f}" if "faults" in r else "-"
+            line += f"{faults:>17}" if faulty else ""
             lines.append(line + "".join(f"{ratio:>14}" for ratio in ratios))
-    named = (
-        ("a record at a time, waited for", waits),
-        ("groups", groups),
-        ("event loops", loops),
-        ("metrics", metrics),
-    )
-    for title, found in named:
+    for title, found in sections.items():
         lines += ["", title, *found] if found else []
     return lines
+
+
+def rate(result: Result) -> float:
+    """Records a second."""
+    return float(result["rows"] / result["seconds"])
+
+
+def rates(verb: str) -> dict[str, float]:
+    """That of each client, of its median run."""
+    return {client: rate(found) for client, found in medians(verb).items()}
+
+
+def cpu_us(result: Result) -> float:
+    """Microseconds of CPU a record."""
+    return float(result["cpu"] / result["rows"] * 1e6)

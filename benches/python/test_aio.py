@@ -1,21 +1,17 @@
 """Event loops: what an awaited record costs, how often the loop is woken, and rows a second, beside aiokafka's."""
 
-import json
-import os
-import statistics
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 
 from clients.loops import PASSES
-from harness import HERE, RECORDS, create_topic, loops, run_client
+from harness import RECORDS, create_topic, each_run, run_client, run_module, sections, turns
 from support.kafka import KafkaServer
 
 # An awaited record costs aiokafka 10 us, a row more.
 COUNT = RECORDS // 10
 ROUNDS = 3
+loops = sections["event loops"]
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +22,7 @@ def topic(kafka: KafkaServer) -> str:
 
 
 def run(client: str, verb: str, kafka: KafkaServer, topic: str, count: int) -> Any:
-    command = [sys.executable, "-m", "clients.loops", client, verb, kafka.bootstrap_servers, topic, str(count)]
-    environment = {**os.environ, "PYTHONPATH": str(HERE)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return run_module("clients.loops", client, verb, kafka.bootstrap_servers, topic, count)
 
 
 def compared(verb: str, clients: tuple[str, ...], kafka: KafkaServer, topic: str) -> dict[str, Any]:
@@ -69,11 +61,8 @@ def test_records(kafka: KafkaServer, topic: str) -> None:
 def test_a_record_at_a_time(kafka: KafkaServer) -> None:
     topic = create_topic(kafka, "loops-waited")
     found: dict[str, list[Any]] = {client: [] for client in ("ours", "blocking", "aiokafka")}
-    for _ in range(ROUNDS):
-        for client, runs in found.items():
-            runs.append(run(client, "waited", kafka, topic, 2000))
+    for client in turns(list(found), ROUNDS):
+        found[client].append(run(client, "waited", kafka, topic, 2000))
     for client, runs in found.items():
-        cuts = "".join(
-            f"{f'{p} {statistics.median(one[p] for one in runs):,.0f} us':>16}" for p in ("p50", "p95", "p99")
-        )
-        loops.append(f"{'waited':<12}{client:<12}{cuts}")
+        cuts = {p: [one[p] for one in runs] for p in ("p50", "p95", "p99")}
+        loops.append(each_run(f"waited, {client}", cuts))

@@ -1,62 +1,30 @@
 """A whole topic into Arrow: records per second, each client's CPU and memory, and that all read the same values."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from cases import CASES, NOISE, Case
 from clients import data
 from clients.checksum import checksum
 from harness import RECORDS, create_topic, record, run_client
 from support.kafka import KafkaServer
 
 ROUNDS = {"raw": 5, "ours": 5, "confluent": 2, "aio": 1, "kafkarrow": 1}
-
-
-@dataclass(frozen=True)
-class Case:
-    """What a topic holds."""
-
-    kind: str
-    codec: str
-    share: int
-    clients: tuple[str, ...] = ("raw", "ours", "confluent")
-
-    @property
-    def name(self) -> str:
-        return f"consume {self.kind} {self.codec}"
-
-    @property
-    def count(self) -> int:
-        return RECORDS // self.share
-
-
-CASES = [
-    Case("100B", "none", 1, tuple(ROUNDS)),
-    Case("1KB", "none", 6),
-    Case("json", "lz4", 1),
-    Case("json", "zstd", 1),
-]
+Written = Callable[[Case], str]
+# By whom only the plain records are read.
+SLOW = {"aio", "kafkarrow"}
 PARTITIONS = [1, 100, 1000]
 GROWTH = [RECORDS // 3, RECORDS * 33]
 
 
-@pytest.fixture(scope="module")
-def topics(kafka: KafkaServer) -> dict[str, str]:
-    """Written by a peer, so that no client reads only what it wrote itself."""
-    made = {}
-    for case in CASES:
-        made[case.name] = create_topic(kafka, case.name.replace(" ", "-"))
-        run_client("confluent", "produce", kafka, made[case.name], case.count, case.kind, case.codec)
-    return made
-
-
 @pytest.mark.parametrize("client", ROUNDS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_consume(benchmark: Any, kafka: KafkaServer, topics: dict[str, str], case: Case, client: str) -> None:
-    if client not in case.clients:
+def test_consume(benchmark: Any, kafka: KafkaServer, written: Written, case: Case, client: str) -> None:
+    if client in SLOW and case != NOISE:
         pytest.skip("compared on plain records of 100 bytes only")
-    topic = topics[case.name]
+    topic = written(case)
 
     def once() -> None:
         result = run_client(client, "consume", kafka, topic, case.count)

@@ -8,18 +8,21 @@ import pytest
 
 from clients import data
 from clients.checksum import checksum
-from harness import RECORDS, create_topic, record, run_client, waits
+from harness import RECORDS, create_topic, each_run, record, run_client, sections, turns
 from support.kafka import KafkaServer
 
 ROUNDS = {"ours": 5, "confluent": 3, "aio": 1}
+PEERS = ("ours", "confluent")
+RUNS = 3
+# As many as fit into confluent-kafka's queue.
+FIRST = min(500_000, RECORDS)
 _numbers = itertools.count()
 
 
-@pytest.fixture(scope="module")
-def warm_kafka(kafka: KafkaServer) -> KafkaServer:
-    """A broker whose JVM has compiled its produce path, so that no client pays for that alone."""
-    run_client("confluent", "produce", kafka, create_topic(kafka, "produce-warm-up"))
-    return kafka
+def check(kafka: KafkaServer, topic: str, count: int) -> None:
+    """Reads back by a client of another make."""
+    rows, crc = checksum(data.table(count).column("value").chunks)
+    assert run_client("confluent", "check", kafka, topic, count) == {"rows": rows, "crc": crc}
 
 
 @pytest.mark.parametrize("client", ROUNDS)
@@ -36,12 +39,10 @@ def test_produce(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
         record("produce 100B", client, result)
 
     benchmark.pedantic(once, setup=fresh, rounds=ROUNDS[client])
-    rows, crc = checksum(data.table(RECORDS).column("value").chunks)
-    # Read back by a client of another make.
-    assert run_client("confluent", "check", kafka, topics[-1]) == {"rows": rows, "crc": crc}
+    check(kafka, topics[-1], RECORDS)
 
 
-@pytest.mark.parametrize("client", ["ours", "confluent"])
+@pytest.mark.parametrize("client", PEERS)
 def test_send(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
     """One call a record: objects of Python's, one by one."""
     topics: list[str] = []
@@ -54,9 +55,26 @@ def test_send(benchmark: Any, warm_kafka: KafkaServer, client: str) -> None:
         assert result["rows"] == RECORDS
         record("send 100B, a call a record", client, result)
 
-    benchmark.pedantic(once, setup=fresh, rounds=3)
-    rows, crc = checksum(data.table(RECORDS).column("value").chunks)
-    assert run_client("confluent", "check", warm_kafka, topics[-1]) == {"rows": rows, "crc": crc}
+    benchmark.pedantic(once, setup=fresh, rounds=RUNS)
+    check(warm_kafka, topics[-1], RECORDS)
+
+
+def test_first_sends(benchmark: Any, warm_kafka: KafkaServer) -> None:
+    """What a process that was just started calls `send` at, from its first record on."""
+    found: dict[str, dict[str, list[float]]] = {c: {"called": [], "arrived": []} for c in PEERS}
+
+    def once() -> None:
+        for client in turns(PEERS, RUNS):
+            topic = create_topic(warm_kafka, f"first-{client}-{next(_numbers)}")
+            result = run_client(client, "send", warm_kafka, topic, FIRST)
+            assert result["rows"] == FIRST
+            found[client]["called"].append(FIRST / result["calls"] / 1e3)
+            found[client]["arrived"].append(FIRST / result["seconds"] / 1e3)
+            check(warm_kafka, topic, FIRST)
+
+    benchmark.pedantic(once, rounds=1)
+    lines = sections[f"the first {FIRST:,} sends of a process"]
+    lines += [each_run(client, figures, "thousand/s") for client, figures in found.items()]
 
 
 def test_the_broker_itself(benchmark: Any, warm_kafka: KafkaServer) -> None:
@@ -74,17 +92,19 @@ def test_the_broker_itself(benchmark: Any, warm_kafka: KafkaServer) -> None:
 
 def test_a_record_at_a_time(benchmark: Any, warm_kafka: KafkaServer) -> None:
     """What a program waits that needs each record's result before it goes on; clients take turns."""
-    clients = ("ours", "confluent")
-    found: dict[str, list[float]] = {client: [] for client in clients}
+    found: dict[str, dict[str, list[float]]] = {c: {"p50": [], "p95": [], "p99": []} for c in PEERS}
     topic = create_topic(warm_kafka, "waited")
-    count = 3000
+    # The first 200 connect.
+    count = 200 + 11_200 * RECORDS // 3_000_000
 
     def once() -> None:
-        for client in clients:
-            found[client] += run_client(client, "waited", warm_kafka, topic, count)
+        for client in turns(PEERS, RUNS):
+            micros = run_client(client, "waited", warm_kafka, topic, count)
+            assert len(micros) == count - 200
+            cuts = statistics.quantiles(micros, n=100)
+            for name, figures in found[client].items():
+                figures.append(cuts[int(name[1:]) - 1])
 
-    benchmark.pedantic(once, rounds=4, warmup_rounds=1)
-    for client, micros in found.items():
-        assert len(micros) == 5 * (count - 200)
-        cuts = statistics.quantiles(micros[count - 200 :], n=100)
-        waits.append(f"{client:<12}" + "".join(f"{f'p{p} {cuts[p - 1]:,.0f} us':>18}" for p in (50, 95, 99)))
+    benchmark.pedantic(once, rounds=1)
+    for client, figures in found.items():
+        sections["a record at a time, waited for"].append(each_run(client, figures))

@@ -1,49 +1,53 @@
-"""Measures one client in this process: seconds, CPU seconds of user and system, peak resident memory."""
+"""Measures one client in this process, as `Watch` does."""
 
 import functools
 import importlib
 import json
-import resource
 import sys
-import time
-from pathlib import Path
 from typing import Any
 
 from . import data
 from .checksum import checksum
+from .watch import Watch
 
-
-def peak_rss_mib() -> float:
-    """Of this program alone: what getrusage counts begins with the process that started it."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+# Verbs that are given records, and those of them whose records have keys and partitions.
+PLACED = {"keyed", "placed"}
+WRITES = {"produce", "spread", "send", "encode", *PLACED}
 
 
 def main() -> None:
     name, verb, bootstrap, topic, count, kind, codec = sys.argv[1:8]
-    client = importlib.import_module(f"clients.{name}")
-    writes = verb in {"produce", "spread", "send"}
-    work: Any = functools.partial(getattr(client, verb), codec=codec) if writes else getattr(client, "consume", None)
+    print(json.dumps(run(importlib.import_module(f"clients.{name}"), verb, bootstrap, topic, int(count), kind, codec)))
+
+
+def run(client: Any, verb: str, bootstrap: str, topic: str, count: int, kind: str, codec: str) -> Any:
     if verb == "check":
-        rows, crc = checksum(work(bootstrap, topic, int(count)))
-        print(json.dumps({"rows": rows, "crc": crc}))
-        return
-    prepared: Any = data.table(int(count), kind) if writes or verb == "waited" else None
+        rows, crc = checksum(client.consume(bootstrap, topic, count))
+        return {"rows": rows, "crc": crc}
+    if verb == "check_placed":
+        return data.described(client.batches(bootstrap, topic, count))
     if verb == "waited":
         # The first ones connect and warm the broker up.
-        found = client.waited(bootstrap, topic, prepared.column("value").to_pylist())[200:]
-        print(json.dumps([second * 1e6 for second in found]))
-        return
+        found = client.waited(bootstrap, topic, data.values(count, kind).to_pylist())[200:]
+        return [second * 1e6 for second in found]
+    if verb not in WRITES:
+        work = getattr(client, verb)
+        watch = Watch()
+        return watch.found(sum(len(array) for array in work(bootstrap, topic, count)))
+    work = functools.partial(getattr(client, verb), codec=codec)
+    table = data.table(count, kind)
     if verb == "send":
         # One Python object a record, as a program has them that sends them one by one.
-        prepared = prepared.column("value").to_pylist()
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    started = time.perf_counter()
-    rows = work(bootstrap, topic, prepared) if writes else sum(len(a) for a in work(bootstrap, topic, int(count)))
-    seconds = time.perf_counter() - started
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(json.dumps({"rows": rows, "seconds": seconds, "cpu": cpu, "rss_mib": peak_rss_mib()}))
+        values = table.column("value").to_pylist()
+        watch = Watch()
+        steps = work(bootstrap, topic, values)
+        next(steps)
+        calls = watch.seconds
+        return watch.found(next(steps), calls=calls)
+    if verb in PLACED:
+        table = data.placed(table)
+    watch = Watch()
+    return watch.found(work(bootstrap, topic, table))
 
 
 main()

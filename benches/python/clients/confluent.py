@@ -1,7 +1,9 @@
 """confluent-kafka, the usual way: `consume` in thousands, one Python object a record, then arrays."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import repeat
+from typing import Any
 
 import confluent_kafka as ck
 import pyarrow as pa
@@ -9,7 +11,7 @@ import pyarrow as pa
 from . import security
 
 
-def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
+def batches(bootstrap: str, topic: str, count: int) -> Iterator[pa.RecordBatch]:
     # With its default of 100,000 queued messages it pauses a second whenever the queue is full: six times slower.
     options = {"bootstrap.servers": bootstrap, "group.id": "bench", "queued.min.messages": 1_000_000}
     consumer = ck.Consumer({**options, **security.librdkafka(), "enable.auto.commit": False})
@@ -17,7 +19,8 @@ def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
     consumer.assign([ck.TopicPartition(topic, p, ck.OFFSET_BEGINNING) for p in partitions])
     rows = 0
     while rows < count:
-        messages = consumer.consume(10_000, 5.0)
+        # Never more than there are: it waits for as many as it is asked for.
+        messages = consumer.consume(min(10_000, count - rows), 5.0)
         if not messages:
             raise RuntimeError(f"nothing came after {rows} of {count} records")
         batch = pa.record_batch(
@@ -30,40 +33,69 @@ def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
             }
         )
         rows += batch.num_rows
-        yield batch.column("value")
+        yield batch
     consumer.close()
 
 
+def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
+    for batch in batches(bootstrap, topic, count):
+        yield batch.column("value")
+
+
 def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
-    failures: list[object] = []
+    producer = _producer(bootstrap, codec)
+    for batch in table.to_batches():
+        _put(producer, topic, batch.column("value").to_pylist())
+        producer.poll(0)
+    return table.num_rows - producer.flush(120)
+
+
+def keyed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
+    """By the hash of Java's producer; its own is another one."""
+    producer = _producer(bootstrap, codec, partitioner="murmur2_random")
+    for batch in table.to_batches():
+        _put(producer, topic, batch.column("value").to_pylist(), keys=batch.column("key").to_pylist())
+        producer.poll(0)
+    return table.num_rows - producer.flush(120)
+
+
+def placed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
+    producer = _producer(bootstrap, codec)
+    for batch in table.to_batches():
+        _put(producer, topic, batch.column("value").to_pylist(), partitions=batch.column("partition").to_pylist())
+        producer.poll(0)
+    return table.num_rows - producer.flush(120)
+
+
+def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> Iterator[int]:
+    """One call a record, as its documentation shows it: how many were called, and then how many have arrived."""
+    producer = _producer(bootstrap, codec)
+    _put(producer, topic, values)
+    yield len(values)
+    yield len(values) - producer.flush(120)
+
+
+def _producer(bootstrap: str, codec: str, **more: Any) -> ck.Producer:
     options = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "queue.buffering.max.messages": 500_000}
     options |= {**security.librdkafka(), "compression.type": codec, "linger.ms": 5, "batch.size": 1_000_000}
-    producer = ck.Producer(options)
-    for chunk in table.column("value").chunks:
-        for value in chunk.to_pylist():
-            while True:
-                try:
-                    producer.produce(topic, value)
-                    break
-                except BufferError:
-                    producer.poll(0.01)
-        producer.poll(0)
-    failures += [None] * producer.flush(120)
-    return table.num_rows - len(failures)
+    return ck.Producer({**options, **more})
 
 
-def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> int:
-    """One call a record, as its documentation shows it."""
-    options = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "queue.buffering.max.messages": 500_000}
-    producer = ck.Producer({**options, "compression.type": codec, "linger.ms": 5, "batch.size": 1_000_000})
-    for value in values:
+def _put(
+    producer: ck.Producer,
+    topic: str,
+    values: list[bytes],
+    keys: Iterable[bytes | None] = repeat(None),
+    partitions: Iterable[int] = repeat(-1),
+) -> None:
+    put = producer.produce
+    for value, key, partition in zip(values, keys, partitions, strict=False):
         while True:
             try:
-                producer.produce(topic, value)
+                put(topic, value, key, partition)
                 break
             except BufferError:
                 producer.poll(0.01)
-    return len(values) - producer.flush(120)
 
 
 def waited(bootstrap: str, topic: str, values: list[bytes]) -> list[float]:

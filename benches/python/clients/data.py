@@ -1,9 +1,17 @@
-"""The records of the benches: null keys, every value different, the same in each run."""
+"""The records of the benches: null keys unless asked for, every value different, the same in each run."""
+
+import zlib
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .checksum import checksum
+
+# What `placed` adds.
+KEYS, PARTITIONS = 100_000, 12
 SIZES = {"100B": 100, "1KB": 1000}
 
 
@@ -44,3 +52,32 @@ def table(count: int, kind: str = "100B", chunk: int = 100_000) -> pa.Table:
     """The values as a table of chunks, one column `value`."""
     array = values(count, kind)
     return pa.table({"value": pa.chunked_array([array.slice(i, chunk) for i in range(0, count, chunk)])})
+
+
+def placed(table: pa.Table) -> pa.Table:
+    """With a column of keys, each of which comes again and again, and one of partitions that are drawn by lot."""
+    rng = np.random.default_rng(11)
+    names = pa.array(rng.integers(0, KEYS, table.num_rows)).cast(pa.string())
+    keys = pc.binary_join_element_wise("customer-", names, "").cast(pa.binary())
+    partitions = pa.array(rng.integers(0, PARTITIONS, table.num_rows).astype(np.int32))
+    columns = {"value": table.column("value"), "key": keys, "partition": partitions}
+    chunk = len(table.column("value").chunks[0])
+    return pa.Table.from_batches(pa.table(columns).combine_chunks().to_batches(chunk))
+
+
+def described(batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+    """Checksums of records of `noise` in several partitions, taken in the order of their row numbers.
+
+    `ordered` says whether each partition has its own in that order.
+    """
+    table = pa.Table.from_batches(batches).select(["value", "key", "partition"])
+    numbers = b"".join(pc.binary_slice(table.column("value"), 0, 8).to_pylist())
+    rows, partitions = np.frombuffer(numbers, ">u8"), table.column("partition").to_numpy()
+    by_partition = np.argsort(partitions, kind="stable")
+    forward, same = np.diff(rows[by_partition].astype(np.int64)) > 0, np.diff(partitions[by_partition]) == 0
+    # A column at a time: all of them sorted would be everything twice.
+    order = pa.array(np.argsort(rows))
+    values, keys = (checksum(table.column(name).take(order).chunks)[1] for name in ("value", "key"))
+    where = zlib.crc32(partitions[order.to_numpy()].astype("<i4").tobytes())
+    ordered = bool((forward | ~same).all())
+    return {"rows": len(rows), "values": values, "keys": keys, "partitions": where, "ordered": ordered}

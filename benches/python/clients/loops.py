@@ -5,33 +5,16 @@ python -m clients.loops CLIENT VERB BOOTSTRAP TOPIC COUNT
 
 import asyncio
 import json
-import resource
 import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+
+from .watch import Measured, Watch
 
 VALUE = b"x" * 100
 # A topic is read in batches within milliseconds: often enough to see a hundredth, after once to warm up.
 PASSES = 20
-Measured = dict[str, Any]
-
-
-class Watch:
-    """Seconds and CPU seconds since it was made."""
-
-    def __init__(self) -> None:
-        self._started, self._used = time.perf_counter(), self._cpu()
-
-    @staticmethod
-    def _cpu() -> float:
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        return used.ru_utime + used.ru_stime
-
-    def found(self, rows: int, **more: Any) -> Measured:
-        seconds, cpu = time.perf_counter() - self._started, self._cpu() - self._used
-        return {"rows": rows, "seconds": seconds, "cpu": cpu, **more}
 
 
 async def ours_send(bootstrap: str, topic: str, count: int) -> Measured:

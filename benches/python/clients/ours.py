@@ -2,17 +2,19 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from samsarrow import Consumer, Producer
+from samsarrow import Consumer, Producer, encode_batches
 
 from . import security
 
 
-def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
-    with Consumer(security.options(), bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+def batches(bootstrap: str, topic: str, count: int, **options: Any) -> Iterator[pa.RecordBatch]:
+    options = {"bootstrap_servers": bootstrap, "auto_offset_reset": "earliest", **options}
+    with Consumer(security.options(), **options) as consumer:
         consumer.assign(consumer.partitions_for(topic))
         rows = 0
         while rows < count:
@@ -20,7 +22,20 @@ def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
             if batch.num_rows == 0:
                 raise RuntimeError(f"nothing came after {rows} of {count} records")
             rows += batch.num_rows
-            yield batch.column("value")
+            yield batch
+
+
+def consume(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
+    for batch in batches(bootstrap, topic, count):
+        yield batch.column("value")
+
+
+def few(bootstrap: str, topic: str, count: int) -> Iterator[pa.Array]:
+    """With the rows a poll that Java's consumer gives by default."""
+    for batch in batches(bootstrap, topic, count, max_poll_records=500):
+        if batch.num_rows > 500:
+            raise RuntimeError(f"a poll gave {batch.num_rows} rows")
+        yield batch.column("value")
 
 
 def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
@@ -40,14 +55,36 @@ def spread(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
         return sum(receipt.count for receipt in delivery.result(120))
 
 
-def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> int:
-    """One call a record."""
+def keyed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
+    """Each record goes where the hash of its key says."""
+    with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
+        delivery = producer.send_batch(topic, table, key="key", value="value")
+        return sum(receipt.count for receipt in delivery.result(120))
+
+
+def placed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
+    """Each record goes where a column says."""
+    with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
+        delivery = producer.send_batch(topic, table.drop_columns("key"), value="value", partition="partition")
+        return sum(receipt.count for receipt in delivery.result(120))
+
+
+def encode(bootstrap: str, topic: str, table: pa.Table, codec: Any) -> int:
+    """The bytes alone: nothing is sent."""
+    if not all(encode_batches(batch, value="value", compression=codec) for batch in table.to_batches()):
+        raise RuntimeError("no bytes")
+    return table.num_rows
+
+
+def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> Iterator[int]:
+    """One call a record: how many were called, and then how many have arrived."""
     with Producer(bootstrap_servers=bootstrap, compression_type=codec, batch_size=1_000_000) as producer:
         send = producer.send
         for value in values:
             last = send(topic, value)
+        yield len(values)
         producer.flush(120)
-        return last.result(0).offset + 1
+        yield last.result(0).offset + 1
 
 
 def waited(bootstrap: str, topic: str, values: list[bytes]) -> list[float]:

@@ -4,7 +4,8 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -43,15 +44,38 @@ def produce(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
     return count * ROWS
 
 
+class Answer(NamedTuple):
+    """What came for one request, and how many records that was."""
+
+    data: memoryview
+    num_rows: int
+
+
 def consume(bootstrap: str, topic: str, count: int) -> Iterator[range]:
     """The whole topic, 16 MiB a request: what the broker and the socket can give. Nothing is looked at."""
+    buffer = fresh()
+    for answer in answers(bootstrap, topic, count, lambda: buffer):
+        yield range(answer.num_rows)
+
+
+def batches(bootstrap: str, topic: str, count: int) -> Iterator[Answer]:
+    """The same, each answer in memory of its own."""
+    yield from answers(bootstrap, topic, count, fresh)
+
+
+def fresh() -> memoryview:
+    """Room for an answer."""
+    return memoryview(bytearray(FETCH_BYTES + (1 << 20)))
+
+
+def answers(bootstrap: str, topic: str, count: int, room: Callable[[], memoryview]) -> Iterator[Answer]:
     with connect(bootstrap) as connection:
-        buffer = memoryview(bytearray(FETCH_BYTES + (1 << 20)))
         offset = 0
         while offset < count:
+            buffer = room()
             length = fetch(connection, topic, offset, buffer)
             following = end_of_records(buffer[:length], len(topic))
-            yield range(following - offset)
+            yield Answer(buffer[:length], following - offset)
             offset = following
 
 

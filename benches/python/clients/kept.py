@@ -1,0 +1,33 @@
+"""A program that keeps what it reads, and then reads it again and lets each batch go.
+
+python -m clients.kept CLIENT BOOTSTRAP TOPIC COUNT
+"""
+
+import importlib
+import json
+import sys
+
+import pyarrow as pa
+
+from .checksum import checksum
+from .watch import Watch, forget_peak
+
+
+def main() -> None:
+    name, bootstrap, topic, count = sys.argv[1:5]
+    client = importlib.import_module(f"clients.{name}")
+    forget_peak()
+    watch = Watch()
+    batches = list(client.batches(bootstrap, topic, int(count)))
+    kept = watch.found(sum(batch.num_rows for batch in batches))
+    # All of them at once are what was sent, and none was written over by the ones after it.
+    if isinstance(batches[0], pa.RecordBatch):
+        _, kept["crc"] = checksum(batch.column("value") for batch in batches)
+    del batches
+    forget_peak()
+    watch = Watch()
+    warm = watch.found(sum(len(array) for array in client.consume(bootstrap, topic, int(count))))
+    print(json.dumps({"kept": kept, "warm": warm}))
+
+
+main()

@@ -1,0 +1,37 @@
+"""What this process takes for what it does: seconds, CPU seconds of user and system, memory, page faults."""
+
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+Measured = dict[str, Any]
+
+
+def peak_rss_mib() -> float:
+    """Of this program alone: what getrusage counts begins with the process that started it."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+def forget_peak() -> None:
+    """From here on the peak is that of what follows."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+class Watch:
+    """Counts from when it was made."""
+
+    def __init__(self) -> None:
+        self._used = resource.getrusage(resource.RUSAGE_SELF)
+        self._started = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._started
+
+    def found(self, rows: int, **more: Any) -> Measured:
+        seconds, used, before = self.seconds, resource.getrusage(resource.RUSAGE_SELF), self._used
+        cpu = used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime
+        faults = used.ru_minflt - before.ru_minflt
+        return {"rows": rows, "seconds": seconds, "cpu": cpu, "rss_mib": peak_rss_mib(), "faults": faults, **more}

@@ -1,0 +1,78 @@
+"""An Arrow table with keys, or with partitions, into a topic of several; and what a codec costs `send_batch`."""
+
+import itertools
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clients import data
+from clients.checksum import checksum
+from clients.data import KEYS, PARTITIONS
+from harness import RECORDS, cpu_us, create_topic, medians, record, run_client, sections, turns
+from support.kafka import KafkaServer
+
+CLIENTS = ("ours", "confluent")
+RUNS = 3
+COUNT = RECORDS // 3
+CODECS = ("none", "lz4", "zstd")
+TITLES = {"keyed": f"{KEYS:,} keys", "placed": "a column of partitions"}
+_numbers = itertools.count()
+# Clients take turns within one bench.
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("verb", TITLES)
+def test_several_partitions(benchmark: Any, warm_kafka: KafkaServer, verb: str, codec: str) -> None:
+    topics: dict[str, str] = {}
+
+    def once() -> None:
+        for client in turns(CLIENTS, RUNS):
+            topics[client] = create_topic(warm_kafka, f"{verb}-{next(_numbers)}", PARTITIONS)
+            result = run_client(client, verb, warm_kafka, topics[client], COUNT, codec=codec)
+            assert result["rows"] == COUNT
+            record(f"send_batch 100B {codec}, {TITLES[verb]}, {PARTITIONS} partitions", client, result)
+
+    benchmark.pedantic(once, rounds=1)
+    ours, theirs = (run_client("confluent", "check_placed", warm_kafka, topics[c], COUNT) for c in CLIENTS)
+    # Of keys, librdkafka's hash is the judge of where they belong.
+    assert ours == theirs
+    assert ours == {"partitions": theirs["partitions"], **expected(verb)}
+
+
+def expected(verb: str) -> dict[str, Any]:
+    sent = data.placed(data.table(COUNT))
+    crcs = {name: checksum(sent.column(name).chunks)[1] for name in ("value", "key")}
+    found = {"rows": COUNT, "values": crcs["value"], "keys": crcs["key"], "ordered": True}
+    if verb == "keyed":
+        return found
+    where = zlib.crc32(sent.column("partition").to_numpy().astype(np.dtype("<i4")).tobytes())
+    return {**found, "keys": 0, "partitions": where}
+
+
+def test_codecs(benchmark: Any, warm_kafka: KafkaServer) -> None:
+    """What is sent with a codec beside what the codec alone takes, which encoding without sending shows."""
+    kind = "json"
+    sent, encoded = f"send_batch {kind}", f"encode_batches {kind}, nothing sent"
+
+    def once() -> None:
+        for codec in turns(CODECS, RUNS):
+            topic = create_topic(warm_kafka, f"codec-{codec}-{next(_numbers)}")
+            for verb, title in (("produce", sent), ("encode", encoded)):
+                result = run_client("ours", verb, warm_kafka, topic, RECORDS, kind, codec)
+                assert result["rows"] == RECORDS
+                record(title, codec, result)
+            rows, crc = checksum(data.table(RECORDS, kind).column("value").chunks)
+            assert run_client("confluent", "check", warm_kafka, topic) == {"rows": rows, "crc": crc}
+
+    benchmark.pedantic(once, rounds=1)
+    with_send, alone = ({c: cpu_us(r) for c, r in medians(title).items()} for title in (sent, encoded))
+    for codec in CODECS[1:]:
+        codec_us = alone[codec] - alone["none"]
+        sections["CPU a record by codec"].append(
+            f"{kind} {codec}: the codec alone {codec_us:.3f} us; send_batch {with_send[codec]:.3f} us, "
+            f"{with_send[codec] / codec_us:.2f} x that, {with_send[codec] / alone[codec]:.2f} x encode_batches; "
+            f"beyond send_batch without one {(with_send[codec] - with_send['none']) / codec_us:.2f} x the codec"
+        )
