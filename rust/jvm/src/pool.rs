@@ -8,6 +8,7 @@
 
 use std::time::{Duration, Instant};
 
+use arrow_array::RecordBatch;
 use samsarrow_arrow::Projection;
 use samsarrow_client::consumer::Consumer;
 use samsarrow_client::types::TopicPartition;
@@ -38,6 +39,16 @@ pub(crate) struct Pool {
 pub(crate) struct Lease {
     pub(crate) consumer: Consumer,
     pub(crate) grant: Option<Grant>,
+    /// It fetches behind its range.
+    pub(crate) ahead: bool,
+    /// Rows behind its range that a poll gave with those before.
+    pub(crate) rest: Option<RecordBatch>,
+}
+
+impl Lease {
+    pub(crate) fn new(consumer: Consumer, grant: Option<Grant>) -> Lease {
+        Lease { consumer, grant, ahead: false, rest: None }
+    }
 }
 
 /// A consumer that nobody uses at the moment, paused at `position` of `tp`.
@@ -47,8 +58,6 @@ struct Parked {
     lease: Lease,
     tp: TopicPartition,
     position: i64,
-    /// It fetches behind its range.
-    ahead: bool,
 }
 
 impl Parked {
@@ -64,7 +73,7 @@ impl Pool {
         self.evict();
         let rank = |one: &Parked| match one.sort == sort {
             true if one.is_at(tp, start) => Some(0),
-            true if !one.ahead => Some(1),
+            true if !one.lease.ahead => Some(1),
             _ => None,
         };
         let one = self.idle.take(rank)?;
@@ -72,9 +81,9 @@ impl Pool {
         Some((one.lease, goes_on))
     }
 
-    /// Keeps a consumer that has read up to `position`, and fetches `ahead` of it or nothing.
-    pub(crate) fn give(&self, sort: Sort, lease: Lease, tp: TopicPartition, position: i64, ahead: bool) {
-        self.idle.keep(Parked { sort, lease, tp, position, ahead });
+    /// Keeps a consumer whose records were handed out up to `position`.
+    pub(crate) fn give(&self, sort: Sort, lease: Lease, tp: TopicPartition, position: i64) {
+        self.idle.keep(Parked { sort, lease, tp, position });
         self.evict();
     }
 
@@ -96,7 +105,7 @@ impl Pool {
 /// Ends a consumer's connections, in the background.
 pub(crate) fn close(lease: Lease) {
     // What it had fetched is gone as soon as it is closed; nobody waits for that to grant its memory again.
-    let Lease { consumer, grant } = lease;
+    let Lease { consumer, grant, .. } = lease;
     drop(grant);
     if let Ok(runtime) = runtime() {
         runtime.spawn(async move { consumer.close(Duration::ZERO).await });
@@ -113,18 +122,18 @@ mod tests {
     fn who_fetches_ahead_is_its_partitions_alone() {
         let sort = Sort { small: false, projection: Projection::default(), headers: false };
         let (zero, one) = (TopicPartition::new("t", 0), TopicPartition::new("t", 1));
-        let lease = || {
+        let lease = |ahead| {
             let servers = ("bootstrap.servers".to_owned(), OptionValue::Str("localhost:1".to_owned()));
             let options = Options::parse(ClientKind::Consumer, [servers]).unwrap();
-            Lease { consumer: Consumer::new(&options).unwrap(), grant: None }
+            Lease { ahead, ..Lease::new(Consumer::new(&options).unwrap(), None) }
         };
         let _inside = runtime().unwrap().enter();
         let pool = Pool::default();
         let taken = |tp, start| pool.take(sort, tp, start).map(|(_, goes_on)| goes_on);
-        pool.give(sort, lease(), zero.clone(), 5, true);
+        pool.give(sort, lease(true), zero.clone(), 5);
         assert_eq!([taken(&one, 5), taken(&zero, 4), taken(&zero, 5), taken(&zero, 5)], [None, None, Some(true), None]);
-        pool.give(sort, lease(), zero.clone(), 5, false);
-        pool.give(sort, lease(), one.clone(), 7, false);
+        pool.give(sort, lease(false), zero.clone(), 5);
+        pool.give(sort, lease(false), one.clone(), 7);
         assert_eq!([taken(&zero, 5), taken(&zero, 9), taken(&zero, 9)], [Some(true), Some(false), None]);
     }
 }

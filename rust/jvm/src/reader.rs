@@ -70,8 +70,6 @@ pub struct Reader {
     range: Range,
     sort: Sort,
     lease: Option<Lease>,
-    /// Whether it fetches behind the range.
-    ahead: bool,
     position: i64,
     /// Nothing more is to come, though the position may be before the end.
     ended: bool,
@@ -112,7 +110,6 @@ impl Reader {
             range,
             sort,
             lease: None,
-            ahead: false,
             progress: now,
             doubted: now,
             asking: None,
@@ -158,7 +155,8 @@ impl Reader {
         let Some(lease) = self.lease.take() else { return };
         // Nothing more is fetched for it.
         if done && lease.consumer.pause(std::slice::from_ref(&self.range.tp)).is_ok() {
-            self.shared.pool.give(self.sort, lease, self.range.tp.clone(), self.position, self.ahead);
+            let position = if lease.rest.is_some() { self.range.end } else { self.position };
+            self.shared.pool.give(self.sort, lease, self.range.tp.clone(), position);
         } else {
             close(lease);
         }
@@ -172,9 +170,12 @@ impl Reader {
         if self.strayed {
             return self.out_of_range(wait).await;
         }
-        let Some(Lease { consumer, .. }) = &self.lease else { return Ok(Next::End) };
+        let Some(Lease { consumer, rest, .. }) = &mut self.lease else { return Ok(Next::End) };
         let begun = Instant::now();
-        let polled = consumer.poll(wait).await;
+        let polled = match rest.take() {
+            Some(rest) => Ok(rest),
+            None => consumer.poll(wait).await,
+        };
         self.counters.wait += begun.elapsed();
         let batch = match polled {
             Ok(batch) => batch,
@@ -198,6 +199,11 @@ impl Reader {
     fn hand_out(&mut self, batch: RecordBatch) -> Result<Next> {
         let begun = Instant::now();
         let mut rows = rows_before(&batch, self.range.end);
+        if let Some(lease) = &mut self.lease
+            && rows < batch.num_rows()
+        {
+            lease.rest = Some(batch.slice(rows, batch.num_rows() - rows));
+        }
         if let Some(limit) = self.range.limit {
             let left = usize::try_from(limit.saturating_sub(self.counters.rows)).unwrap_or(usize::MAX);
             if rows >= left {
@@ -220,16 +226,17 @@ impl Reader {
     fn lease(&mut self) -> Result<()> {
         let tps = std::slice::from_ref(&self.range.tp);
         let taken = self.shared.pool.take(self.sort, &self.range.tp, self.position);
-        let (lease, goes_on) = match taken {
+        let (mut lease, goes_on) = match taken {
             Some(taken) => taken,
             None => (self.make()?, false),
         };
-        self.ahead = goes_on || self.range.is_open();
+        lease.ahead = goes_on || self.range.is_open();
         let consumer = &lease.consumer;
         consumer.assign(tps)?;
-        consumer.read_until(&self.range.tp, (!self.ahead).then_some(self.range.end))?;
+        consumer.read_until(&self.range.tp, (!lease.ahead).then_some(self.range.end))?;
         if !goes_on {
             // What was fetched is void then.
+            lease.rest = None;
             consumer.seek(&self.range.tp, self.position)?;
         }
         consumer.resume(tps)?;
@@ -256,7 +263,7 @@ impl Reader {
         more.extend(grant.iter().map(|grant| ("queued.max.bytes", grant.bytes().to_string())));
         let mut options = options.client(ClientKind::Consumer, &more)?;
         options.consumer.projection = self.sort.projection;
-        Ok(Lease { consumer: Consumer::new(&options)?, grant })
+        Ok(Lease::new(Consumer::new(&options)?, grant))
     }
 
     /// What an error of the consumer's means for the range.

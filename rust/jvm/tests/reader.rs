@@ -41,7 +41,8 @@ impl Cluster {
     }
 
     fn produce(&self, records: Vec<ProducerRecord>) {
-        let producer = self.producer(&[]);
+        // Batches are full, or end with the last record.
+        let producer = self.producer(&[("linger.ms", "30000")]);
         self.runtime.block_on(async {
             for record in records {
                 producer.send(record).await.unwrap();
@@ -203,6 +204,25 @@ fn batches_are_bounded_and_a_range_is_read_once() {
         reader.close(true);
     }
     assert_eq!(found, (5..19_990).collect::<Vec<i64>>());
+}
+
+#[test]
+fn tasks_that_go_on_from_each_other_fetch_nothing_twice() {
+    let cluster = Cluster::new();
+    cluster.produce_numbers(100);
+    let client = cluster.client(&[]);
+    let (mut found, mut fetched) = (Vec::new(), Vec::new());
+    for (start, end) in [(0, 30), (30, 31), (31, 60), (60, 100), (7, 9)] {
+        let mut reader = open(&client, start, end, r#""value""#);
+        while let Some(rows) = next(&mut reader).unwrap() {
+            found.extend(numbers(&reader, 0, rows));
+        }
+        reader.close(true);
+        fetched.push(reader.counters().bytes > 0);
+    }
+    assert_eq!(found, (0..100).chain(7..9).collect::<Vec<i64>>());
+    // One answer has all of it; the last task does not go on.
+    assert_eq!(fetched, [true, false, false, false, true]);
 }
 
 #[test]
