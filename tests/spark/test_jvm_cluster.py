@@ -19,10 +19,10 @@ from support.spark_jvm_places import MORE, NO_PYTHON
 pytestmark = [
     pytest.mark.usefixtures("built"),
     pytest.mark.timeout(400),
-    pytest.mark.skipif(
-        not os.environ.get("SAMSARROW_SPARK_CLUSTER"), reason="takes a minute: make test-spark-cluster runs it"
-    ),
 ]
+cluster_only = pytest.mark.skipif(
+    not os.environ.get("SAMSARROW_SPARK_CLUSTER"), reason="takes a minute: make test-spark-cluster runs it"
+)
 connect = pytest.mark.skipif(
     importlib.util.find_spec("grpc") is None, reason="Spark Connect needs pip install pyspark[connect]"
 )
@@ -92,6 +92,7 @@ def places(folder: Path) -> list[set[tuple[str, str]]]:
     return [{tasks[index] for tasks in reading} for index in range(4)]
 
 
+@cluster_only
 @pytest.mark.parametrize("jar", ["setting", "added"])
 def test_a_cluster_of_two_workers(cluster: str, plain: Options, tmp_path: Path, jar: str) -> None:
     """Each partition is read on the same executor again."""
@@ -102,10 +103,17 @@ def test_a_cluster_of_two_workers(cluster: str, plain: Options, tmp_path: Path, 
 
 
 @connect
+def test_a_session_of_connect_brings_the_jar(plain: Options, tmp_path: Path) -> None:
+    copied("local[2]", "connect", "added", tmp_path / "driver", *plain)
+
+
+@cluster_only
+@connect
 def test_a_session_of_connect_brings_the_jar_to_a_cluster(cluster: str, plain: Options, tmp_path: Path) -> None:
     copied(cluster, "connect", "added", tmp_path / "driver", *plain)
 
 
+@cluster_only
 def test_a_cluster_of_two_workers_and_a_secured_kafka(cluster: str, tmp_path: Path) -> None:
     """Driver and executors have the password from the environment of each."""
     password = USERS["alice"]
@@ -122,6 +130,7 @@ def test_a_cluster_of_two_workers_and_a_secured_kafka(cluster: str, tmp_path: Pa
     assert [path for path in written if password.encode() in path.read_bytes()] == []
 
 
+@cluster_only
 @connect
 def test_a_session_of_connect_brings_the_jar_to_an_executor_of_its_own(plain: Options, tmp_path: Path) -> None:
     """The same with one worker, in the driver's process."""
