@@ -122,7 +122,7 @@ SHAPES = {
     "two columns": Shape(_two, 1.8, 6, BOTH, LIMITS),
     "mapInArrow": Shape(_arrow, 1.0, 2.2, BOTH, LIMITS),
     "pandas_udf": Shape(_pandas, 0, 1.3, limits=LIMITS),
-    "by partition": Shape(_by_partition, 0, 6, limits=LIMITS),
+    "by partition": Shape(_by_partition, 0, 6, limits=(VECTORS,)),
     "by key": Shape(_by_key, 0, 3, ("keyed",)),
     "noop of 1 KB": Shape(lambda read, records: noop(read()), 0, 4, ("large",)),
     "1 % of offsets": Shape(_filtered, 0, 20),
