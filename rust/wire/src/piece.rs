@@ -3,7 +3,7 @@
 /// Bytes, and what follows them in memory: it may be read, but is no part of them.
 ///
 /// A copy of a fixed size that is cut to its length is a few instructions, one of any size a call: keys of 8 and values of
-/// 20 bytes are decoded a quarter and encoded a seventh faster.
+/// 20 bytes take a quarter less time to decode and a seventh less to encode; values of 100 bytes as long as before.
 #[derive(Debug, Clone, Copy)]
 pub struct Piece<'a> {
     bytes: &'a [u8],
