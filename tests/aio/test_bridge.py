@@ -137,14 +137,8 @@ def test_a_loop_that_is_thrown_away_is_collected_with_what_it_waits_for(admin: A
     until(lambda: nothing_new(before), left, seconds=20)
 
 
-def test_an_interpreter_ends_with_awaits_under_way() -> None:
-    """On a thread of its own, as a service's loop may run: nothing of the core goes to Python any more."""
-    program = """
-import asyncio, logging, threading
-logging.disable()
-from samsarrow import Admin, _core
-admin = Admin(bootstrap_servers="127.0.0.1:1")
-started = threading.Event()
+AWAITED = """
+import asyncio
 async def ask():
     while True:
         try:
@@ -153,8 +147,37 @@ async def ask():
             started.set()
 async def main():
     await asyncio.gather(*(ask() for _ in range(20)))
-threading.Thread(target=asyncio.run, args=(main(),), daemon=True).start()
-assert started.wait(60)
+work = [lambda: asyncio.run(main())]
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+BLOCKING = """
+from samsarrow import Producer, codec
+def forever(call):
+    while True:
+        try:
+            call()
+        except Exception:
+            started.set()
+calls = [lambda: admin.list_topics(timeout=0.01), lambda: Producer(acks="x"), lambda: codec.decode_batches(b"x" * 99)]
+work = [lambda call=call: forever(call) for call in calls]
+"""
+
+
+@pytest.mark.parametrize("calls", [AWAITED, BLOCKING], ids=["awaited", "blocking"])
+def test_an_interpreter_ends_with_calls_under_way_on_other_threads(calls: str) -> None:
+    """As a service's loop may run: nothing of the core goes to Python any more, whatever it was at."""
+    program = f"""
+import logging, sys, threading, time
+logging.disable()
+from samsarrow import Admin, _core
+admin = Admin(bootstrap_servers="127.0.0.1:1")
+started = threading.Event()
+{calls}
+for one in work:
+    threading.Thread(target=one, daemon=True).start()
+assert started.wait(60)
+time.sleep(float(sys.argv[1]))
+"""
+    for pause in (0.0, 0.01, 0.02, 0.03, 0.04, 0.05):
+        asked = [sys.executable, "-c", program, str(pause)]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False)
+        assert (pause, done.returncode, done.stderr) == (pause, 0, "")

@@ -24,6 +24,7 @@ const STREAM: &CStr = c"arrow_array_stream";
 /// A `pyarrow.RecordBatch` over the same memory.
 pub(crate) fn to_pyarrow<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyAny>> {
     static IMPORT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let _pass = gate::enter(py);
     let import = IMPORT.get_or_try_init(py, || {
         py.import("pyarrow")?.getattr("RecordBatch")?.getattr("_import_from_c_capsule").map(Bound::unbind)
     })?;
@@ -62,6 +63,7 @@ impl Iterator for Input {
 /// # Errors
 /// `TypeError` if it is no Arrow data with columns.
 pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
+    let _pass = gate::enter(data.py());
     // A stream is asked for first: a table has both, and its array would be one copy of everything.
     if data.hasattr("__arrow_c_stream__")? && !data.hasattr("__arrow_c_array__")? {
         let capsule = data.call_method0("__arrow_c_stream__")?;

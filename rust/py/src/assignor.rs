@@ -12,6 +12,7 @@ use samsarrow_client::group::assignor::{Assignment, Assignor, Members, Topics};
 use samsarrow_client::types::TopicPartition;
 
 use crate::consumer::{Tp, tp, tuple};
+use crate::gate;
 use crate::lanes::{ASSIGNORS, Lane};
 
 /// An object with `name`, `cooperative` and `assign`; see `samsarrow.Assignor`.
@@ -25,6 +26,7 @@ struct Custom {
 
 /// The object as an assignor.
 pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Arc<dyn Assignor>> {
+    let _pass = gate::enter(object.py());
     let name = object.getattr("name")?.extract()?;
     let cooperative = object.getattr("cooperative")?.extract()?;
     let lane = ASSIGNORS.get(object.py())?;

@@ -11,6 +11,7 @@ use samsarrow_client::error::Result;
 use tokio::task::AbortHandle;
 
 use crate::aio;
+use crate::gate;
 use crate::runtime::{run, run_to_its_end, runtime};
 
 /// Makes Python's result, on a thread that is attached. It holds no object of Python's: threads of the core drop it.
@@ -102,6 +103,7 @@ impl Call {
 
     /// Does it, and waits without the GIL until it is done.
     fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let _pass = gate::enter(py);
         let work = self.take()?;
         let convert = if self.goes_on { run_to_its_end(py, work)? } else { run(py, work)? };
         finish(py, convert, self.then.as_ref())
@@ -110,6 +112,7 @@ impl Call {
     /// Begins it at once, has a thread of the core go on with it, and awaits its end in the loop that runs here. A
     /// caller that stops waiting does not stop the work.
     fn __await__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let _pass = gate::enter(py);
         let (runtime, mut work) = (runtime(py)?, self.take()?);
         // Calls keep the order in which they are made: commits take their places in it here.
         let mut begin = || {

@@ -9,10 +9,11 @@ use samsarrow_client::error::{Error, class_name};
 use samsarrow_wire::error_code::ErrorCode;
 
 use crate::error::to_py;
-use crate::{aws, metrics, tokens};
+use crate::{aws, gate, metrics, tokens};
 
 /// Checks (name, value) pairs against the table of options.
 pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Options> {
+    let _pass = gate::enter(py);
     let mut given = Vec::with_capacity(pairs.len());
     let mut provider = None;
     let mut observer = None;

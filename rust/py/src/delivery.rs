@@ -15,6 +15,7 @@ use samsarrow_client::producer::{
 use crate::aio;
 use crate::call::Call;
 use crate::error::{to_py, to_py_value};
+use crate::gate;
 use crate::lanes::{self, CALLBACKS, Context, Lane};
 use crate::producer::FOREVER;
 use crate::runtime::{Owned, run, seconds};
@@ -266,6 +267,7 @@ pub(crate) fn callbacks_crowd() -> Option<Call> {
 /// The lane of callbacks, once not too many calls wait in it. A thread whose event loop runs does not wait: nothing else
 /// of the loop would go on.
 fn uncrowded(py: Python<'_>) -> PyResult<Arc<Lane>> {
+    let _pass = gate::enter(py);
     let lane = CALLBACKS.get(py)?;
     if lane.is_crowded() && !py.import("samsarrow._aio")?.getattr("runs_loop")?.call0()?.is_truthy()? {
         run(py, async {
@@ -317,6 +319,7 @@ fn class<'py>(py: Python<'py>, known: &'static PyOnceLock<Py<PyAny>>, name: &str
 fn metadata(py: Python<'_>, landed: RecordMetadata) -> PyResult<Py<PyAny>> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let _pass = gate::enter(py);
     let class = class(py, &CLASS, "RecordMetadata")?;
     // What its own `__new__`, which is written in Python, does.
     let make = MAKE.get_or_try_init(py, || Ok::<_, PyErr>(py.get_type::<PyTuple>().getattr("__new__")?.unbind()))?;
@@ -325,6 +328,7 @@ fn metadata(py: Python<'_>, landed: RecordMetadata) -> PyResult<Py<PyAny>> {
 
 fn receipts(py: Python<'_>, landed: &[PartitionReceipt]) -> PyResult<Py<PyAny>> {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let _pass = gate::enter(py);
     let class = class(py, &CLASS, "PartitionReceipt")?;
     let one = |receipt: &PartitionReceipt| class.call1((receipt.partition, receipt.base_offset, receipt.count));
     Ok(landed.iter().map(one).collect::<PyResult<Vec<_>>>()?.into_pyobject(py)?.unbind())

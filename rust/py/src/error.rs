@@ -4,6 +4,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use samsarrow_client::error::Error;
 
+use crate::gate;
+
 /// The exception for an error; the classes and the choice among them live in `samsarrow.exceptions`.
 pub(crate) fn to_py(py: Python<'_>, error: &Error) -> PyErr {
     let made = make(py, &error.name(), &error.to_string(), error.code(), Flags::of(error));
@@ -37,6 +39,7 @@ impl Flags {
 }
 
 fn make(py: Python<'_>, class: &str, text: &str, code: Option<i16>, flags: Flags) -> PyErr {
+    let _pass = gate::enter(py);
     let built = py.import("samsarrow.exceptions").and_then(|module| module.getattr("error_of")).and_then(|build| {
         build.call1((class, PyString::new(py, text), code, flags.retriable, flags.fatal, flags.abortable))
     });

@@ -4,7 +4,7 @@
 //! stack, through frames of Rust that cannot bear that, or it touches what is freed already: the process crashes. So once
 //! the gate is closed, every thread but the one that ends the interpreter blocks here for good instead of going back, as
 //! CPython 3.14 does with threads itself. The gate closes in `atexit`, after those inside have left, so that none is on its
-//! way when finalization begins.
+//! way when finalization begins. What runs Python from Rust therefore holds a pass meanwhile.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};

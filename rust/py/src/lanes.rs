@@ -296,6 +296,7 @@ pub(crate) fn begin(py: Python<'_>, name: &str) -> PyResult<Arc<Lane>> {
 
 /// Starts a lane's thread. While Python ends it starts none: then nothing is called.
 fn start(py: Python<'_>, lane: &Arc<Lane>, name: &str) -> PyResult<()> {
+    let _pass = gate::enter(py);
     let module = py.import("samsarrow._threads")?;
     let started = module.getattr("start")?.call1((Server(Arc::clone(lane)), name));
     started.map(drop).or_else(|error| {

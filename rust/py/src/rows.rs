@@ -14,6 +14,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::arrow_ffi::{self, Input};
+use crate::gate;
 
 /// Keys or values.
 enum Blobs {
@@ -95,6 +96,7 @@ impl Rows {
     fn new(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Self> {
         static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let _pass = gate::enter(py);
         let class = || Ok::<_, PyErr>(py.import("samsarrow.types")?.getattr("ConsumerRecord")?.unbind());
         let make = || Ok::<_, PyErr>(py.get_type::<PyTuple>().getattr("__new__")?.unbind());
         let (class, make) = (CLASS.get_or_try_init(py, class)?, MAKE.get_or_try_init(py, make)?);

@@ -18,6 +18,7 @@ use tokio::sync::Mutex;
 
 use crate::config;
 use crate::error::to_py;
+use crate::gate;
 use crate::runtime::{Owned, run};
 
 type Pairs<'py> = Vec<(String, Bound<'py, PyAny>)>;
@@ -32,6 +33,7 @@ fn raised(py: Python<'_>, error: &Error) -> PyErr {
 }
 
 fn of_python(py: Python<'_>, module: &str, class: &str, error: &Error) -> PyErr {
+    let _pass = gate::enter(py);
     let class = py.import(module).and_then(|module| module.getattr(class));
     let made = class.and_then(|class| class.call1((error.to_string(),)));
     made.map_or_else(|failure| failure, PyErr::from_value)
