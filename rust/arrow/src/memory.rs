@@ -4,7 +4,7 @@ use arrow_data::ArrayData;
 use arrow_schema::DataType;
 
 /// The bytes of memory that a batch keeps: of its buffers with the room that is left in them, each counted once. Names of
-/// topics, which all batches share, are left out.
+/// topics, which all batches share, are left out; rows that are alike, which many share, count as if they were its own.
 pub fn memory_of(batch: &RecordBatch) -> usize {
     let mut seen = Vec::new();
     batch.columns().iter().for_each(|column| add(&column.to_data(), &mut seen));
@@ -16,9 +16,11 @@ pub fn memory_of(batch: &RecordBatch) -> usize {
 
 fn add(data: &ArrayData, seen: &mut Vec<(usize, usize)>) {
     let nulls = data.nulls().map(|nulls| nulls.buffer());
-    seen.extend(
-        data.buffers().iter().chain(nulls).map(|buffer| (buffer.data_ptr().as_ptr() as usize, buffer.capacity())),
-    );
+    let alike = matches!(data.data_type(), DataType::Int8 | DataType::Int32 | DataType::Dictionary(..));
+    seen.extend(data.buffers().iter().chain(nulls).map(|buffer| {
+        let bytes = if alike { buffer.len() } else { buffer.capacity() };
+        (buffer.data_ptr().as_ptr() as usize, bytes)
+    }));
     if !matches!(data.data_type(), DataType::Dictionary(..)) {
         data.child_data().iter().for_each(|child| add(child, seen));
     }

@@ -11,6 +11,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use samsarrow_wire::batch::{BatchHeader, Block, MessageSet, RecordError, TimestampType, walk_blocks};
 
 use super::{DecodeOptions, Projection};
+use crate::layout::alike::AlikeColumn;
 use crate::layout::headers::HeadersColumn;
 use crate::layout::{Origin, Room, ValueColumn};
 use crate::pool::Pool;
@@ -63,14 +64,14 @@ pub(crate) struct BatchColumns<C> {
     /// -1 where there is none: turned into nulls at the end.
     timestamps: Vec<i64>,
     any_timestamp_missing: bool,
-    timestamp_types: Vec<i8>,
+    timestamp_types: AlikeColumn<i8>,
     any_timestamp_type_missing: bool,
     /// Empty if the rows are of no named place.
-    topics: Vec<i32>,
-    partitions: Vec<i32>,
+    topics: AlikeColumn<i32>,
+    partitions: AlikeColumn<i32>,
     names: Topics,
     headers: Option<HeadersColumn>,
-    leader_epochs: Option<Vec<i32>>,
+    leader_epochs: Option<AlikeColumn<i32>>,
     replaced_header_keys: usize,
     buffers: Vec<Buffer>,
     block: Box<Block>,
@@ -96,13 +97,13 @@ impl<C: ValueColumn> BatchColumns<C> {
             offsets: Vec::new(),
             timestamps: Vec::new(),
             any_timestamp_missing: false,
-            timestamp_types: Vec::new(),
+            timestamp_types: AlikeColumn::default(),
             any_timestamp_type_missing: false,
-            topics: Vec::new(),
-            partitions: Vec::new(),
+            topics: AlikeColumn::default(),
+            partitions: AlikeColumn::default(),
             names,
             headers: include_headers.then(HeadersColumn::default),
-            leader_epochs: include_leader_epoch.then(Vec::new),
+            leader_epochs: include_leader_epoch.then(AlikeColumn::default),
             replaced_header_keys: 0,
             buffers: Vec::new(),
             block: Box::default(),
@@ -129,12 +130,6 @@ impl<C: ValueColumn> BatchColumns<C> {
         rows.make(&mut self.offsets);
         if self.projection.timestamps {
             rows.make(&mut self.timestamps);
-        }
-        rows.make(&mut self.timestamp_types);
-        rows.make(&mut self.topics);
-        rows.make(&mut self.partitions);
-        if let Some(epochs) = &mut self.leader_epochs {
-            rows.make(epochs);
         }
     }
 
@@ -206,13 +201,13 @@ impl<C: ValueColumn> BatchColumns<C> {
         let rows = self.rows();
         let timestamp_type = if header.magic == 0 { NO_TIMESTAMP_TYPE } else { header.timestamp_type().id() };
         self.any_timestamp_type_missing |= header.magic == 0;
-        self.timestamp_types.resize(rows, timestamp_type);
+        self.timestamp_types.fill(rows, timestamp_type);
         if let Some(place) = place {
-            self.topics.resize(rows, place.topic);
-            self.partitions.resize(rows, place.partition);
+            self.topics.fill(rows, place.topic);
+            self.partitions.fill(rows, place.partition);
         }
         if let Some(epochs) = &mut self.leader_epochs {
-            epochs.resize(rows, header.partition_leader_epoch);
+            epochs.fill(rows, header.partition_leader_epoch);
         }
     }
 
@@ -325,14 +320,15 @@ impl<C: ValueColumn> BatchColumns<C> {
             false => TimestampMillisecondArray::new_null(rows),
         };
         let timestamp_type_nulls = done.any_timestamp_type_missing.then(|| {
-            let known = done.timestamp_types.iter().map(|&t| t != NO_TIMESTAMP_TYPE);
+            let known = done.timestamp_types.iter().map(|t| t != NO_TIMESTAMP_TYPE);
             NullBuffer::new(BooleanBuffer::from_iter(known))
         });
         let (topics, partitions) = if done.topics.len() == rows {
-            (Int32Array::from(done.topics), Int32Array::from(done.partitions))
+            (Int32Array::new(done.topics.finish(), None), Int32Array::new(done.partitions.finish(), None))
         } else {
             (Int32Array::new_null(rows), Int32Array::new_null(rows))
         };
+        let timestamp_types = Int8Array::try_new(done.timestamp_types.finish(), timestamp_type_nulls)?;
         let mut arrays: Vec<ArrayRef> = vec![
             key,
             value,
@@ -340,14 +336,17 @@ impl<C: ValueColumn> BatchColumns<C> {
             Arc::new(partitions),
             Arc::new(Int64Array::from(done.offsets)),
             Arc::new(timestamps.with_timezone("UTC")),
-            Arc::new(Int8Array::try_new(ScalarBuffer::from(done.timestamp_types), timestamp_type_nulls)?),
+            Arc::new(timestamp_types),
         ];
         if let Some(mut headers) = done.headers {
             arrays.push(headers.finish()?);
         }
-        if let Some(epochs) = done.leader_epochs {
-            arrays.push(Arc::new(Int32Array::from(epochs)));
+        if let Some(epochs) = &mut done.leader_epochs {
+            arrays.push(Arc::new(Int32Array::new(epochs.finish(), None)));
         }
+        // With what the next batch may share.
+        (self.topics, self.partitions) = (done.topics, done.partitions);
+        (self.timestamp_types, self.leader_epochs) = (done.timestamp_types, done.leader_epochs);
         RecordBatch::try_new(Arc::clone(schema), arrays)
     }
 }

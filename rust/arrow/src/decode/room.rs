@@ -28,16 +28,17 @@ impl<C: ValueColumn> Walker<C> {
             if batch.header.codec_id() != Codec::None.id() {
                 continue;
             }
-            let promised = usize::try_from(batch.header.record_count).unwrap_or(0);
-            rows += promised.min(batch.bytes().len() / (2 * MIN_RECORD_LEN + 2));
-            bytes += batch.bytes().len();
-            if bytes > most {
+            let payload = batch.payload().len();
+            if bytes > 0 && bytes + payload > most {
                 break;
             }
+            let promised = usize::try_from(batch.header.record_count).unwrap_or(0);
+            rows += promised.min(payload / (2 * MIN_RECORD_LEN + 2));
+            bytes += payload;
         }
         let rows = rows.min(window.max_rows.unwrap_or(usize::MAX));
         if rows > 0 {
-            self.grow(rows, bytes.min(rows * 1024), 0);
+            self.grow(rows, bytes.saturating_sub(rows * MIN_RECORD_LEN), 0);
         }
     }
 

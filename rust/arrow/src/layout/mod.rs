@@ -1,4 +1,5 @@
 //! How keys and values lie in memory.
+pub(crate) mod alike;
 pub(crate) mod binary;
 pub(crate) mod headers;
 pub(crate) mod view;

@@ -151,17 +151,18 @@ fn short_values_do_not_keep_the_fetched_bytes() {
 /// What waits to be polled is counted by the memory that it takes, and columns that double as they grow would take up to
 /// twice what they hold.
 #[test]
-fn decompressed_columns_take_little_more_memory_than_they_hold() {
+fn columns_take_little_more_memory_than_they_hold() {
     const MIB: usize = 1 << 20;
     let value = |len: usize| -> ArrayRef {
         Arc::new(BinaryArray::from_iter_values((0..3 * MIB / len).map(|i| vec![i as u8; len])))
     };
-    for (len, batch_size) in [(1000, MIB), (1000, 17_000), (100, 100_000)] {
+    for (len, batch_size) in [(1000, MIB), (1000, 17_000), (100, 100_000), (10_000, 100_000), (40, 17_000)] {
         let table = RecordBatch::try_from_iter([("value", value(len))]).unwrap();
-        for codec in [Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
+        for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
             let options = EncodeOptions { codec, batch_size, ..EncodeOptions::default() };
             let data = Bytes::from(encode_batches(&table, &Columns::default(), &options).unwrap());
-            for layout in LAYOUTS {
+            // Views of what is not compressed keep all that was fetched.
+            for layout in LAYOUTS.into_iter().filter(|layout| *layout == Layout::Binary || codec != Codec::None) {
                 let mut decoder = Decoder::new(DecodeOptions { layout, max_bytes: MIB, ..DecodeOptions::default() });
                 let appended = decoder.append(&topic(), 0, data.clone(), Window::from(0)).unwrap();
                 assert!(appended.full);
