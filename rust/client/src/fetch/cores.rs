@@ -221,6 +221,37 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn polls_wake_those_alone_who_can_use_the_room() {
+        let (shared, tp, version) = Shared::at_start(100);
+        let mut of = |bytes| {
+            let mut item = chunk(&tp, version, 4);
+            if let Item::Chunk(chunk) = &mut item {
+                chunk.bytes = bytes;
+            }
+            Outlet::end(&shared).put(item);
+        };
+        [30, 30, 30, 10].into_iter().for_each(&mut of);
+        let mut room = shared.room();
+        let mut rings = || {
+            room.mark_unchanged();
+            assert!(shared.take(9, || None, |rows| rows).is_some());
+            room.has_changed().unwrap()
+        };
+        assert!(!rings(), "nobody waits");
+        shared.lock().idles(80);
+        // Of 100, 40 are queued, and then 10.
+        assert_eq!([rings(), rings()], [false, true]);
+        assert!(!rings(), "who was woken waits again by asking again");
+        of(200);
+        shared.lock().idles(80);
+        assert!(rings(), "nothing is queued");
+        of(1);
+        shared.lock().idles(80);
+        shared.lock().idles(0);
+        assert!(rings(), "one waits for any poll");
+    }
+
+    #[tokio::test]
     async fn rows_that_nobody_wants_now_make_room_for_others() {
         let (shared, tp, version) = Shared::at_start(64);
         let nothing = || shared.take(9, || None, |rows| rows).is_none();
@@ -231,6 +262,7 @@ mod tests {
         for unwant in [&pause as &dyn Fn() -> crate::error::Result<()>, &seek] {
             Outlet::end(&shared).put(chunk(&tp, version, 4));
             unwant().unwrap();
+            shared.lock().idles(0);
             let mut room = shared.room();
             assert!(nothing() && room.has_changed().unwrap());
             room.mark_unchanged();

@@ -27,6 +27,8 @@ pub(super) struct Learned<'a> {
     pub(super) leaders: Vec<(TopicPartition, Leader)>,
     /// The metadata is old.
     pub(super) refresh: bool,
+    /// A start is to be found, or another broker to be asked.
+    pub(super) moved: bool,
     /// Partitions that cannot be read, and why: known to all at once, so that one cause is one error.
     pub(super) failed: Vec<(&'a Asked, Error)>,
     /// Bytes of whole batches that it brought.
@@ -135,7 +137,10 @@ impl<'a> Reading<'a> {
         state.meters.came_of(Instant::now(), &asked.tp.topic, self.whole);
         match ErrorCode::from_i16(data.error_code).ok() {
             Ok(()) => {}
-            Err(ErrorCode::OFFSET_OUT_OF_RANGE) => return self.out_of_range(source, &mut state),
+            Err(ErrorCode::OFFSET_OUT_OF_RANGE) => {
+                learned.moved = true;
+                return self.out_of_range(source, &mut state);
+            }
             Err(code) => {
                 let error = Error::server(code, format!("Fetch of {} at offset {}", asked.tp, asked.offset));
                 learned.refresh |= error.refresh_metadata();
@@ -143,9 +148,11 @@ impl<'a> Reading<'a> {
             }
         }
         if diverging.end_offset >= 0 {
+            learned.moved = true;
             return truncated(source, &mut state, asked, diverging);
         }
         if let Some(error) = self.stuck(version, source.options.max_partition_fetch_bytes as usize) {
+            learned.moved = true;
             return match error {
                 Stuck::Cut(error) => state.partition_stuck(asked, error, patience),
                 Stuck::For(error) => state.raise(&asked.tp, asked.version, error),
@@ -161,6 +168,7 @@ impl<'a> Reading<'a> {
         cursor.log = (high_watermark >= 0).then_some(Log { start, end });
         cursor.ends = (high_watermark >= 0).then_some(Ends { node: self.node, high_watermark, stable });
         if data.preferred_read_replica >= 0 {
+            learned.moved = true;
             if !metadata.brokers.contains_key(&data.preferred_read_replica) {
                 // One that has just come back: as long as we do not know where it is, the leader goes on sending us there.
                 cursor.retry_at = Some(Instant::now() + RETRY);

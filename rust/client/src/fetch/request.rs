@@ -10,6 +10,7 @@ use samsarrow_wire::messages::{FetchRequest, Request, Uuid};
 use super::cursor::Cursor;
 use super::session::Session;
 use super::shared::Shared;
+use super::state::State;
 use crate::config::{ConsumerOptions, IsolationLevel};
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
@@ -95,15 +96,11 @@ pub(super) fn plan(
     let now = Instant::now();
     let mut state = shared.lock();
     let partition_bytes = options.max_partition_fetch_bytes as usize;
-    let room = state.room();
-    let share = |sharers: usize| (room / sharers.max(1)).max(1);
-    let waiting = state.queued + state.reserved;
-    let left = room.saturating_sub(waiting);
     // What waits to be decoded has no room to be.
-    let packed = state.places.any_packed();
-    let no_room = |sharers| packed || (waiting > 0 && left < partition_bytes.min(share(sharers)));
-    // Asked with every poll, so it is not worth a look at all partitions.
-    if no_room(state.sharers) {
+    let no_room = |state: &State| state.places.any_packed() || !state.has_room(partition_bytes);
+    // Asked as polls make room, so it is not worth a look at all partitions.
+    if no_room(&state) {
+        state.idles(partition_bytes);
         return Err(Idle::Wait);
     }
     let mut nodes = HashSet::new();
@@ -151,15 +148,17 @@ pub(super) fn plan(
     state.overtaking |= overtaking;
     state.sharers = nodes.len();
     if asked.is_empty() {
+        state.idles(0);
         return Err(retry_at.map_or(Idle::Wait, Idle::Until));
     }
-    if no_room(nodes.len()) {
+    if no_room(&state) {
+        state.idles(partition_bytes);
         return Err(Idle::Wait);
     }
     let first = turn % asked.len();
     asked.rotate_left(first);
     let all = partition_bytes.saturating_mul(asked.len());
-    let max_bytes = all.min(options.fetch_max_bytes as usize).min(share(nodes.len())).min(left.max(1));
+    let max_bytes = all.min(options.fetch_max_bytes as usize).min(state.share()).min(state.left().max(1));
     state.reserved += max_bytes;
     Ok(Round { asked, max_bytes: i32::try_from(max_bytes).unwrap_or(i32::MAX) })
 }

@@ -135,7 +135,7 @@ impl Shared {
         first: impl FnOnce() -> Option<Result<T>>,
         rows: impl FnOnce(RecordBatch) -> T,
     ) -> Option<Result<T>> {
-        let (found, put_away) = {
+        let (found, wanted) = {
             let mut state = self.lock();
             let waited = state.queue.len();
             let found = match state.closed {
@@ -145,15 +145,16 @@ impl Shared {
                     Some(next.and_then(|batch| self.with_topics(batch)).map(rows))
                 }),
             };
-            (found, state.queue.len() < waited)
+            // What nobody wants now may have been put away: there is room for what polls wait for, or its place is the
+            // first now.
+            let made = found.as_ref().map_or(state.queue.len() < waited, Result::is_ok);
+            (found, made && state.wants_room())
         };
         match &found {
             // The partition that it was about is fetched again.
             Some(Err(_)) => self.ring_work(),
-            Some(Ok(_)) => self.ring_room(),
-            // What nobody wants now was put away: there is room for what polls wait for, or its place is the first now.
-            None if put_away => self.ring_room(),
-            None => {}
+            _ if wanted => self.ring_room(),
+            _ => {}
         }
         found
     }

@@ -226,10 +226,17 @@ impl Source {
         if learned.refresh {
             self.cluster.request_refresh();
         }
+        let moved = learned.moved || !learned.failed.is_empty();
         if !learned.failed.is_empty() {
             self.shared.lock().partitions_failed(learned.failed, self.cluster.options().default_api_timeout);
         }
-        self.shared.ring_ready();
+        if moved {
+            self.shared.ring_work();
+        }
+        // Else what becomes of the records rings: a poll that is woken for nothing takes its core from the decoder.
+        if desk.parts.is_empty() {
+            self.shared.ring_ready();
+        }
         match failure {
             Some(code) => Err(Error::server(code, "Fetch")),
             None => Ok(session),
@@ -249,6 +256,7 @@ impl Source {
         if error.refresh_metadata() {
             self.cluster.request_refresh();
         }
+        self.shared.ring_work();
         self.shared.ring_ready();
     }
 }
@@ -304,6 +312,7 @@ impl<'a> Desk<'a> {
             if parts.iter().any(|part| part.compressed || part.aborted.is_some()) {
                 shared.lock().pack(parts);
                 shared.placed(&which);
+                shared.ring_ready();
                 cores.decode();
                 if let Some(job) = Job::next(shared) {
                     job.run(&mut self.decoder);
@@ -338,8 +347,10 @@ impl Drop for Reservation<'_> {
         }
         let mut state = self.shared.lock();
         state.reserved = state.reserved.saturating_sub(self.bytes);
+        let wanted = state.wants_room();
         drop(state);
-        // Other brokers may have waited for this memory, and the positioner for what the answer said.
-        self.shared.ring_work();
+        if wanted {
+            self.shared.ring_room();
+        }
     }
 }

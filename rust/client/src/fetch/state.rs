@@ -41,6 +41,8 @@ pub(super) struct State {
     pub(super) reserved: usize,
     /// Brokers that share the memory, when a round was last planned.
     pub(super) sharers: usize,
+    /// The room that brokers with nothing to ask for wait for, which may be none: another reason may have gone with a poll.
+    pub(super) idle: Option<usize>,
     /// When each broker last answered a Fetch.
     pub(super) answered: HashMap<i32, Instant>,
     pub(super) closed: bool,
