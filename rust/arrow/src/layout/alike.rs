@@ -3,8 +3,6 @@ use std::mem;
 
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 
-use super::trimmed;
-
 /// Rows that are only counted while all are the same, and then lie in memory that the batches of a decoder share: 13 of the
 /// 29 bytes beside the value of a record.
 #[derive(Debug)]
@@ -48,10 +46,14 @@ impl<T: ArrowNativeType> AlikeColumn<T> {
 
     /// Hands the rows over and starts anew.
     pub(crate) fn finish(&mut self) -> ScalarBuffer<T> {
-        let (all, len, rows) = (self.all.take(), mem::take(&mut self.len), mem::take(&mut self.rows));
+        let (all, len, mut rows) = (self.all.take(), mem::take(&mut self.len), mem::take(&mut self.rows));
         match all {
             Some(all) if rows.is_empty() => self.share(all, len),
-            _ => ScalarBuffer::from(trimmed(rows)),
+            _ => {
+                // They count with their length, as shared ones do.
+                rows.shrink_to_fit();
+                ScalarBuffer::from(rows)
+            }
         }
     }
 
@@ -87,7 +89,8 @@ mod tests {
         column.fill(3, 8);
         column.fill(5, 7);
         assert_eq!((column.len(), column.iter().collect::<Vec<_>>()), (5, vec![7, 7, 8, 7, 7]));
-        assert_eq!(&*column.finish(), [7, 7, 8, 7, 7]);
+        let differ = column.finish();
+        assert_eq!((&*differ, differ.inner().capacity()), (&[7, 7, 8, 7, 7][..], 5 * size_of::<i32>()));
         column.fill(3, 8);
         assert_eq!(&*column.finish(), [8; 3]);
         assert_eq!(&*AlikeColumn::<i8>::default().finish(), [0i8; 0]);

@@ -10,6 +10,7 @@ mod places;
 mod positions;
 mod queue;
 mod request;
+mod room;
 mod rows;
 mod session;
 mod shared;

@@ -73,12 +73,6 @@ impl State {
         self.cursors.get_mut(tp).filter(|cursor| cursor.version == version)
     }
 
-    /// What may be queued, without what paused partitions hold: they have half of the memory at most, so that the others
-    /// can always be read.
-    pub(super) fn room(&self) -> usize {
-        self.memory.saturating_sub(self.withheld.bytes())
-    }
-
     // ---- what polls take ----
 
     /// Whether [`next`](Self::next) would find something, or put something away.
