@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from statistics import median
+from typing import IO
 
 import pytest
 
@@ -134,14 +136,15 @@ PROGRAM = """
 
 
 @pytest.fixture
-def program(broker: Broker, network: Network) -> Iterator[subprocess.Popen[str]]:
+def program(broker: Broker, network: Network) -> Iterator[subprocess.Popen[bytes]]:
     # Of its own, so that no consumer gets a row while it should wait.
     broker.create_topic("p")
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         producer.send("t", b"x").result(30)
     command = [sys.executable, "-c", textwrap.dedent(PROGRAM), network.bootstrap_servers]
+    # Without a buffer: of a call that returns at once both lines would be read as one, and the pipe stay silent.
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         yield process
         process.kill()
@@ -167,35 +170,38 @@ ANSWERED = {"partitions_for", "send to another topic", "list_topics", "position"
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_ctrl_c_ends_every_call(program: subprocess.Popen[str], broker: Broker, network: Network, fault: str) -> None:
+def test_ctrl_c_ends_every_call(program: subprocess.Popen[bytes], broker: Broker, network: Network, fault: str) -> None:
     assert program.stdin is not None
     assert program.stdout is not None
-    assert program.stdout.readline() == "made\n"
+    commands, answers = program.stdin, program.stdout
+    assert answers.readline() == b"made\n"
     FAULTS[fault](broker, network)
     took: dict[str, float] = {}
     odd: dict[str, str] = {}
 
     def go() -> None:
-        program.stdin.write("\n")
-        program.stdin.flush()
+        commands.write(b"\n")
+
+    def line() -> str:
+        return answers.readline().decode().strip()
 
     before = network.accepted()
     go()
-    while (name := program.stdout.readline().strip()) not in ("end", ""):
+    while (name := line()) not in ("end", ""):
         # The call is on its way.
         time.sleep(0.3)
         sent = time.monotonic()
         for _ in range(10):
-            if program.stdout in _readable(program):
+            if _readable(answers):
                 break
             os.kill(program.pid, signal.SIGINT)
             # What has not heard the first Ctrl-C in time is asked once more, to get on with the others.
-            if program.stdout in _readable(program, 2 * SOON):
+            if _readable(answers, 2 * SOON):
                 break
         else:
             odd[name] = "does not hear Ctrl-C"
             break
-        said = program.stdout.readline().strip()
+        said = line()
         if said[:1].isdigit():
             took[name] = float(said) - sent
         elif name not in MAY_RETURN and not (fault == "slow" and name in ANSWERED):
@@ -211,15 +217,13 @@ def test_ctrl_c_ends_every_call(program: subprocess.Popen[str], broker: Broker, 
     go()
     _, err = program.communicate(timeout=60)
     # What was interrupted is not an error of the process.
-    assert program.returncode == 0, err
-    assert "panicked" not in err, err
+    assert program.returncode == 0, err.decode()
+    assert b"panicked" not in err, err.decode()
 
 
 # A member that has joined nothing has nothing to do before it ends.
 MAY_RETURN = {"close of a new member"}
 
 
-def _readable(program: subprocess.Popen[str], seconds: float = 0) -> list[object]:
-    import select
-
-    return select.select([program.stdout], [], [], seconds)[0]
+def _readable(pipe: IO[bytes], seconds: float = 0) -> bool:
+    return bool(select.select([pipe], [], [], seconds)[0])
