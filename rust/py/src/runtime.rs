@@ -2,10 +2,13 @@
 
 use std::future::Future;
 use std::ops::Deref;
+use std::pin::Pin;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -97,7 +100,7 @@ pub(crate) fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
         return Ok(Arc::clone(runtime));
     }
     let built = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4)))
+        .worker_threads(workers(thread::available_parallelism().map_or(1, usize::from)))
         .thread_name("samsarrow")
         .enable_all()
         .build()?;
@@ -118,6 +121,41 @@ pub(crate) fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
     Ok(built)
 }
 
+/// How many threads serve sockets. Where there are two cores a second one would only be woken by the first, to find
+/// nothing, on the core that the program's own thread needs next (ADR 47). What takes long is done by others anyway.
+fn workers(cores: usize) -> usize {
+    if cores <= 2 { 1 } else { cores.min(4) }
+}
+
+/// A thread that waits for a future.
+struct Waiting(Thread);
+
+impl Wake for Waiting {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// What `work` gives within `limit`.
+///
+/// A timer of the runtime's in its place would be the next that is due, in most waits: each would wake the thread that
+/// sits on the sockets, to have it wait for less, and that costs a wake-up of the same core as the answer.
+fn wait<F: Future>(mut work: Pin<&mut F>, limit: Duration) -> Option<F::Output> {
+    let waker = Waker::from(Arc::new(Waiting(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let start = Instant::now();
+    loop {
+        if let Poll::Ready(done) = work.as_mut().poll(&mut context) {
+            return Some(done);
+        }
+        thread::park_timeout(limit.checked_sub(start.elapsed())?);
+    }
+}
+
 /// Waits for `work` without the GIL. Signals are answered between slices of the wait: their handlers run outside of the
 /// runtime, so that they may use any client.
 pub(crate) fn run<T, F>(py: Python<'_>, work: F) -> PyResult<T>
@@ -129,12 +167,13 @@ where
     let mut work = Box::pin(work);
     loop {
         let (step, rest) = gate::detach(py, || {
-            let step = runtime.block_on(async { tokio::time::timeout(SIGNAL_CHECK, work.as_mut()).await });
+            let _inside = runtime.enter();
+            let step = wait(work.as_mut(), SIGNAL_CHECK);
             (step, work)
         });
         match step {
-            Ok(done) => return done.map_err(|error| to_py(py, &error)),
-            Err(_) => py.check_signals()?,
+            Some(done) => return done.map_err(|error| to_py(py, &error)),
+            None => py.check_signals()?,
         }
         work = rest;
     }
