@@ -51,7 +51,7 @@ impl Part {
     /// Both after each other, which are 8 bytes at most.
     #[inline(always)]
     pub(super) fn then(self, next: Part) -> Part {
-        Part { bytes: self.bytes | next.bytes << (8 * self.size & 63), more: 0, size: self.size + next.size }
+        Part { bytes: self.bytes | next.bytes << ((8 * self.size) & 63), more: 0, size: self.size + next.size }
     }
 
     /// The first eight bytes.
@@ -94,7 +94,7 @@ pub(super) fn write_parts<const N: usize>(out: &mut Vec<u8>, parts: &[Part; N]) 
 #[inline(always)]
 pub(super) fn write_word(out: &mut Vec<u8>, first: Part, second: Part) {
     let end = out.len() + first.size() + second.size();
-    let word = u128::from(first.bytes) | u128::from(second.bytes) << (8 * first.size & 127);
+    let word = u128::from(first.bytes) | u128::from(second.bytes) << ((8 * first.size) & 127);
     out.extend_from_slice(&word.to_le_bytes());
     out.truncate(end);
 }
