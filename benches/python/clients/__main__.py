@@ -11,7 +11,7 @@ from .checksum import checksum
 from .watch import Watch
 
 # Verbs that are given records, and those of them whose records have keys and partitions.
-PLACED = {"keyed", "placed"}
+PLACED = {"keyed", "placed", "placed_keyed"}
 WRITES = {"produce", "spread", "send", "encode", *PLACED}
 
 

@@ -67,6 +67,14 @@ def placed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
     return table.num_rows - producer.flush(120)
 
 
+def placed_keyed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
+    producer = _producer(bootstrap, codec)
+    for batch in table.to_batches():
+        _put(producer, topic, *(batch.column(name).to_pylist() for name in ("value", "key", "partition")))
+        producer.poll(0)
+    return table.num_rows - producer.flush(120)
+
+
 def send(bootstrap: str, topic: str, values: list[bytes], codec: str) -> Iterator[int]:
     """One call a record, as its documentation shows it: how many were called, and then how many have arrived."""
     producer = _producer(bootstrap, codec)

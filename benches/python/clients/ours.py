@@ -69,6 +69,13 @@ def placed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
         return sum(receipt.count for receipt in delivery.result(120))
 
 
+def placed_keyed(bootstrap: str, topic: str, table: pa.Table, codec: str) -> int:
+    """The same, with its key."""
+    with Producer(bootstrap_servers=bootstrap, compression_type=codec) as producer:
+        delivery = producer.send_batch(topic, table, key="key", value="value", partition="partition")
+        return sum(receipt.count for receipt in delivery.result(120))
+
+
 def encode(bootstrap: str, topic: str, table: pa.Table, codec: Any) -> int:
     """The bytes alone: nothing is sent."""
     if not all(encode_batches(batch, value="value", compression=codec) for batch in table.to_batches()):

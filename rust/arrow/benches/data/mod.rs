@@ -15,14 +15,23 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     key_len: Option<usize>,
     value_len: usize,
-    json: bool,
+    values: Values,
 }
 
-pub(crate) const KINDS: [Kind; 4] = [
-    Kind { name: "100B", key_len: None, value_len: 100, json: false },
-    Kind { name: "1KB", key_len: None, value_len: 1000, json: false },
-    Kind { name: "20B+8Bkey", key_len: Some(8), value_len: 20, json: false },
-    Kind { name: "JSON", key_len: None, value_len: 180, json: true },
+#[derive(Clone, Copy)]
+enum Values {
+    Random,
+    /// Of any length up to twice the usual one.
+    Varied,
+    Json,
+}
+
+pub(crate) const KINDS: [Kind; 5] = [
+    Kind { name: "100B", key_len: None, value_len: 100, values: Values::Random },
+    Kind { name: "1KB", key_len: None, value_len: 1000, values: Values::Random },
+    Kind { name: "20B+8Bkey", key_len: Some(8), value_len: 20, values: Values::Random },
+    Kind { name: "0-128B+8Bkey", key_len: Some(8), value_len: 64, values: Values::Varied },
+    Kind { name: "JSON", key_len: None, value_len: 180, values: Values::Json },
 ];
 
 /// A small generator of numbers: benches must work on the same data everywhere.
@@ -72,9 +81,14 @@ impl Kind {
         let rows = HOT_BYTES / (self.value_len + self.key_len.unwrap_or(0) + 10);
         let mut numbers = Numbers(42);
         let keys = BinaryArray::from_iter((0..rows).map(|_| self.key_len.map(|len| numbers.bytes(len))));
-        let values = BinaryArray::from_iter_values(
-            (0..rows).map(|_| if self.json { numbers.json() } else { numbers.bytes(self.value_len) }),
-        );
+        let values = BinaryArray::from_iter_values((0..rows).map(|_| match self.values {
+            Values::Random => numbers.bytes(self.value_len),
+            Values::Varied => {
+                let len = numbers.next() as usize % (2 * self.value_len + 1);
+                numbers.bytes(len)
+            }
+            Values::Json => numbers.json(),
+        }));
         let times = TimestampMillisecondArray::from_iter_values((0..rows).map(|i| FIRST_TIMESTAMP + i as i64 / 4));
         let columns: [(&str, ArrayRef); 3] =
             [("key", Arc::new(keys)), ("value", Arc::new(values)), ("timestamp", Arc::new(times))];

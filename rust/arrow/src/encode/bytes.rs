@@ -3,7 +3,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray, OffsetSizeTrait,
+};
 use arrow_schema::DataType;
 use samsarrow_wire::Piece;
 
@@ -27,7 +29,7 @@ const NO_VALUE: usize = usize::MAX;
 
 impl BytesColumn {
     pub(crate) fn new(role: &'static str, name: &str, array: &ArrayRef) -> Result<BytesColumn, EncodeError> {
-        Ok(match array.data_type() {
+        let column = match array.data_type() {
             DataType::Null => BytesColumn::Null,
             DataType::Binary => BytesColumn::Binary(array.as_binary().clone()),
             DataType::LargeBinary => BytesColumn::LargeBinary(array.as_binary().clone()),
@@ -55,7 +57,8 @@ impl BytesColumn {
                 }
             }
             _ => return Err(wrong_type(role, name, array, BYTES)),
-        })
+        };
+        Ok(if array.null_count() == array.len() { BytesColumn::Null } else { column })
     }
 
     /// The bytes of a row; `None` for null, and past the end.
@@ -90,6 +93,17 @@ pub(crate) fn piece(array: &BinaryArray, row: usize) -> Option<Piece<'_>> {
 }
 
 impl BytesColumn {
+    /// The bytes of all rows, where that can be seen without a look at each.
+    pub(crate) fn bytes(&self) -> Option<usize> {
+        match self {
+            BytesColumn::Null => Some(0),
+            BytesColumn::Binary(array) => Some(between(array.value_offsets())),
+            BytesColumn::LargeBinary(array) => Some(between(array.value_offsets())),
+            BytesColumn::Fixed(array) => Some(array.value_data().len()),
+            BytesColumn::View(_) | BytesColumn::Dictionary(..) => None,
+        }
+    }
+
     /// Adds the length of each row's bytes, up to what 32 bits hold.
     pub(crate) fn add_lengths(&self, lengths: &mut [u32]) {
         match self {
@@ -108,6 +122,10 @@ impl BytesColumn {
             }
         }
     }
+}
+
+fn between<O: OffsetSizeTrait>(offsets: &[O]) -> usize {
+    offsets.last().zip(offsets.first()).map_or(0, |(last, first)| last.as_usize() - first.as_usize())
 }
 
 fn indices<K: ArrowDictionaryKeyType>(array: &ArrayRef) -> Vec<usize>

@@ -3,6 +3,7 @@ mod bytes;
 mod error;
 mod headers;
 mod rows;
+mod run;
 
 use arrow_array::RecordBatch;
 use samsarrow_wire::batch::{self, Append, BatchBuilder, BatchOptions, LegacyBuilder, LegacyOptions};
@@ -80,8 +81,10 @@ pub fn encode_batches(data: &RecordBatch, columns: &Columns, options: &EncodeOpt
         max_bytes: options.batch_size,
     });
     let total = rows.rows();
+    let known = rows.record_bytes().filter(|_| options.codec == Codec::None);
+    builder.reserve(known.unwrap_or(0).min(MAX_RESERVED));
     let mut row = rows.append_run(&mut builder, 0..total, options.default_timestamp)?;
-    if (1..total).contains(&row) {
+    if known.is_none() && (1..total).contains(&row) {
         // What the first batch took is a guide to the rest.
         builder.reserve((builder.size() / row + 1).saturating_mul(total - row).min(MAX_RESERVED));
     }

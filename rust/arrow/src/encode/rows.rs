@@ -6,11 +6,12 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Int32Array, Int64Array, LargeBinaryArray, RecordBatch};
 use arrow_schema::{DataType, TimeUnit};
-use samsarrow_wire::batch::{self, Append, BatchBuilder, LegacyBuilder};
+use samsarrow_wire::batch::{self, Alike, Append, BatchBuilder, LegacyBuilder, MOST_ALIKE, PlainRecord};
 
 use super::bytes::{BytesColumn, piece};
 use super::error::{EncodeError, no_such_column, wrong_type};
 use super::headers::{HeaderRow, HeadersReader};
+use super::run::{InOrder, Picked};
 
 /// Which columns of the data hold what. For `key`, `value` and `headers`, `None` means the column of that name if
 /// there is one; `partition` and `timestamp` are used only when named, as consumed data carries those of its source.
@@ -27,6 +28,9 @@ pub struct Columns {
     /// Timestamps of any unit, or integers in milliseconds; null takes the default.
     pub timestamp: Option<String>,
 }
+
+/// What the numbers of a short record take, and more than its part of the batch's header.
+const NUMBERS: usize = 11;
 
 /// Rows of Arrow data as the parts of Kafka records, without copies.
 #[derive(Debug)]
@@ -116,6 +120,35 @@ impl RowReader {
         self.timestamp.as_ref().filter(|t| row < t.len() && t.is_valid(row)).map(|t| t.value(row))
     }
 
+    /// The rows from `row` on, `most` or fewer, of these lengths, where their bytes lie one after the other.
+    pub(super) fn alike<'a>(
+        &'a self,
+        row: usize,
+        most: usize,
+        key_len: Option<usize>,
+        value_len: usize,
+        default_timestamps: &'a [i64; MOST_ALIKE],
+    ) -> Option<Alike<'a>> {
+        let timestamps = match &self.timestamp {
+            None => default_timestamps.get(..most)?,
+            Some(column) if column.null_count() > 0 => return None,
+            Some(column) => column.values().get(row..row.saturating_add(most).min(column.len()))?,
+        };
+        let keys = match (key_len, &self.key) {
+            (None, BytesColumn::Null) => None,
+            // Of the next ones some may have a key.
+            (None, _) => return None,
+            (Some(len), column) => Some(column.alike(row, most, len)?),
+        };
+        Some(Alike { timestamps, keys, values: self.value.alike(row, most, value_len)? })
+    }
+
+    /// About the bytes of all rows as records, where that can be seen without a look at each.
+    pub fn record_bytes(&self) -> Option<usize> {
+        let bytes = self.key.bytes()?.checked_add(self.value.bytes()?)?;
+        self.headers.is_none().then(|| bytes.saturating_add(self.rows.saturating_mul(NUMBERS)))
+    }
+
     /// The bytes of key and value of each row, up to what 32 bits hold.
     pub fn lengths(&self) -> Vec<u32> {
         let mut lengths = vec![0; self.rows];
@@ -137,27 +170,62 @@ impl RowReader {
         rows: std::ops::Range<usize>,
         default_timestamp: i64,
     ) -> Result<usize, batch::EncodeError> {
-        let start = rows.start;
+        if self.headers.is_some() {
+            return self.append_each(builder, rows, default_timestamp);
+        }
         // What most tables are: for those the loop looks at nothing but the values.
-        if let (BytesColumn::Null, BytesColumn::Binary(values), None, None) =
-            (&self.key, &self.value, &self.timestamp, &self.headers)
+        if let (BytesColumn::Null, BytesColumn::Binary(values)) = (&self.key, &self.value)
             && values.null_count() == 0
             && rows.end <= values.len()
         {
-            for row in rows.clone() {
-                let value = piece(values, row);
-                if builder.append_pieces(default_timestamp, None, value, std::iter::empty())? == Append::Full {
-                    return Ok(row - start);
-                }
-            }
-            return Ok(rows.len());
+            let record = |row| PlainRecord {
+                timestamp: self.timestamp(row).unwrap_or(default_timestamp),
+                key: None,
+                value: piece(values, row),
+            };
+            return builder.append_run(&InOrder::new(self, default_timestamp, record), rows);
         }
-        for row in rows.clone() {
+        let record = |row| self.plain(row, default_timestamp);
+        builder.append_run(&InOrder::new(self, default_timestamp, record), rows)
+    }
+
+    /// The same for rows of which some are left out.
+    pub fn append_picked(
+        &self,
+        builder: &mut BatchBuilder,
+        picked: &[u32],
+        default_timestamp: i64,
+    ) -> Result<usize, batch::EncodeError> {
+        if self.headers.is_some() {
+            return self.append_each(builder, picked.iter().map(|row| *row as usize), default_timestamp);
+        }
+        builder.append_run(&Picked { rows: self, picked, default_timestamp }, 0..picked.len())
+    }
+
+    fn append_each(
+        &self,
+        builder: &mut BatchBuilder,
+        rows: impl Iterator<Item = usize>,
+        default_timestamp: i64,
+    ) -> Result<usize, batch::EncodeError> {
+        let mut taken = 0;
+        for row in rows {
             if self.append_to(builder, row, default_timestamp)? == Append::Full {
-                return Ok(row - start);
+                break;
             }
+            taken += 1;
         }
-        Ok(rows.len())
+        Ok(taken)
+    }
+
+    /// A row but for its headers.
+    #[inline(always)]
+    pub(super) fn plain(&self, row: usize, default_timestamp: i64) -> PlainRecord<'_> {
+        PlainRecord {
+            timestamp: self.timestamp(row).unwrap_or(default_timestamp),
+            key: self.key.piece(row),
+            value: self.value.piece(row),
+        }
     }
 
     /// Appends a row to `builder`, with `default_timestamp` if it has none of its own.
@@ -259,6 +327,10 @@ fn timestamps(name: &str, array: &ArrayRef) -> Result<Int64Array, EncodeError> {
         }
         _ => return Err(wrong_type("timestamp", name, array, "a timestamp, or int64 in milliseconds")),
     };
+    // One look at all of them: the sign of no number is set.
+    if millis.null_count() == 0 && millis.values().iter().fold(0, |all, t| all | t) >= 0 {
+        return Ok(millis);
+    }
     if let Some(row) = millis.iter().position(|t| t.is_some_and(|t| t < 0)) {
         let what = format!("timestamp {} ms is before 1970, which Kafka cannot store", millis.value(row));
         return Err(EncodeError::Row { row, what });

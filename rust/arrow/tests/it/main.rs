@@ -7,6 +7,7 @@ mod conformance;
 mod counts;
 mod legacy;
 mod roundtrip;
+mod runs;
 mod segment;
 mod support;
 mod values;

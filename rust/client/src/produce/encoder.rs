@@ -72,22 +72,31 @@ impl<'a> Encoder<'a> {
     pub(super) fn add_group(&mut self, rows: &RowReader, sizes: &[u32], group: &Group) -> Result<()> {
         let size =
             |rows: Range<usize>| sizes.get(rows).unwrap_or_default().iter().map(|size| *size as usize).sum::<usize>();
-        let mut left = match &group.rows {
-            Rows::Run(run) => run.clone(),
-            Rows::Picked(picked) => {
-                return picked
-                    .iter()
-                    .map(|row| *row as usize)
-                    .try_for_each(|row| self.add(rows, row, size(row..row + 1)));
+        let timestamp = self.encoding.timestamp;
+        match &group.rows {
+            Rows::Run(run) => {
+                let mut left = run.clone();
+                while !left.is_empty() {
+                    let taken = rows.append_run(&mut self.builder, left.clone(), timestamp);
+                    let taken = taken.map_err(|error| broken(&error))?;
+                    self.bytes += size(left.start..left.start + taken);
+                    left.start += taken;
+                    if !left.is_empty() {
+                        self.close()?;
+                    }
+                }
             }
-        };
-        while !left.is_empty() {
-            let timestamp = self.encoding.timestamp;
-            let taken = rows.append_run(&mut self.builder, left.clone(), timestamp).map_err(|error| broken(&error))?;
-            self.bytes += size(left.start..left.start + taken);
-            left.start += taken;
-            if !left.is_empty() {
-                self.close()?;
+            Rows::Picked(picked) => {
+                let mut left = picked.as_slice();
+                while !left.is_empty() {
+                    let taken = rows.append_picked(&mut self.builder, left, timestamp);
+                    let (taken, rest) = left.split_at(taken.map_err(|error| broken(&error))?);
+                    self.bytes += taken.iter().map(|row| size(*row as usize..*row as usize + 1)).sum::<usize>();
+                    left = rest;
+                    if !left.is_empty() {
+                        self.close()?;
+                    }
+                }
             }
         }
         Ok(())

@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 pub use block::{BLOCK_LEN, Block};
 pub use control::{AbortedTransaction, AbortedTransactions, ControlType, EndMarker};
-pub use encode::{Append, BatchBuilder, BatchOptions, EncodeError};
+pub use encode::{Alike, Append, BatchBuilder, BatchOptions, EncodeError, MOST_ALIKE, PlainRecord, PlainRows};
 pub use error::{BatchError, BatchErrorKind};
 pub use header::{BatchHeader, HEADER_LEN, TimestampType};
 pub use legacy::{LegacyBuilder, LegacyDecompressor, LegacyError, LegacyOptions, MessageSet};

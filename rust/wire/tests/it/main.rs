@@ -8,4 +8,5 @@ mod codecs_varint;
 mod compression;
 mod legacy;
 mod primitives;
+mod run;
 mod segment;

@@ -2,10 +2,13 @@
 mod error;
 mod parts;
 mod patch;
+mod run;
+mod template;
 
 pub use self::error::EncodeError;
 use self::parts::{Part, write_parts, zigzag};
 pub use self::patch::{set_base_offset, set_log_append_time, set_producer};
+pub use self::run::{Alike, MOST_ALIKE, PlainRecord, PlainRows};
 use super::error::BatchErrorKind;
 use super::header::{self, ATTRIBUTES_AT, BatchHeader, CRC_AT, HEADER_LEN, LENGTH_END, TimestampType};
 use crate::Piece;

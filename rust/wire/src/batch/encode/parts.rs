@@ -10,6 +10,7 @@ pub(super) struct Part {
 }
 
 impl Part {
+    pub(super) const NONE: Part = Part { bytes: 0, more: 0, size: 0 };
     pub(super) const ZERO: Part = Part { bytes: 0, more: 0, size: 1 };
 
     #[inline(always)]
@@ -47,6 +48,18 @@ impl Part {
         self.size as usize
     }
 
+    /// Both after each other, which are 8 bytes at most.
+    #[inline(always)]
+    pub(super) fn then(self, next: Part) -> Part {
+        Part { bytes: self.bytes | next.bytes << ((8 * self.size) & 63), more: 0, size: self.size + next.size }
+    }
+
+    /// The first eight bytes.
+    #[inline(always)]
+    pub(super) fn low(self) -> u64 {
+        self.bytes
+    }
+
     /// The length of bytes, or that they are null.
     #[inline(always)]
     pub(super) fn of_len(len: Option<usize>) -> Part {
@@ -74,6 +87,15 @@ pub(super) fn write_parts<const N: usize>(out: &mut Vec<u8>, parts: &[Part; N]) 
             out.truncate(start + part.size as usize);
         }
     }
+    out.truncate(end);
+}
+
+/// Writes both parts, of 8 bytes at most each, in one copy.
+#[inline(always)]
+pub(super) fn write_word(out: &mut Vec<u8>, first: Part, second: Part) {
+    let end = out.len() + first.size() + second.size();
+    let word = u128::from(first.bytes) | u128::from(second.bytes) << ((8 * first.size) & 127);
+    out.extend_from_slice(&word.to_le_bytes());
     out.truncate(end);
 }
 

@@ -1,0 +1,149 @@
+//! Many records without headers, one after the other.
+use super::parts::{Part, write_word, zigzag};
+use super::template::{Shape, Template};
+use super::{Append, BatchBuilder, EncodeError, SLACK};
+use crate::Piece;
+
+/// A record without headers.
+#[derive(Debug, Clone, Copy)]
+pub struct PlainRecord<'a> {
+    /// Milliseconds since 1970, -1 for none.
+    pub timestamp: i64,
+    /// Its key.
+    pub key: Option<Piece<'a>>,
+    /// Its value.
+    pub value: Option<Piece<'a>>,
+}
+
+/// Records whose keys are of one length, as their values are: as many as there is of everything.
+#[derive(Debug, Clone, Copy)]
+pub struct Alike<'a> {
+    /// Their timestamps.
+    pub timestamps: &'a [i64],
+    /// Their keys, one after the other, if they have keys.
+    pub keys: Option<&'a [u8]>,
+    /// Their values, one after the other.
+    pub values: &'a [u8],
+}
+
+/// Where [`BatchBuilder::append_run`] takes records from.
+pub trait PlainRows {
+    /// The record of a row.
+    fn record(&self, row: usize) -> PlainRecord<'_>;
+
+    /// The records from `row` on, `most` or fewer, that have keys and values of these lengths. `None` if it is not known.
+    fn alike(&self, row: usize, most: usize, key_len: Option<usize>, value_len: usize) -> Option<Alike<'_>>;
+}
+
+/// After this many records of one shape in a row, more of them are expected.
+const ALIKE: u32 = 3;
+
+/// The most records to ask [`PlainRows::alike`] for.
+pub const MOST_ALIKE: usize = 128;
+
+/// The most bytes to set to zero at a time: they have to be in the L1 cache when they are written.
+const WINDOW: usize = 16 * 1024;
+
+/// With longer ones the length of the record may have more than three bytes.
+const MAX_LEN: usize = 1 << 18;
+
+impl BatchBuilder {
+    /// Appends the records of `rows` until one does not fit; how many it took. The bytes are those of
+    /// [`append_pieces`](Self::append_pieces) for each, in less time.
+    #[inline]
+    pub fn append_run(&mut self, rows: &impl PlainRows, range: std::ops::Range<usize>) -> Result<usize, EncodeError> {
+        let mut row = range.start;
+        let (mut shape, mut alike) = (None, 0);
+        while row < range.end {
+            if alike >= ALIKE {
+                let repeated = self.repeat(rows, row, range.end - row, shape);
+                row += repeated;
+                if repeated > 0 {
+                    continue;
+                }
+                alike = 0;
+            }
+            let record = rows.record(row);
+            if !self.append_plain(&record)
+                && self.append_pieces(record.timestamp, record.key, record.value, std::iter::empty())? == Append::Full
+            {
+                break;
+            }
+            row += 1;
+            let before = std::mem::replace(&mut shape, Shape::of(&record));
+            alike = if shape.is_some() && shape == before { alike + 1 } else { 0 };
+        }
+        Ok(row - range.start)
+    }
+
+    /// Appends records of this shape: all of their bytes but deltas, keys and values are known. Returns how many; with 0,
+    /// which is right at any time, the next one is appended by itself.
+    #[inline]
+    fn repeat(&mut self, rows: &impl PlainRows, row: usize, left: usize, shape: Option<Shape>) -> usize {
+        let Some(shape) = shape else { return 0 };
+        let Some(alike) = rows.alike(row, left.min(MOST_ALIKE), shape.key_len, shape.value_len) else { return 0 };
+        self.append_alike(shape, &alike)
+    }
+
+    #[inline(never)]
+    fn append_alike(&mut self, shape: Shape, alike: &Alike<'_>) -> usize {
+        let Some(first) = alike.timestamps.first() else { return 0 };
+        let Some(template) = Template::of(shape, first.wrapping_sub(self.base_timestamp), self.count) else { return 0 };
+        let room = self.limit().saturating_sub(self.size()).min(WINDOW);
+        let records = (room / template.size()).min(alike.timestamps.len()).min(template.same_width(self.count));
+        let start = self.buffer.len();
+        self.buffer.resize(start + records * template.size(), 0);
+        let out = self.buffer.get_mut(start..).unwrap_or_default();
+        let written = template.write(out, alike, self.base_timestamp, self.count);
+        self.buffer.truncate(start + written * template.size());
+        let timestamps = alike.timestamps.get(..written).unwrap_or_default();
+        self.max_timestamp = timestamps.iter().fold(self.max_timestamp, |max, timestamp| max.max(*timestamp));
+        self.count += written as i32;
+        written
+    }
+
+    /// Appends a record of short numbers to a batch that has one; false if it did not, which says nothing of why.
+    #[inline(always)]
+    fn append_plain(&mut self, record: &PlainRecord<'_>) -> bool {
+        let PlainRecord { timestamp, key, value } = *record;
+        let (key_len, value_len) = (key.map_or(0, |key| key.len()), value.map_or(0, |value| value.len()));
+        let timestamp_delta = zigzag(timestamp.wrapping_sub(self.base_timestamp));
+        if !(1..1 << 20).contains(&self.count) || key_len.max(value_len) > MAX_LEN || timestamp_delta >= 1 << 21 {
+            return false;
+        }
+        let (timestamp_part, offset_part) = (Part::new(timestamp_delta), Part::new((self.count as u64) << 1));
+        let (key_part, value_part) =
+            (Part::of_len(key.map(|key| key.len())), Part::of_len(value.map(|value| value.len())));
+        let numbers = timestamp_part.size() + offset_part.size() + key_part.size() + value_part.size();
+        let body = 1 + numbers + key_len + value_len + 1;
+        let length_part = Part::new((body as u64) << 1);
+        let size = length_part.size() + body;
+        if self.size() + size > self.limit() {
+            return false;
+        }
+        self.max_timestamp = self.max_timestamp.max(timestamp);
+        self.buffer.reserve(size + SLACK);
+        // Attributes are a zero byte.
+        let head = length_part.then(Part::ZERO).then(timestamp_part);
+        match key {
+            None => write_word(&mut self.buffer, head, offset_part.then(key_part).then(value_part)),
+            Some(key) => {
+                write_word(&mut self.buffer, head, offset_part.then(key_part));
+                key.append_to(&mut self.buffer);
+                write_word(&mut self.buffer, value_part, Part::NONE);
+            }
+        }
+        if let Some(value) = value {
+            value.append_to(&mut self.buffer);
+        }
+        self.buffer.push(0);
+        self.count += 1;
+        true
+    }
+
+    /// The most bytes of a batch that has a record.
+    #[inline(always)]
+    fn limit(&self) -> usize {
+        self.options.max_bytes.min(i32::MAX as usize)
+    }
+}
