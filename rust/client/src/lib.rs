@@ -4,6 +4,7 @@ pub mod admin;
 pub mod api_versions;
 pub mod auth;
 pub mod backoff;
+mod clock;
 pub mod cluster;
 pub mod config;
 pub mod connection;
