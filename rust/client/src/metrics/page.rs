@@ -1,7 +1,8 @@
 //! The table as a page of Markdown.
 
+use super::naming::client_name;
 use super::sample::LabelKind;
-use super::table::{CONVENTIONS, Kind, METRICS, client_name};
+use super::table::{CONVENTIONS, Kind, METRICS};
 
 /// The page docs/metrics.md.
 pub fn metrics_markdown() -> String {
