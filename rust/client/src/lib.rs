@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod config;
 pub mod connection;
 pub mod consumer;
+pub mod coordinator;
 pub mod error;
 pub mod fetch;
 pub mod group;

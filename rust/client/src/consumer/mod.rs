@@ -17,7 +17,7 @@ pub use self::poll::Polled;
 pub use self::positions::SeekTarget;
 use crate::cluster::Cluster;
 use crate::config::{ConsumerOptions, Options};
-use crate::group::coordinator::Coordinator;
+use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
 use crate::fetch::{Fetcher, Shared, decode_options};
 use crate::group::assignor::Assignor;

@@ -35,7 +35,7 @@ pub use sample::{Label, LabelKind, Sample, Value};
 pub(crate) use sample::{Names, Sink};
 pub use table::{CONVENTIONS, Group, Id, Kind, METRICS, MetricSpec, Unit};
 
-use crate::config::ClientKind;
+use crate::types::ClientKind;
 
 /// Options of a client's metrics.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! What others call a metric: Java, brokers, Prometheus, OpenTelemetry.
 
 use super::table::{Group, Kind, MetricSpec, Unit};
-use crate::config::ClientKind::{self, Admin, Consumer, Producer};
+use crate::types::ClientKind::{self, Admin, Consumer, Producer};
 
 /// How names of a client's begin.
 pub fn client_name(kind: ClientKind) -> &'static str {

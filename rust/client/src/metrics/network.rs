@@ -11,7 +11,7 @@ use super::meter::{Meter, Windows};
 use super::sample::{Label, Names, Sink};
 use super::table::Id;
 use crate::error::Error;
-use crate::config::ClientKind;
+use crate::types::ClientKind;
 
 /// Requests and answers of one broker, or of all.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ pub fn metrics_markdown() -> String {
          `messaging.` are of its semantic conventions {CONVENTIONS}, which for messaging are still in development.\n"
     );
     for client in
-        [crate::config::ClientKind::Producer, crate::config::ClientKind::Consumer, crate::config::ClientKind::Admin]
+        [crate::types::ClientKind::Producer, crate::types::ClientKind::Consumer, crate::types::ClientKind::Admin]
     {
         page += &format!(
             "\n## {}\n\n| Java | kind | unit | of each | Prometheus | OpenTelemetry | KIP-714 | meaning |\n\

@@ -1,7 +1,7 @@
 //! Every metric, once: Java's group and name, kind, unit, clients, labels, Prometheus' and OpenTelemetry's names, meaning.
 
 use super::sample::LabelKind::{self, Api, Node, None as No, Partition, Topic};
-use crate::config::ClientKind::{self, Admin, Consumer, Producer};
+use crate::types::ClientKind::{self, Admin, Consumer, Producer};
 
 /// What a metric's values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

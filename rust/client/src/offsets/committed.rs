@@ -11,11 +11,10 @@ use tokio::time::Instant;
 
 use super::messages::{FETCH_STABLE, by_group, commit_topics, committed, fetch_request};
 use crate::cluster::{Cluster, Wanted};
-use crate::group::coordinator::{Coordinator, Verdict};
+use crate::coordinator::{Coordinator, Verdict};
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
-use crate::group::membership::Identity;
-use crate::types::{OffsetAndMetadata, TopicPartition, some_of};
+use crate::types::{Identity, OffsetAndMetadata, TopicPartition, some_of};
 
 /// From this version on, a commit names a static member.
 const STATIC_MEMBERS: i16 = 7;

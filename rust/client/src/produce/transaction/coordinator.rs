@@ -9,7 +9,7 @@ use super::failure::fenced_or;
 use super::state::Protocol;
 use super::{END_V2, FOREVER, RENEWING, Transactions, within};
 use crate::cluster::Cluster;
-use crate::group::coordinator::Verdict;
+use crate::coordinator::Verdict;
 use crate::error::{Error, Result};
 use crate::produce::batch::Identity;
 

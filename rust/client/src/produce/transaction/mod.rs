@@ -26,7 +26,7 @@ use super::flush::Flushing;
 use super::sink::Shared;
 use crate::cluster::{Cluster, Lane, Wanted};
 use crate::config::ProducerOptions;
-use crate::group::coordinator::Coordinator;
+use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
 pub use offsets::GroupMember;
 pub(crate) use offsets::send as send_offsets;

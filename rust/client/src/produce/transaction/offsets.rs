@@ -15,7 +15,7 @@ use super::failure::fenced_or;
 use super::partitions::goes_on;
 use super::state::Protocol;
 use super::{FOREVER, OFFSETS_V2, Transactions, not_transactional, of, within};
-use crate::group::coordinator::Verdict;
+use crate::coordinator::Verdict;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::group::membership::Identity as Member;

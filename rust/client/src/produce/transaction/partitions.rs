@@ -11,7 +11,7 @@ use super::failure::fenced_or;
 use super::state::Transaction;
 use super::{FOREVER, Transactions, not_transactional};
 use crate::cluster::Wanted;
-use crate::group::coordinator::Verdict;
+use crate::coordinator::Verdict;
 use crate::error::{Error, Result};
 use crate::produce::batch::Identity;
 use crate::produce::sink::Shared;
