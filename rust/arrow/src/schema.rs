@@ -3,7 +3,15 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
-use crate::layout::Layout;
+/// How keys and values lie in memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// `binary`: copied into one contiguous buffer per column; every Arrow kernel takes it.
+    #[default]
+    Binary,
+    /// `binary_view`: pointing into the fetched or decompressed bytes, which stay in memory as long as the batch.
+    View,
+}
 
 /// What decides the schema: it is constant for a consumer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

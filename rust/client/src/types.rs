@@ -1,7 +1,18 @@
-//! Topic partitions and offsets.
+//! What all rooms speak of: kinds of clients, partitions and offsets, members of groups.
 
 use std::fmt;
 use std::sync::Arc;
+
+/// Which client is configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientKind {
+    /// Sends records.
+    Producer,
+    /// Reads records.
+    Consumer,
+    /// Creates and deletes topics.
+    Admin,
+}
 
 /// One partition of a topic.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,4 +65,32 @@ pub(crate) fn some_of<T: fmt::Display>(list: impl IntoIterator<Item = T>) -> Str
     names.truncate(10);
     let text = names.join(", ");
     if more == 0 { text } else { format!("{text} and {more} more") }
+}
+
+/// A change of what a member owns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rebalance {
+    /// These are to be given up, and can still be committed.
+    Revoked(Vec<TopicPartition>),
+    /// These belong to others already.
+    Lost(Vec<TopicPartition>),
+    /// These are new.
+    Assigned(Vec<TopicPartition>),
+}
+
+/// Who commits: with a generation of −1 somebody who is no member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The coordinator's name for the member.
+    pub member_id: String,
+    /// The generation, or the member's epoch (KIP-848).
+    pub generation: i32,
+    /// Of a static member.
+    pub instance_id: Option<String>,
+}
+
+impl Default for Identity {
+    fn default() -> Self {
+        Self { member_id: String::new(), generation: -1, instance_id: None }
+    }
 }

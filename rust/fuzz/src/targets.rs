@@ -1,19 +1,14 @@
 //! What takes bytes off the wire or off a disk, and what must hold whatever the bytes are.
+mod compressed;
 mod member;
+mod partition;
 pub(crate) mod secure;
 mod segment;
 
-use std::cell::RefCell;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, RecordBatch};
 use bytes::Bytes;
-use samsarrow_arrow::{AbortedTransaction, AbortedTransactions, DecodeOptions, Decoder, Layout, Projection, Window};
-use samsarrow_wire::batch::{Batch, BatchHeader, RawRecord, RecordVisitor, batches, walk};
-use samsarrow_wire::compression::{Codec, CompressionError, Compressor, Decompressor, Limits};
+use samsarrow_wire::batch::{BatchHeader, RawRecord, RecordVisitor, batches, walk};
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::formats::{Again, Format, formats};
 
@@ -101,25 +96,37 @@ const TEXT: usize = 16 << 20;
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
-    // A message may take 16 times its bytes (wire::messages::types), is there twice here, and so are its texts.
+    // A message may take 16 times its bytes (wire::messages::reader), is there twice here, and so are its texts.
     Target { name: "frame", input: Input::Frame, run: frames, memory: 20, constant: CONSTANT },
     Target { name: "message", input: Input::Message, run: messages, memory: 48, constant: CONSTANT },
     Target { name: "member", input: Input::Member, run: member::told, memory: 48, constant: CONSTANT },
     Target { name: "header", input: Input::Batches(None), run: headers, memory: 4, constant: CONSTANT },
     Target { name: "records", input: Input::Records, run: records, memory: 4, constant: CONSTANT },
     // Decoded twice: some 110 bytes of columns for a record of seven, and as much again while they grow.
-    Target { name: "batches", input: Input::Batches(Some(2)), run: partition, memory: 32, constant: CONSTANT },
-    Target { name: "message_set_v0", input: Input::Batches(Some(0)), run: partition, memory: 32, constant: CONSTANT },
-    Target { name: "message_set_v1", input: Input::Batches(Some(1)), run: partition, memory: 32, constant: CONSTANT },
-    Target { name: "mixed", input: Input::Batches(None), run: partition, memory: 32, constant: CONSTANT },
+    Target { name: "batches", input: Input::Batches(Some(2)), run: partition::decode, memory: 32, constant: CONSTANT },
+    Target {
+        name: "message_set_v0",
+        input: Input::Batches(Some(0)),
+        run: partition::decode,
+        memory: 32,
+        constant: CONSTANT,
+    },
+    Target {
+        name: "message_set_v1",
+        input: Input::Batches(Some(1)),
+        run: partition::decode,
+        memory: 32,
+        constant: CONSTANT,
+    },
+    Target { name: "mixed", input: Input::Batches(None), run: partition::decode, memory: 32, constant: CONSTANT },
     Target { name: "segment", input: Input::Batches(None), run: segment::read, memory: 24, constant: CONSTANT },
     Target { name: "dump", input: Input::Batches(None), run: segment::dump, memory: 24, constant: TEXT },
     Target { name: "index", input: Input::Index, run: segment::index, memory: 24, constant: TEXT },
-    stream("gzip", Stream::Gzip, gzip),
-    stream("snappy", Stream::Snappy, snappy),
-    stream("xerial", Stream::Xerial, snappy),
-    stream("lz4", Stream::Lz4, lz4),
-    stream("zstd", Stream::Zstd, zstd),
+    stream("gzip", Stream::Gzip, compressed::gzip),
+    stream("snappy", Stream::Snappy, compressed::snappy),
+    stream("xerial", Stream::Xerial, compressed::snappy),
+    stream("lz4", Stream::Lz4, compressed::lz4),
+    stream("zstd", Stream::Zstd, compressed::zstd),
     secured("login", Secure::Login, secure::login),
     secured("jaas", Secure::Jaas, secure::jaas),
     secured("jks", Secure::Jks, secure::jks),
@@ -142,9 +149,6 @@ pub(crate) const MAX_DECOMPRESSED: usize = 1 << 16;
 
 thread_local! {
     static FORMATS: Vec<Format> = formats();
-    /// Contexts are reused as they are in a client: what one input leaves behind meets the next.
-    static DECOMPRESSORS: RefCell<(Decompressor, Decompressor)> =
-        RefCell::new((Decompressor::new(), Decompressor::new().with_legacy_lz4()));
 }
 
 fn format(input: &[u8]) -> Option<(Format, Bytes)> {
@@ -221,221 +225,4 @@ fn records(input: &[u8]) {
         assert_eq!(sum.records, count as usize);
     }
     assert!(sum.bytes <= data.len());
-}
-
-/// Flags: 1 checks checksums, 2 gives control records too, 4 leaves aborted ones out, 8 goes in small steps.
-fn partition(input: &[u8]) {
-    let Some((&flags, data)) = input.split_first() else { return };
-    let data = Bytes::copy_from_slice(data);
-    let options = |layout| DecodeOptions {
-        layout,
-        include_headers: flags & 16 == 0,
-        include_leader_epoch: flags & 32 == 0,
-        include_control: flags & 2 != 0,
-        check_crcs: flags & 1 != 0,
-        max_decompressed_bytes: MAX_DECOMPRESSED,
-        max_decompressed_ratio: 0,
-        ..DecodeOptions::default()
-    };
-    let aborted = || {
-        let list = (0..4).map(|id| AbortedTransaction { producer_id: id, first_offset: 3 * id });
-        (flags & 4 != 0).then(|| AbortedTransactions::new(list))
-    };
-    let all = |layout| at_once(options(layout), &data, aborted().as_mut());
-    let (binary, view) = (all(Layout::Binary), all(Layout::View));
-    assert_same(&binary, &view);
-    counted(options(Layout::Binary), &data, aborted().as_mut(), &binary);
-    if flags & 8 != 0 {
-        let layout = if flags & 64 == 0 { Layout::Binary } else { Layout::View };
-        let step = DecodeOptions { max_bytes: 1 + usize::from(flags >> 4) * 20, ..options(layout) };
-        let (rows, failed) = in_steps(step, &data, aborted().as_mut());
-        let (at_once, error) = &binary;
-        // Offsets that go back are skipped by one who goes on from an offset; then only progress counts.
-        // Before a bad record some of its batch may be given in steps.
-        let same = if error.is_some() { failed && rows >= at_once.num_rows() } else { rows == at_once.num_rows() };
-        if !same && ascending(&options(Layout::Binary), &data) {
-            broken(&format!("{rows} rows in steps (failed: {failed}), at once {} ({error:?})", at_once.num_rows()));
-        }
-    }
-}
-
-/// Records that are only counted: as many as `decoded` has, or more where one of them is bad.
-fn counted(
-    options: DecodeOptions,
-    data: &Bytes,
-    aborted: Option<&mut AbortedTransactions>,
-    decoded: &(RecordBatch, Option<String>),
-) {
-    let headers = batches(data.clone()).map_while(Result::ok).map(|batch| batch.header);
-    let promised: usize = headers.map(|header| usize::try_from(header.record_count).unwrap_or_default()).sum();
-    // Compressed records may be any number, and a row takes memory.
-    if promised > data.len() / 4 {
-        return;
-    }
-    let (rows, error) = at_once(DecodeOptions { projection: Projection::NONE, ..options }, data, aborted);
-    let (found, wanted) = (rows.num_rows(), decoded.0.num_rows());
-    let same = if decoded.1.is_some() { found >= wanted } else { found == wanted && error.is_none() };
-    if !same {
-        broken(&format!("{found} rows are counted ({error:?}), {wanted} are there ({:?})", decoded.1));
-    }
-}
-
-/// Whether offsets ascend, and lie within what the batches' headers say.
-fn ascending(options: &DecodeOptions, data: &Bytes) -> bool {
-    let mut next = i64::MIN;
-    for batch in batches(data.clone()).map_while(Result::ok) {
-        let (rows, error) = at_once(options.clone(), batch.bytes(), None);
-        if error.is_some() && !records_ascend(&batch) {
-            return false;
-        }
-        let Some(offsets) = rows.column_by_name("offset").map(|column| column.as_primitive::<Int64Type>()) else {
-            return false;
-        };
-        // A wrapper gives only its last offset.
-        let first = if batch.header.is_wrapper() { i64::MIN } else { batch.header.base_offset };
-        for offset in offsets.values() {
-            if *offset < next.max(first) || *offset > batch.header.last_offset() {
-                return false;
-            }
-            next = offset + 1;
-        }
-        if batch.header.base_offset < next && rows.num_rows() == 0 {
-            return false;
-        }
-        next = batch.header.next_offset();
-    }
-    true
-}
-
-/// Whether the offsets of a batch that cannot be read to its end ascend until there; no, if they are compressed.
-fn records_ascend(batch: &Batch) -> bool {
-    struct Last(Option<i32>);
-    impl RecordVisitor for Last {
-        fn record(&mut self, _: &[u8], record: &RawRecord) -> std::ops::ControlFlow<()> {
-            if self.0.is_some_and(|last| record.offset_delta <= last) {
-                return std::ops::ControlFlow::Break(());
-            }
-            self.0 = Some(record.offset_delta);
-            std::ops::ControlFlow::Continue(())
-        }
-    }
-    // To break off is no error.
-    batch.header.codec_id() == 0
-        && batch.header.magic == 2
-        && walk(&batch.payload(), batch.header.record_count, &mut Last(None)).is_err()
-}
-
-/// The rows, up to the first bad batch, and what is wrong with that.
-pub(crate) fn at_once(
-    options: DecodeOptions,
-    data: &Bytes,
-    aborted: Option<&mut AbortedTransactions>,
-) -> (RecordBatch, Option<String>) {
-    let mut decoder = Decoder::new(options);
-    let window = Window { from_offset: i64::MIN, until_offset: None, max_rows: None, aborted };
-    let result = decoder.append(&Arc::from("t"), 0, data.clone(), window);
-    let error = match result {
-        Ok(appended) => {
-            assert!(!appended.full && !appended.row_limit && !appended.reached_until);
-            assert!(appended.consumed <= data.len());
-            assert!(appended.truncated_tail || appended.consumed == data.len());
-            assert_eq!(appended.rows, decoder.rows());
-            None
-        }
-        Err(error) => Some(error.to_string()),
-    };
-    let rows = decoder.rows();
-    let Ok(batch) = decoder.finish() else { broken("Arrow refuses the columns") };
-    assert_eq!(batch.num_rows(), rows);
-    for column in batch.columns() {
-        if let Err(error) = column.to_data().validate_full() {
-            broken(&format!("an invalid column: {error}"));
-        }
-    }
-    (batch, error)
-}
-
-/// The same as a fetcher goes through it: a few rows at a time. Always moves on.
-fn in_steps(options: DecodeOptions, data: &Bytes, mut aborted: Option<&mut AbortedTransactions>) -> (usize, bool) {
-    let mut decoder = Decoder::new(options);
-    let topic = Arc::from("t");
-    let (mut rest, mut from, mut rows) = (data.clone(), i64::MIN, 0);
-    loop {
-        let window =
-            Window { from_offset: from, until_offset: None, max_rows: Some(3), aborted: aborted.as_deref_mut() };
-        let (appended, failed) = match decoder.append(&topic, 0, rest.clone(), window) {
-            Ok(appended) => (appended, false),
-            Err(error) => (error.appended, true),
-        };
-        rows += appended.rows;
-        let _ = decoder.finish();
-        if failed || !(appended.full || appended.row_limit) {
-            return (rows, failed);
-        }
-        assert!(appended.consumed > 0 || appended.next_offset > from, "a step without progress: {appended:?}");
-        from = appended.next_offset;
-        rest = rest.slice(appended.consumed..);
-    }
-}
-
-/// Both layouts hold the same values.
-fn assert_same((binary, one): &(RecordBatch, Option<String>), (view, other): &(RecordBatch, Option<String>)) {
-    assert_eq!(one, other, "errors of both layouts");
-    assert_eq!(binary.num_rows(), view.num_rows());
-    for (a, b) in binary.columns().iter().zip(view.columns()) {
-        match (a.as_binary_opt::<i32>(), b.as_binary_view_opt()) {
-            (Some(a), Some(b)) => assert!(a.iter().eq(b.iter()), "values of both layouts"),
-            _ => assert_eq!(a, b),
-        }
-    }
-}
-
-fn decompress(codec: Codec, input: &[u8]) {
-    let Some((&flags, data)) = input.split_first() else { return };
-    let cap = if flags & 2 == 0 { MAX_DECOMPRESSED } else { usize::from(flags) };
-    let limits = Limits { max_bytes: cap, max_ratio: if flags & 4 == 0 { 0 } else { 3 }, small: 100 };
-    let mut out = b"kept".to_vec();
-    let result = DECOMPRESSORS.with_borrow_mut(|(new, legacy)| {
-        let decompressor = if flags & 1 == 0 { new } else { legacy };
-        decompressor.decompress(codec, data, &mut out, limits)
-    });
-    assert!(out.starts_with(b"kept"));
-    match result {
-        Ok(()) => {
-            assert!(out.len() - 4 <= cap);
-            assert!(flags & 4 == 0 || out.len() - 4 <= (3 * data.len()).max(100));
-            if flags & 8 != 0 && codec != Codec::Gzip {
-                again(codec, &out);
-            }
-        }
-        Err(CompressionError::TooLarge { .. } | CompressionError::Ratio { .. } | CompressionError::Corrupt { .. }) => {}
-        Err(other) => broken(&format!("of damaged data: {other}")),
-    }
-}
-
-/// What came out can be compressed, and comes out again.
-fn again(codec: Codec, plain: &[u8]) {
-    let mut compressed = Vec::new();
-    let Ok(mut compressor) = Compressor::new(codec, None) else { return };
-    let written = compressor.compress(plain, &mut compressed);
-    let mut out = Vec::new();
-    let read = Decompressor::new().decompress(codec, &compressed, &mut out, plain.len());
-    assert_eq!((written, read), (Ok(()), Ok(())));
-    assert!(out == plain, "{codec:?} gives other bytes back");
-}
-
-fn gzip(input: &[u8]) {
-    decompress(Codec::Gzip, input);
-}
-
-fn snappy(input: &[u8]) {
-    decompress(Codec::Snappy, input);
-}
-
-fn lz4(input: &[u8]) {
-    decompress(Codec::Lz4, input);
-}
-
-fn zstd(input: &[u8]) {
-    decompress(Codec::Zstd, input);
 }

@@ -11,9 +11,9 @@ use samsarrow_client::error::Error;
 use samsarrow_client::group::assignor::{Assignment, Assignor, Members, Topics};
 use samsarrow_client::types::TopicPartition;
 
-use crate::consumer::{Tp, tp, tuple};
 use crate::gate;
 use crate::lanes::{ASSIGNORS, Lane};
+use crate::partitions::{Tp, tp, tuple};
 
 /// An object with `name`, `cooperative` and `assign`; see `samsarrow.Assignor`.
 #[derive(Debug)]

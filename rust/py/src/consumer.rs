@@ -7,12 +7,9 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::{Consumer as Core, Polled, SeekTarget};
-use samsarrow_client::error::Error;
-use samsarrow_client::fetch::positions_of;
+use samsarrow_client::group::Completed;
 use samsarrow_client::group::wanted::Wanted;
-use samsarrow_client::group::{Completed, Offsets, Rebalance};
-use samsarrow_client::offsets::Outcomes;
-use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
+use samsarrow_client::types::OffsetAndMetadata;
 
 use crate::arrow_ffi;
 use crate::assignor;
@@ -20,51 +17,14 @@ use crate::call::Call;
 use crate::config;
 use crate::error::{to_py, to_py_value};
 use crate::metrics::{Metrics, instance_id};
+use crate::partitions::{Committed, Failures, Tp, failures, given, offsets, tp, tps, tuple, tuples};
+use crate::rebalance::{Event, named};
 use crate::runtime::{Owned, runtime, seconds};
-
-/// Topic and partition, as a tuple.
-pub(crate) type Tp = (String, i32);
-/// Offset, metadata and leader epoch.
-pub(crate) type Committed = (i64, String, Option<i32>);
-
-pub(crate) fn tp(given: &Tp) -> TopicPartition {
-    TopicPartition::new(given.0.as_str(), given.1)
-}
-
-pub(crate) fn tuple(tp: &TopicPartition) -> Tp {
-    (tp.topic.to_string(), tp.partition)
-}
-
-fn tps(given: &[Tp]) -> Vec<TopicPartition> {
-    given.iter().map(tp).collect()
-}
-
-pub(crate) fn tuples(tps: &[TopicPartition]) -> Vec<Tp> {
-    tps.iter().map(tuple).collect()
-}
 
 /// See `samsarrow.Consumer`.
 #[pyclass(frozen, module = "samsarrow._core")]
 pub(crate) struct Consumer {
     core: Owned<Arc<Core>>,
-}
-
-/// A rebalance that the listener is to learn of: what happens, and to which partitions.
-#[pyclass(frozen, module = "samsarrow._core", name = "Rebalance")]
-#[derive(Debug)]
-pub(crate) struct Event(Rebalance);
-
-#[pymethods]
-impl Event {
-    #[getter]
-    fn kind(&self) -> &'static str {
-        named(&self.0).0
-    }
-
-    #[getter]
-    fn partitions(&self) -> Vec<Tp> {
-        named(&self.0).1
-    }
 }
 
 /// An asynchronous commit that is done: its number, what failed, the exception where nothing was committed.
@@ -410,49 +370,9 @@ fn object<T: for<'py> IntoPyObject<'py>>(py: Python<'_>, value: T) -> PyResult<P
     value.into_py_any(py)
 }
 
-/// The offsets after the last row of each partition in a batch.
-#[pyfunction]
-pub(crate) fn offsets_of(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Vec<(Tp, i64)>> {
-    let mut offsets = Vec::new();
-    for part in arrow_ffi::from_python(batch)? {
-        let found = part.map_err(|error| Error::configuration(format!("Arrow data cannot be read: {error}")));
-        let found = found.and_then(|part| positions_of(&part)).map_err(|error| to_py(py, &error))?;
-        offsets.extend(found.into_iter().map(|(tp, offset)| (tuple(&tp), offset)));
-    }
-    Ok(offsets)
-}
-
-/// An event as listeners get it.
-fn named(event: &Rebalance) -> (&'static str, Vec<Tp>) {
-    match event {
-        Rebalance::Revoked(partitions) => ("revoked", tuples(partitions)),
-        Rebalance::Lost(partitions) => ("lost", tuples(partitions)),
-        Rebalance::Assigned(partitions) => ("assigned", tuples(partitions)),
-    }
-}
-
-/// Partitions that failed, with their exceptions.
-type Failures = Vec<(Tp, Py<PyAny>)>;
-
-pub(crate) fn given(offsets: Vec<(Tp, Committed)>) -> Offsets {
-    let one = |(at, (offset, metadata, leader_epoch)): (Tp, Committed)| {
-        (tp(&at), OffsetAndMetadata { offset, metadata, leader_epoch })
-    };
-    offsets.into_iter().map(one).collect()
-}
-
-fn failures(py: Python<'_>, outcomes: Outcomes) -> Failures {
-    let failed = outcomes.into_iter().filter_map(|(tp, outcome)| Some((tp, outcome.err()?)));
-    failed.map(|(tp, error)| (tuple(&tp), to_py_value(py, &error))).collect()
-}
-
 /// Where to seek, as Python gives it.
 #[derive(FromPyObject)]
 enum Target {
     Timestamp(i64),
     Named(String),
-}
-
-fn offsets(found: Vec<(TopicPartition, i64)>) -> Vec<(Tp, i64)> {
-    found.into_iter().map(|(tp, offset)| (tuple(&tp), offset)).collect()
 }

@@ -16,7 +16,9 @@ mod lanes;
 mod lines;
 mod logging;
 mod metrics;
+mod partitions;
 mod producer;
+mod rebalance;
 mod rows;
 mod runtime;
 mod segment;
@@ -90,7 +92,7 @@ mod _core {
     #[pymodule_export]
     use super::config::{error_table, option_table, option_types, options_markdown, properties};
     #[pymodule_export]
-    use super::consumer::{Consumer, Event, offsets_of};
+    use super::consumer::Consumer;
     #[pymodule_export]
     use super::delivery::{BatchDelivery, Delivery, callbacks_crowd};
     #[pymodule_export]
@@ -100,7 +102,11 @@ mod _core {
     #[pymodule_export]
     use super::metrics::{Metrics, exposition, metric_table, metrics_markdown, opentelemetry_conventions};
     #[pymodule_export]
+    use super::partitions::offsets_of;
+    #[pymodule_export]
     use super::producer::{Batches, Producer, Room};
+    #[pymodule_export]
+    use super::rebalance::Event;
     #[pymodule_export]
     use super::rows::Rows;
     #[pymodule_export]

@@ -14,9 +14,9 @@ use samsarrow_client::metrics::{
 
 use samsarrow_wire::messages::Uuid;
 
-use crate::consumer::tuples;
 use crate::error::to_py;
 use crate::lanes::{Call, Context, EVENTS, Lane};
+use crate::partitions::tuples;
 use crate::runtime::Owned;
 
 /// Events that may wait for Python; more are dropped.

@@ -21,12 +21,12 @@ use crate::arrow_ffi::{self, Input};
 use crate::call::Call;
 use crate::codec::{Names, format_of, value_columns};
 use crate::config;
-use crate::consumer::{Committed, Tp, given, tuples};
 use crate::delivery::{BatchDelivery, Delivery};
 use crate::error::to_py;
 use crate::gate;
 use crate::lanes::{CALLBACKS, Lane};
 use crate::metrics::{Metrics, instance_id};
+use crate::partitions::{Committed, Tp, given, tuples};
 use crate::runtime::{Owned, runtime, seconds};
 
 /// Longer than any wait that ends.

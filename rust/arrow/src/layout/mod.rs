@@ -10,16 +10,8 @@ use arrow_schema::ArrowError;
 use samsarrow_wire::batch::RecordError;
 
 use crate::pool::Pool;
-
-/// How keys and values lie in memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Layout {
-    /// `binary`: copied into one contiguous buffer per column; every Arrow kernel takes it.
-    #[default]
-    Binary,
-    /// `binary_view`: pointing into the fetched or decompressed bytes, which stay in memory as long as the batch.
-    View,
-}
+pub(crate) use crate::pool::trimmed;
+pub use crate::schema::Layout;
 
 /// Where the bytes that are walked lie: which buffer, and where in it they start. Only views care.
 #[derive(Debug, Clone, Copy, Default)]
@@ -50,15 +42,6 @@ impl Room {
             column.reserve_exact(self.all);
         }
     }
-}
-
-/// The column without the room that was made for others: it is kept where that is as little as growth leaves over, since
-/// to give it back costs page faults (two fifths of the CPU a record where it was done always).
-pub(crate) fn trimmed<T>(mut column: Vec<T>) -> Vec<T> {
-    if column.len() < column.capacity() / 2 {
-        column.shrink_to_fit();
-    }
-    column
 }
 
 /// A column of keys or values in the making.

@@ -8,8 +8,8 @@ use samsarrow_wire::messages::{ApiKey, FindCoordinatorRequest};
 
 use super::Admin;
 use crate::cluster::Cluster;
+pub(super) use crate::coordinator::Kind;
 use crate::error::{Error, Result};
-pub(super) use crate::group::coordinator::Kind;
 use crate::retry::Retry;
 
 /// From this version on a request asks for many keys (KIP-699).

@@ -5,10 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
-use samsarrow_wire::messages::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
-use samsarrow_wire::messages::offset_fetch::{
-    OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
-};
+use samsarrow_wire::messages::offset_fetch::OffsetFetchResponsePartitions;
 use samsarrow_wire::messages::{
     ApiKey, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse, Request, Uuid,
 };
@@ -20,7 +17,7 @@ use super::groups::of_groups;
 use crate::api_versions::needed;
 use crate::cluster::{Cluster, Wanted};
 use crate::error::{Error, Result};
-use crate::offsets::by_topic;
+use crate::offsets::messages::{self, FETCH_GROUPS, FETCH_STABLE, by_group, commit_topics, committed};
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
 /// The last versions that name topics by name. An operator's tool means names, and needs no metadata for them.
@@ -31,10 +28,6 @@ const COMMIT_TIMESTAMP: i16 = 1;
 const RETENTION: std::ops::RangeInclusive<i16> = 2..=4;
 /// From this version on a request can ask for all that a group has.
 const FETCH_ALL: i16 = 2;
-/// From this version on a request can wait for open transactions (KIP-447).
-const FETCH_STABLE: i16 = 7;
-/// From this version on a request asks for many groups (KIP-709).
-const FETCH_GROUPS: i16 = 8;
 
 /// What became of each partition, in the order of the request.
 pub type PerPartition = Vec<(TopicPartition, Result<()>)>;
@@ -222,25 +215,10 @@ fn commit_request(
         )));
     }
     let retention_time_ms = settings.retention.map_or(-1, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
-    let topics = by_topic(offsets.iter().cloned()).into_iter().map(|(topic, partitions)| {
-        let partitions = partitions.into_iter().map(|(partition_index, at)| OffsetCommitRequestPartition {
-            partition_index,
-            committed_offset: at.offset,
-            committed_leader_epoch: at.leader_epoch.unwrap_or(-1),
-            commit_timestamp: settings.timestamp.unwrap_or(-1),
-            committed_metadata: Some(at.metadata),
-            ..Default::default()
-        });
-        OffsetCommitRequestTopic {
-            topic_id: ids.and_then(|ids| ids.get(&*topic)).copied().unwrap_or(Uuid::ZERO),
-            name: topic.to_string(),
-            partitions: partitions.collect(),
-            ..Default::default()
-        }
-    });
+    let id_of = |topic: &str| Ok(ids.and_then(|ids| ids.get(topic)).copied().unwrap_or(Uuid::ZERO));
     Ok(OffsetCommitRequest {
         group_id: group.to_owned(),
-        topics: topics.collect(),
+        topics: commit_topics(offsets, settings.timestamp, id_of)?,
         retention_time_ms,
         ..Default::default()
     })
@@ -311,7 +289,7 @@ fn hint(code: ErrorCode, version: i16) -> &'static str {
 
 fn fetch_request<'a>(
     version: i16,
-    groups: impl Iterator<Item = (&'a str, Option<&'a [TopicPartition]>)>,
+    groups: impl Iterator<Item = (&'a str, Option<&'a [TopicPartition]>)> + Clone,
     require_stable: bool,
     ids: Option<&Ids>,
 ) -> Result<OffsetFetchRequest> {
@@ -320,87 +298,48 @@ fn fetch_request<'a>(
             "require_stable needs OffsetFetch v{FETCH_STABLE} (Kafka 2.5) or later, and v{version} is in use"
         )));
     }
-    let mut request = OffsetFetchRequest { require_stable, ..Default::default() };
-    for (group, partitions) in groups {
-        if partitions.is_none() && version < FETCH_ALL {
-            let since = needed(ApiKey::OffsetFetch, FETCH_ALL).unwrap_or_default();
-            return Err(Error::configuration(format!(
-                "OffsetFetch v{version} cannot ask for all that group {group} has, which {since}: name the partitions"
-            )));
-        }
-        let topics = partitions.map(|tps| {
-            let topics = by_topic(tps.iter().map(|tp| (tp.clone(), ()))).into_iter();
-            topics.map(|(name, of)| (name, of.into_iter().map(|(partition, ())| partition).collect::<Vec<i32>>()))
-        });
-        if version < FETCH_GROUPS {
-            group.clone_into(&mut request.group_id);
-            request.topics = topics.map(|topics| {
-                let topic = |(name, partition_indexes): (std::sync::Arc<str>, _)| OffsetFetchRequestTopic {
-                    name: name.to_string(),
-                    partition_indexes,
-                    ..Default::default()
-                };
-                topics.map(topic).collect()
-            });
-            continue;
-        }
-        let topics = topics.map(|topics| {
-            let one = |(name, partition_indexes): (std::sync::Arc<str>, Vec<i32>)| {
-                // A topic without an id does not exist, so nothing is committed for it.
-                let topic_id = match ids {
-                    Some(ids) => *ids.get(&*name)?,
-                    None => Uuid::ZERO,
-                };
-                let name = name.to_string();
-                Some(OffsetFetchRequestTopics { name, topic_id, partition_indexes, ..Default::default() })
-            };
-            topics.filter_map(one).collect()
-        });
-        let group_id = group.to_owned();
-        request.groups.push(OffsetFetchRequestGroup { group_id, topics, ..Default::default() });
+    if version < FETCH_ALL
+        && let Some((group, _)) = groups.clone().find(|(_, partitions)| partitions.is_none())
+    {
+        let since = needed(ApiKey::OffsetFetch, FETCH_ALL).unwrap_or_default();
+        return Err(Error::configuration(format!(
+            "OffsetFetch v{version} cannot ask for all that group {group} has, which {since}: name the partitions"
+        )));
     }
-    Ok(request)
+    // A topic without an id does not exist, so nothing is committed for it.
+    let id_of = |topic: &str| Ok(ids.map_or(Some(Uuid::ZERO), |ids| ids.get(topic).copied()));
+    Ok(OffsetFetchRequest { require_stable, ..messages::fetch_request(version, groups, id_of)? })
 }
 
 type Found = HashMap<TopicPartition, OffsetAndMetadata>;
 
-/// One partition of an answer of either form: topic, partition, error, offset, metadata, leader epoch.
-type Told = (TopicPartition, i16, i64, Option<String>, i32);
-
-/// Both forms of the answer, for one group and for many, come to the same.
 fn read_fetched(
     version: i16,
     response: OffsetFetchResponse,
     asked: &[String],
     names: &HashMap<Uuid, String>,
 ) -> Result<PerGroup<Found>> {
-    if let (0..FETCH_GROUPS, [group]) = (version, asked) {
-        let told = response.topics.into_iter().flat_map(|topic| {
-            let tp = move |partition| TopicPartition::new(&*topic.name, partition);
-            let told = move |p: samsarrow_wire::messages::offset_fetch::OffsetFetchResponsePartition| {
-                (tp(p.partition_index), p.error_code, p.committed_offset, p.metadata, p.committed_leader_epoch)
-            };
-            topic.partitions.into_iter().map(told)
-        });
-        return Ok(vec![(group.clone(), found(group, version, response.error_code, told))]);
-    }
+    let one = asked.first().map(String::as_str).unwrap_or_default();
     let mut all = Vec::new();
-    for answer in response.groups {
-        let mut told: Vec<Told> = Vec::new();
+    for answer in by_group(version, one, response) {
+        let mut partitions = Vec::new();
         for topic in answer.topics {
             let name = name_of(names, topic.name, &topic.topic_id)?;
-            for p in topic.partitions {
-                let tp = TopicPartition::new(&*name, p.partition_index);
-                told.push((tp, p.error_code, p.committed_offset, p.metadata, p.committed_leader_epoch));
-            }
+            let of_topic = topic.partitions.into_iter();
+            partitions.extend(of_topic.map(|p| (TopicPartition::new(&*name, p.partition_index), p)));
         }
-        let said = found(&answer.group_id, version, answer.error_code, told.into_iter());
+        let said = found(&answer.group_id, version, answer.error_code, partitions);
         all.push((answer.group_id, said));
     }
     Ok(all)
 }
 
-fn found(group: &str, version: i16, code: i16, told: impl Iterator<Item = Told>) -> Result<Found> {
+fn found(
+    group: &str,
+    version: i16,
+    code: i16,
+    partitions: Vec<(TopicPartition, OffsetFetchResponsePartitions)>,
+) -> Result<Found> {
     let mut found = Found::new();
     // Of a group that nobody committed for Apache Kafka says that nothing is committed; other brokers, so.
     if code == ErrorCode::GROUP_ID_NOT_FOUND.code() {
@@ -408,17 +347,14 @@ fn found(group: &str, version: i16, code: i16, told: impl Iterator<Item = Told>)
     }
     let failed = |code| Error::server(code, format!("OffsetFetch for group {group}"));
     ErrorCode::from_i16(code).ok().map_err(failed)?;
-    for (tp, code, offset, metadata, epoch) in told {
+    for (tp, partition) in partitions {
         // How version 0 says that ZooKeeper holds nothing for a partition.
-        if code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code() {
+        if partition.error_code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code() {
             continue;
         }
         let context = |code| format!("OffsetFetch of {tp} for group {group}{}", hint(code, version));
-        ErrorCode::from_i16(code).ok().map_err(|code| Error::server(code, context(code)))?;
-        if offset >= 0 {
-            let leader_epoch = Some(epoch).filter(|epoch| *epoch >= 0);
-            found.insert(tp, OffsetAndMetadata { offset, metadata: metadata.unwrap_or_default(), leader_epoch });
-        }
+        ErrorCode::from_i16(partition.error_code).ok().map_err(|code| Error::server(code, context(code)))?;
+        found.extend(committed(partition).map(|at| (tp, at)));
     }
     Ok(found)
 }

@@ -2,6 +2,8 @@
 //!
 //! It is no dependency of the wheel: distributions patch it and configure it (`krb5.conf`), and a copy of ours would
 //! know neither. MIT's library and Apple's GSS framework share the C interface of RFC 2744.
+//!
+//! One file on purpose, however long: it holds all that is unsafe here, so that this can be read in one go.
 #![allow(unsafe_code, reason = "a library loaded at run time is called through raw pointers")]
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_void};

@@ -5,14 +5,15 @@ mod controllers;
 mod interest;
 mod link;
 mod refresh;
+mod requests;
 mod telemetry;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use samsarrow_wire::messages::{ApiKey, Request};
+use samsarrow_wire::messages::ApiKey;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
 
@@ -25,7 +26,7 @@ use self::telemetry::Telemetry;
 use crate::api_versions::Features;
 use crate::backoff::Backoff;
 use crate::config::{ClientKind, CommonOptions, Options};
-use crate::connection::{Connection, FrameBody, Patience, RequestTimeout};
+use crate::connection::{Connection, Patience};
 use crate::error::{Error, Result};
 use crate::metadata::{Leader, Metadata};
 use crate::metrics::{Id, Metrics, NodeMeter, Sink, Source};
@@ -189,112 +190,6 @@ impl Cluster {
     /// A backoff with this client's settings.
     pub fn backoff(&self) -> Backoff {
         Backoff::new(self.inner.options.retry_backoff, self.inner.options.retry_backoff_max)
-    }
-
-    // ---- requests ----
-
-    /// Sends a request to a broker and waits for the answer.
-    pub async fn send<R: Request>(&self, node: i32, request: R, patience: impl Into<Patience>) -> Result<R::Response>
-    where
-        R::Response: Send + 'static,
-    {
-        self.dispatch(node, patience, |_| Ok(request)).await?.await
-    }
-
-    /// The same with a request that is built for the version in use, which is returned too.
-    pub async fn send_with<R: Request>(
-        &self,
-        node: i32,
-        patience: impl Into<Patience>,
-        build: impl FnOnce(i16) -> Result<R>,
-    ) -> Result<(i16, R::Response)>
-    where
-        R::Response: Send + 'static,
-    {
-        let mut used = 0;
-        let answer = self.dispatch(node, patience, |version| {
-            used = version;
-            build(version)
-        });
-        let response = answer.await?.await?;
-        Ok((used, response))
-    }
-
-    /// Returns once the request is queued; the future that it returns gives the answer. Requests of one caller go out
-    /// in the order of these calls.
-    pub async fn dispatch<R: Request, P: Into<Patience>, F: FnOnce(i16) -> Result<R>>(
-        &self,
-        node: i32,
-        patience: P,
-        build: F,
-    ) -> Result<impl Future<Output = Result<R::Response>> + Send + 'static + use<R, P, F>>
-    where
-        R::Response: Send + 'static,
-    {
-        let patience = patience.into();
-        let connection = self.connection(node, patience).await?;
-        let version = self.choose::<R>(&connection)?;
-        connection.request(&build(version)?, version, self.limit::<R>(patience), patience)
-    }
-
-    /// As [`Self::dispatch`] with an answer that the caller reads off the socket; the version is the one in use.
-    pub async fn dispatch_body<R: Request, F: FnOnce(i16) -> Result<R>>(
-        &self,
-        node: i32,
-        patience: impl Into<Patience>,
-        build: F,
-    ) -> Result<(i16, impl Future<Output = Result<FrameBody>> + Send + 'static)> {
-        let patience = patience.into();
-        let connection = self.connection(node, patience).await?;
-        let version = self.choose::<R>(&connection)?;
-        let answer = connection.request_body(&build(version)?, version, self.limit::<R>(patience), patience)?;
-        Ok((version, answer))
-    }
-
-    /// How long a broker has: `request.timeout.ms`, or what the caller grants to requests that wait at the broker for
-    /// records or for other members.
-    fn limit<R: Request>(&self, patience: Patience) -> RequestTimeout {
-        let usual = self.inner.options.request_timeout;
-        match R::KEY {
-            ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::ConsumerGroupHeartbeat => {
-                RequestTimeout(usual.max(patience.whole()))
-            }
-            _ => RequestTimeout(usual),
-        }
-    }
-
-    fn choose<R: Request>(&self, connection: &Connection) -> Result<i16> {
-        let options = &self.inner.options;
-        let versions = connection.versions();
-        let only = |version| BTreeMap::from([(R::KEY.name(), version)]);
-        match self.wanted.filter(|(key, _)| *key == R::KEY) {
-            None => versions.choose::<R>(&options.api_versions, &options.newest_api_versions),
-            Some((_, Wanted::Exactly(version))) => versions.choose::<R>(&only(version), &BTreeMap::new()),
-            Some((_, Wanted::AtMost(version))) => {
-                let newest =
-                    options.newest_api_versions.get(R::KEY.name()).map_or(version, |other| version.min(*other));
-                versions.choose::<R>(&options.api_versions, &only(newest))
-            }
-        }
-    }
-
-    /// Sends a request that is never answered; returns once the socket has taken it.
-    pub async fn send_oneway<R: Request>(
-        &self,
-        node: i32,
-        patience: impl Into<Patience>,
-        build: impl FnOnce(i16) -> Result<R>,
-    ) -> Result<()> {
-        let patience = patience.into();
-        let connection = self.connection(node, patience).await?;
-        let version = self.choose::<R>(&connection)?;
-        connection.request_without_answer(&build(version)?, version, self.limit::<R>(patience), patience).await
-    }
-
-    /// The version of `R` that a broker would be asked in.
-    pub async fn version<R: Request>(&self, node: i32, patience: impl Into<Patience>) -> Result<i16> {
-        let connection = self.connection(node, patience.into()).await?;
-        self.choose::<R>(&connection)
     }
 
     /// The address of a broker; bootstrap servers have the ids −1, −2, …

@@ -30,6 +30,7 @@ use samsarrow_wire::releases::Release;
 use crate::connection::OldBrokers;
 use crate::metrics::MetricsOptions;
 use crate::security::Security;
+pub use crate::types::ClientKind;
 
 pub use nearest::nearest;
 pub use properties::properties;
@@ -40,17 +41,6 @@ pub use security::{
 };
 pub use table::{Kind, OPTIONS, OptionSpec};
 pub use value::OptionValue;
-
-/// Which client is configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientKind {
-    /// Sends records.
-    Producer,
-    /// Reads records.
-    Consumer,
-    /// Creates and deletes topics.
-    Admin,
-}
 
 /// Where reading starts when there is no offset to start from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

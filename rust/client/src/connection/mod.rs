@@ -9,6 +9,7 @@ mod limits;
 mod probe;
 mod raw;
 mod read;
+mod request;
 mod session;
 mod tls;
 mod tls_session;
@@ -16,19 +17,16 @@ mod transport;
 mod waiting;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
-use tokio::sync::{Notify, mpsc, oneshot};
+use bytes::Buf;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
-use samsarrow_wire::frame;
-use samsarrow_wire::messages::{Frame, Message, Request};
-
-use crate::api_versions::{ApiVersions, cannot_be_sent};
+use crate::api_versions::ApiVersions;
 use crate::config::CommonOptions;
 use crate::error::{Error, Result};
 use crate::metrics::ConnectionMeter;
@@ -42,7 +40,7 @@ pub use read::FrameBody;
 use read::read_all;
 use session::Gate;
 use transport::Writer;
-use waiting::{Outgoing, Pending, Reply, Shared, Waiting};
+use waiting::{Outgoing, Shared, Waiting};
 
 /// The longest that a broker is left alone because it asks for it: a mistake of a broker's must not stop a client for
 /// weeks. Kafka's own quotas ask for seconds.
@@ -223,189 +221,6 @@ impl Connection {
                 return Err(Error::timeout(what, patience.whole()));
             }
             sleep_until(until).await;
-        }
-    }
-
-    /// Queues a request of a handshake or login; the future gives the answer's frame.
-    fn request_frame<R: Request>(
-        &self,
-        request: &R,
-        version: i16,
-    ) -> Result<impl Future<Output = Result<Bytes>> + Send + 'static + use<R>> {
-        let (reply, answer) = oneshot::channel();
-        let (outgoing, pending) = self.made(request, version, self.request_timeout, Reply::Whole(reply))?;
-        self.enqueue_first(outgoing, Some(pending))?;
-        let address = self.shared.address.clone();
-        Ok(
-            async move { answer.await.unwrap_or_else(|_| Err(Error::connection(address, "the connection was given up"))) },
-        )
-    }
-
-    /// Asks on a connection that is not handed out yet or is held for a login, and waits for as long as a broker may take.
-    pub(crate) async fn ask<R: Request>(&self, request: &R, version: i16) -> Result<R::Response> {
-        let frame = self.request_frame(request, version)?.await?;
-        let (response, _) = frame::decode_answer::<R>(version, frame).map_err(|e| {
-            let reason = format!("the answer to {} v{version} is not what it should be: {e}", R::KEY.name());
-            Error::protocol(self.address(), reason)
-        })?;
-        Ok(response)
-    }
-
-    fn made<R: Request>(
-        &self,
-        request: &R,
-        version: i16,
-        limit: RequestTimeout,
-        reply: Reply,
-    ) -> Result<(Outgoing, Pending)> {
-        let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let frame = self.encode(request, version, correlation_id)?;
-        let pending = Pending { correlation_id, api: R::KEY.name(), limit, expires: limit.end(), reply };
-        Ok((Outgoing { frame, written: None }, pending))
-    }
-
-    fn queue<R: Request>(
-        self: &Arc<Self>,
-        request: &R,
-        version: i16,
-        limit: RequestTimeout,
-        reply: Reply,
-    ) -> Result<()> {
-        let (outgoing, pending) = self.made(request, version, limit, reply)?;
-        self.enqueue(outgoing, Some(pending))
-    }
-
-    /// Queues a frame and anyone who waits for its answer in one step: answers come in the order of frames, so the two
-    /// queues must never differ, no matter who else asks at the same time. Where a login is due it comes first.
-    fn enqueue(self: &Arc<Self>, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
-        let mut waiting = self.shared.waiting();
-        // Looked at under the same lock that `poison` empties the queue with: no waiter is ever left behind.
-        if let Some(error) = self.broken() {
-            return Err(error);
-        }
-        let now = Instant::now();
-        if waiting.gate.calls(now) {
-            tokio::spawn(Arc::clone(self).renew());
-        }
-        if waiting.gate.holds(now) {
-            waiting.last_used = now;
-            waiting.gate.held.push_back((outgoing, pending));
-            return Ok(());
-        }
-        self.push(&mut waiting, outgoing, pending)
-    }
-
-    /// The same for what belongs to a login.
-    fn enqueue_first(&self, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
-        let mut waiting = self.shared.waiting();
-        match self.broken() {
-            Some(error) => Err(error),
-            None => self.push(&mut waiting, outgoing, pending),
-        }
-    }
-
-    fn push(&self, waiting: &mut Waiting, outgoing: Outgoing, pending: Option<Pending>) -> Result<()> {
-        self.outgoing.send(outgoing).map_err(|_| self.gone())?;
-        if waiting.pending.is_empty() && pending.is_some() {
-            self.shared.asked.notify_one();
-        }
-        waiting.pending.extend(pending);
-        waiting.last_used = Instant::now();
-        Ok(())
-    }
-
-    fn encode<R: Request>(&self, request: &R, version: i16, correlation_id: i32) -> Result<Frame> {
-        frame::request_in_pieces(request, version, correlation_id, Some(&self.client_id))
-            .map_err(|e| cannot_be_sent(request, version, self.address(), &e))
-    }
-
-    fn gone(&self) -> Error {
-        self.broken().unwrap_or_else(|| Error::connection(self.address(), "the connection was given up"))
-    }
-
-    /// Queues a request and returns at once; the future gives the decoded answer, or an error when the caller's patience
-    /// is over. A broker that takes longer than `limit` loses the connection.
-    pub fn request<R: Request>(
-        self: &Arc<Self>,
-        request: &R,
-        version: i16,
-        limit: RequestTimeout,
-        patience: Patience,
-    ) -> Result<impl Future<Output = Result<R::Response>> + Send + 'static + use<R>> {
-        let (reply, answer) = oneshot::channel();
-        self.queue(request, version, limit, Reply::Whole(reply))?;
-        let connection = Arc::clone(self);
-        Ok(async move {
-            let frame = connection.answered::<R, _>(answer, patience).await?;
-            match frame::decode_answer::<R>(version, frame) {
-                Ok((response, spare)) => {
-                    if spare > 0 {
-                        tracing::debug!(api = R::KEY.name(), version, spare, "ignored bytes after an answer");
-                    }
-                    connection.throttled(R::KEY.name(), response.throttle_time_ms());
-                    Ok(response)
-                }
-                Err(e) => {
-                    let reason = format!("the answer to {} v{version} is not what it should be: {e}", R::KEY.name());
-                    Err(Error::protocol(connection.address(), reason))
-                }
-            }
-        })
-    }
-
-    /// Queues a request whose answer the caller reads off the socket itself, as it arrives: see [`FrameBody`]. Until all
-    /// of it is read, other answers on this connection wait.
-    pub fn request_body<R: Request>(
-        self: &Arc<Self>,
-        request: &R,
-        version: i16,
-        limit: RequestTimeout,
-        patience: Patience,
-    ) -> Result<impl Future<Output = Result<FrameBody>> + Send + 'static + use<R>> {
-        let (reply, answer) = oneshot::channel();
-        self.queue(request, version, limit, Reply::Body(reply))?;
-        let connection = Arc::clone(self);
-        Ok(async move { connection.answered::<R, _>(answer, patience).await })
-    }
-
-    async fn answered<R: Request, T>(&self, answer: oneshot::Receiver<Result<T>>, patience: Patience) -> Result<T> {
-        let answered = match patience.answer_until() {
-            Some(until) => timeout_at(until, answer).await,
-            None => Ok(answer.await),
-        };
-        match answered {
-            Ok(answer) => answer.unwrap_or_else(|_| Err(self.gone())),
-            Err(_) => Err(Error::timeout(format!("{} to {}", R::KEY.name(), self.address()), patience.whole())),
-        }
-    }
-
-    /// Sends a request that is never answered (Produce with acks=0) and waits until the socket has taken it: without
-    /// that wait, a slow broker would let such requests pile up without bound.
-    pub async fn request_without_answer<R: Request>(
-        self: &Arc<Self>,
-        request: &R,
-        version: i16,
-        limit: RequestTimeout,
-        patience: Patience,
-    ) -> Result<()> {
-        let correlation_id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let frame = self.encode(request, version, correlation_id)?;
-        let (done, written) = oneshot::channel();
-        self.enqueue(Outgoing { frame, written: Some(done) }, None)?;
-        let end = limit.end();
-        let until = patience.answer_until().map_or(end, |until| until.min(end));
-        match timeout_at(until, written).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(self.gone()),
-            Err(_) => {
-                let late = until == end;
-                let time = if late { limit.0 } else { patience.whole() };
-                let error = Error::timeout(format!("sending {} to {}", R::KEY.name(), self.address()), time);
-                if late {
-                    self.poison(error.clone());
-                }
-                Err(error)
-            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Fetched bytes to record batches: a task per broker asks, decodes and queues; `poll` takes.
 
 mod answer;
+mod calls;
 mod cores;
 mod cursor;
 mod decode;

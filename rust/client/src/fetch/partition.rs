@@ -14,10 +14,10 @@ use super::queue::Epochs;
 use super::request::Asked;
 use super::source::Source;
 use super::state::{RETRY, State};
+use crate::clock::now_ms;
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::Error;
 use crate::metadata::{Leader, Metadata};
-use crate::producer::now_ms;
 use crate::types::TopicPartition;
 
 /// What an answer says of the cluster.

@@ -13,9 +13,9 @@ use super::places::Places;
 use super::queue::{Chunk, Epochs, Failed, Fate, Item, Segment, take};
 use super::request::Asked;
 use super::withheld::Withheld;
+use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::metrics::ReadMeters;
-use crate::producer::now_ms;
 use crate::types::{TopicPartition, some_of};
 
 /// An offset, and the leader epoch of the record before it.

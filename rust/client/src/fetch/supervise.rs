@@ -16,8 +16,8 @@ use super::source::Source;
 use crate::backoff::Backoff;
 use crate::cluster::{Cluster, Lane, TopicUser};
 use crate::config::Options;
+use crate::coordinator::Coordinator;
 use crate::error::Error;
-use crate::group::coordinator::Coordinator;
 use crate::metrics::{self, ReadMeters};
 
 /// A task that fails again within this time has a cause that starting it again does not heal.

@@ -10,9 +10,9 @@ use samsarrow_wire::error_code::ErrorCode;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::coordinator::Coordinator;
 use super::membership::{Complaint, Identity, Membership};
 use crate::cluster::Cluster;
+use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
 use crate::offsets::{self, Outcomes};
 use crate::types::{OffsetAndMetadata, TopicPartition};

@@ -12,12 +12,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::assignor::{Assignor, by_name};
 use super::commits::{Commits, Committer, Offsets};
-use super::coordinator::Coordinator;
 use super::member::{Bell, Member, rebalance_limit};
 use super::membership::{Identity, Membership};
 use super::wanted::Wanted;
 use crate::cluster::Cluster;
 use crate::config::{ConsumerOptions, GroupOptions, GroupProtocol};
+use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
 use crate::metrics::Source;
 use crate::offsets::{Outcomes, PATIENCE};

@@ -6,10 +6,10 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::HeartbeatRequest;
 use tokio::time::{Instant, sleep_until};
 
-use super::coordinator::Coordinator;
 use super::member::End;
 use super::membership::Membership;
 use crate::cluster::Cluster;
+use crate::coordinator::Coordinator;
 use crate::error::Error;
 
 /// How soon a heartbeat that did not get through is tried again, at most.

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::assignor::Assignor;
 use super::commits::Commits;
-use super::coordinator::Coordinator;
 use super::membership::{Membership, Owned, Rebalance};
 use super::wanted::Wanted;
 use super::{classic, consumer_protocol};
 use crate::cluster::Cluster;
 use crate::config::{GroupOptions, GroupProtocol};
+use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
 use crate::metrics::Event;
 use crate::retry::Retry;

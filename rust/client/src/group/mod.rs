@@ -1,10 +1,9 @@
-//! Groups: the coordinator, and membership by either protocol.
+//! Groups: membership by either protocol.
 pub mod assignor;
 mod classic;
 pub(crate) mod commits;
 pub(crate) mod consumer_group;
 mod consumer_protocol;
-pub mod coordinator;
 mod heart;
 pub(crate) mod member;
 pub(crate) mod membership;

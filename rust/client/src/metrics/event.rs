@@ -1,6 +1,6 @@
 //! What happens seldom, and a program may want to know of.
 
-use crate::group::Rebalance;
+use crate::types::Rebalance;
 use crate::types::TopicPartition;
 
 /// Something that happened.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::Metrics;
 use super::sample::{Label, Sample, Value};
 use super::table::{Id, Kind};
-use crate::config::ClientKind;
+use crate::types::ClientKind;
 
 /// Of summaries.
 const QUANTILES: [&str; 3] = ["0.5", "0.95", "0.99"];

@@ -6,6 +6,7 @@ mod event;
 mod exposition;
 mod histogram;
 mod meter;
+mod naming;
 mod network;
 pub(crate) mod otlp;
 mod page;
@@ -24,6 +25,7 @@ pub(crate) use histogram::Histogram;
 pub use histogram::Latency;
 pub(crate) use meter::Meter;
 pub use meter::Windows;
+pub use naming::client_name;
 pub(crate) use network::{ConnectionMeter, Network, NodeMeter};
 pub use page::metrics_markdown;
 pub(crate) use polls::Polls;
@@ -31,9 +33,9 @@ pub(crate) use reading::ReadMeters;
 pub(crate) use rebalances::Rebalances;
 pub use sample::{Label, LabelKind, Sample, Value};
 pub(crate) use sample::{Names, Sink};
-pub use table::{CONVENTIONS, Group, Id, Kind, METRICS, MetricSpec, Unit, client_name};
+pub use table::{CONVENTIONS, Group, Id, Kind, METRICS, MetricSpec, Unit};
 
-use crate::config::ClientKind;
+use crate::types::ClientKind;
 
 /// Options of a client's metrics.
 #[derive(Debug, Clone)]

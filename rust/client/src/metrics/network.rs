@@ -10,8 +10,8 @@ use super::histogram::Histogram;
 use super::meter::{Meter, Windows};
 use super::sample::{Label, Names, Sink};
 use super::table::Id;
-use crate::config::ClientKind;
 use crate::error::Error;
+use crate::types::ClientKind;
 
 /// Requests and answers of one broker, or of all.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use super::sample::{Label, LabelKind, Sample, Value};
 use super::table::{Id, Kind};
-use crate::config::ClientKind;
+use crate::types::ClientKind;
 
 /// Of fields that are messages, text or bytes.
 const LENGTH: u64 = 2;

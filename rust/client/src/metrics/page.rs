@@ -1,7 +1,8 @@
 //! The table as a page of Markdown.
 
+use super::naming::client_name;
 use super::sample::LabelKind;
-use super::table::{CONVENTIONS, Kind, METRICS, client_name};
+use super::table::{CONVENTIONS, Kind, METRICS};
 
 /// The page docs/metrics.md.
 pub fn metrics_markdown() -> String {
@@ -19,7 +20,7 @@ pub fn metrics_markdown() -> String {
          `messaging.` are of its semantic conventions {CONVENTIONS}, which for messaging are still in development.\n"
     );
     for client in
-        [crate::config::ClientKind::Producer, crate::config::ClientKind::Consumer, crate::config::ClientKind::Admin]
+        [crate::types::ClientKind::Producer, crate::types::ClientKind::Consumer, crate::types::ClientKind::Admin]
     {
         page += &format!(
             "\n## {}\n\n| Java | kind | unit | of each | Prometheus | OpenTelemetry | KIP-714 | meaning |\n\

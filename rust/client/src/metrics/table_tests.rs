@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::super::client_name;
 use super::*;
 
 #[test]

@@ -6,30 +6,21 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
-use samsarrow_wire::messages::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
-use samsarrow_wire::messages::offset_fetch::{
-    OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
-};
-use samsarrow_wire::messages::{ApiKey, OffsetCommitRequest, OffsetFetchRequest, OffsetFetchResponse, Uuid};
+use samsarrow_wire::messages::{ApiKey, OffsetCommitRequest, OffsetFetchResponse, Uuid};
 use tokio::time::Instant;
 
-use super::by_topic;
+use super::messages::{FETCH_STABLE, by_group, commit_topics, committed, fetch_request};
 use crate::cluster::{Cluster, Wanted};
+use crate::coordinator::{Coordinator, Verdict};
 use crate::error::{Error, Result};
-use crate::group::coordinator::{Coordinator, Verdict};
-use crate::group::membership::Identity;
 use crate::metadata::Metadata;
-use crate::types::{OffsetAndMetadata, TopicPartition, some_of};
+use crate::types::{Identity, OffsetAndMetadata, TopicPartition, some_of};
 
 /// From this version on, a commit names a static member.
 const STATIC_MEMBERS: i16 = 7;
 /// From these versions on, topics are named by id.
 const COMMIT_BY_ID: i16 = 10;
 const FETCH_BY_ID: i16 = 10;
-/// From this version on, a request can wait for open transactions (KIP-447).
-const FETCH_STABLE: i16 = 7;
-/// From this version on, a request fetches the offsets of several groups (KIP-709).
-const FETCH_GROUPS: i16 = 8;
 
 /// How long a topic may be unknown that was just made: the news takes a moment to reach every broker.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -167,22 +158,8 @@ fn commit_request<'a>(
     version: i16,
     offsets: impl IntoIterator<Item = &'a (TopicPartition, OffsetAndMetadata)>,
 ) -> Result<OffsetCommitRequest> {
-    let mut topics = Vec::new();
-    for (topic, partitions) in by_topic(offsets.into_iter().cloned()) {
-        let partitions = partitions.into_iter().map(|(partition_index, offset)| OffsetCommitRequestPartition {
-            partition_index,
-            committed_offset: offset.offset,
-            committed_leader_epoch: offset.leader_epoch.unwrap_or(-1),
-            committed_metadata: Some(offset.metadata),
-            ..Default::default()
-        });
-        topics.push(OffsetCommitRequestTopic {
-            topic_id: if version >= COMMIT_BY_ID { names.id_of(metadata, &topic)? } else { Uuid::ZERO },
-            name: topic.to_string(),
-            partitions: partitions.collect(),
-            ..Default::default()
-        });
-    }
+    let id_of = |topic: &str| if version >= COMMIT_BY_ID { names.id_of(metadata, topic) } else { Ok(Uuid::ZERO) };
+    let topics = commit_topics(offsets, None, id_of)?;
     Ok(OffsetCommitRequest {
         group_id: group.to_owned(),
         generation_id_or_member_epoch: who.generation,
@@ -221,49 +198,25 @@ pub async fn fetch_committed(
         by_name_unless(known, cluster, ApiKey::OffsetFetch, FETCH_BY_ID)
     };
     let build = |version| {
-        let mut request = fetch_request(&cluster.metadata(), &names, coordinator.group(), version, partitions)?;
+        let metadata = cluster.metadata();
+        let id_of = |topic: &str| match version >= FETCH_BY_ID {
+            true => names.id_of(&metadata, topic).map(Some),
+            false => Ok(Some(Uuid::ZERO)),
+        };
+        let mut request = fetch_request(version, [(coordinator.group(), Some(partitions))], id_of)?;
         // Brokers before 2.5 know nothing of it.
         request.require_stable = stable && version >= FETCH_STABLE;
         Ok(request)
     };
-    let judge = |_, response| read_fetched(&names, coordinator.group(), response);
+    let judge = |version, response| read_fetched(&names, coordinator.group(), version, response);
     let mut found = coordinator.call_as(timeout.saturating_sub(began.elapsed()), change, build, judge).await?;
     // A coordinator may leave out partitions that it has nothing for.
     Ok(partitions.iter().map(|tp| (tp.clone(), found.remove(tp))).collect())
 }
 
-fn fetch_request(
-    metadata: &Metadata,
-    names: &Names,
-    group: &str,
-    version: i16,
-    partitions: &[TopicPartition],
-) -> Result<OffsetFetchRequest> {
-    let topics = by_topic(partitions.iter().map(|tp| (tp.clone(), ())));
-    let topics = topics.into_iter().map(|(name, ps)| (name, ps.into_iter().map(|(p, ())| p).collect::<Vec<_>>()));
-    if version < FETCH_GROUPS {
-        let topic = |(name, partition_indexes): (std::sync::Arc<str>, _)| OffsetFetchRequestTopic {
-            name: name.to_string(),
-            partition_indexes,
-            ..Default::default()
-        };
-        let topics = Some(topics.map(topic).collect());
-        return Ok(OffsetFetchRequest { group_id: group.to_owned(), topics, ..Default::default() });
-    }
-    let mut wanted = Vec::new();
-    for (name, partition_indexes) in topics {
-        let topic_id = if version >= FETCH_BY_ID { names.id_of(metadata, &name)? } else { Uuid::ZERO };
-        let name = name.to_string();
-        wanted.push(OffsetFetchRequestTopics { name, topic_id, partition_indexes, ..Default::default() });
-    }
-    let group = OffsetFetchRequestGroup { group_id: group.to_owned(), topics: Some(wanted), ..Default::default() };
-    Ok(OffsetFetchRequest { groups: vec![group], ..Default::default() })
-}
-
 type Committed = HashMap<TopicPartition, OffsetAndMetadata>;
 
-/// Both forms of the response, by topic and by group, come to the same.
-fn read_fetched(names: &Names, group: &str, response: OffsetFetchResponse) -> Result<Verdict<Committed>> {
+fn read_fetched(names: &Names, group: &str, version: i16, response: OffsetFetchResponse) -> Result<Verdict<Committed>> {
     let mut found = HashMap::new();
     let mut verdict = None;
     let mut failed = |code: i16, what: &str| -> Result<bool> {
@@ -275,32 +228,20 @@ fn read_fetched(names: &Names, group: &str, response: OffsetFetchResponse) -> Re
         verdict = Some(Verdict::of(code, &format!("OffsetFetch{what} for group {group}"))?);
         Ok(true)
     };
-    failed(response.error_code, "")?;
-    let mut partitions = Vec::new();
-    for topic in response.topics {
-        for p in topic.partitions {
-            let tp = TopicPartition::new(&*topic.name, p.partition_index);
-            partitions.push((tp, p.error_code, p.committed_offset, p.metadata, p.committed_leader_epoch));
-        }
-    }
-    for answer in response.groups {
+    for answer in by_group(version, group, response) {
         failed(answer.error_code, "")?;
         for topic in answer.topics {
             let name = names.of(topic.name, &topic.topic_id)?;
-            for p in topic.partitions {
-                let tp = TopicPartition::new(&*name, p.partition_index);
-                partitions.push((tp, p.error_code, p.committed_offset, p.metadata, p.committed_leader_epoch));
+            for partition in topic.partitions {
+                let tp = TopicPartition::new(&*name, partition.partition_index);
+                // How version 0 says that ZooKeeper holds nothing for a partition.
+                if partition.error_code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code() {
+                    continue;
+                }
+                if !failed(partition.error_code, &format!(" of {tp}"))? {
+                    found.extend(committed(partition).map(|at| (tp, at)));
+                }
             }
-        }
-    }
-    for (tp, code, offset, text, epoch) in partitions {
-        // How version 0 says that ZooKeeper holds nothing for a partition.
-        if code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code() {
-            continue;
-        }
-        if !failed(code, &format!(" of {tp}"))? && offset >= 0 {
-            let leader_epoch = Some(epoch).filter(|epoch| *epoch >= 0);
-            found.insert(tp, OffsetAndMetadata { offset, metadata: text.unwrap_or_default(), leader_epoch });
         }
     }
     Ok(verdict.unwrap_or(Verdict::Done(found)))

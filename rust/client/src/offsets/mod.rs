@@ -2,6 +2,7 @@
 
 mod committed;
 mod listed;
+pub(crate) mod messages;
 
 pub use committed::{Outcomes, commit, fetch_committed};
 pub(crate) use committed::{PATIENCE, commit_with};

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
-use samsarrow_wire::error_code::ErrorCode;
-use samsarrow_wire::messages::Uuid;
 
-use super::counters::{Counters, Written};
-use super::delivery::{BatchState, Delivery, Part};
-use super::partitioner::{Choices, Partitioning, Sticky};
-use super::queue::{Batch, Identity, PartitionQueue, Payload, Rules, Settled};
+use super::batch::{Batch, Identity, Payload, Settled};
+use super::batch_state::BatchState;
+use super::counters::Counters;
+use super::delivery::{Delivery, Part};
+use super::partitioner::{Choices, Partitioning};
+use super::queue::{PartitionQueue, Rules};
 use super::record::RecordRef;
+use super::topic::{Topic, no_such_partition};
 use super::transaction::state::Transaction;
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
-use crate::metrics::{Id, Label, Sink};
 
 /// Topic and partition as indices into the accumulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,43 +32,6 @@ pub(crate) struct Limits {
     pub(crate) max_request_size: usize,
     pub(crate) max_in_flight: usize,
     pub(crate) partitioning: Partitioning,
-}
-
-#[derive(Debug)]
-pub(crate) struct Topic {
-    pub(crate) name: Arc<str>,
-    /// The newest that metadata gave, zero for none.
-    pub(super) id: Uuid,
-    /// How many partitions it has. There may be queues of more: a topic that was made again can have fewer than before.
-    pub(super) count: usize,
-    /// What was written to it.
-    counted: Written,
-    /// Whether the newest metadata has it; it need not when nothing was written for long.
-    pub(super) known: bool,
-    /// Whether something was written to it since the cluster asked last.
-    written: bool,
-    pub(crate) partitions: Vec<PartitionQueue>,
-    available: Vec<i32>,
-    sticky: Sticky,
-}
-
-impl Topic {
-    /// The number of partitions, for the partitioner.
-    pub(crate) fn count(&self) -> i32 {
-        self.count as i32
-    }
-
-    /// Fails what waits for a partition that the topic no longer has.
-    pub(super) fn give_up(&mut self, partition: usize, settled: &mut Vec<Settled>) {
-        let context = format!(
-            "Produce to {}-{partition}: the topic was made again with fewer partitions ({})",
-            self.name, self.count
-        );
-        let error = Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context);
-        if let Some(queue) = self.partitions.get_mut(partition) {
-            queue.drop_waiting(&error, settled);
-        }
-    }
 }
 
 #[derive(Debug, Default)]
@@ -94,7 +57,7 @@ pub(crate) struct Accumulator {
     pub(crate) rules: Rules,
     pub(crate) limits: Limits,
     pub(super) topics: Vec<Topic>,
-    index: HashMap<Arc<str>, usize>,
+    pub(super) index: HashMap<Arc<str>, usize>,
     /// The topic of the last record: most programs write to one.
     last_topic: usize,
     /// Partitions that hold batches.
@@ -154,7 +117,7 @@ impl Accumulator {
     /// partitions and their sequences: brokers give such answers now and then while they start.
     pub(crate) fn update(&mut self, metadata: &Metadata) {
         for topic in &mut self.topics {
-            apply(topic, metadata);
+            topic.update(metadata);
         }
     }
 
@@ -168,22 +131,11 @@ impl Accumulator {
             None => {
                 let name = Arc::clone(name);
                 self.index.insert(Arc::clone(&name), self.topics.len());
-                let topic = Topic {
-                    name,
-                    id: Uuid::ZERO,
-                    count: 0,
-                    counted: Written::new(self.counters.windows),
-                    known: true,
-                    written: true,
-                    partitions: Vec::new(),
-                    available: Vec::new(),
-                    sticky: Sticky::default(),
-                };
-                self.topics.push(topic);
+                self.topics.push(Topic::new(name, self.counters.windows));
                 self.topics.len() - 1
             }
         };
-        apply(self.topics.get_mut(at)?, metadata);
+        self.topics.get_mut(at)?.update(metadata);
         Some(at)
     }
 
@@ -326,7 +278,7 @@ impl Accumulator {
         let payload = Payload::Draft(Box::new(BatchBuilder::new(options)));
         if let Ok((_, queue)) = self.queue(slot) {
             let order = queue.place();
-            queue.open = Some(new_batch(order, state, 0, created, deadline, payload, 0));
+            queue.open = Some(Batch::new(order, state, 0, created, deadline, payload, 0));
             self.list(slot);
         }
         self.sender_wakes_at.is_none_or(|at| due < at)
@@ -344,7 +296,7 @@ impl Accumulator {
         queue.close_open();
         let order = queue.place();
         queue.add_records(count);
-        queue.push(new_batch(order, state, count, created, deadline, payload, reserved));
+        queue.push(Batch::new(order, state, count, created, deadline, payload, reserved));
         self.list(slot);
         Ok(part)
     }
@@ -367,45 +319,6 @@ impl Accumulator {
         node.in_flight = node.in_flight.saturating_sub(1);
         if !throttle.is_zero() {
             node.throttled_until = Some(Instant::now() + throttle);
-        }
-    }
-
-    /// A broker has taken a batch.
-    pub(crate) fn count_taken(&mut self, slot: Slot, batch: &Batch, now: Instant) {
-        self.counters.taken(now, batch.count, batch.size(), now.saturating_duration_since(batch.created));
-        if let Some(topic) = self.topics.get_mut(slot.topic) {
-            topic.counted.taken(now, batch.count, batch.size());
-        }
-    }
-
-    /// A batch of this many records has to be sent again.
-    pub(crate) fn count_retried(&mut self, slot: Slot, records: u32, now: Instant) {
-        self.counters.all.retried(now, records);
-        if let Some(topic) = self.topics.get_mut(slot.topic) {
-            topic.counted.retried(now, records);
-        }
-    }
-
-    /// Records of a topic failed for good.
-    pub(crate) fn count_failed(&mut self, topic: &str, records: u32, now: Instant) {
-        self.counters.all.failed(now, records);
-        if let Some(topic) = self.index.get(topic).and_then(|at| self.topics.get_mut(*at)) {
-            topic.counted.failed(now, records);
-        }
-    }
-
-    /// Records that were given and have no result yet.
-    pub(crate) fn unsettled(&self) -> u64 {
-        let given: u64 = self.topics.iter().flat_map(|topic| &topic.partitions).map(PartitionQueue::place).sum();
-        given.saturating_sub(self.counters.all.settled())
-    }
-
-    /// What was done so far.
-    pub(crate) fn measure(&self, sink: &mut Sink) {
-        self.counters.collect(sink);
-        sink.one(Id::QueuedRecords, self.unsettled() as f64);
-        for topic in &self.topics {
-            topic.counted.collect_of_topic(&Label::Topic(Arc::clone(&topic.name)), sink);
         }
     }
 
@@ -465,66 +378,4 @@ impl Accumulator {
         }
         settled
     }
-}
-
-fn apply(topic: &mut Topic, metadata: &Metadata) {
-    let known = metadata.topic(&topic.name);
-    topic.known = known.is_some();
-    let Some(known) = known else { return };
-    let anew = !topic.id.is_zero() && !known.topic_id.is_zero() && topic.id != known.topic_id;
-    if !known.topic_id.is_zero() {
-        topic.id = known.topic_id;
-    }
-    if anew {
-        topic.sticky = Sticky::default();
-        topic.partitions.iter_mut().for_each(|queue| queue.leader = None);
-    }
-    // A topic only grows, unless it is another of the same name; a broker that lags behind may say otherwise.
-    topic.count = if anew { known.partitions.len() } else { topic.count.max(known.partitions.len()) };
-    for partition in &known.partitions {
-        let Ok(at) = usize::try_from(partition.partition) else { continue };
-        // Answers list every partition from 0 on; a number far beyond their count is not to be believed.
-        if at >= known.partitions.len() {
-            continue;
-        }
-        while topic.partitions.len() <= at {
-            topic.partitions.push(PartitionQueue::default());
-        }
-        if let Some(queue) = topic.partitions.get_mut(at) {
-            queue.leader = (partition.leader >= 0).then_some(partition.leader);
-        }
-    }
-    topic.available.clear();
-    let led = known.partitions.iter().filter(|partition| partition.leader >= 0);
-    topic.available.extend(led.map(|partition| partition.partition));
-}
-
-fn new_batch(
-    order: u64,
-    state: Arc<BatchState>,
-    count: u32,
-    created: Instant,
-    deadline: Instant,
-    payload: Payload,
-    reserved: usize,
-) -> Batch {
-    Batch {
-        order,
-        state,
-        first: 0,
-        count,
-        created,
-        deadline,
-        payload,
-        numbered: None,
-        attempts: 0,
-        reserved,
-        cause: None,
-    }
-}
-
-/// The error for a partition number that the topic does not have.
-pub(crate) fn no_such_partition(topic: &str, partition: i32, count: usize) -> Error {
-    let last = count.saturating_sub(1);
-    Error::configuration(format!("topic {topic} has no partition {partition}: its {count} partitions are 0 to {last}"))
 }

@@ -6,7 +6,8 @@ use std::time::Instant;
 use samsarrow_wire::messages::Uuid;
 
 use super::accumulator::{Accumulator, Slot};
-use super::queue::{Batch, PartitionQueue, Readiness, Settled};
+use super::batch::{Batch, Settled};
+use super::queue::{PartitionQueue, Readiness};
 
 /// A batch taken out for its broker.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use samsarrow_arrow::encode::RowReader;
 use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
 use samsarrow_wire::compression::{Codec, Compressor};
 
-use super::queue::Payload;
+use super::batch::Payload;
 use crate::error::{Error, Result};
 
 /// Rows for one partition.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::init_producer_id::InitProducerIdRequest;
 
-use super::queue::Identity;
+use super::batch::Identity;
 use super::sink::Shared;
 use crate::error::{Error, Result};
 

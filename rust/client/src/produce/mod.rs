@@ -1,6 +1,9 @@
 //! The write path: records and Arrow columns → batches → brokers → receipts.
 
 pub(crate) mod accumulator;
+mod answers;
+pub(crate) mod batch;
+mod batch_state;
 pub(crate) mod collect;
 pub(crate) mod columns;
 pub(crate) mod counters;
@@ -10,16 +13,17 @@ pub(crate) mod flush;
 mod identity;
 pub(crate) mod memory;
 pub(crate) mod partitioner;
+mod plan;
 pub(crate) mod queue;
-#[cfg(test)]
-mod queue_tests;
 mod record;
 mod request;
 mod ship;
 pub(crate) mod sink;
 mod split;
+pub(crate) mod topic;
 pub(crate) mod transaction;
 
-pub use delivery::{BatchDelivery, Delivery, PartOutcome, Watcher};
+pub use batch_state::Watcher;
+pub use delivery::{BatchDelivery, Delivery, PartOutcome};
 pub use record::{PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef};
 pub use transaction::GroupMember;

@@ -16,9 +16,10 @@ use samsarrow_wire::messages::{ApiKey, Request, Uuid};
 
 pub(crate) use samsarrow_wire::messages::produce::ProduceResponse;
 
+use super::batch::{Batch, Payload};
+use super::batch_state::Appended;
 use super::collect::Outgoing;
-use super::delivery::Appended;
-use super::queue::{Batch, Failure, FailureKind, Payload};
+use super::queue::{Failure, FailureKind};
 use super::sink::Settings;
 use crate::api_versions::needed;
 use crate::config::format::newest_magic;

@@ -11,11 +11,13 @@ use samsarrow_wire::compression::{Codec, Compressor};
 use samsarrow_wire::messages::ApiKey;
 use tokio::sync::mpsc;
 
+use super::answers::{answer_all, fail_on_the_way, fail_shipment, receive};
+use super::batch::{Batch, Payload};
+use super::batch_state::Appended;
 use super::collect::{Outgoing, Shipment};
-use super::delivery::Appended;
-use super::queue::{Batch, FailureKind, Payload};
+use super::queue::FailureKind;
 use super::request::{self, ProduceResponse};
-use super::sink::{Settings, Shared, answer_all, fail_on_the_way, fail_shipment, receive};
+use super::sink::{Settings, Shared};
 use crate::connection::Patience;
 use crate::error::{Error, Result};
 

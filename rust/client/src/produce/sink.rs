@@ -12,18 +12,17 @@ use samsarrow_wire::error_code::ErrorCode;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::accumulator::Accumulator;
-use super::collect::{Outgoing, Shipment};
-use super::delivery::{Appended, Watched};
+use super::answers::fail_shipment;
+use super::batch::Settled;
+use super::batch_state::Watched;
+use super::collect::Shipment;
 use super::identity;
 use super::memory::{Memory, Reserved};
-use super::queue::{Failure, FailureKind, Settled};
-use super::request::{self, Answers};
-use super::split;
+use super::queue::FailureKind;
 use super::transaction::{self, Transactions};
 use crate::cluster::{Cluster, TopicUser};
 use crate::error::{Error, Result};
 use crate::metrics::{Event, Id, Sink, Source};
-use crate::types::TopicPartition;
 
 /// How often to look for a leader that the metadata does not name.
 const LEADER_POLL: Duration = Duration::from_millis(100);
@@ -315,115 +314,4 @@ fn start_worker(shared: &Arc<Shared>, node: i32) -> mpsc::UnboundedSender<Shipme
         }
     });
     sender
-}
-
-/// Gives the batches of a request their answers.
-pub(super) fn answer_all(
-    shared: &Shared,
-    node: i32,
-    throttle: Duration,
-    batches: Vec<Outgoing>,
-    mut answer: impl FnMut(&Outgoing) -> std::result::Result<Appended, Failure>,
-) {
-    let now = Instant::now();
-    let mut answered = Vec::with_capacity(batches.len());
-    for outgoing in batches {
-        let outcome = answer(&outgoing);
-        answered.push((outgoing, outcome));
-    }
-    let mut settled = Vec::with_capacity(answered.len());
-    {
-        let mut accumulator = shared.lock();
-        accumulator.node_answered(node, throttle);
-        for (Outgoing { slot, batch, .. }, outcome) in answered {
-            if outcome.is_ok() {
-                accumulator.count_taken(slot, &batch, now);
-            }
-            if let Some((queue, rules)) = accumulator.queue_of(slot) {
-                let records = batch.count;
-                let one = queue.answered(batch, outcome, rules, now);
-                if one.is_none() {
-                    accumulator.count_retried(slot, records, now);
-                }
-                settled.extend(one);
-            }
-            accumulator.retire_identity(slot);
-        }
-    }
-    shared.wake.notify_one();
-    shared.settle(settled);
-}
-
-pub(super) fn fail_shipment(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: &Error, kind: FailureKind) {
-    answer_all(shared, node, Duration::ZERO, batches, |_| Err(Failure { error: error.clone(), kind }));
-}
-
-/// No answer came: the connection failed, or time ran out.
-pub(super) fn fail_on_the_way(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: Error) {
-    // After an answer that makes no sense a resend is safe as long as the broker can distinguish it from the first.
-    let garbled = matches!(error, Error::Protocol { .. } | Error::Corrupt { .. });
-    let numbered = batches.iter().all(|outgoing| outgoing.batch.numbered.is_some());
-    let again = error.retriable() || (garbled && numbered);
-    let kind = if again { FailureKind::Retriable } else { FailureKind::Unknown };
-    if again {
-        // The leader may have moved away from a broker that is gone.
-        shared.cluster.request_refresh();
-    }
-    fail_shipment(shared, node, batches, &error, kind);
-}
-
-pub(super) fn receive(shared: &Shared, node: i32, batches: Vec<Outgoing>, answer: Result<request::ProduceResponse>) {
-    let response = match answer {
-        Ok(response) => response,
-        Err(error) => return fail_on_the_way(shared, node, batches, error),
-    };
-    let names = request::topic_names(&batches);
-    let answers = Answers::new(&response, &names);
-    let (too_large, batches): (Vec<_>, Vec<_>) =
-        batches.into_iter().partition(|outgoing| outgoing.batch.count > 1 && answers.too_large(outgoing));
-    let mut refresh = false;
-    let mut leaders = Vec::new();
-    let throttle = answers.throttle();
-    answer_all(shared, node, throttle, batches, |outgoing| {
-        let answer = answers.of(outgoing);
-        if let Err(refused) = &answer {
-            refresh |= refused.error.refresh_metadata();
-            leaders.extend(answers.new_leader(outgoing).map(|leader| {
-                let state = &outgoing.batch.state;
-                (TopicPartition { topic: Arc::clone(&state.topic), partition: state.partition }, leader)
-            }));
-        }
-        answer
-    });
-    for outgoing in too_large {
-        split_in_two(shared, outgoing, &answers);
-    }
-    if !leaders.is_empty() {
-        shared.cluster.update_leaders(&leaders, &answers.addresses());
-    }
-    if refresh {
-        shared.cluster.request_refresh();
-    }
-}
-
-/// The broker's limit is below ours: both halves take the batch's place.
-fn split_in_two(shared: &Shared, outgoing: Outgoing, answers: &Answers<'_>) {
-    let Outgoing { slot, batch, .. } = outgoing;
-    let order = batch.order;
-    let halves = split::halve(batch);
-    let settled = {
-        let mut accumulator = shared.lock();
-        let Some((queue, rules)) = accumulator.queue_of(slot) else { return };
-        match halves {
-            Ok(pieces) => queue.split(order, pieces),
-            Err(failed) => {
-                let (batch, error) = *failed;
-                let error = answers.of_batch(&batch).err().map_or(error, |failure| failure.error);
-                let failure = Failure { error, kind: FailureKind::Refused };
-                queue.answered(batch, Err(failure), rules, Instant::now()).into_iter().collect()
-            }
-        }
-    };
-    shared.wake.notify_one();
-    shared.settle(settled);
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use samsarrow_wire::batch::{self, BatchBuilder, BatchOptions, RawRecord, RecordVisitor};
 use samsarrow_wire::compression::{Codec, Decompressor};
 
-use super::queue::{Batch, Payload};
+use super::batch::{Batch, Payload};
 use crate::error::{Error, Result};
 
 /// Our own batches are never larger than this, however well they compress.
@@ -29,7 +29,7 @@ pub(crate) fn halve(batch: Batch) -> std::result::Result<Vec<Batch>, Box<(Batch,
         first: batch.first + cut,
         count: batch.count - cut,
         payload: Payload::Draft(Box::new(second)),
-        numbered: numbered.map(|(identity, sequence)| (identity, super::queue::advance(sequence, cut))),
+        numbered: numbered.map(|(identity, sequence)| (identity, super::batch::advance(sequence, cut))),
         cause: batch.cause.clone(),
         reserved: batch.reserved - batch.reserved / 2,
         ..batch

@@ -6,7 +6,8 @@ use samsarrow_wire::compression::Limits;
 use samsarrow_wire::segment::dump::{Dump, Format, IndexDump, IndexDumpOptions, LogDump, LogDumpOptions};
 use samsarrow_wire::segment::index::{Index, IndexKind};
 
-use super::{MAX_DECOMPRESSED, at_once, broken};
+use super::partition::at_once;
+use super::{MAX_DECOMPRESSED, broken};
 
 fn limits() -> Limits {
     Limits { max_bytes: MAX_DECOMPRESSED, ..Limits::default() }

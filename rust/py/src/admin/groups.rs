@@ -5,7 +5,7 @@ use samsarrow_client::admin::{GroupDescription, GroupFilter, Leaving};
 
 use super::{Admin, Core, codes, listed, said};
 use crate::call::Call;
-use crate::consumer::{Tp, tuples};
+use crate::partitions::{Tp, tuples};
 
 /// Id, instance id, client id, host, assignment, target assignment.
 type Member = (String, Option<String>, String, String, Vec<Tp>, Option<Vec<Tp>>);

@@ -8,8 +8,8 @@ use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
 
 use super::{Admin, Core, said};
 use crate::call::Call;
-use crate::consumer::{Committed, Tp, tp, tuple};
 use crate::error::to_py_value;
+use crate::partitions::{Committed, Tp, tp, tuple};
 use crate::runtime::seconds;
 
 fn plain(at: OffsetAndMetadata) -> Committed {

@@ -6,8 +6,8 @@ use samsarrow_client::types::TopicPartition;
 
 use super::{Admin, Core, listed, said};
 use crate::call::Call;
-use crate::consumer::{Tp, tp, tuple};
 use crate::error::to_py_value;
+use crate::partitions::{Tp, tp, tuple};
 
 fn some(partitions: Option<Vec<Tp>>) -> Option<Vec<TopicPartition>> {
     partitions.map(|some| some.iter().map(tp).collect())

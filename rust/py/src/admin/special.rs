@@ -8,8 +8,8 @@ use samsarrow_client::types::TopicPartition;
 
 use super::{Admin, Core, said};
 use crate::call::Call;
-use crate::consumer::{Tp, tp, tuple, tuples};
 use crate::error::to_py_value;
+use crate::partitions::{Tp, tp, tuple, tuples};
 
 #[pyfunction]
 #[pyo3(signature = (admin, groups, timeout))]

@@ -6,7 +6,7 @@ use samsarrow_client::types::TopicPartition;
 
 use super::{Admin, codes, listed, said};
 use crate::call::Call;
-use crate::consumer::{Tp, tp, tuple};
+use crate::partitions::{Tp, tp, tuple};
 
 /// Name, partitions, replication factor, brokers of each partition, configs.
 type Topic = (String, i32, i16, Vec<Vec<i32>>, Vec<(String, String)>);

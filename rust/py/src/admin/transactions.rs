@@ -8,7 +8,7 @@ use samsarrow_client::types::TopicPartition;
 
 use super::{Admin, Core, listed, said};
 use crate::call::Call;
-use crate::consumer::{Tp, tp, tuple, tuples};
+use crate::partitions::{Tp, tp, tuple, tuples};
 use crate::runtime::seconds;
 
 /// Producer id, epoch, last sequence, last timestamp, coordinator epoch, start of the open transaction.

@@ -4,11 +4,13 @@
 mod macros;
 #[cfg(any(test, feature = "arbitrary"))]
 pub(crate) mod arbitrary;
+pub(crate) mod error;
 #[cfg(feature = "arbitrary")]
 pub mod formats;
 #[cfg(any(test, feature = "json"))]
 mod json;
 mod out;
+pub(crate) mod reader;
 pub(crate) mod types;
 
 pub mod add_offsets_to_txn;
@@ -84,80 +86,15 @@ pub mod write_txn_markers;
 #[cfg(test)]
 mod tests;
 
+pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 #[cfg(any(test, feature = "json"))]
 pub use json::{JsonError, JsonMessage};
 pub use out::{Frame, Out};
-pub use types::{DecodeError, DecodeErrorKind, EncodeError, Hidden, Reader, Uuid};
+pub use reader::Reader;
+pub use types::{Hidden, Uuid};
 
-pub use add_offsets_to_txn::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
-pub use add_partitions_to_txn::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse};
-pub use add_raft_voter::{AddRaftVoterRequest, AddRaftVoterResponse};
-pub use alter_client_quotas::{AlterClientQuotasRequest, AlterClientQuotasResponse};
-pub use alter_partition_reassignments::{AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse};
-pub use alter_replica_log_dirs::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse};
-pub use alter_share_group_offsets::{AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse};
-pub use alter_user_scram_credentials::{AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse};
-pub use api_versions::{ApiVersionsRequest, ApiVersionsResponse};
-pub use consumer_group_describe::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse};
-pub use consumer_group_heartbeat::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
 pub use consumer_protocol::{ConsumerProtocolAssignment, ConsumerProtocolSubscription, StickyUserData};
-pub use create_acls::{CreateAclsRequest, CreateAclsResponse};
-pub use create_delegation_token::{CreateDelegationTokenRequest, CreateDelegationTokenResponse};
-pub use create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse};
-pub use create_topics::{CreateTopicsRequest, CreateTopicsResponse};
-pub use delete_acls::{DeleteAclsRequest, DeleteAclsResponse};
-pub use delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
-pub use delete_records::{DeleteRecordsRequest, DeleteRecordsResponse};
-pub use delete_share_group_offsets::{DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse};
-pub use delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
-pub use describe_acls::{DescribeAclsRequest, DescribeAclsResponse};
-pub use describe_client_quotas::{DescribeClientQuotasRequest, DescribeClientQuotasResponse};
-pub use describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
-pub use describe_configs::{DescribeConfigsRequest, DescribeConfigsResponse};
-pub use describe_delegation_token::{DescribeDelegationTokenRequest, DescribeDelegationTokenResponse};
-pub use describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
-pub use describe_log_dirs::{DescribeLogDirsRequest, DescribeLogDirsResponse};
-pub use describe_producers::{DescribeProducersRequest, DescribeProducersResponse};
-pub use describe_quorum::{DescribeQuorumRequest, DescribeQuorumResponse};
-pub use describe_share_group_offsets::{DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse};
-pub use describe_topic_partitions::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse};
-pub use describe_transactions::{DescribeTransactionsRequest, DescribeTransactionsResponse};
-pub use describe_user_scram_credentials::{DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse};
-pub use elect_leaders::{ElectLeadersRequest, ElectLeadersResponse};
-pub use end_txn::{EndTxnRequest, EndTxnResponse};
-pub use expire_delegation_token::{ExpireDelegationTokenRequest, ExpireDelegationTokenResponse};
-pub use fetch::{FetchRequest, FetchResponse};
 pub use fetch_stream::{FetchEvent, FetchParser};
-pub use find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
-pub use get_telemetry_subscriptions::{GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse};
-pub use heartbeat::{HeartbeatRequest, HeartbeatResponse};
-pub use incremental_alter_configs::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
-pub use init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
-pub use join_group::{JoinGroupRequest, JoinGroupResponse};
-pub use leave_group::{LeaveGroupRequest, LeaveGroupResponse};
-pub use list_config_resources::{ListConfigResourcesRequest, ListConfigResourcesResponse};
-pub use list_groups::{ListGroupsRequest, ListGroupsResponse};
-pub use list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
-pub use list_partition_reassignments::{ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse};
-pub use list_transactions::{ListTransactionsRequest, ListTransactionsResponse};
-pub use metadata::{MetadataRequest, MetadataResponse};
-pub use offset_commit::{OffsetCommitRequest, OffsetCommitResponse};
-pub use offset_delete::{OffsetDeleteRequest, OffsetDeleteResponse};
-pub use offset_fetch::{OffsetFetchRequest, OffsetFetchResponse};
-pub use offset_for_leader_epoch::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
-pub use produce::{ProduceRequest, ProduceResponse};
-pub use push_telemetry::{PushTelemetryRequest, PushTelemetryResponse};
-pub use remove_raft_voter::{RemoveRaftVoterRequest, RemoveRaftVoterResponse};
-pub use renew_delegation_token::{RenewDelegationTokenRequest, RenewDelegationTokenResponse};
-pub use sasl_authenticate::{SaslAuthenticateRequest, SaslAuthenticateResponse};
-pub use sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse};
-pub use share_group_describe::{ShareGroupDescribeRequest, ShareGroupDescribeResponse};
-pub use streams_group_describe::{StreamsGroupDescribeRequest, StreamsGroupDescribeResponse};
-pub use sync_group::{SyncGroupRequest, SyncGroupResponse};
-pub use txn_offset_commit::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
-pub use unregister_broker::{UnregisterBrokerRequest, UnregisterBrokerResponse};
-pub use update_features::{UpdateFeaturesRequest, UpdateFeaturesResponse};
-pub use write_txn_markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 
 /// A request or a response.
 pub trait Message: Sized + Default {
@@ -183,8 +120,11 @@ pub trait Request: Message {
     type Response: Message;
 }
 
-macro_rules! api_keys {
-    ($($name:ident = $key:literal,)*) => {
+/// Names each API once: the number, the file, the request and its response.
+macro_rules! apis {
+    ($($name:ident = $key:literal: $file:ident::{$request:ident, $response:ident},)*) => {
+        $(pub use $file::{$request, $response};)*
+
         /// The APIs that are defined here, by Kafka's numbers.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(i16)]
@@ -211,78 +151,84 @@ macro_rules! api_keys {
                     $(ApiKey::$name => stringify!($name),)*
                 }
             }
+
+            fn first_flexible(self) -> i16 {
+                match self {
+                    $(ApiKey::$name => $request::FLEXIBLE,)*
+                }
+            }
         }
     };
 }
 
-api_keys! {
-    Produce = 0,
-    Fetch = 1,
-    ListOffsets = 2,
-    Metadata = 3,
-    OffsetCommit = 8,
-    OffsetFetch = 9,
-    FindCoordinator = 10,
-    JoinGroup = 11,
-    Heartbeat = 12,
-    LeaveGroup = 13,
-    SyncGroup = 14,
-    DescribeGroups = 15,
-    ListGroups = 16,
-    SaslHandshake = 17,
-    ApiVersions = 18,
-    CreateTopics = 19,
-    DeleteTopics = 20,
-    DeleteRecords = 21,
-    InitProducerId = 22,
-    OffsetForLeaderEpoch = 23,
-    AddPartitionsToTxn = 24,
-    AddOffsetsToTxn = 25,
-    EndTxn = 26,
-    WriteTxnMarkers = 27,
-    TxnOffsetCommit = 28,
-    DescribeAcls = 29,
-    CreateAcls = 30,
-    DeleteAcls = 31,
-    DescribeConfigs = 32,
-    AlterReplicaLogDirs = 34,
-    DescribeLogDirs = 35,
-    SaslAuthenticate = 36,
-    CreatePartitions = 37,
-    CreateDelegationToken = 38,
-    RenewDelegationToken = 39,
-    ExpireDelegationToken = 40,
-    DescribeDelegationToken = 41,
-    DeleteGroups = 42,
-    ElectLeaders = 43,
-    IncrementalAlterConfigs = 44,
-    AlterPartitionReassignments = 45,
-    ListPartitionReassignments = 46,
-    OffsetDelete = 47,
-    DescribeClientQuotas = 48,
-    AlterClientQuotas = 49,
-    DescribeUserScramCredentials = 50,
-    AlterUserScramCredentials = 51,
-    DescribeQuorum = 55,
-    UpdateFeatures = 57,
-    DescribeCluster = 60,
-    DescribeProducers = 61,
-    UnregisterBroker = 64,
-    DescribeTransactions = 65,
-    ListTransactions = 66,
-    ConsumerGroupHeartbeat = 68,
-    ConsumerGroupDescribe = 69,
-    GetTelemetrySubscriptions = 71,
-    PushTelemetry = 72,
-    ListConfigResources = 74,
-    DescribeTopicPartitions = 75,
-    ShareGroupDescribe = 77,
-    AddRaftVoter = 80,
-    RemoveRaftVoter = 81,
-    StreamsGroupDescribe = 89,
-    DescribeShareGroupOffsets = 90,
-    AlterShareGroupOffsets = 91,
-    DeleteShareGroupOffsets = 92,
+apis! {
+    Produce = 0: produce::{ProduceRequest, ProduceResponse},
+    Fetch = 1: fetch::{FetchRequest, FetchResponse},
+    ListOffsets = 2: list_offsets::{ListOffsetsRequest, ListOffsetsResponse},
+    Metadata = 3: metadata::{MetadataRequest, MetadataResponse},
+    OffsetCommit = 8: offset_commit::{OffsetCommitRequest, OffsetCommitResponse},
+    OffsetFetch = 9: offset_fetch::{OffsetFetchRequest, OffsetFetchResponse},
+    FindCoordinator = 10: find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse},
+    JoinGroup = 11: join_group::{JoinGroupRequest, JoinGroupResponse},
+    Heartbeat = 12: heartbeat::{HeartbeatRequest, HeartbeatResponse},
+    LeaveGroup = 13: leave_group::{LeaveGroupRequest, LeaveGroupResponse},
+    SyncGroup = 14: sync_group::{SyncGroupRequest, SyncGroupResponse},
+    DescribeGroups = 15: describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse},
+    ListGroups = 16: list_groups::{ListGroupsRequest, ListGroupsResponse},
+    SaslHandshake = 17: sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse},
+    ApiVersions = 18: api_versions::{ApiVersionsRequest, ApiVersionsResponse},
+    CreateTopics = 19: create_topics::{CreateTopicsRequest, CreateTopicsResponse},
+    DeleteTopics = 20: delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse},
+    DeleteRecords = 21: delete_records::{DeleteRecordsRequest, DeleteRecordsResponse},
+    InitProducerId = 22: init_producer_id::{InitProducerIdRequest, InitProducerIdResponse},
+    OffsetForLeaderEpoch = 23: offset_for_leader_epoch::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse},
+    AddPartitionsToTxn = 24: add_partitions_to_txn::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse},
+    AddOffsetsToTxn = 25: add_offsets_to_txn::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse},
+    EndTxn = 26: end_txn::{EndTxnRequest, EndTxnResponse},
+    WriteTxnMarkers = 27: write_txn_markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse},
+    TxnOffsetCommit = 28: txn_offset_commit::{TxnOffsetCommitRequest, TxnOffsetCommitResponse},
+    DescribeAcls = 29: describe_acls::{DescribeAclsRequest, DescribeAclsResponse},
+    CreateAcls = 30: create_acls::{CreateAclsRequest, CreateAclsResponse},
+    DeleteAcls = 31: delete_acls::{DeleteAclsRequest, DeleteAclsResponse},
+    DescribeConfigs = 32: describe_configs::{DescribeConfigsRequest, DescribeConfigsResponse},
+    AlterReplicaLogDirs = 34: alter_replica_log_dirs::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse},
+    DescribeLogDirs = 35: describe_log_dirs::{DescribeLogDirsRequest, DescribeLogDirsResponse},
+    SaslAuthenticate = 36: sasl_authenticate::{SaslAuthenticateRequest, SaslAuthenticateResponse},
+    CreatePartitions = 37: create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse},
+    CreateDelegationToken = 38: create_delegation_token::{CreateDelegationTokenRequest, CreateDelegationTokenResponse},
+    RenewDelegationToken = 39: renew_delegation_token::{RenewDelegationTokenRequest, RenewDelegationTokenResponse},
+    ExpireDelegationToken = 40: expire_delegation_token::{ExpireDelegationTokenRequest, ExpireDelegationTokenResponse},
+    DescribeDelegationToken = 41: describe_delegation_token::{DescribeDelegationTokenRequest, DescribeDelegationTokenResponse},
+    DeleteGroups = 42: delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse},
+    ElectLeaders = 43: elect_leaders::{ElectLeadersRequest, ElectLeadersResponse},
+    IncrementalAlterConfigs = 44: incremental_alter_configs::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse},
+    AlterPartitionReassignments = 45: alter_partition_reassignments::{AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse},
+    ListPartitionReassignments = 46: list_partition_reassignments::{ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse},
+    OffsetDelete = 47: offset_delete::{OffsetDeleteRequest, OffsetDeleteResponse},
+    DescribeClientQuotas = 48: describe_client_quotas::{DescribeClientQuotasRequest, DescribeClientQuotasResponse},
+    AlterClientQuotas = 49: alter_client_quotas::{AlterClientQuotasRequest, AlterClientQuotasResponse},
+    DescribeUserScramCredentials = 50: describe_user_scram_credentials::{DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse},
+    AlterUserScramCredentials = 51: alter_user_scram_credentials::{AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse},
+    DescribeQuorum = 55: describe_quorum::{DescribeQuorumRequest, DescribeQuorumResponse},
+    UpdateFeatures = 57: update_features::{UpdateFeaturesRequest, UpdateFeaturesResponse},
+    DescribeCluster = 60: describe_cluster::{DescribeClusterRequest, DescribeClusterResponse},
+    DescribeProducers = 61: describe_producers::{DescribeProducersRequest, DescribeProducersResponse},
+    UnregisterBroker = 64: unregister_broker::{UnregisterBrokerRequest, UnregisterBrokerResponse},
+    DescribeTransactions = 65: describe_transactions::{DescribeTransactionsRequest, DescribeTransactionsResponse},
+    ListTransactions = 66: list_transactions::{ListTransactionsRequest, ListTransactionsResponse},
+    ConsumerGroupHeartbeat = 68: consumer_group_heartbeat::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse},
+    ConsumerGroupDescribe = 69: consumer_group_describe::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse},
+    GetTelemetrySubscriptions = 71: get_telemetry_subscriptions::{GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse},
+    PushTelemetry = 72: push_telemetry::{PushTelemetryRequest, PushTelemetryResponse},
+    ListConfigResources = 74: list_config_resources::{ListConfigResourcesRequest, ListConfigResourcesResponse},
+    DescribeTopicPartitions = 75: describe_topic_partitions::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse},
+    ShareGroupDescribe = 77: share_group_describe::{ShareGroupDescribeRequest, ShareGroupDescribeResponse},
+    AddRaftVoter = 80: add_raft_voter::{AddRaftVoterRequest, AddRaftVoterResponse},
+    RemoveRaftVoter = 81: remove_raft_voter::{RemoveRaftVoterRequest, RemoveRaftVoterResponse},
+    StreamsGroupDescribe = 89: streams_group_describe::{StreamsGroupDescribeRequest, StreamsGroupDescribeResponse},
+    DescribeShareGroupOffsets = 90: describe_share_group_offsets::{DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse},
+    AlterShareGroupOffsets = 91: alter_share_group_offsets::{AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse},
+    DeleteShareGroupOffsets = 92: delete_share_group_offsets::{DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse},
 }
 
 impl ApiKey {
@@ -294,77 +240,5 @@ impl ApiKey {
     /// Whether requests of this version have compact lengths and tagged fields (KIP-482).
     pub fn is_flexible(self, version: i16) -> bool {
         version >= self.first_flexible()
-    }
-
-    fn first_flexible(self) -> i16 {
-        match self {
-            ApiKey::Produce => ProduceRequest::FLEXIBLE,
-            ApiKey::Fetch => FetchRequest::FLEXIBLE,
-            ApiKey::ListOffsets => ListOffsetsRequest::FLEXIBLE,
-            ApiKey::Metadata => MetadataRequest::FLEXIBLE,
-            ApiKey::OffsetCommit => OffsetCommitRequest::FLEXIBLE,
-            ApiKey::OffsetFetch => OffsetFetchRequest::FLEXIBLE,
-            ApiKey::FindCoordinator => FindCoordinatorRequest::FLEXIBLE,
-            ApiKey::JoinGroup => JoinGroupRequest::FLEXIBLE,
-            ApiKey::SyncGroup => SyncGroupRequest::FLEXIBLE,
-            ApiKey::Heartbeat => HeartbeatRequest::FLEXIBLE,
-            ApiKey::LeaveGroup => LeaveGroupRequest::FLEXIBLE,
-            ApiKey::InitProducerId => InitProducerIdRequest::FLEXIBLE,
-            ApiKey::OffsetForLeaderEpoch => OffsetForLeaderEpochRequest::FLEXIBLE,
-            ApiKey::CreateTopics => CreateTopicsRequest::FLEXIBLE,
-            ApiKey::DeleteTopics => DeleteTopicsRequest::FLEXIBLE,
-            ApiKey::SaslHandshake => SaslHandshakeRequest::FLEXIBLE,
-            ApiKey::ApiVersions => ApiVersionsRequest::FLEXIBLE,
-            ApiKey::DescribeGroups => DescribeGroupsRequest::FLEXIBLE,
-            ApiKey::ListGroups => ListGroupsRequest::FLEXIBLE,
-            ApiKey::DeleteGroups => DeleteGroupsRequest::FLEXIBLE,
-            ApiKey::OffsetDelete => OffsetDeleteRequest::FLEXIBLE,
-            ApiKey::ConsumerGroupHeartbeat => ConsumerGroupHeartbeatRequest::FLEXIBLE,
-            ApiKey::ConsumerGroupDescribe => ConsumerGroupDescribeRequest::FLEXIBLE,
-            ApiKey::AddPartitionsToTxn => AddPartitionsToTxnRequest::FLEXIBLE,
-            ApiKey::AddOffsetsToTxn => AddOffsetsToTxnRequest::FLEXIBLE,
-            ApiKey::EndTxn => EndTxnRequest::FLEXIBLE,
-            ApiKey::WriteTxnMarkers => WriteTxnMarkersRequest::FLEXIBLE,
-            ApiKey::TxnOffsetCommit => TxnOffsetCommitRequest::FLEXIBLE,
-            ApiKey::SaslAuthenticate => SaslAuthenticateRequest::FLEXIBLE,
-            ApiKey::DescribeAcls => DescribeAclsRequest::FLEXIBLE,
-            ApiKey::CreateAcls => CreateAclsRequest::FLEXIBLE,
-            ApiKey::DeleteAcls => DeleteAclsRequest::FLEXIBLE,
-            ApiKey::CreateDelegationToken => CreateDelegationTokenRequest::FLEXIBLE,
-            ApiKey::RenewDelegationToken => RenewDelegationTokenRequest::FLEXIBLE,
-            ApiKey::ExpireDelegationToken => ExpireDelegationTokenRequest::FLEXIBLE,
-            ApiKey::DescribeDelegationToken => DescribeDelegationTokenRequest::FLEXIBLE,
-            ApiKey::DescribeUserScramCredentials => DescribeUserScramCredentialsRequest::FLEXIBLE,
-            ApiKey::AlterUserScramCredentials => AlterUserScramCredentialsRequest::FLEXIBLE,
-            ApiKey::DescribeProducers => DescribeProducersRequest::FLEXIBLE,
-            ApiKey::DescribeTransactions => DescribeTransactionsRequest::FLEXIBLE,
-            ApiKey::ListTransactions => ListTransactionsRequest::FLEXIBLE,
-            ApiKey::GetTelemetrySubscriptions => GetTelemetrySubscriptionsRequest::FLEXIBLE,
-            ApiKey::PushTelemetry => PushTelemetryRequest::FLEXIBLE,
-            ApiKey::DeleteRecords => DeleteRecordsRequest::FLEXIBLE,
-            ApiKey::DescribeConfigs => DescribeConfigsRequest::FLEXIBLE,
-            ApiKey::AlterReplicaLogDirs => AlterReplicaLogDirsRequest::FLEXIBLE,
-            ApiKey::DescribeLogDirs => DescribeLogDirsRequest::FLEXIBLE,
-            ApiKey::CreatePartitions => CreatePartitionsRequest::FLEXIBLE,
-            ApiKey::ElectLeaders => ElectLeadersRequest::FLEXIBLE,
-            ApiKey::IncrementalAlterConfigs => IncrementalAlterConfigsRequest::FLEXIBLE,
-            ApiKey::AlterPartitionReassignments => AlterPartitionReassignmentsRequest::FLEXIBLE,
-            ApiKey::ListPartitionReassignments => ListPartitionReassignmentsRequest::FLEXIBLE,
-            ApiKey::DescribeClientQuotas => DescribeClientQuotasRequest::FLEXIBLE,
-            ApiKey::AlterClientQuotas => AlterClientQuotasRequest::FLEXIBLE,
-            ApiKey::DescribeQuorum => DescribeQuorumRequest::FLEXIBLE,
-            ApiKey::UpdateFeatures => UpdateFeaturesRequest::FLEXIBLE,
-            ApiKey::DescribeCluster => DescribeClusterRequest::FLEXIBLE,
-            ApiKey::UnregisterBroker => UnregisterBrokerRequest::FLEXIBLE,
-            ApiKey::ListConfigResources => ListConfigResourcesRequest::FLEXIBLE,
-            ApiKey::DescribeTopicPartitions => DescribeTopicPartitionsRequest::FLEXIBLE,
-            ApiKey::ShareGroupDescribe => ShareGroupDescribeRequest::FLEXIBLE,
-            ApiKey::AddRaftVoter => AddRaftVoterRequest::FLEXIBLE,
-            ApiKey::RemoveRaftVoter => RemoveRaftVoterRequest::FLEXIBLE,
-            ApiKey::StreamsGroupDescribe => StreamsGroupDescribeRequest::FLEXIBLE,
-            ApiKey::DescribeShareGroupOffsets => DescribeShareGroupOffsetsRequest::FLEXIBLE,
-            ApiKey::AlterShareGroupOffsets => AlterShareGroupOffsetsRequest::FLEXIBLE,
-            ApiKey::DeleteShareGroupOffsets => DeleteShareGroupOffsetsRequest::FLEXIBLE,
-        }
     }
 }

@@ -18,37 +18,10 @@ use super::wanted::Wanted;
 use crate::error::Error;
 use crate::metrics::{Rebalances, Sink, Source};
 use crate::types::TopicPartition;
-
-/// A change of what a member owns.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rebalance {
-    /// These are to be given up, and can still be committed.
-    Revoked(Vec<TopicPartition>),
-    /// These belong to others already.
-    Lost(Vec<TopicPartition>),
-    /// These are new.
-    Assigned(Vec<TopicPartition>),
-}
+pub use crate::types::{Identity, Rebalance};
 
 /// The partitions that a member has.
 pub(crate) type Owned = BTreeSet<TopicPartition>;
-
-/// Who commits: with a generation of −1 somebody who is no member.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
-    /// The coordinator's name for the member.
-    pub member_id: String,
-    /// The generation, or the member's epoch (KIP-848).
-    pub generation: i32,
-    /// Of a static member.
-    pub instance_id: Option<String>,
-}
-
-impl Default for Identity {
-    fn default() -> Self {
-        Self { member_id: String::new(), generation: -1, instance_id: None }
-    }
-}
 
 /// What another than the membership's own task found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,12 +5,13 @@ use samsarrow_wire::messages::{
     ApiKey, EndTxnRequest, EndTxnResponse, InitProducerIdRequest, InitProducerIdResponse, Request,
 };
 
+use super::failure::fenced_or;
 use super::state::Protocol;
-use super::{END_V2, FOREVER, RENEWING, Transactions, fenced_or, within};
+use super::{END_V2, FOREVER, RENEWING, Transactions, within};
 use crate::cluster::Cluster;
+use crate::coordinator::Verdict;
 use crate::error::{Error, Result};
-use crate::group::coordinator::Verdict;
-use crate::produce::queue::Identity;
+use crate::produce::batch::Identity;
 
 impl Transactions {
     /// Asks for an identity until there is one: a first one, which fences earlier producers of the same name, or a newer

@@ -5,6 +5,7 @@
 //! answer decides about the transaction is never forgotten half way.
 
 mod coordinator;
+mod failure;
 mod offsets;
 mod partitions;
 pub(crate) mod state;
@@ -13,20 +14,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use samsarrow_wire::error_code::{ErrorCode, InTransaction};
 use samsarrow_wire::messages::{ApiKey, EndTxnRequest, ProduceRequest, Request, TxnOffsetCommitRequest};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use self::failure::{fail_for_good, tell_whether_fenced};
 use self::state::{Entry, Operation, Outcome, Phase, Protocol, Transaction, epoch_is_old, is_forgotten};
 use super::accumulator::Accumulator;
+use super::batch::Identity;
 use super::flush::Flushing;
-use super::queue::{Identity, Settled};
 use super::sink::Shared;
 use crate::cluster::{Cluster, Lane, Wanted};
 use crate::config::ProducerOptions;
+use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
-use crate::group::coordinator::Coordinator;
 pub use offsets::GroupMember;
 pub(crate) use offsets::send as send_offsets;
 pub(crate) use partitions::register;
@@ -263,30 +264,6 @@ async fn commit(shared: &Shared) -> Result<()> {
     }
 }
 
-/// A leader knows a newer epoch. If the coordinator does too, the producer was fenced.
-async fn tell_whether_fenced(
-    shared: &Shared,
-    transactions: &Transactions,
-    identity: Option<Identity>,
-    protocol: Protocol,
-    cause: Error,
-) -> Error {
-    match transactions.end(identity, protocol, false).await {
-        Ok(renewed) => {
-            let mut accumulator = shared.lock();
-            if let Some(identity) = renewed {
-                accumulator.take_over(identity);
-            }
-            // Aborted already; the phase stays, so that nothing goes on before the program has aborted as well.
-            if let Some(transaction) = &mut accumulator.transaction {
-                transaction.started = false;
-            }
-            Error::Transaction { fatal: false, cause: Box::new(cause) }
-        }
-        Err(error) => fail_for_good(shared, error),
-    }
-}
-
 async fn abort(shared: &Shared) -> Result<()> {
     let transactions = transactions(shared)?;
     let dropped =
@@ -347,19 +324,6 @@ async fn settle_down(shared: &Shared, transactions: &Transactions) {
     }
 }
 
-/// No call will succeed any more; what waits fails.
-fn fail_for_good(shared: &Shared, error: Error) -> Error {
-    let dropped = {
-        let mut accumulator = shared.lock();
-        if let Some(transaction) = &mut accumulator.transaction {
-            transaction.fail_for_good(error.clone());
-        }
-        accumulator.abandon(&Error::Transaction { fatal: true, cause: Box::new(error.clone()) })
-    };
-    shared.settle(dropped);
-    Error::Transaction { fatal: true, cause: Box::new(error) }
-}
-
 impl Shared {
     /// The cluster as batches are written to it now.
     pub(crate) fn produce_cluster(&self) -> Cluster {
@@ -368,50 +332,5 @@ impl Shared {
             Some(protocol) => within(&self.cluster, protocol, ProduceRequest::KEY, PRODUCE_V2),
             None => self.cluster.clone(),
         }
-    }
-
-    /// Something of the transaction failed for good; gives the error that calls get from now on. What the coordinator
-    /// refused is fatal unless it says that an abort helps.
-    pub(crate) fn fail_transaction(&self, mut error: Error, by_coordinator: bool) -> Error {
-        let fatal = match &error {
-            Error::Server { code, .. } => by_coordinator && code.in_transaction() != InTransaction::Abort,
-            Error::Aborted(_) => false,
-            _ => by_coordinator,
-        };
-        if fatal {
-            return fail_for_good(self, error);
-        }
-        let dropped = self.lock().transaction_failed(&mut error);
-        self.settle(dropped);
-        error
-    }
-}
-
-impl Accumulator {
-    /// An error of the transaction, which it says from now on: what was not sent yet is not going to be.
-    pub(crate) fn transaction_failed(&mut self, error: &mut Error) -> Vec<Settled> {
-        let Some(transaction) = &mut self.transaction else { return Vec::new() };
-        let changed = transaction.fail(error);
-        if !matches!(error, Error::Transaction { .. } | Error::Aborted(_))
-            && let Some(Error::Transaction { fatal, .. }) = transaction.error()
-        {
-            *error = Error::Transaction { fatal, cause: Box::new(error.clone()) };
-        }
-        if !changed {
-            return Vec::new();
-        }
-        match transaction.error() {
-            Some(fatal @ Error::Transaction { fatal: true, .. }) => self.abandon(&fatal),
-            Some(abortable) => self.drop_unsent(&abortable),
-            None => Vec::new(),
-        }
-    }
-}
-
-/// What a coordinator calls an old epoch is fenced, in old versions too.
-fn fenced_or(code: ErrorCode) -> ErrorCode {
-    match code {
-        ErrorCode::INVALID_PRODUCER_EPOCH => ErrorCode::PRODUCER_FENCED,
-        code => code,
     }
 }

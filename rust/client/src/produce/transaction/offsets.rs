@@ -11,15 +11,16 @@ use samsarrow_wire::messages::{
 use tokio::sync::oneshot;
 
 use super::coordinator::too_old;
+use super::failure::fenced_or;
 use super::partitions::goes_on;
 use super::state::Protocol;
-use super::{FOREVER, OFFSETS_V2, Transactions, fenced_or, not_transactional, of, within};
+use super::{FOREVER, OFFSETS_V2, Transactions, not_transactional, of, within};
+use crate::coordinator::Verdict;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
-use crate::group::coordinator::Verdict;
 use crate::group::membership::Identity as Member;
 use crate::offsets::by_topic;
-use crate::produce::queue::Identity;
+use crate::produce::batch::Identity;
 use crate::produce::sink::Shared;
 use crate::types::{TopicPartition, some_of};
 

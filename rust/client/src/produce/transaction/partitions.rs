@@ -7,12 +7,13 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::add_partitions_to_txn::{AddPartitionsToTxnTopic, AddPartitionsToTxnTopicResult};
 use samsarrow_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, Request};
 
+use super::failure::fenced_or;
 use super::state::Transaction;
-use super::{FOREVER, Transactions, fenced_or, not_transactional};
+use super::{FOREVER, Transactions, not_transactional};
 use crate::cluster::Wanted;
+use crate::coordinator::Verdict;
 use crate::error::{Error, Result};
-use crate::group::coordinator::Verdict;
-use crate::produce::queue::Identity;
+use crate::produce::batch::Identity;
 use crate::produce::sink::Shared;
 
 /// Later versions are spoken between brokers.

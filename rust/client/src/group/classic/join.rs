@@ -1,229 +1,27 @@
-//! The classic protocol: join, let a member assign, sync, stay.
+//! Into a generation: JoinGroup, the leader's assignment, SyncGroup.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::join_group::{JoinGroupRequestProtocol, JoinGroupResponse};
-use samsarrow_wire::messages::leave_group::MemberIdentity;
 use samsarrow_wire::messages::sync_group::SyncGroupRequestAssignment;
-use samsarrow_wire::messages::{JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest};
-use tokio::time::{sleep, timeout};
+use samsarrow_wire::messages::{JoinGroupRequest, SyncGroupRequest};
 
-use super::assignor::{self, Members, Subscription, Topics};
-use super::heart::{Beat, Heart};
-use super::member::{End, Member, millis};
-use super::membership::{Complaint, Owned, Rebalance};
-use super::seen::{Seen, seen};
-use super::wanted::Wanted;
+use super::{Classic, Joined, Led};
 use crate::cluster::Lane;
 use crate::error::{Error, Result};
+use crate::group::assignor::{self, Members, Subscription, Topics};
+use crate::group::member::{End, millis};
 use crate::metadata::Metadata;
 use crate::retry::Retry;
 use crate::types::{TopicPartition, some_of};
 
-/// How often topics that do not exist are looked for.
-const MISSING_TOPICS: Duration = Duration::from_secs(1);
 const PROTOCOL_TYPE: &str = "consumer";
-/// From this version on a static member can leave too, and several at once (KIP-345).
-const LEAVE_MANY: i16 = 3;
-
-/// What came of a rebalance.
-struct Joined {
-    version: u64,
-    names: BTreeSet<String>,
-    led: Option<Led>,
-}
-
-/// What a leader knew of the group's topics when it assigned them.
-struct Led {
-    names: BTreeSet<String>,
-    seen: Seen,
-}
-
-/// How an attempt at a generation went.
-enum Round {
-    /// It was entered, and is over.
-    Entered,
-    /// The group went on without this member.
-    Missed(Error),
-}
-
-/// Lives through generations until the membership ends.
-pub(super) async fn live(member: &Member) -> End {
-    let classic = Classic { member, racks: Mutex::default() };
-    let mut retry: Option<Retry> = None;
-    loop {
-        match classic.generation().await {
-            Ok(Round::Entered) => retry = None,
-            // Once at once: that is how a rebalance goes that another one overtakes.
-            Ok(Round::Missed(error)) => match &mut retry {
-                None => retry = Some(Retry::endless(member.cluster.options())),
-                Some(retry) => {
-                    if let Err(error) = retry.wait(error, || "SyncGroup".into()).await {
-                        return End::Fatal(error);
-                    }
-                }
-            },
-            Err(end) => return end,
-        }
-    }
-}
-
-/// A member that follows the classic protocol.
-struct Classic<'a> {
-    member: &'a Member,
-    /// Of all brokers that were ever seen.
-    racks: Mutex<BTreeMap<i32, String>>,
-}
-
-impl std::ops::Deref for Classic<'_> {
-    type Target = Member;
-
-    fn deref(&self) -> &Member {
-        self.member
-    }
-}
 
 impl Classic<'_> {
-    fn heart(&self) -> Heart<'_> {
-        Heart {
-            cluster: &self.cluster,
-            coordinator: &self.coordinator,
-            membership: &self.membership,
-            interval: self.options.heartbeat_interval,
-            session_timeout: self.options.session_timeout,
-        }
-    }
-
-    /// Whether partitions are kept while the group rebalances: only if every assignor can do with it (KIP-429).
-    fn cooperative(&self) -> bool {
-        self.assignors.iter().all(|assignor| assignor.cooperative())
-    }
-
-    /// One generation, from giving up what has to be given up to the next rebalance.
-    async fn generation(&self) -> std::result::Result<Round, End> {
-        let (wanted, version) = self.membership.wish().await;
-        let names = tokio::select! {
-            biased;
-            () = self.membership.overdue() => return Err(End::Overdue),
-            names = self.learn(|| self.names(&wanted)) => names?,
-        };
-        self.prepare(&names).await?;
-        let (joined, assigned) = match self.join(names, version).await? {
-            Ok(joined) => joined,
-            Err(error) => {
-                tracing::info!(group = self.coordinator.group(), why = %error, "joining again");
-                return Ok(Round::Missed(error));
-            }
-        };
-        self.well();
-        let again = self.apply(assigned).await?;
-        if again {
-            let why = "what was given up goes to others";
-            tracing::info!(group = self.coordinator.group(), why, "joining again");
-            return Ok(Round::Entered);
-        }
-        let wait = async {
-            tokio::select! {
-                () = self.membership.other_wish(joined.version) => Ok("another subscription"),
-                () = self.topics_change(&wanted, &joined) => Ok("topics or partitions that came or went"),
-                complaint = self.membership.complaint() => match complaint {
-                    Complaint::Rejoin => Ok("the coordinator's answer to a commit"),
-                    Complaint::Stale => Err(fenced(true, ErrorCode::ILLEGAL_GENERATION)),
-                    Complaint::Fenced => Err(fenced(false, ErrorCode::UNKNOWN_MEMBER_ID)),
-                },
-                () = self.membership.overdue() => Err(End::Overdue),
-            }
-        };
-        let why = match self.heart().beating(true, wait).await? {
-            Beat::Done(why) => why?,
-            Beat::Rebalance => "the coordinator's answer to a heartbeat",
-        };
-        tracing::info!(group = self.coordinator.group(), why, "joining again");
-        Ok(Round::Entered)
-    }
-
-    async fn topics_change(&self, wanted: &Wanted, joined: &Joined) {
-        let mut changes = self.cluster.watch();
-        loop {
-            let metadata = changes.borrow_and_update().clone();
-            let names = wanted.names(&metadata, self.options.exclude_internal_topics);
-            let led = joined.led.as_ref();
-            if names != joined.names || led.is_some_and(|led| led.seen != self.seen(&metadata, &led.names)) {
-                return;
-            }
-            // Topics that do not exist yet are looked for until they do.
-            let missing = |names: &BTreeSet<String>| names.iter().any(|name| metadata.topic(name).is_none());
-            let look = missing(&names) || led.is_some_and(|led| missing(&led.names));
-            tokio::select! {
-                changed = changes.changed() => if changed.is_err() {
-                    return std::future::pending().await;
-                },
-                () = sleep(MISSING_TOPICS), if look => self.cluster.request_refresh(),
-            }
-        }
-    }
-
-    /// Gives up what must be given up before the next generation forms.
-    async fn prepare(&self, names: &BTreeSet<String>) -> std::result::Result<(), End> {
-        let cooperative = self.cooperative();
-        let gone = move |owned: &Owned| {
-            let gone: Vec<_> = owned.iter().filter(|tp| !cooperative || !names.contains(&*tp.topic)).cloned().collect();
-            (!gone.is_empty()).then_some(Rebalance::Revoked(gone))
-        };
-        self.hand(gone).await?;
-        self.membership.joining();
-        // The coordinator refuses what comes after JoinGroup in the name of the generation before.
-        self.alive(self.settle()).await?;
-        self.membership.gave_up();
-        Ok(())
-    }
-
-    /// Hands an event over; heartbeats go on, and the program has to poll in time.
-    async fn hand(&self, make: impl Fn(&Owned) -> Option<Rebalance>) -> std::result::Result<(), End> {
-        self.alive(self.member.hand(make)).await
-    }
-
-    /// Waits for `work`; heartbeats go on, and the program has to poll in time.
-    async fn alive(&self, work: impl Future<Output = ()>) -> std::result::Result<(), End> {
-        let work = async {
-            tokio::select! {
-                biased;
-                () = work => Ok(()),
-                () = self.membership.overdue() => Err(End::Overdue),
-            }
-        };
-        // Who is no member yet has nothing to keep alive.
-        if self.membership.identity().generation < 0 {
-            return work.await;
-        }
-        match self.heart().beating(false, work).await? {
-            Beat::Done(done) => done,
-            Beat::Rebalance => Ok(()),
-        }
-    }
-
-    /// Takes the partitions that were assigned; whether to join again at once, so that others get what was given up.
-    async fn apply(&self, assigned: Vec<TopicPartition>) -> std::result::Result<bool, End> {
-        let assigned: BTreeSet<TopicPartition> = assigned.into_iter().collect();
-        let revoked: Vec<_> = self.membership.owned().into_iter().filter(|tp| !assigned.contains(tp)).collect();
-        let group = self.coordinator.group();
-        tracing::info!(group, assigned = assigned.len(), revoked = revoked.len(), "assigned");
-        let again = !revoked.is_empty();
-        if again {
-            self.hand(|_| Some(Rebalance::Revoked(revoked.clone()))).await?;
-        }
-        let new = |owned: &Owned| {
-            Some(Rebalance::Assigned(assigned.iter().filter(|tp| !owned.contains(*tp)).cloned().collect()))
-        };
-        self.hand(new).await?;
-        Ok(again)
-    }
-
     /// Joins and syncs; an error that is not the end says why it has to be done again.
-    async fn join(
+    pub(super) async fn join(
         &self,
         names: BTreeSet<String>,
         version: u64,
@@ -419,40 +217,6 @@ impl Classic<'_> {
         self.membership.joined(&answer.member_id, generation);
         Ok(Ok(partitions))
     }
-
-    fn seen(&self, metadata: &Metadata, names: &BTreeSet<String>) -> Seen {
-        seen(&mut self.racks.lock().unwrap_or_else(PoisonError::into_inner), &self.rack, metadata, names)
-    }
-}
-
-/// Notifies the coordinator that the member is gone. A static member stays for `session.timeout.ms` (KIP-345).
-pub(super) async fn leave(member: &Member, reason: &str) {
-    let identity = member.membership.identity();
-    if identity.member_id.is_empty() || identity.instance_id.is_some() {
-        return;
-    }
-    let group_id = member.coordinator.group().to_owned();
-    let build = move |version| {
-        let mut request = LeaveGroupRequest { group_id, ..Default::default() };
-        if version >= LEAVE_MANY {
-            let reason = Some(reason.to_owned());
-            request.members.push(MemberIdentity { member_id: identity.member_id, reason, ..Default::default() });
-        } else {
-            request.member_id = identity.member_id;
-        }
-        Ok(request)
-    };
-    let limit = member.cluster.options().request_timeout;
-    match timeout(limit, member.coordinator.ask::<LeaveGroupRequest>(limit, build)).await {
-        Ok(Ok(_)) => tracing::info!(group = member.coordinator.group(), reason, "left"),
-        Ok(Err(error)) => tracing::debug!(%error, "LeaveGroup failed: the session will end by itself"),
-        Err(_) => {}
-    }
-}
-
-/// How a commit found out that the membership is void.
-fn fenced(keep_id: bool, code: ErrorCode) -> End {
-    End::Fenced { keep_id, error: Error::server(code, "what the coordinator answered to a commit") }
 }
 
 /// What assignors see of topics: the racks of each partition's replicas.

@@ -1,7 +1,9 @@
 //! The producer's public face.
 
+mod record;
+
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 pub use samsarrow_arrow::encode::Columns;
@@ -9,13 +11,14 @@ pub use samsarrow_arrow::values::{ValueColumns, ValueFormat};
 use samsarrow_wire::messages::Uuid;
 use tokio::runtime::Handle;
 
+pub use self::record::{Room, TrySendError};
 use crate::cluster::{Cluster, TopicUser};
 use crate::config::Options;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::metadata::Metadata;
 use crate::metrics::{Metrics, Source};
-use crate::produce::accumulator::{Accumulator, Limits, Refusal};
+use crate::produce::accumulator::{Accumulator, Limits};
 use crate::produce::columns;
 use crate::produce::counters::Counters;
 use crate::produce::flush::Flushing;
@@ -23,6 +26,7 @@ use crate::produce::memory::Memory;
 use crate::produce::partitioner::Partitioning;
 use crate::produce::queue::{MAX_IDEMPOTENT_IN_FLIGHT, Rules};
 use crate::produce::sink::{self, Settings, Shared};
+use crate::produce::topic::topic_gone;
 use crate::produce::transaction::state::{Operation, Transaction};
 use crate::produce::transaction::{self, Transactions};
 pub use crate::produce::{
@@ -30,22 +34,6 @@ pub use crate::produce::{
     Watcher,
 };
 use crate::types::TopicPartition;
-
-/// Bytes that a record may take beyond its key, value and headers: lengths and deltas.
-const RECORD_OVERHEAD: usize = 32;
-/// Bytes that a header may take beyond its name and value.
-const HEADER_OVERHEAD: usize = 10;
-
-/// Why [`Producer::try_send`] did not take a record.
-#[derive(Debug)]
-pub enum TrySendError {
-    /// `buffer.memory` is used up: [`Producer::send`] waits for it.
-    Full,
-    /// The topic's partitions are not known yet: [`Producer::send`] asks for them.
-    NeedsMetadata,
-    /// The record cannot be sent.
-    Error(Error),
-}
 
 /// Sends records to Kafka. All methods take `&self`; share it by reference or in an `Arc`.
 ///
@@ -113,45 +101,6 @@ impl Producer {
         shared.cluster.keep(Arc::downgrade(&user));
         runtime.spawn(sink::run(Arc::clone(&shared)));
         Ok(Producer { shared })
-    }
-
-    /// Takes a record without waiting.
-    ///
-    /// # Errors
-    /// Whether [`send`](Self::send) could still take it, or why it can never be sent.
-    pub fn try_send(&self, record: RecordRef<'_>) -> std::result::Result<Delivery, TrySendError> {
-        let (timestamp, size) = self.check(record).map_err(TrySendError::Error)?;
-        if !self.shared.memory.try_reserve(size) {
-            return Err(TrySendError::Full);
-        }
-        match append(&self.shared, record, timestamp, size) {
-            Ok(delivery) => Ok(delivery),
-            Err(Refusal::NeedsMetadata) => Err(TrySendError::NeedsMetadata),
-            Err(Refusal::Failed(error)) => Err(TrySendError::Error(error)),
-        }
-    }
-
-    /// Takes a record, waiting up to `max.block.ms` for metadata and memory.
-    ///
-    /// # Errors
-    /// The record cannot be sent, or there was no room or no such topic in time.
-    pub async fn send(&self, record: ProducerRecord) -> Result<Delivery> {
-        self.room(record).await?.send()
-    }
-
-    /// What [`send`](Self::send) waits for: anyone who gives up before the record is sent has sent nothing.
-    ///
-    /// # Errors
-    /// The record cannot be sent, or there was no room or no such topic in time.
-    pub async fn room(&self, record: ProducerRecord) -> Result<Room> {
-        let (timestamp, size) = self.check(record.by_ref())?;
-        self.shared.lock().admits()?;
-        let deadline = Instant::now() + self.shared.settings.max_block;
-        self.know(&record.topic, record.partition, deadline).await?;
-        let mut reserved = self.shared.reserve(size, deadline).await?;
-        // From here on the room, and then the record's batch, gives the bytes back.
-        reserved.hand_over(size);
-        Ok(Room { shared: Arc::clone(&self.shared), record, timestamp, size })
     }
 
     /// Sends the rows of an Arrow batch; returns once all of them are encoded and queued, so a batch larger than
@@ -308,27 +257,6 @@ impl Producer {
         flushed.map_err(|_| Error::timeout("delivery of all records before close (the rest has failed)", timeout))
     }
 
-    /// Size and timestamp of a record, or why no broker will take it.
-    fn check(&self, record: RecordRef<'_>) -> Result<(i64, usize)> {
-        let timestamp = match record.timestamp {
-            None => now_ms(),
-            Some(timestamp) if timestamp >= -1 => timestamp,
-            Some(timestamp) => {
-                return Err(Error::configuration(format!(
-                    "timestamp {timestamp} is negative: give milliseconds since 1970, or −1 for none"
-                )));
-            }
-        };
-        let mut size = RECORD_OVERHEAD + record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
-        for (name, value) in record.headers {
-            size += HEADER_OVERHEAD + name.len() + value.as_ref().map_or(0, bytes::Bytes::len);
-        }
-        let what = || format!("a record for topic {}", record.topic);
-        self.shared.check_size(size, what)?;
-        self.shared.settings.check_headers(!record.headers.is_empty(), what)?;
-        Ok((timestamp, size))
-    }
-
     /// Waits until the partitions of the topic are known. A partition that is missing is looked for once more: it may
     /// have been added.
     async fn know(&self, topic: &Arc<str>, partition: Option<i32>, deadline: Instant) -> Result<()> {
@@ -350,7 +278,7 @@ impl Producer {
     }
 
     fn add(&self, topic: &Arc<str>, metadata: &Metadata) -> Result<()> {
-        self.shared.lock().add_topic(topic, metadata).map(drop).ok_or_else(|| columns::topic_gone(topic))
+        self.shared.lock().add_topic(topic, metadata).map(drop).ok_or_else(|| topic_gone(topic))
     }
 
     /// One refresh of the metadata, at most until `deadline`.
@@ -366,59 +294,6 @@ impl Producer {
     }
 }
 
-/// Appends a record whose bytes are reserved; gives the bytes back if it cannot.
-fn append(
-    shared: &Shared,
-    record: RecordRef<'_>,
-    timestamp: i64,
-    size: usize,
-) -> std::result::Result<Delivery, Refusal> {
-    let appended = shared.lock().append(record, timestamp, size);
-    match appended {
-        Ok((delivery, wake)) => {
-            if wake {
-                shared.wake.notify_one();
-            }
-            Ok(delivery)
-        }
-        Err(refusal) => {
-            shared.memory.release(size);
-            Err(refusal)
-        }
-    }
-}
-
-/// Room for a record in `buffer.memory`, given back if it is not sent.
-#[derive(Debug)]
-pub struct Room {
-    shared: Arc<Shared>,
-    record: ProducerRecord,
-    timestamp: i64,
-    size: usize,
-}
-
-impl Room {
-    /// Takes the record.
-    ///
-    /// # Errors
-    /// The producer is closed, or its topic is gone.
-    pub fn send(mut self) -> Result<Delivery> {
-        let size = std::mem::take(&mut self.size);
-        append(&self.shared, self.record.by_ref(), self.timestamp, size).map_err(|refusal| match refusal {
-            Refusal::Failed(error) => error,
-            Refusal::NeedsMetadata => columns::topic_gone(&self.record.topic),
-        })
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        if self.size > 0 {
-            self.shared.memory.release(self.size);
-        }
-    }
-}
-
 impl Drop for Producer {
     fn drop(&mut self) {
         self.shared.abandon(&Error::closed("the producer (dropped before this record was delivered)"));
@@ -427,9 +302,4 @@ impl Drop for Producer {
 
 fn left_until(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
-}
-
-/// Milliseconds since the epoch.
-pub(crate) fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

@@ -10,69 +10,21 @@
 //! (the failed one may have been appended after all, its answer lost); if the broker then finds the gap, none of them
 //! was appended, and they are numbered anew under a new identity.
 
+mod expiry;
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use samsarrow_wire::batch::BatchBuilder;
-
-use super::delivery::{Appended, BatchState};
-use crate::error::{Error, Result};
+use self::expiry::timed_out;
+use super::batch::{Batch, Identity, Settled, advance};
+use super::batch_state::{Appended, BatchState};
+use crate::error::Error;
 
 /// Batches of one partition that a broker remembers for an idempotent producer.
 pub(crate) const MAX_IDEMPOTENT_IN_FLIGHT: usize = 5;
-
-/// What the broker knows an idempotent producer by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Identity {
-    pub(crate) producer_id: i64,
-    pub(crate) epoch: i16,
-}
-
-/// The sequence `count` records after `sequence`: 2³¹ − 1 is followed by 0.
-pub(crate) fn advance(sequence: i32, count: u32) -> i32 {
-    ((i64::from(sequence) + i64::from(count)) & i64::from(i32::MAX)) as i32
-}
-
-/// The bytes of a batch.
-#[derive(Debug)]
-pub(crate) enum Payload {
-    /// Records laid out, header not yet written.
-    Draft(Box<BatchBuilder>),
-    /// As it goes over the wire.
-    Encoded(Bytes),
-}
-
-/// A batch on its way to a partition.
-#[derive(Debug)]
-pub(crate) struct Batch {
-    /// Records of the partition before this batch: its place in the order.
-    pub(crate) order: u64,
-    pub(crate) state: Arc<BatchState>,
-    /// Index in `state` of the first record.
-    pub(crate) first: u32,
-    pub(crate) count: u32,
-    pub(crate) created: Instant,
-    pub(crate) deadline: Instant,
-    pub(crate) payload: Payload,
-    /// Identity and sequence that the broker may have seen this batch under.
-    pub(crate) numbered: Option<(Identity, i32)>,
-    pub(crate) attempts: u32,
-    /// Bytes of `buffer.memory` held.
-    pub(crate) reserved: usize,
-    /// Why the last attempt failed.
-    pub(crate) cause: Option<Error>,
-}
-
-impl Batch {
-    pub(crate) fn size(&self) -> usize {
-        match &self.payload {
-            Payload::Draft(builder) => builder.size(),
-            Payload::Encoded(bytes) => bytes.len(),
-        }
-    }
-}
 
 /// What a queue goes by.
 #[derive(Debug, Clone)]
@@ -122,23 +74,6 @@ pub(crate) enum FailureKind {
     /// The broker no longer knows the identity, or knows a newer epoch: not appended.
     UnknownIdentity,
 }
-
-/// A batch whose records all have their result now.
-#[derive(Debug)]
-pub(crate) struct Settled {
-    pub(crate) state: Arc<BatchState>,
-    pub(crate) first: u32,
-    pub(crate) count: u32,
-    pub(crate) reserved: usize,
-    pub(crate) outcome: Result<Appended>,
-}
-
-impl Batch {
-    pub(crate) fn settle(self, outcome: Result<Appended>) -> Settled {
-        Settled { state: self.state, first: self.first, count: self.count, reserved: self.reserved, outcome }
-    }
-}
-
 #[derive(Debug)]
 struct Sent {
     order: u64,
@@ -414,45 +349,6 @@ impl PartitionQueue {
         batch.settle(Err(error))
     }
 
-    /// Takes out what has run out of time; batches in flight get their error now and their memory back later.
-    pub(crate) fn expire(&mut self, now: Instant, rules: &Rules, settled: &mut Vec<Settled>) {
-        while self.waiting.front().is_some_and(|batch| batch.deadline <= now) {
-            let Some(batch) = self.waiting.pop_front() else { break };
-            self.note_gap(&batch);
-            let error = timed_out(&batch, batch.cause.as_ref(), rules);
-            settled.push(batch.settle(Err(error)));
-        }
-        if self.waiting.is_empty()
-            && self.open.as_ref().is_some_and(|batch| batch.deadline <= now)
-            && let Some(batch) = self.open.take()
-        {
-            batch.state.close(batch.first + batch.count);
-            let error = timed_out(&batch, None, rules);
-            settled.push(batch.settle(Err(error)));
-        }
-        for sent in self.in_flight.iter_mut().filter(|sent| !sent.expired && sent.deadline <= now) {
-            sent.expired = true;
-            let what = format!(
-                "delivery of {} records to {}-{} (in flight, no answer yet)",
-                sent.count, sent.state.topic, sent.state.partition
-            );
-            settled.push(Settled {
-                state: Arc::clone(&sent.state),
-                first: sent.first,
-                count: sent.count,
-                reserved: 0,
-                outcome: Err(Error::timeout(what, rules.delivery_timeout)),
-            });
-        }
-    }
-
-    /// The next moment at which [`expire`](Self::expire) has something to do.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let waiting = self.waiting.front().or(self.open.as_ref()).map(|batch| batch.deadline);
-        let in_flight = self.in_flight.iter().filter(|sent| !sent.expired).map(|sent| sent.deadline).min();
-        waiting.into_iter().chain(in_flight).min()
-    }
-
     /// Forgets identity and sequences: the next batch is the first of another epoch.
     pub(crate) fn restart(&mut self) {
         self.identity = None;
@@ -460,40 +356,6 @@ impl PartitionQueue {
         self.gaps.clear();
         self.spent = None;
     }
-
-    /// Gives up on batches that were never sent.
-    pub(crate) fn drop_unsent(&mut self, error: &Error, settled: &mut Vec<Settled>) {
-        self.close_open();
-        let (sent, unsent): (VecDeque<_>, VecDeque<_>) = self.waiting.drain(..).partition(|batch| batch.attempts > 0);
-        self.waiting = sent;
-        settled.extend(unsent.into_iter().map(|batch| batch.settle(Err(error.clone()))));
-    }
-
-    /// Gives up on everything that waits; what is in flight has its answer to come.
-    pub(crate) fn drop_waiting(&mut self, error: &Error, settled: &mut Vec<Settled>) {
-        self.close_open();
-        settled.extend(self.waiting.drain(..).map(|batch| batch.settle(Err(error.clone()))));
-    }
-
-    /// Gives up on everything that waits or is in flight.
-    pub(crate) fn abandon(&mut self, error: &Error, settled: &mut Vec<Settled>) {
-        self.drop_waiting(error, settled);
-        for sent in self.in_flight.iter_mut().filter(|sent| !sent.expired) {
-            sent.expired = true;
-            let (state, first, count) = (Arc::clone(&sent.state), sent.first, sent.count);
-            settled.push(Settled { state, first, count, reserved: 0, outcome: Err(error.clone()) });
-        }
-    }
-}
-
-fn timed_out(batch: &Batch, cause: Option<&Error>, rules: &Rules) -> Error {
-    let (count, topic, partition) = (batch.count, &batch.state.topic, batch.state.partition);
-    let attempts = match batch.attempts {
-        0 => "no leader could take them".to_owned(),
-        attempts => format!("attempts: {attempts}"),
-    };
-    let what = format!("delivery of {count} records to {topic}-{partition} ({attempts})");
-    Error::timeout_because(what, rules.delivery_timeout, cause.cloned())
 }
 
 /// Exponential from `retry.backoff.ms` to `retry.backoff.max.ms`, with 20 % jitter.

@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use samsarrow_wire::error_code::ErrorCode;
 
-use super::delivery::{Appended, BatchState};
-use super::queue::{
-    Batch, Failure, FailureKind, Identity, MAX_IDEMPOTENT_IN_FLIGHT, PartitionQueue, Payload, Readiness, Rules,
-    Settled, advance,
-};
+use super::super::batch::{Batch, Identity, Payload, Settled, advance};
+use super::super::batch_state::{Appended, BatchState};
+use super::{Failure, FailureKind, MAX_IDEMPOTENT_IN_FLIGHT, PartitionQueue, Readiness, Rules};
 use crate::error::Error;
 
 const NODE: i32 = 1;
@@ -38,8 +36,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let mut queue = PartitionQueue::default();
-        queue.leader = Some(NODE);
+        let queue = PartitionQueue { leader: Some(NODE), ..PartitionQueue::default() };
         Self { queue, rules: rules(), now: Instant::now() }
     }
 

@@ -1,5 +1,8 @@
 //! The handle that starts, steers and stops an embedded broker.
 
+mod coordinators;
+mod logins;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -17,13 +20,11 @@ use crate::fault::{Fault, RequestInfo};
 use crate::node::{Running, bind};
 use crate::options::BrokerOptions;
 use crate::profile;
-use crate::security::{Alteration, Connections, Identity, LoginAnswer, Logins, Security, Tls};
+use crate::security::Security;
 use crate::state::State;
 use crate::state::create::NewTopic;
-use crate::state::groups::Members;
 use crate::state::telemetry::TelemetryPush;
 use crate::state::topic::Partition;
-use crate::state::transactions::Now;
 use crate::sync::lock;
 
 /// A node's life: a stopped one keeps its port bound, so that nobody else takes it.
@@ -213,77 +214,9 @@ impl Broker {
         Ok(())
     }
 
-    /// The offset that a group has committed for a partition.
-    pub fn committed_offset(&self, group: &str, topic: &str, partition: i32) -> Option<i64> {
-        let topic = self.state.topic(topic)?;
-        let committed = lock(&self.state.groups).committed(group, &topic.name, topic.id.0, partition)?;
-        Some(committed.offset)
-    }
-
-    /// The state of a group by Kafka's name, `Stable` for one; `None` where there is no such group.
-    pub fn group_state(&self, group: &str) -> Option<&'static str> {
-        lock(&self.state.groups).members(group).map(Members::state)
-    }
-
-    /// The node that coordinates a group and keeps its offsets.
-    pub fn coordinator(&self, group: &str) -> Option<i32> {
-        self.state.coordinator(group).map(|(id, _)| id)
-    }
-
-    /// Makes `node` the coordinator of a group, now and whenever it is up. The group's members are sent there; what a
-    /// rebalance had not finished they do again, as after a coordinator's end.
-    pub fn move_coordinator(&self, group: &str, node: i32) -> io::Result<()> {
-        if self.state.node(node).is_none() {
-            return Err(invalid(format!("there is no node {node}")));
-        }
-        if !self.state.is_up(node) {
-            return Err(invalid(format!("node {node} is stopped: it cannot coordinate group '{group}'")));
-        }
-        self.state.move_coordinator(group, node);
-        Ok(())
-    }
-
-    /// The node that coordinates a transactional id.
-    pub fn transaction_coordinator(&self, transactional_id: &str) -> Option<i32> {
-        self.state.transaction_coordinator(transactional_id).map(|(id, _)| id)
-    }
-
-    /// Makes `node` the coordinator of a transactional id, now and whenever it is up. What is open stays so.
-    pub fn move_transaction_coordinator(&self, transactional_id: &str, node: i32) -> io::Result<()> {
-        if self.state.node(node).is_none() {
-            return Err(invalid(format!("there is no node {node}")));
-        }
-        if !self.state.is_up(node) {
-            let why = format!("node {node} is stopped: it cannot coordinate transactional id '{transactional_id}'");
-            return Err(invalid(why));
-        }
-        self.state.move_transaction_coordinator(transactional_id, node);
-        Ok(())
-    }
-
-    /// The state of a transactional id by Kafka's name, `Ongoing` for one; `None` where it is not known.
-    pub fn transaction_state(&self, transactional_id: &str) -> Option<&'static str> {
-        self.state.transactions().get(transactional_id).map(|transaction| transaction.phase.name())
-    }
-
     /// The metrics that clients have pushed, the oldest first; the last thousand pushes are kept.
     pub fn telemetry(&self) -> Vec<TelemetryPush> {
         lock(&self.state.telemetry).pushes.iter().cloned().collect()
-    }
-
-    /// Fences anyone who writes under a transactional id, as an administrator does or a second producer: an open transaction
-    /// is aborted, and the producer's epoch is an old one from now on.
-    pub fn fence(&self, transactional_id: &str) -> io::Result<()> {
-        let new_id = || self.state.new_producer_id();
-        let fenced = self.state.transactions().fence(Now::read(), transactional_id, &new_id);
-        self.state.complete_transactions();
-        match fenced {
-            Ok(()) => Ok(()),
-            Err(ErrorCode::TRANSACTIONAL_ID_NOT_FOUND) => {
-                Err(invalid(format!("transactional id '{transactional_id}' is not known")))
-            }
-            Err(code) => Err(io::Error::other(format!("transactional id '{transactional_id}': {code}"))),
-        }
     }
 
     /// Where the oldest open transaction of a partition begins, the end of the log if there is none: what
@@ -322,59 +255,6 @@ impl Broker {
             }
             Some(fault.clone())
         });
-    }
-
-    /// Shows `hook` each answer of a login on every node, in the order of hooks; what it changes is sent. An error where
-    /// there was none refuses the client. A hook runs while the answer waits: it must be quick.
-    pub fn on_login(&self, hook: impl FnMut(&mut LoginAnswer) + Send + 'static) {
-        self.state.security.hooks.add(hook);
-    }
-
-    /// Changes answers of logins by description.
-    ///
-    /// # Errors
-    /// Nothing is to change, or there is no such node.
-    pub fn alter_logins(&self, mut alteration: Alteration) -> io::Result<()> {
-        if alteration.is_empty() {
-            return Err(invalid("an alteration that changes nothing"));
-        }
-        if let Some(node) = alteration.node.filter(|node| self.state.node(*node).is_none()) {
-            return Err(invalid(format!("there is no node {node}")));
-        }
-        self.on_login(move |answer| alteration.apply(answer));
-        Ok(())
-    }
-
-    /// How clients connected so far.
-    pub fn connections(&self) -> Connections {
-        self.state.security.counts.connections()
-    }
-
-    /// The certificate of the broker's authority as PEM: what clients must trust.
-    ///
-    /// # Errors
-    /// The broker does not speak TLS.
-    pub fn ca_pem(&self) -> io::Result<&str> {
-        self.tls().map(Tls::ca_pem)
-    }
-
-    /// A new certificate for a client of this name, of the broker's authority.
-    ///
-    /// # Errors
-    /// The broker does not speak TLS.
-    pub fn client_certificate(&self, name: &str) -> io::Result<Identity> {
-        self.tls()?.client_certificate(name)
-    }
-
-    fn tls(&self) -> io::Result<&Tls> {
-        let protocol = self.state.options.security.protocol.name();
-        let tls = self.state.security.tls.as_ref();
-        tls.ok_or_else(|| invalid(format!("certificates are of SSL and SASL_SSL: this broker speaks {protocol}")))
-    }
-
-    /// How logins went so far.
-    pub fn logins(&self) -> Logins {
-        self.state.security.counts.logins()
     }
 
     /// Forgets all that [`Broker::on_request`], [`Broker::fail`], [`Broker::fail_next`] and [`Broker::on_login`] were

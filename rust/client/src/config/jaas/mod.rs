@@ -3,14 +3,16 @@
 //! It is read as Java reads it and becomes options of ours. Nothing is ever loaded: a module is a name that is known
 //! here, or an error (CVE-2023-25194). No error repeats what it found, which may be a piece of a password.
 
-use std::iter::Peekable;
+#[cfg(test)]
+#[allow(clippy::type_complexity, reason = "a table of cases")]
+mod tests;
+mod tokens;
+
 use std::path::PathBuf;
-use std::str::Chars;
 
-use zeroize::Zeroizing;
-
-use super::secret::Secret;
-use super::security::{Mechanism, SaslOptions};
+use self::tokens::{Token, Tokens};
+use crate::config::secret::Secret;
+use crate::config::security::{KerberosOptions, Mechanism, SaslOptions};
 use crate::error::{Error, Result};
 
 const NAME: &str = "sasl.jaas.config";
@@ -113,7 +115,7 @@ impl Entry {
     /// # Errors
     /// [`Error::Configuration`], which repeats nothing that may be secret.
     pub(super) fn parse(text: &str) -> Result<Self> {
-        let mut tokens = Tokens { chars: text.chars().peekable() };
+        let mut tokens = Tokens::new(text);
         let module = match tokens.next()? {
             Some(Token::Word(class)) => module(&class)?,
             _ => {
@@ -266,7 +268,7 @@ impl Entry {
     }
 }
 
-impl super::security::KerberosOptions {
+impl KerberosOptions {
     /// Java's module takes keys only if it is asked to, and asks a person for a password if it finds nothing.
     fn check(&self, use_keytab: bool, use_cache: bool, keytab_by_option: bool) -> Result<()> {
         if use_keytab && self.keytab.is_none() {
@@ -302,116 +304,3 @@ fn flag(key: &str, value: &Secret) -> Result<bool> {
         _ => Err(wrong(format!("{key} must be true or false"))),
     }
 }
-
-#[derive(Debug, PartialEq, Eq)]
-enum Token {
-    Word(Zeroizing<String>),
-    Quoted(Zeroizing<String>),
-    Sign(char),
-}
-
-/// Java's StreamTokenizer, as its JaasConfig sets it up.
-struct Tokens<'a> {
-    chars: Peekable<Chars<'a>>,
-}
-
-impl Tokens<'_> {
-    fn next(&mut self) -> Result<Option<Token>> {
-        loop {
-            let Some(char) = self.chars.next() else { return Ok(None) };
-            return match char {
-                '\0'..=' ' => continue,
-                '/' => {
-                    self.comment()?;
-                    continue;
-                }
-                '"' | '\'' => self.quoted(char).map(|text| Some(Token::Quoted(text))),
-                _ if is_of_word(char) => {
-                    let mut word = Zeroizing::new(String::from(char));
-                    while let Some(char) = self.chars.next_if(|char| is_of_word(*char)) {
-                        word.push(char);
-                    }
-                    Ok(Some(Token::Word(word)))
-                }
-                sign => Ok(Some(Token::Sign(sign))),
-            };
-        }
-    }
-
-    /// The value after an equals sign.
-    fn value(&mut self) -> Result<Option<Zeroizing<String>>> {
-        Ok(match self.next()? {
-            Some(Token::Word(text) | Token::Quoted(text)) => Some(text),
-            _ => None,
-        })
-    }
-
-    /// A single slash too begins a comment to the end of the line.
-    fn comment(&mut self) -> Result<()> {
-        if self.chars.next_if_eq(&'*').is_some() {
-            let mut before = ' ';
-            for char in self.chars.by_ref() {
-                if (before, char) == ('*', '/') {
-                    return Ok(());
-                }
-                before = char;
-            }
-            return Err(wrong("a comment has no end"));
-        }
-        for char in self.chars.by_ref() {
-            if matches!(char, '\n' | '\r') {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn quoted(&mut self, quote: char) -> Result<Zeroizing<String>> {
-        let open = || wrong("a quotation has no end on its line");
-        let mut text = Zeroizing::new(String::new());
-        loop {
-            match self.chars.next().ok_or_else(open)? {
-                char if char == quote => return Ok(text),
-                '\n' | '\r' => return Err(open()),
-                '\\' => {
-                    let escaped = self.chars.next().ok_or_else(open)?;
-                    text.push(match escaped {
-                        'a' => '\u{7}',
-                        'b' => '\u{8}',
-                        'f' => '\u{c}',
-                        'n' => '\n',
-                        'r' => '\r',
-                        't' => '\t',
-                        'v' => '\u{b}',
-                        '0'..='7' => self.octal(escaped),
-                        '\n' | '\r' => return Err(open()),
-                        other => other,
-                    });
-                }
-                char => text.push(char),
-            }
-        }
-    }
-
-    /// Up to three digits, three only below 256.
-    fn octal(&mut self, first: char) -> char {
-        let most = if first <= '3' { 3 } else { 2 };
-        let mut code = first.to_digit(8).unwrap_or_default();
-        for _ in 1..most {
-            match self.chars.next_if(|char| char.is_digit(8)).and_then(|char| char.to_digit(8)) {
-                Some(digit) => code = code * 8 + digit,
-                None => break,
-            }
-        }
-        char::from_u32(code).unwrap_or_default()
-    }
-}
-
-fn is_of_word(char: char) -> bool {
-    char.is_ascii_alphanumeric() || "_-$.".contains(char) || char >= '\u{a0}'
-}
-
-#[cfg(test)]
-#[allow(clippy::type_complexity, reason = "a table of cases")]
-#[path = "jaas_tests.rs"]
-mod tests;

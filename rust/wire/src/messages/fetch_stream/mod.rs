@@ -4,11 +4,17 @@
 //! is not. So [`FetchParser`] hands out everything that comes before the records of a partition, leaves the records to
 //! its caller, and goes on after them. It knows no sockets: bytes go in, events come out.
 
+mod pieces;
+#[cfg(test)]
+mod tests;
+
 use bytes::BytesMut;
 
 use super::ApiKey;
+use super::error::DecodeError;
+use super::error::DecodeErrorKind;
 use super::fetch::{AbortedTransaction, EpochEndOffset, LeaderIdAndEpoch, NodeEndpoint, PartitionData};
-use super::types::{Cx, DecodeError, DecodeErrorKind, Reader, Uuid, Wire};
+use super::types::{Cx, Uuid, Wire};
 
 /// What an answer says, in its order.
 #[derive(Debug, Clone, PartialEq)]
@@ -369,68 +375,6 @@ impl FetchParser {
             current_leader: std::mem::take(&mut self.current_leader),
         }
     }
-
-    // ---- pieces of known size ----
-
-    fn take(&mut self, input: &mut BytesMut, size: usize) -> Option<Reader> {
-        if input.len() < size || self.left < size {
-            return None;
-        }
-        self.left -= size;
-        Some(Reader::new(input.split_to(size).freeze()))
-    }
-
-    /// The same for a size that the peer claims: it must fit into the frame.
-    fn take_checked(&mut self, input: &mut BytesMut, size: usize) -> Result<Option<Reader>, DecodeError> {
-        if size > self.left {
-            let kind = DecodeErrorKind::Truncated { needed: size, left: self.left };
-            return Err(self.error(kind, "FetchResponse"));
-        }
-        Ok(self.take(input, size))
-    }
-
-    fn varint(&mut self, input: &mut BytesMut) -> Result<Option<u32>, DecodeError> {
-        let size = input.iter().position(|byte| *byte < 0x80).map_or(input.len(), |at| at + 1).min(5);
-        if size == 0 || (size < 5 && input.get(size - 1).is_some_and(|last| *last >= 0x80)) {
-            return Ok(None);
-        }
-        let at = self.total - self.left;
-        let Some(mut bytes) = self.take(input, size) else { return Ok(None) };
-        bytes.unsigned_varint().map(Some).map_err(|e| DecodeError { at: at + e.at, ..e })
-    }
-
-    /// A length, or `Some(None)` for null; it must fit into the frame.
-    fn length(
-        &mut self,
-        input: &mut BytesMut,
-        short: bool,
-        field: &'static str,
-    ) -> Result<Option<Option<usize>>, DecodeError> {
-        let length = if self.cx.flexible {
-            match self.varint(input)? {
-                Some(length) => i64::from(length) - 1,
-                None => return Ok(None),
-            }
-        } else {
-            let Some(mut bytes) = self.take(input, if short { 2 } else { 4 }) else { return Ok(None) };
-            if short { i64::from(i16::read(self.cx, &mut bytes)?) } else { i64::from(i32::read(self.cx, &mut bytes)?) }
-        };
-        match usize::try_from(length) {
-            Ok(length) if length <= self.left => Ok(Some(Some(length))),
-            Ok(needed) => Err(self.error(DecodeErrorKind::Truncated { needed, left: self.left }, field)),
-            Err(_) if length == -1 => Ok(Some(None)),
-            Err(_) => Err(self.error(DecodeErrorKind::Length(length), field)),
-        }
-    }
-
-    /// The number of elements of an array: each takes a byte at least.
-    fn count(&mut self, input: &mut BytesMut, field: &'static str) -> Result<Option<Option<usize>>, DecodeError> {
-        self.length(input, false, field)
-    }
-
-    fn error(&self, kind: DecodeErrorKind, field: &'static str) -> DecodeError {
-        DecodeError { message: None, field, at: self.total - self.left, kind }
-    }
 }
 
 enum Step {
@@ -438,7 +382,3 @@ enum Step {
     On,
     Wanting,
 }
-
-#[cfg(test)]
-#[path = "fetch_stream_tests.rs"]
-mod tests;

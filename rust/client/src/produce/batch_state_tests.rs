@@ -1,6 +1,8 @@
 //! The order in which deliveries call back.
 
 use super::*;
+use crate::error::Error;
+use crate::producer::Delivery;
 
 #[test]
 fn who_asks_while_others_are_called_does_not_overtake_them() {

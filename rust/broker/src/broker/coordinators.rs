@@ -1,0 +1,80 @@
+//! What coordinators know and decide: of groups, of transactions.
+
+use std::io;
+
+use samsarrow_wire::error_code::ErrorCode;
+
+use super::{Broker, invalid};
+use crate::state::groups::Members;
+use crate::state::transactions::Now;
+use crate::sync::lock;
+
+impl Broker {
+    /// The offset that a group has committed for a partition.
+    pub fn committed_offset(&self, group: &str, topic: &str, partition: i32) -> Option<i64> {
+        let topic = self.state.topic(topic)?;
+        let committed = lock(&self.state.groups).committed(group, &topic.name, topic.id.0, partition)?;
+        Some(committed.offset)
+    }
+
+    /// The state of a group by Kafka's name, `Stable` for one; `None` where there is no such group.
+    pub fn group_state(&self, group: &str) -> Option<&'static str> {
+        lock(&self.state.groups).members(group).map(Members::state)
+    }
+
+    /// The node that coordinates a group and keeps its offsets.
+    pub fn coordinator(&self, group: &str) -> Option<i32> {
+        self.state.coordinator(group).map(|(id, _)| id)
+    }
+
+    /// Makes `node` the coordinator of a group, now and whenever it is up. The group's members are sent there; what a
+    /// rebalance had not finished they do again, as after a coordinator's end.
+    pub fn move_coordinator(&self, group: &str, node: i32) -> io::Result<()> {
+        if self.state.node(node).is_none() {
+            return Err(invalid(format!("there is no node {node}")));
+        }
+        if !self.state.is_up(node) {
+            return Err(invalid(format!("node {node} is stopped: it cannot coordinate group '{group}'")));
+        }
+        self.state.move_coordinator(group, node);
+        Ok(())
+    }
+
+    /// The node that coordinates a transactional id.
+    pub fn transaction_coordinator(&self, transactional_id: &str) -> Option<i32> {
+        self.state.transaction_coordinator(transactional_id).map(|(id, _)| id)
+    }
+
+    /// Makes `node` the coordinator of a transactional id, now and whenever it is up. What is open stays so.
+    pub fn move_transaction_coordinator(&self, transactional_id: &str, node: i32) -> io::Result<()> {
+        if self.state.node(node).is_none() {
+            return Err(invalid(format!("there is no node {node}")));
+        }
+        if !self.state.is_up(node) {
+            let why = format!("node {node} is stopped: it cannot coordinate transactional id '{transactional_id}'");
+            return Err(invalid(why));
+        }
+        self.state.move_transaction_coordinator(transactional_id, node);
+        Ok(())
+    }
+
+    /// The state of a transactional id by Kafka's name, `Ongoing` for one; `None` where it is not known.
+    pub fn transaction_state(&self, transactional_id: &str) -> Option<&'static str> {
+        self.state.transactions().get(transactional_id).map(|transaction| transaction.phase.name())
+    }
+
+    /// Fences anyone who writes under a transactional id, as an administrator does or a second producer: an open transaction
+    /// is aborted, and the producer's epoch is an old one from now on.
+    pub fn fence(&self, transactional_id: &str) -> io::Result<()> {
+        let new_id = || self.state.new_producer_id();
+        let fenced = self.state.transactions().fence(Now::read(), transactional_id, &new_id);
+        self.state.complete_transactions();
+        match fenced {
+            Ok(()) => Ok(()),
+            Err(ErrorCode::TRANSACTIONAL_ID_NOT_FOUND) => {
+                Err(invalid(format!("transactional id '{transactional_id}' is not known")))
+            }
+            Err(code) => Err(io::Error::other(format!("transactional id '{transactional_id}': {code}"))),
+        }
+    }
+}

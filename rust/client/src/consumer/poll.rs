@@ -1,0 +1,208 @@
+//! Polling: what is there is looked for, waited for and handed out.
+
+use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use samsarrow_wire::error_code::ErrorCode;
+use tokio::time::Instant;
+
+use super::Consumer;
+use crate::error::{Error, Result};
+use crate::group::Rebalance;
+use crate::group::consumer_group::ConsumerGroup;
+use crate::metrics::Event;
+
+/// What `next` brings.
+#[derive(Debug)]
+pub enum Polled {
+    /// Rows, or none when nothing came in time.
+    Rows(RecordBatch),
+    /// The program's listener is to be notified; then [`Consumer::acknowledge`] must be called.
+    Rebalance(Rebalance),
+    /// An asynchronous commit is done: see [`Consumer::take_completed`].
+    Committed,
+}
+
+impl Consumer {
+    /// Begins a poll, which then takes what it finds with [`look`](Self::look) and waits with [`ready`](Self::ready): the
+    /// program is done with what the polls before it gave. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::Configuration`] if nothing is subscribed to or assigned.
+    pub fn begin_poll(&self) -> Result<()> {
+        self.check_open()?;
+        self.cluster.metrics().polls.begin();
+        let shared = &self.fetcher.shared;
+        if shared.nothing_assigned() && self.subscription().is_none() {
+            return Err(Error::configuration(
+                "nothing is assigned to this consumer, so nothing can come: call subscribe or assign first",
+            ));
+        }
+        if let Some(group) = &self.group {
+            drop(group.membership.polling());
+        }
+        shared.finish();
+        if let Some(group) = &self.group {
+            group.commit_if_due(|| self.finished(group, true));
+        }
+        Ok(())
+    }
+
+    /// What is there now: rows, at most `max.poll.records`, a rebalance or a finished commit. Positions move past what is
+    /// returned, and only then. A rebalance must be acknowledged, once it was [prepared](Self::prepare), or given back.
+    ///
+    /// # Errors
+    /// What keeps an assigned partition from being read, or the consumer from being a member, once for each time that it
+    /// is met; [`Error::Wakeup`].
+    pub fn look(&self) -> Result<Option<Polled>> {
+        let first = || {
+            if self.woken.swap(false, Ordering::AcqRel) {
+                return Some(Err(Error::Wakeup));
+            }
+            let group = self.group.as_ref()?;
+            if let Some(error) = group.membership.failure() {
+                return Some(Err(error));
+            }
+            match group.membership.take() {
+                Some(event) => Some(Ok(Polled::Rebalance(event))),
+                None => group.has_completed().then_some(Ok(Polled::Committed)),
+            }
+        };
+        match self.fetcher.shared.take(self.options.max_poll_records, first, Polled::Rows).transpose() {
+            // A topic that was deleted, or made again with fewer partitions: the group takes them from its members.
+            Err(Error::Server { code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context })
+                if self.subscription().is_some() =>
+            {
+                tracing::debug!(what = context, "waiting for the group to notice what is gone");
+                // It is looked for again at once.
+                *self.again() = Some(Instant::now() + self.cluster.options().retry_backoff);
+                Ok(None)
+            }
+            found => found,
+        }
+    }
+
+    /// Waits until [`look`](Self::look) may find something, or for `timeout`. Nothing is taken: a wait that is given up loses
+    /// nothing. The program counts as one that polls meanwhile.
+    pub async fn ready(&self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
+        let _idle = self.cluster.metrics().polls.wait();
+        let _polling = self.group.as_ref().map(|group| group.membership.polling());
+        let again = self.again().take();
+        if let Some(again) = again {
+            tokio::time::sleep_until(again.min(deadline)).await;
+        }
+        let first = || {
+            let news = |group: &ConsumerGroup| group.membership.has_news() || group.has_completed();
+            self.woken.load(Ordering::Acquire) || self.group.as_ref().is_some_and(news)
+        };
+        self.fetcher.shared.ready(deadline, first).await;
+    }
+
+    /// Does what has to be done before the listener is called; false when there was no time for it.
+    ///
+    /// # Errors
+    /// [`Error::Wakeup`].
+    pub async fn prepare(&self, event: &Rebalance, timeout: Duration) -> Result<bool> {
+        let _polling = self.group.as_ref().map(|group| group.membership.polling());
+        self.unless_woken(self.begin(event, Instant::now() + timeout)).await
+    }
+
+    /// The listener was not called after all: the next poll takes the event again.
+    pub fn give_back(&self) {
+        if let Some(group) = &self.group {
+            group.membership.give_back();
+        }
+    }
+
+    /// No rows.
+    pub fn nothing(&self) -> Result<RecordBatch> {
+        self.fetcher.shared.with_topics(RecordBatch::new_empty(self.schema.clone()))
+    }
+
+    fn again(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.again.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next rows, rebalance or finished commit. Rows are at most `max.poll.records`, and none when nothing came within
+    /// `timeout`. A call that is given up loses nothing.
+    ///
+    /// # Errors
+    /// What [`begin_poll`](Self::begin_poll), [`look`](Self::look) and [`prepare`](Self::prepare) refuse.
+    pub async fn next(&self, timeout: Duration) -> Result<Polled> {
+        let deadline = Instant::now() + timeout;
+        self.begin_poll()?;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.look()? {
+                Some(Polled::Rebalance(event)) => {
+                    // A call that is given up meanwhile leaves the event to the next poll.
+                    let unseen = Unseen(self.group.as_ref());
+                    if !self.prepare(&event, left).await? {
+                        return self.nothing().map(Polled::Rows);
+                    }
+                    std::mem::forget(unseen);
+                    return Ok(Polled::Rebalance(event));
+                }
+                Some(found) => return Ok(found),
+                None if left.is_zero() => return self.nothing().map(Polled::Rows),
+                None => self.ready(left).await,
+            }
+        }
+    }
+
+    /// [`next`](Self::next) for a program without a listener.
+    pub async fn poll(&self, timeout: Duration) -> Result<RecordBatch> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            match self.next(deadline.saturating_duration_since(Instant::now())).await? {
+                Polled::Rows(rows) => return Ok(rows),
+                Polled::Rebalance(event) => self.acknowledge(&event),
+                Polled::Committed => drop(self.take_completed()),
+            }
+        }
+    }
+
+    /// What has to be so before a listener is called; false when there was no time for it.
+    async fn begin(&self, event: &Rebalance, deadline: Instant) -> Result<bool> {
+        let Some(group) = &self.group else { return Ok(true) };
+        match event {
+            Rebalance::Revoked(gone) => {
+                if group.commits_by_itself() {
+                    return Ok(group.commit_gone(gone, || self.finished(group, true), deadline).await);
+                }
+            }
+            Rebalance::Assigned(new) => {
+                // What others committed meanwhile counts, not what we remember.
+                group.forget(new);
+                self.fetcher.shared.assign(&group.membership.owned());
+            }
+            Rebalance::Lost(_) => {}
+        }
+        Ok(true)
+    }
+
+    /// The listener was notified.
+    pub fn acknowledge(&self, event: &Rebalance) {
+        let Some(group) = &self.group else { return };
+        self.cluster.metrics().tell(|| Event::Rebalanced(event.clone()));
+        group.membership.acknowledge();
+        if let Rebalance::Revoked(gone) | Rebalance::Lost(gone) = event {
+            group.forget(gone);
+            self.fetcher.shared.assign(&group.membership.owned());
+        }
+    }
+}
+
+/// An event that was taken, until the program has it.
+struct Unseen<'a>(Option<&'a ConsumerGroup>);
+
+impl Drop for Unseen<'_> {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            group.membership.give_back();
+        }
+    }
+}

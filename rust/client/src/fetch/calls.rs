@@ -1,0 +1,169 @@
+//! What the user calls: partitions assigned, sought, paused, and what is known of them.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::queue::Item;
+use super::shared::Shared;
+use super::state::State;
+use crate::error::{Error, Result};
+use crate::types::TopicPartition;
+
+/// How old what a broker said of a partition's end may be.
+const FRESH: Duration = Duration::from_secs(1);
+
+impl Shared {
+    pub(crate) fn assign(&self, partitions: &[TopicPartition]) {
+        let names: BTreeSet<&Arc<str>> = partitions.iter().map(|tp| &tp.topic).collect();
+        for name in names {
+            self.topics.code(name);
+        }
+        {
+            let mut state = self.lock();
+            state.assign(partitions);
+            state.changing = true;
+        }
+        self.ring_work();
+        self.ring_ready();
+    }
+
+    pub(crate) fn assignment(&self) -> Vec<TopicPartition> {
+        self.lock().cursors.keys().cloned().collect()
+    }
+
+    pub(crate) fn nothing_assigned(&self) -> bool {
+        self.lock().cursors.is_empty()
+    }
+
+    pub(crate) fn paused(&self) -> Vec<TopicPartition> {
+        let state = self.lock();
+        state.cursors.iter().filter(|(_, cursor)| cursor.paused).map(|(tp, _)| tp.clone()).collect()
+    }
+
+    /// Seeks, all or none of them; without an offset the committed one is looked up again. The epoch is that of the record
+    /// before.
+    pub(crate) fn seek(&self, to: &[(TopicPartition, Option<i64>, Option<i32>)]) -> Result<()> {
+        self.change(
+            to.iter(),
+            |(tp, ..)| tp,
+            |state, (tp, offset, epoch)| {
+                state.seek(tp, *offset, *epoch);
+                state.changing = true;
+            },
+        )
+    }
+
+    /// Pauses or resumes all or none of these.
+    pub(crate) fn set_paused(&self, partitions: &[TopicPartition], paused: bool) -> Result<()> {
+        self.change(partitions.iter(), |tp| tp, |state, tp| state.set_paused(tp, paused))
+    }
+
+    /// Has a partition fetched up to `until`, or without an end. Rows of the batch that has the last offset before it may
+    /// follow it.
+    pub(crate) fn read_until(&self, tp: &TopicPartition, until: Option<i64>) -> Result<()> {
+        let change = |state: &mut State, tp: &TopicPartition| {
+            if let Some(cursor) = state.cursors.get_mut(tp) {
+                cursor.until = until;
+            }
+        };
+        self.change(std::iter::once(tp), |tp| tp, change)
+    }
+
+    fn change<T>(
+        &self,
+        given: impl Iterator<Item = T> + Clone,
+        of: impl Fn(&T) -> &TopicPartition,
+        mut change: impl FnMut(&mut State, T),
+    ) -> Result<()> {
+        {
+            let mut state = self.lock();
+            if let Some(missing) = given.clone().find(|one| !state.cursors.contains_key(of(one))) {
+                return Err(not_assigned(of(&missing)));
+            }
+            given.for_each(|one| change(&mut state, one));
+        }
+        self.ring_work();
+        self.ring_ready();
+        Ok(())
+    }
+
+    /// The program is done with what it was given so far.
+    pub(crate) fn finish(&self) {
+        self.lock().finish();
+        self.polled();
+    }
+
+    /// As [`positions`](Self::positions), without what the last poll gave.
+    pub(crate) fn finished(&self) -> Vec<(TopicPartition, i64, Option<i32>)> {
+        let state = self.lock();
+        let finished = state.cursors.iter().filter_map(|(tp, cursor)| {
+            let (position, epoch) = state.finished(tp, cursor);
+            Some((tp.clone(), position?, Some(epoch).filter(|epoch| *epoch >= 0)))
+        });
+        finished.collect()
+    }
+
+    /// Whether rows of a partition can be given: it is assigned.
+    pub(crate) fn is_assigned(&self, tp: &TopicPartition) -> bool {
+        self.lock().cursors.contains_key(tp)
+    }
+
+    /// Positions that are known, of all assigned partitions, with the leader epoch of the record before.
+    pub(crate) fn positions(&self) -> Vec<(TopicPartition, i64, Option<i32>)> {
+        let state = self.lock();
+        let known = state.cursors.iter().filter_map(|(tp, c)| Some((tp.clone(), c.position?, c.position_epoch)));
+        known.map(|(tp, position, epoch)| (tp, position, Some(epoch).filter(|epoch| *epoch >= 0))).collect()
+    }
+
+    /// Ends of assigned partitions as brokers sent them with their last answers, where those are of the last second:
+    /// high watermarks, or last stable offsets.
+    pub(crate) fn ends(&self, stable: bool) -> HashMap<TopicPartition, i64> {
+        let state = self.lock();
+        let now = Instant::now();
+        let fresh = |node: i32| state.answered.get(&node).is_some_and(|at| now.duration_since(*at) < FRESH);
+        let ends = state.cursors.iter().filter_map(|(tp, cursor)| {
+            let ends = cursor.ends.filter(|ends| !cursor.paused && fresh(ends.node))?;
+            Some((tp.clone(), if stable { ends.stable } else { ends.high_watermark }))
+        });
+        ends.collect()
+    }
+
+    /// The position of a partition, once it is known; the error that keeps it from being known is raised here too.
+    pub(crate) async fn position(&self, tp: &TopicPartition, deadline: tokio::time::Instant) -> Option<Result<i64>> {
+        let found = self.wait_for(deadline, |state| {
+            if state.closed {
+                return Some(Err(Error::closed("the consumer")));
+            }
+            let Some(cursor) = state.cursors.get(tp) else { return Some(Err(not_assigned(tp))) };
+            if let Some(position) = cursor.position {
+                return Some(Ok(position));
+            }
+            let at = state.queue.iter().position(|item| match item {
+                Item::Error(_) => true,
+                Item::Failed(failed) => failed.partitions.iter().any(|(of, _)| of == tp),
+                Item::Chunk(_) | Item::Kept(_) => false,
+            })?;
+            match state.queue.remove(at)? {
+                Item::Failed(failed) => state.take_failed(failed).map(Err),
+                Item::Error(error) => Some(Err(error)),
+                Item::Chunk(_) | Item::Kept(_) => None,
+            }
+        });
+        let found = found.await;
+        if let Some(Err(_)) = &found {
+            // As when a poll raises it: the partition that it was about is looked for again.
+            self.ring_work();
+        }
+        found
+    }
+
+    /// What went wrong last with a partition that is not read.
+    pub(crate) fn trouble(&self, tp: &TopicPartition) -> Option<Error> {
+        Some(self.lock().cursors.get(tp)?.failing.as_ref()?.error.clone())
+    }
+}
+
+fn not_assigned(tp: &TopicPartition) -> Error {
+    Error::configuration(format!("partition {tp} is not assigned to this consumer: call assign first"))
+}

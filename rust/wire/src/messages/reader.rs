@@ -1,0 +1,110 @@
+//! What messages are read from, and the bounds that keep a hostile peer from hurting us.
+
+use bytes::{Buf, Bytes};
+
+use super::error::{DecodeError, DecodeErrorKind};
+use super::types::{Cx, Wire};
+
+/// What a message may take in memory: an array element can be one byte on the wire and a struct of a hundred here, so
+/// counts that fit the frame are not bound enough. No real message comes near this.
+const MEMORY_PER_BYTE: usize = 16;
+const MEMORY_AT_LEAST: usize = 1 << 20;
+
+/// Reads from a frame; byte fields are slices of it, not copies.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    pub(super) bytes: Bytes,
+    /// Where `bytes` ends, in bytes from the start of the frame.
+    end: usize,
+    limit: usize,
+    pub(super) budget: usize,
+}
+
+impl Reader {
+    /// A reader at the first byte.
+    pub fn new(bytes: Bytes) -> Self {
+        let end = bytes.len();
+        let limit = end.saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_AT_LEAST);
+        Self { bytes, end, limit, budget: limit }
+    }
+
+    /// Bytes not read yet.
+    pub fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Takes all that is left.
+    pub fn rest(&mut self) -> Bytes {
+        std::mem::take(&mut self.bytes)
+    }
+
+    pub(crate) fn error(&self, kind: DecodeErrorKind) -> DecodeError {
+        DecodeError { message: None, field: "", at: self.end - self.bytes.len(), kind }
+    }
+
+    pub(super) fn need(&self, needed: usize) -> Result<(), DecodeError> {
+        let left = self.bytes.len();
+        if left < needed { Err(self.error(DecodeErrorKind::Truncated { needed, left })) } else { Ok(()) }
+    }
+
+    pub(crate) fn take(&mut self, length: usize) -> Result<Bytes, DecodeError> {
+        self.need(length)?;
+        Ok(self.bytes.split_to(length))
+    }
+
+    /// The next `length` bytes as a reader of their own.
+    pub(super) fn part(&mut self, length: usize) -> Result<Reader, DecodeError> {
+        let end = self.end - self.bytes.len() + length;
+        Ok(Reader { bytes: self.take(length)?, end, limit: self.limit, budget: 0 })
+    }
+
+    /// Pays for `size` bytes of memory.
+    pub(super) fn charge(&mut self, size: usize) -> Result<(), DecodeError> {
+        match self.budget.checked_sub(size) {
+            Some(budget) => {
+                self.budget = budget;
+                Ok(())
+            }
+            None => Err(self.error(DecodeErrorKind::Memory { limit: self.limit })),
+        }
+    }
+
+    /// Nothing may be left when a message has been read.
+    pub(crate) fn finish(&self) -> Result<(), DecodeError> {
+        match self.remaining() {
+            0 => Ok(()),
+            left => Err(self.error(DecodeErrorKind::Trailing { left })),
+        }
+    }
+
+    /// An unsigned varint of at most five bytes and 32 bits (KIP-482).
+    pub(crate) fn unsigned_varint(&mut self) -> Result<u32, DecodeError> {
+        let mut value = 0u32;
+        for shift in (0..35).step_by(7) {
+            self.need(1)?;
+            let byte = self.bytes.get_u8();
+            if shift == 28 && byte > 0x0f {
+                break;
+            }
+            value |= u32::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(self.error(DecodeErrorKind::Varint))
+    }
+
+    /// A length, or None for null: compact lengths are one more than what they say.
+    pub(super) fn length(&mut self, compact: bool, short: bool) -> Result<Option<usize>, DecodeError> {
+        let length = match (compact, short) {
+            (true, _) => i64::from(self.unsigned_varint()?) - 1,
+            (false, true) => i64::from(i16::read(Cx::PLAIN, self)?),
+            (false, false) => i64::from(i32::read(Cx::PLAIN, self)?),
+        };
+        match usize::try_from(length) {
+            Ok(length) => Ok(Some(length)),
+            Err(_) if length == -1 => Ok(None),
+            Err(_) => Err(self.error(DecodeErrorKind::Length(length))),
+        }
+    }
+}
