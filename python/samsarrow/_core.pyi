@@ -502,6 +502,22 @@ class Rows:
     def __length_hint__(self) -> int: ...
 
 @final
+class ValueDecoder:
+    @staticmethod
+    def avro(
+        schema: str,
+        writers: Sequence[tuple[int | bytes | None, str]],
+        fields: Sequence[str] | None,
+        framing: str,
+        enums: str,
+    ) -> ValueDecoder: ...
+    @staticmethod
+    def plain(name: str) -> ValueDecoder: ...
+    def decode(
+        self, batch: Any, key: bool, strict: bool
+    ) -> tuple[pa.RecordBatch | None, tuple[int, int | bytes | None, str, str, str | None] | None]: ...
+
+@final
 class SegmentReader:
     def __new__(
         cls,

@@ -163,10 +163,10 @@ impl<'a> Input<'a> {
 
     /// Counts what items become, against what one value may.
     pub(crate) fn grow(&mut self, items: u64, min: usize, growth: u64) -> Step {
-        let left = self.growth.checked_sub(items.saturating_mul(growth));
         let empty = self.empty_items.checked_sub(if min == 0 { items } else { 0 });
-        self.growth = left.ok_or(Reason::TooLarge(MAX_GROWTH))?;
         self.empty_items = empty.ok_or(Reason::Count(items as i64, self.rest.len()))?;
+        let left = self.growth.checked_sub(items.saturating_mul(growth));
+        self.growth = left.ok_or(Reason::TooLarge(MAX_GROWTH))?;
         Ok(())
     }
 }

@@ -23,12 +23,12 @@ pub(super) fn parse(text: &str) -> Result<Arc<Node>, SchemaError> {
             format!("the schema has {} bytes, and at most {MAX_TEXT} may be", text.len()),
         ));
     }
-    let json = match serde_json::from_str(text) {
-        Ok(json) => json,
-        // The name of a type is a schema too, and registries give it without quotation marks.
-        Err(_) if text.trim().chars().all(|c| c.is_ascii_lowercase()) => Value::from(text.trim()),
-        Err(error) => return Err(SchemaError::new("", format!("the schema is no JSON: {error}"))),
-    };
+    // The name of a type is a schema too, and registries give it without quotation marks.
+    if let Some(kind) = primitive(text.trim()) {
+        return checked(Node::new(kind, None), "");
+    }
+    let json =
+        serde_json::from_str(text).map_err(|error| SchemaError::new("", format!("the schema is no JSON: {error}")))?;
     Parser::default().node(&json, "", "")
 }
 
