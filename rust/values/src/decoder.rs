@@ -11,7 +11,7 @@ use crate::avro::resolve;
 use crate::builders::{Columns, Shape};
 use crate::error::{BadValue, Fault, Reason, SchemaError, Step, ValueError};
 use crate::frame::{self, Framing, SchemaId};
-use crate::input::Input;
+use crate::input::{Budget, Input};
 use crate::plain::Plain;
 use crate::target::{self, Enums};
 
@@ -52,6 +52,8 @@ struct Avro {
     /// Places in `plans`.
     known: BTreeMap<SchemaId, usize>,
     last: Option<(SchemaId, usize)>,
+    /// Confluent's prefix of the last value that had one, and the place: most values have the same.
+    last_prefix: Option<([u8; 5], usize)>,
     /// For bytes that are the whole value: the same with their length.
     prefixed: Vec<u8>,
 }
@@ -70,7 +72,15 @@ impl Decoder {
         let mut columns = Columns::default();
         let shape = target::shape(&reader.root, options.enums, &mut columns)?;
         let (plans, known) = (Vec::new(), BTreeMap::new());
-        let avro = Avro { reader, framing: options.framing, plans, known, last: None, prefixed: Vec::new() };
+        let avro = Avro {
+            reader,
+            framing: options.framing,
+            plans,
+            known,
+            last: None,
+            last_prefix: None,
+            prefixed: Vec::new(),
+        };
         let mut decoder = Decoder { columns, shape, format: Format::Avro(Box::new(avro)), rows: 0 };
         decoder.add_writer(SchemaId::Bare, schema);
         decoder.add_writer(SchemaId::Fingerprint(schema.fingerprint()), schema);
@@ -90,7 +100,7 @@ impl Decoder {
         if let Format::Avro(avro) = &mut self.format {
             avro.known.insert(id, avro.plans.len());
             avro.plans.push(resolve::plan(&schema.root, &avro.reader.root, &self.shape));
-            avro.last = None;
+            (avro.last, avro.last_prefix) = (None, None);
         }
     }
 
@@ -132,9 +142,7 @@ impl Decoder {
             return Ok(());
         };
         let done = match &mut self.format {
-            Format::Plain(plain) => {
-                plain.push(value, &self.shape.slot, &mut self.columns).map_err(|fault| (None, fault))
-            }
+            Format::Plain(plain) => plain.push(value, &self.shape.slot, &mut self.columns),
             Format::Avro(avro) => avro.push(value, header, &mut self.columns),
         };
         match done {
@@ -142,18 +150,23 @@ impl Decoder {
                 self.rows += 1;
                 Ok(())
             }
-            Err((schema, fault)) => Err(self.give_up(schema, *fault)),
+            Err(fault) => Err(self.give_up(value, header, *fault)),
         }
     }
 
     /// Takes back what there is of a row.
     #[cold]
-    fn give_up(&mut self, schema: Option<SchemaId>, fault: Fault) -> ValueError {
+    fn give_up(&mut self, value: &[u8], header: Option<&[u8]>, fault: Fault) -> ValueError {
         self.columns.truncate(&self.shape, self.rows);
         if fault.reason == Reason::Full {
             return ValueError::Full;
         }
         self.columns.push_null(&self.shape);
+        let schema = match &self.format {
+            Format::Plain(_) => None,
+            Format::Avro(avro) => frame::split(avro.framing, value, header).ok().map(|(id, _)| id),
+        };
+        let schema = schema.filter(|id| *id != SchemaId::Bare);
         let bad = BadValue { row: self.rows, schema, path: fault.path, reason: fault.reason.to_string() };
         self.rows += 1;
         ValueError::Bad(Box::new(bad))
@@ -171,27 +184,29 @@ impl Decoder {
 
 impl Avro {
     #[inline]
-    fn push(
-        &mut self,
-        value: &[u8],
-        header: Option<&[u8]>,
-        columns: &mut Columns,
-    ) -> Result<(), (Option<SchemaId>, Box<Fault>)> {
-        let (id, payload) = frame::split(self.framing, value, header)
-            .map_err(|error| (None, Reason::Other(error.to_string().into()).into()))?;
-        self.decode(id, payload, columns).map_err(|fault| ((id != SchemaId::Bare).then_some(id), fault))
+    fn push(&mut self, value: &[u8], header: Option<&[u8]>, columns: &mut Columns) -> Step {
+        if header.is_none()
+            && let Some((prefix, at)) = self.last_prefix
+            && let Some((head, payload)) = value.split_first_chunk::<5>()
+            && *head == prefix
+        {
+            return self.decode(at, payload, columns);
+        }
+        let (id, payload) =
+            frame::split(self.framing, value, header).map_err(|error| Reason::Other(error.to_string().into()))?;
+        let at = match self.last {
+            Some((last, at)) if last == id => at,
+            _ => *self.known.get(&id).ok_or_else(|| unknown(id))?,
+        };
+        self.last = Some((id, at));
+        if header.is_none() && matches!(self.framing, Framing::Auto | Framing::Confluent) {
+            self.last_prefix = value.first_chunk::<5>().map(|prefix| (*prefix, at));
+        }
+        self.decode(at, payload, columns)
     }
 
     #[inline]
-    fn decode(&mut self, id: SchemaId, payload: &[u8], columns: &mut Columns) -> Step {
-        let at = match self.last {
-            Some((last, at)) if last == id => at,
-            _ => {
-                let at = *self.known.get(&id).ok_or_else(|| unknown(id))?;
-                self.last = Some((id, at));
-                at
-            }
-        };
+    fn decode(&mut self, at: usize, payload: &[u8], columns: &mut Columns) -> Step {
         let plan = match self.plans.get(at) {
             Some(Ok(plan)) => plan,
             Some(Err(error)) => {
@@ -200,7 +215,7 @@ impl Avro {
                     path: error.path.clone(),
                 }));
             }
-            None => return Err(unknown(id).into()),
+            None => return Err(Reason::Other("there is no plan".into()).into()),
         };
         if plan.raw && matches!(self.framing, Framing::Auto | Framing::Confluent) {
             return raw(plan, payload, &mut self.prefixed, columns);
@@ -216,8 +231,8 @@ fn unknown(id: SchemaId) -> Reason {
 
 #[inline]
 fn whole(plan: &Plan, payload: &[u8], columns: &mut Columns) -> Step {
-    let mut input = Input::new(payload);
-    plan.root.run(&mut input, columns)?;
+    columns.budget = Budget::of(payload.len());
+    let input = plan.root.run(Input::new(payload), columns)?;
     if input.len() == 0 { Ok(()) } else { Err(Reason::Trailing(input.len()).into()) }
 }
 

@@ -13,8 +13,14 @@ impl Op {
     /// Reads a value and appends it. Where that fails, what is appended is cut back by who began the row.
     ///
     /// It calls itself as deep as the schema is, never as values are.
-    #[inline]
-    pub(crate) fn run(&self, input: &mut Input<'_>, columns: &mut Columns) -> Step {
+    pub(crate) fn run<'a>(&self, mut input: Input<'a>, columns: &mut Columns) -> Step<Input<'a>> {
+        self.step(&mut input, columns)?;
+        Ok(input)
+    }
+
+    /// What most fields are, without a call.
+    #[inline(always)]
+    fn step(&self, input: &mut Input<'_>, columns: &mut Columns) -> Step {
         match self {
             Op::Int(to) => columns.ints[*to].push(input.int()?),
             Op::Long(to) => columns.longs[*to].push(input.long()?),
@@ -32,25 +38,28 @@ impl Op {
             Op::Bytes(to) => columns.bytes[*to].push(input.prefixed()?.1)?,
             Op::Nullable(null, of) => match input.long()? {
                 branch if branch == *null => columns.push_null(&of.0),
-                branch if branch == 1 - *null => return of.1.run(input, columns),
+                branch if branch == 1 - *null => *input = of.1.run(*input, columns)?,
                 branch => return Err(Reason::Branch(branch, 2).into()),
             },
             Op::Symbols(to, symbols) => {
                 let symbol = chosen(input.long()?, symbols)?;
                 columns.bytes[*to].push(Piece::from(symbol.as_bytes()))?;
             }
-            Op::Record(to, fields) => {
-                columns.structs[*to].push();
-                return record(fields, input, columns);
-            }
-            Op::Skip(skip) => skip.run(input)?,
-            other => return other.run_rare(input, columns),
+            Op::Skip(skip) => *input = skip.run(*input)?,
+            other => *input = other.run_rare(*input, columns)?,
         }
         Ok(())
     }
 
-    fn run_rare(&self, input: &mut Input<'_>, columns: &mut Columns) -> Step {
+    #[inline(never)]
+    fn run_rare<'a>(&self, mut input: Input<'a>, columns: &mut Columns) -> Step<Input<'a>> {
         match self {
+            Op::Record(to, fields) => {
+                columns.structs[*to].push();
+                for Field { name, op } in fields {
+                    op.step(&mut input, columns).map_err(|fault| fault.within(name))?;
+                }
+            }
             Op::Null(to) => columns.nulls[*to].push(),
             Op::IntToLong(to) => columns.longs[*to].push(input.int()?.into()),
             Op::IntToFloat(to) => columns.floats[*to].push(input.int()? as f32),
@@ -65,12 +74,12 @@ impl Op {
             Op::Uuid(to) => columns.bytes[*to].push(Piece::from(hyphened(&input.chunk()?).as_bytes()))?,
             Op::Duration(to) => columns.intervals[*to].push(duration(input.chunk()?)?),
             Op::Decimal(of) => {
-                let bytes = sized(input, of.size)?;
+                let bytes = sized(&mut input, of.size)?;
                 let value = extended(bytes).map(i128::from_be_bytes).ok_or(Reason::Decimal(of.precision))?;
                 columns.decimals[of.to].push(within(value, -of.beyond, of)?);
             }
             Op::WideDecimal(of) => {
-                let bytes = sized(input, of.size)?;
+                let bytes = sized(&mut input, of.size)?;
                 let value = extended(bytes).map(i256::from_be_bytes).ok_or(Reason::Decimal(of.precision))?;
                 columns.wide_decimals[of.to].push(within(value, of.beyond.wrapping_neg(), of)?);
             }
@@ -78,38 +87,28 @@ impl Op {
                 let key = *chosen(input.long()?, symbols)?;
                 columns.ints[*to].push(key);
             }
-            Op::List(to, of) => list(*to, of, input, columns)?,
-            Op::Map(to, of) => map(*to, of, input, columns)?,
+            Op::List(to, of) => list(*to, of, &mut input, columns)?,
+            Op::Map(to, of) => map(*to, of, &mut input, columns)?,
             Op::Union(branches) => {
                 let branch = input.long()?;
                 match usize::try_from(branch).ok().and_then(|at| branches.get(at)) {
-                    Some(op) => op.run(input, columns)?,
+                    Some(op) => input = op.run(input, columns)?,
                     None => return Err(Reason::Branch(branch, branches.len()).into()),
                 }
             }
             Op::Member(to, of) => {
                 columns.structs[*to].push();
                 of.1.iter().for_each(|other| columns.push_null(other));
-                of.0.run(input, columns)?;
+                input = of.0.run(input, columns)?;
             }
             Op::PushNull(shape) => columns.push_null(shape),
-            Op::Default(of) => of.1.run(&mut Input::new(&of.0), columns)?,
+            Op::Default(of) => drop(of.1.run(Input::new(&of.0), columns)?),
             Op::Never(why) => return Err(Reason::Other((**why).into()).into()),
-            // The others are in `run`.
+            // The others are in `step`.
             _ => return self.run(input, columns),
         }
-        Ok(())
+        Ok(input)
     }
-}
-
-#[inline]
-fn record(fields: &[Field], input: &mut Input<'_>, columns: &mut Columns) -> Step {
-    for Field { name, op } in fields {
-        if let Err(fault) = op.run(input, columns) {
-            return Err(fault.within(name));
-        }
-    }
-    Ok(())
 }
 
 #[inline]
@@ -123,7 +122,7 @@ fn chosen<T>(symbol: i64, symbols: &[Result<T, Box<str>>]) -> Step<&T> {
 
 fn list(to: usize, of: &Items, input: &mut Input<'_>, columns: &mut Columns) -> Step {
     let total = blocks(to, of.bound, input, columns, |number, input, columns| {
-        of.item.run(input, columns).map_err(|fault| fault.at(number))
+        of.item.step(input, columns).map_err(|fault| fault.at(number))
     })?;
     columns.lists[to].push(total);
     Ok(())
@@ -134,7 +133,7 @@ fn map(to: usize, of: &Entries, input: &mut Input<'_>, columns: &mut Columns) ->
         let (key, piece) = input.prefixed()?;
         utf8(key)?;
         columns.bytes[of.keys].push(piece)?;
-        of.value.run(input, columns).map_err(|fault| fault.at(format_args!("{:?}", String::from_utf8_lossy(key))))
+        of.value.step(input, columns).map_err(|fault| fault.at(format_args!("{:?}", String::from_utf8_lossy(key))))
     })?;
     columns.lists[to].push(total);
     Ok(())
@@ -155,7 +154,7 @@ fn blocks(
         if items == 0 {
             return Ok(total);
         }
-        input.grow(items, bound.min, bound.growth)?;
+        columns.budget.take(items, bound.min, bound.growth, input.len())?;
         columns.lists[to].check(total + items)?;
         for number in total..total + items {
             read(number, input, columns)?;

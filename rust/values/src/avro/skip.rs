@@ -55,28 +55,57 @@ impl Skip {
         }
     }
 
-    pub(crate) fn run(&self, input: &mut Input<'_>) -> Step {
+    pub(crate) fn run<'a>(&self, mut input: Input<'a>) -> Step<Input<'a>> {
+        self.step(&mut input)?;
+        Ok(input)
+    }
+
+    /// What most fields are, without a call.
+    #[inline(always)]
+    fn step(&self, input: &mut Input<'_>) -> Step {
         match self {
-            Skip::Varint => input.skip_varint(),
-            Skip::Bytes(len) => input.bytes(*len).map(drop),
-            Skip::Prefixed => input.prefixed().map(drop),
-            Skip::Many(steps) => steps.iter().try_for_each(|step| step.run(input)),
+            Skip::Varint => input.skip_varint()?,
+            Skip::Bytes(len) => drop(input.bytes(*len)?),
+            Skip::Prefixed => drop(input.prefixed()?),
+            // Most unions are of null and something short.
             Skip::Union(branches) => {
                 let branch = input.long()?;
                 match usize::try_from(branch).ok().and_then(|at| branches.get(at)) {
-                    Some(step) => step.run(input),
-                    None => Err(Reason::Branch(branch, branches.len()).into()),
+                    Some(Skip::Bytes(len)) => drop(input.bytes(*len)?),
+                    Some(Skip::Prefixed) => drop(input.prefixed()?),
+                    Some(step) => *input = step.run(*input)?,
+                    None => return Err(Reason::Branch(branch, branches.len()).into()),
+                }
+            }
+            other => *input = other.run_nested(*input)?,
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn run_nested<'a>(&self, mut input: Input<'a>) -> Step<Input<'a>> {
+        match self {
+            Skip::Many(steps) => {
+                for step in steps {
+                    step.step(&mut input)?;
                 }
             }
             Skip::Blocks(item, min) => loop {
                 match input.block(*min)? {
-                    (0, block) => break input.end_of(block),
+                    (0, block) => break input.end_of(block)?,
                     (_, Some(block)) => input.skip(block)?,
                     // They have no bytes.
                     (_, None) if *min == 0 => (),
-                    (items, None) => (0..items).try_for_each(|_| item.run(input))?,
+                    (items, None) => {
+                        for _ in 0..items {
+                            item.step(&mut input)?;
+                        }
+                    }
                 }
             },
+            // The others are in `step`.
+            _ => return self.run(input),
         }
+        Ok(input)
     }
 }

@@ -8,6 +8,9 @@ use samsarrow_wire::Piece;
 use super::nulls::Nulls;
 use crate::error::{Reason, Step};
 
+/// Room for the last value, which is copied with what follows it.
+const SLACK: usize = 64;
+
 /// A column of bytes of any lengths.
 #[derive(Debug)]
 pub(crate) struct Bytes {
@@ -15,11 +18,13 @@ pub(crate) struct Bytes {
     offsets: Vec<i32>,
     data: Vec<u8>,
     nulls: Nulls,
+    /// Rows and bytes of the array before: the next one is likely to be alike.
+    before: (usize, usize),
 }
 
 impl Default for Bytes {
     fn default() -> Self {
-        Bytes { offsets: vec![0], data: Vec::new(), nulls: Nulls::default() }
+        Bytes { offsets: vec![0], data: Vec::new(), nulls: Nulls::default(), before: (0, 0) }
     }
 }
 
@@ -47,11 +52,16 @@ impl Bytes {
 
     pub(crate) fn reserve(&mut self, rows: usize) {
         self.offsets.reserve(rows);
+        let (before, bytes) = self.before;
+        if before > 0 {
+            self.data.reserve(bytes.saturating_mul(rows.min(before)) / before + SLACK);
+        }
     }
 
     pub(crate) fn finish(&mut self, data_type: DataType) -> ArrayDataBuilder {
-        let Bytes { offsets, data, mut nulls } = std::mem::take(self);
+        let Bytes { offsets, data, mut nulls, .. } = std::mem::take(self);
         let rows = offsets.len() - 1;
+        self.before = (rows, data.len());
         let offsets = ScalarBuffer::from(offsets).into_inner();
         let data = ArrayData::builder(data_type).len(rows).add_buffer(offsets).add_buffer(Buffer::from_vec(data));
         data.nulls(nulls.finish(rows))

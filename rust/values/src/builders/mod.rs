@@ -13,10 +13,14 @@ pub(crate) use bytes::{Bytes, Fixed};
 pub(crate) use nested::{Count, List};
 pub(crate) use primitive::Values;
 
+use crate::input::Budget;
+
 /// All columns, those of one kind together: a step of a plan knows the kind and the place of its column, and looks for
 /// nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
+    /// What the value that is read may still become.
+    pub(crate) budget: Budget,
     pub(crate) nulls: Vec<Count>,
     pub(crate) booleans: Vec<Values<bool>>,
     pub(crate) shorts: Vec<Values<i16>>,
