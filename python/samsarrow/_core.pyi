@@ -30,6 +30,7 @@ __all__ = [
     "SegmentReader",
     "SparkDriver",
     "TokenReply",
+    "ValueDecoder",
     "admin_abort_transaction",
     "admin_add_raft_voter",
     "admin_alter_configs",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, TypeAlias, final, overload
+from typing import Any, Literal, TypeAlias, final
 from uuid import UUID
 
 import pyarrow as pa
@@ -44,8 +44,8 @@ class Avro:
         """Reads the schemas.
 
         Args:
-            schema: what rows look like; also what values without frames were written with. May be left out with a single
-                writer.
+            schema: what rows look like; also what values without frames were written with. With a single writer it may
+                be left out.
             writers: what values were written with, by the id or GUID that stands in their frames or headers. A sequence
                 is of schemas that values name by fingerprint.
             fields: only these, as `["id", "user.city"]`; the rest of each value is stepped over. They come in the
@@ -58,6 +58,7 @@ class Avro:
         Raises:
             ConfigurationError: a schema cannot be read, or has no Arrow type; the text names the field.
         """
+        known: list[tuple[int | bytes | None, str]]
         if isinstance(writers, Mapping):
             known = [(_id(key), _text(text)) for key, text in writers.items()]
         else:
@@ -68,9 +69,7 @@ class Avro:
         if isinstance(fields, str):
             raise TypeError(f"fields must be a list of names: [{fields!r}]")
         self._arguments = (schema, writers, fields, framing, enums)
-        self._decoder = _core.ValueDecoder.avro(
-            reader, known, None if fields is None else list(fields), framing, enums
-        )
+        self._decoder = _core.ValueDecoder.avro(reader, known, None if fields is None else list(fields), framing, enums)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _avro, self._arguments
@@ -88,29 +87,9 @@ ValueFormat: TypeAlias = Avro | PlainFormat
 """What values are in."""
 
 
-@overload
-def decode_values(
-    array: pa.Array,
-    format: ValueFormat,
-    *,
-    topic: str | None = ...,
-    headers: pa.Array | None = ...,
-    key: bool = ...,
-    bad_values: Literal["raise", "null"] = ...,
-) -> pa.Array: ...
-@overload
-def decode_values(
-    array: pa.ChunkedArray,
-    format: ValueFormat,
-    *,
-    topic: str | None = ...,
-    headers: pa.Array | pa.ChunkedArray | None = ...,
-    key: bool = ...,
-    bad_values: Literal["raise", "null"] = ...,
-) -> pa.ChunkedArray: ...
 def decode_values(
     array: pa.Array | pa.ChunkedArray,
-    format: ValueFormat,
+    format: ValueFormat,  # noqa: A002 - what options call `value_format`
     *,
     topic: str | None = None,
     headers: pa.Array | pa.ChunkedArray | None = None,
@@ -168,7 +147,9 @@ def _arrow(array: Any) -> pa.Array | pa.ChunkedArray:
     raise TypeError(f"expected an Arrow array of binary, got {type(array).__name__}")
 
 
-def _error(bad: tuple[int, int | bytes | None, str, str, str | None] | None, before: int, topic: str | None) -> Exception:
+def _error(
+    bad: tuple[int, int | bytes | None, str, str, str | None] | None, before: int, topic: str | None
+) -> Exception:
     """The error of a value, in a batch with so many rows before it."""
     row, schema_id, field, reason, schema = bad or (0, None, "", "", None)
     places = (topic, f"row {before + row}", schema, field and f"field {field}")

@@ -14,7 +14,11 @@ import pytest
 from samsarrow import Avro, decode_values
 from samsarrow.exceptions import BadValueError, ConfigurationError
 
-EVENT = {"type": "record", "name": "Event", "fields": [{"name": "id", "type": "long"}, {"name": "user", "type": "string"}]}
+EVENT = {
+    "type": "record",
+    "name": "Event",
+    "fields": [{"name": "id", "type": "long"}, {"name": "user", "type": "string"}],
+}
 
 
 def event(number: int, user: bytes) -> bytes:
@@ -30,7 +34,9 @@ def test_every_layout_of_binary_is_read(kind: pa.DataType) -> None:
     got = decode_values(pa.array(VALUES, kind), Avro(EVENT, framing="none"))
     assert isinstance(got, pa.StructArray)
     assert got.to_pylist() == ROWS
-    assert got.type == pa.struct([pa.field("id", pa.int64(), nullable=False), pa.field("user", pa.string(), nullable=False)])
+    assert got.type == pa.struct(
+        [pa.field("id", pa.int64(), nullable=False), pa.field("user", pa.string(), nullable=False)]
+    )
     assert decode_values(pa.array(VALUES, kind)[1:], Avro(EVENT, framing="none")).to_pylist() == ROWS[1:]
 
 
@@ -48,7 +54,9 @@ def test_a_bad_value_says_which_and_why() -> None:
     avro = Avro(EVENT, writers={7: EVENT})
     good = [b"\0\0\0\0\x07" + value for value in (VALUES[0], VALUES[2])]
     values = pa.chunked_array([good, [good[0], b"\0\0\0\0\x07" + bad]], pa.binary())
-    with pytest.raises(BadValueError, match="^orders, row 3, schema id 7, field user: the text is not UTF-8$") as raised:
+    with pytest.raises(
+        BadValueError, match=r"^orders, row 3, schema id 7, field user: the text is not UTF-8$"
+    ) as raised:
         decode_values(values, avro, topic="orders")
     error = raised.value
     assert (error.row, error.schema_id, error.field, error.reason) == (3, 7, "user", "the text is not UTF-8")
@@ -102,12 +110,7 @@ def test_values_name_schemas_by_fingerprint_and_by_long_ids() -> None:
     canonical = fastavro.schema.to_parsing_canonical_form(EVENT)
     print_ = bytes.fromhex(fastavro.schema.fingerprint(canonical, "CRC-64-AVRO"))
     for avro in (Avro(EVENT, framing="single-object"), Avro(writers=[EVENT], framing="single-object")):
-        # fastavro writes it as the bytes are sent.
-        for order in (print_, print_[::-1]):
-            got = decode_values(pa.array([b"\xc3\x01" + order + VALUES[0]]), avro, bad_values="null").to_pylist()
-            if got == ROWS[:1]:
-                break
-        assert got == ROWS[:1]
+        assert decode_values(pa.array([b"\xc3\x01" + print_ + VALUES[0]]), avro).to_pylist() == ROWS[:1]
     apicurio = Avro(EVENT, writers={1 << 40: EVENT}, framing="apicurio8")
     assert decode_values(pa.array([b"\0" + struct.pack(">q", 1 << 40) + VALUES[0]]), apicurio).to_pylist() == ROWS[:1]
 

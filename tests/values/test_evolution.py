@@ -53,8 +53,16 @@ CHANGES: dict[str, tuple[Any, Any, list[Any]]] = {
         record(field("j", ["null", INNER]), field("i", "Inner")),
         [{"i": {"a": 1}, "j": None}, {"i": {"a": 1}, "j": {"a": 2}}],
     ),
-    "enum_reordered": (record(field("e", enum("A", "B"))), record(field("e", enum("B", "A", "C"))), [{"e": "A"}, {"e": "B"}]),
-    "enum_default": (record(field("e", enum("A", "B"))), record(field("e", enum("B", default="B"))), [{"e": "A"}, {"e": "B"}]),
+    "enum_reordered": (
+        record(field("e", enum("A", "B"))),
+        record(field("e", enum("B", "A", "C"))),
+        [{"e": "A"}, {"e": "B"}],
+    ),
+    "enum_default": (
+        record(field("e", enum("A", "B"))),
+        record(field("e", enum("B", default="B"))),
+        [{"e": "A"}, {"e": "B"}],
+    ),
     "optional": (record(A), record(field("a", ["null", "int"])), [{"a": 1}]),
     "union_widened": (
         record(field("u", ["null", "int"])),
@@ -62,7 +70,11 @@ CHANGES: dict[str, tuple[Any, Any, list[Any]]] = {
         [{"u": 1}, {"u": None}],
     ),
     "union_narrowed": (record(field("u", ["null", "int"])), record(field("u", "int")), [{"u": 1}, {"u": 2}]),
-    "union_promoted": (record(field("u", ["null", "int"])), record(field("u", ["null", "double"])), [{"u": 1}, {"u": None}]),
+    "union_promoted": (
+        record(field("u", ["null", "int"])),
+        record(field("u", ["null", "double"])),
+        [{"u": 1}, {"u": None}],
+    ),
 }
 for of, into in [(w, r) for w, rs in generate.PROMOTIONS.items() for r in rs]:
     CHANGES[f"{of}_to_{into}"] = (record(field("a", of)), record(field("a", into)), [{"a": 1}, {"a": -70}])
@@ -110,7 +122,12 @@ def test_writers_that_alternate_with_a_bad_row_between(name: str) -> None:
     alone = rows(name, decode_values(pa.array(new), Avro(reader, framing="none")))
     framed, wanted = [], []
     for one, two, a, b in zip(old, new, want, alone, strict=True):
-        framed += [b"\0\0\0\0\x01" + one, b"\0\0\0\0\x02" + two, b"\0\0\0\0\x01" + one + b"\0", b"\0\0\0\0\x02" + two[:-1]]
+        framed += [
+            b"\0\0\0\0\x01" + one,
+            b"\0\0\0\0\x02" + two,
+            b"\0\0\0\0\x01" + one + b"\0",
+            b"\0\0\0\0\x02" + two[:-1],
+        ]
         wanted += [a, b, None, None]
     got = decode_values(pa.array(framed), Avro(reader, writers={1: writer, 2: reader}), bad_values="null")
     got.validate(full=True)

@@ -32,7 +32,10 @@ def expected(value: Any, schema: Any) -> Any:
             return expected(value, members[0])
         chosen = next(branch for branch in members if is_of(value, branch))
         names = [name(branch) for branch in members]
-        return {key: expected(value, chosen) if branch is chosen else None for key, branch in zip(names, members, strict=True)}
+        return {
+            key: expected(value, chosen) if branch is chosen else None
+            for key, branch in zip(names, members, strict=True)
+        }
     if isinstance(schema, str):
         # Python's numbers are doubles.
         return struct.unpack("f", struct.pack("f", value))[0] if schema == "float" else value
@@ -48,7 +51,15 @@ def expected(value: Any, schema: Any) -> Any:
 
 def is_of(value: Any, schema: Any) -> bool:
     kind = schema if isinstance(schema, str) else schema["type"]
-    kinds = {"boolean": bool, "long": int, "double": float, "string": str, "bytes": bytes, "array": list, "record": dict}
+    kinds = {
+        "boolean": bool,
+        "long": int,
+        "double": float,
+        "string": str,
+        "bytes": bytes,
+        "array": list,
+        "record": dict,
+    }
     return type(value) is kinds[kind]
 
 

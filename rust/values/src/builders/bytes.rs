@@ -53,9 +53,8 @@ impl Bytes {
     pub(crate) fn reserve(&mut self, rows: usize) {
         self.offsets.reserve(rows);
         let (before, bytes) = self.before;
-        if before > 0 {
-            self.data.reserve(bytes.saturating_mul(rows.min(before)) / before + SLACK);
-        }
+        let bytes = bytes.saturating_mul(rows.min(before)).checked_div(before).unwrap_or(0);
+        self.data.reserve(bytes + SLACK);
     }
 
     pub(crate) fn finish(&mut self, data_type: DataType) -> ArrayDataBuilder {
