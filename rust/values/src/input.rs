@@ -165,14 +165,12 @@ impl Budget {
 /// A varint of two bytes or more, and its length: where eight bytes can be loaded at once, without a loop.
 #[inline]
 fn varint(bytes: &[u8]) -> Step<(u64, usize)> {
-    let Some(word) = bytes.first_chunk::<8>().map(|chunk| u64::from_le_bytes(*chunk)) else {
-        return slow_varint(bytes);
-    };
+    let word = word(bytes);
     let stops = !word & 0x8080_8080_8080_8080;
-    if stops == 0 {
+    let bits = stops.trailing_zeros() + 1;
+    if stops == 0 || bits as usize / 8 > bytes.len() {
         return slow_varint(bytes);
     }
-    let bits = stops.trailing_zeros() + 1;
     let word = word & (u64::MAX >> (64 - bits)) & 0x7f7f_7f7f_7f7f_7f7f;
     let word = (word & 0x007f_007f_007f_007f) | (word & 0x7f00_7f00_7f00_7f00) >> 1;
     let word = (word & 0x0000_3fff_0000_3fff) | (word & 0x3fff_0000_3fff_0000) >> 2;
@@ -182,9 +180,23 @@ fn varint(bytes: &[u8]) -> Step<(u64, usize)> {
 /// The same without the number.
 #[inline]
 fn varint_len(bytes: &[u8]) -> Step<usize> {
-    match bytes.first_chunk::<8>().map(|chunk| !u64::from_le_bytes(*chunk) & 0x8080_8080_8080_8080) {
-        None | Some(0) => Ok(slow_varint(bytes)?.1),
-        Some(stops) => Ok(stops.trailing_zeros() as usize / 8 + 1),
+    let stops = !word(bytes) & 0x8080_8080_8080_8080;
+    let len = stops.trailing_zeros() as usize / 8 + 1;
+    if stops == 0 || len > bytes.len() { Ok(slow_varint(bytes)?.1) } else { Ok(len) }
+}
+
+/// The first eight bytes; of fewer than that, zeros are what is missing.
+#[inline(always)]
+fn word(bytes: &[u8]) -> u64 {
+    if let Some(chunk) = bytes.first_chunk::<8>() {
+        return u64::from_le_bytes(*chunk);
+    }
+    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some(first), Some(last)) => {
+            let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+            u64::from(first) | u64::from(last) << (8 * (bytes.len() - 4))
+        }
+        _ => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
     }
 }
 
@@ -216,10 +228,15 @@ fn length_error(len: i64, left: usize) -> Reason {
     if len < 0 { Reason::Negative(len) } else { Reason::Beyond(len, left) }
 }
 
-/// Most texts are short and ASCII, which a loop of the standard library's finds before a call to what knows vectors.
+/// Most texts are short and ASCII: where sixteen bytes can be loaded at once, that takes no loop.
 #[inline(always)]
-pub(crate) fn utf8(text: &[u8]) -> Step {
-    if text.is_ascii() || simdutf8::basic::from_utf8(text).is_ok() { Ok(()) } else { Err(Reason::Utf8.into()) }
+pub(crate) fn utf8(text: &[u8], piece: Piece<'_>) -> Step {
+    let high = piece.first_sixteen().map(|bytes| u128::from_le_bytes(bytes) & (u128::MAX / 0xff * 0x80));
+    match high {
+        Some(high) if text.len() < 16 && high & ((1 << (8 * text.len())) - 1) == 0 => Ok(()),
+        _ if text.is_ascii() || simdutf8::basic::from_utf8(text).is_ok() => Ok(()),
+        _ => Err(Reason::Utf8.into()),
+    }
 }
 
 #[cfg(test)]

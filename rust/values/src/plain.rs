@@ -74,7 +74,7 @@ impl Plain {
     pub(crate) fn push(self, value: &[u8], slot: &Slot, columns: &mut Columns) -> Step {
         match slot {
             Slot::Bytes(at) => {
-                utf8(value)?;
+                utf8(value, Piece::from(value))?;
                 if self == Plain::Uuid && !is_uuid(value) {
                     return Err(Reason::Uuid.into());
                 }

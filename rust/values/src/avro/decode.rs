@@ -30,20 +30,19 @@ impl Op {
                 [byte @ (0 | 1)] => columns.booleans[*to].push(byte == 1),
                 [byte] => return Err(Reason::Boolean(byte).into()),
             },
-            Op::Text(to) => {
-                let (text, piece) = input.prefixed()?;
-                utf8(text)?;
-                columns.bytes[*to].push(piece)?;
-            }
+            Op::Text(to) => text(*to, input, columns)?,
             Op::Bytes(to) => columns.bytes[*to].push(input.prefixed()?.1)?,
             Op::Nullable(null, of) => match input.long()? {
                 branch if branch == *null => columns.push_null(&of.0),
-                branch if branch == 1 - *null => *input = of.1.run(*input, columns)?,
+                branch if branch == 1 - *null => match &of.1 {
+                    Op::Text(to) => text(*to, input, columns)?,
+                    other => *input = other.run(*input, columns)?,
+                },
                 branch => return Err(Reason::Branch(branch, 2).into()),
             },
             Op::Symbols(to, symbols) => {
                 let symbol = chosen(input.long()?, symbols)?;
-                columns.bytes[*to].push(Piece::from(symbol.as_bytes()))?;
+                columns.bytes[*to].push(symbol.piece())?;
             }
             Op::Skip(skip) => *input = skip.run(*input)?,
             other => *input = other.run_rare(*input, columns)?,
@@ -111,6 +110,13 @@ impl Op {
     }
 }
 
+#[inline(always)]
+fn text(to: usize, input: &mut Input<'_>, columns: &mut Columns) -> Step {
+    let (text, piece) = input.prefixed()?;
+    utf8(text, piece)?;
+    columns.bytes[to].push(piece)
+}
+
 #[inline]
 fn chosen<T>(symbol: i64, symbols: &[Result<T, Box<str>>]) -> Step<&T> {
     match usize::try_from(symbol).ok().and_then(|at| symbols.get(at)) {
@@ -131,7 +137,7 @@ fn list(to: usize, of: &Items, input: &mut Input<'_>, columns: &mut Columns) -> 
 fn map(to: usize, of: &Entries, input: &mut Input<'_>, columns: &mut Columns) -> Step {
     let total = blocks(to, of.bound, input, columns, |_, input, columns| {
         let (key, piece) = input.prefixed()?;
-        utf8(key)?;
+        utf8(key, piece)?;
         columns.bytes[of.keys].push(piece)?;
         of.value.step(input, columns).map_err(|fault| fault.at(format_args!("{:?}", String::from_utf8_lossy(key))))
     })?;

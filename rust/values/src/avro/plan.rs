@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_buffer::i256;
+use samsarrow_wire::Piece;
 
 use super::skip::Skip;
 use crate::builders::Shape;
@@ -41,7 +42,7 @@ pub(crate) enum Op {
     Decimal(Box<Decimal<i128>>),
     WideDecimal(Box<Decimal<i256>>),
     /// An enum as text, or as the numbers of the reader's symbols.
-    Symbols(usize, Box<[Result<Box<str>, Box<str>>]>),
+    Symbols(usize, Box<[Result<Symbol, Box<str>>]>),
     Keys(usize, Box<[Result<i32, Box<str>>]>),
     List(usize, Box<Items>),
     Map(usize, Box<Entries>),
@@ -58,6 +59,26 @@ pub(crate) enum Op {
     Skip(Skip),
     /// The reader has no place for this.
     Never(Arc<str>),
+}
+
+/// A symbol's text, with zeros behind it: a copy of a fixed size needs no call (see `Piece`).
+#[derive(Debug)]
+pub(crate) struct Symbol {
+    padded: Box<[u8]>,
+    len: usize,
+}
+
+impl Symbol {
+    pub(crate) fn new(symbol: &str) -> Symbol {
+        let mut padded = symbol.as_bytes().to_vec();
+        padded.resize(padded.len() + 16, 0);
+        Symbol { padded: padded.into(), len: symbol.len() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn piece(&self) -> Piece<'_> {
+        Piece::of(&self.padded, 0, self.len).unwrap_or(Piece::from(&[][..]))
+    }
 }
 
 /// A field of the writer's record, or one that only the reader has.
@@ -106,7 +127,7 @@ impl Op {
             Op::WideDecimal(_) => 32,
             Op::Uuid(_) => 40,
             Op::Fixed(_, size) => *size as u64,
-            Op::Symbols(_, symbols) => 4 + symbols.iter().flatten().map(|s| s.len() as u64).max().unwrap_or(0),
+            Op::Symbols(_, symbols) => 4 + symbols.iter().flatten().map(|symbol| symbol.len as u64).max().unwrap_or(0),
             Op::Record(_, fields) => fields.iter().map(|field| field.op.growth()).fold(1, u64::saturating_add),
             Op::Nullable(_, of) => shape_growth(&of.0).max(of.1.growth()),
             Op::Union(branches) => branches.iter().map(Op::growth).max().unwrap_or(1),

@@ -7,7 +7,7 @@ use arrow_buffer::i256;
 
 use super::default;
 use super::parse::join;
-use super::plan::{Bound, Decimal, Entries, Field, Items, Op, Plan};
+use super::plan::{Bound, Decimal, Entries, Field, Items, Op, Plan, Symbol};
 use super::schema::{Enum, Kind, Logical, Members, Node, Record, members};
 use super::skip::Skip;
 use crate::builders::{Shape, Slot};
@@ -44,7 +44,7 @@ pub(super) fn resolve(w: &Node, r: &Node, shape: &Shape, path: &str) -> Result<O
             _ => Err(unfit(w, r, path)),
         },
         (Kind::Enum(of), Kind::Enum(into)) if into.name.stands_for(&of.name) => match &shape.slot {
-            Slot::Bytes(to) => Ok(Op::Symbols(*to, symbols(of, into, |_, symbol| symbol.into()))),
+            Slot::Bytes(to) => Ok(Op::Symbols(*to, symbols(of, into, |_, symbol| Symbol::new(symbol)))),
             Slot::Symbols(to, _) => Ok(Op::Keys(*to, symbols(of, into, |at, _| at as i32))),
             _ => Err(unfit(w, r, path)),
         },

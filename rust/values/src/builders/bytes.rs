@@ -32,7 +32,10 @@ impl Bytes {
     #[inline(always)]
     pub(crate) fn push(&mut self, piece: Piece<'_>) -> Step {
         let end = i32::try_from(self.data.len() + piece.len()).map_err(|_| Reason::Full)?;
-        piece.append_to(&mut self.data);
+        match piece.len() {
+            ..=16 => piece.append_short::<16>(&mut self.data),
+            _ => piece.append_to(&mut self.data),
+        }
         self.offsets.push(end);
         Ok(())
     }
