@@ -11,7 +11,7 @@ import pytest
 from samsarrow import Avro, decode_values
 
 fastavro = pytest.importorskip("fastavro", reason="fastavro is not installed")
-generate = pytest.importorskip("values.generate")
+generate = pytest.importorskip("support.avro")
 
 
 def record(*fields: Any, name: str = "R", **more: Any) -> dict[str, Any]:

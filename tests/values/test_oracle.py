@@ -14,7 +14,7 @@ import pytest
 from samsarrow import Avro, decode_values
 
 fastavro = pytest.importorskip("fastavro", reason="fastavro is not installed")
-generate = pytest.importorskip("values.generate")
+generate = pytest.importorskip("support.avro")
 
 PAIRS = int(os.environ.get("SAMSARROW_AVRO_PAIRS", "400"))
 BLOCK = 50
