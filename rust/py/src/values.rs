@@ -106,11 +106,11 @@ impl ValueDecoder {
                 )));
             }
         };
-        let array = decoder.finish().map_err(|error| error.to_string());
+        let array = decoder.finish().map_err(|error| error.to_string())?;
         self.put(decoder);
         Ok(match bad? {
             Some(bad) => Err(bad),
-            None => Ok(array?),
+            None => Ok(array),
         })
     }
 }

@@ -2,8 +2,9 @@
 
 use arrow_array::Array;
 use samsarrow_values::avro::Schema;
+use samsarrow_values::{Decoder, SchemaId};
 
-use crate::random::{long, text};
+use crate::random::{Random, long, text};
 use crate::{decode, decoder, refused};
 
 fn written(numbers: &[i64]) -> Vec<u8> {
@@ -154,5 +155,38 @@ fn schemas_that_cannot_be_are_refused() {
     ] {
         let error = Schema::parse(text).unwrap_err().to_string();
         assert!(error.contains(why), "{text}: {error}");
+    }
+}
+
+#[test]
+fn schemas_that_changed_never_panic() {
+    let texts = [
+        r#"{"type": "record", "name": "a.R", "aliases": ["S"], "fields": [{"name": "f", "type": ["null", "int"], "default": null, "aliases": ["g"]},
+            {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["A", "B"], "default": "A"}}]}"#,
+        r#"{"type": "map", "values": {"type": "array", "items": {"type": "fixed", "name": "F", "size": 12, "logicalType": "duration"}}}"#,
+        r#"["null", {"type": "bytes", "logicalType": "decimal", "precision": 40, "scale": 2}, {"type": "long", "logicalType": "timestamp-nanos"}]"#,
+    ];
+    let mut random = Random(7);
+    for text in texts {
+        let whole = Schema::parse(text).unwrap();
+        for _ in 0..5000 {
+            let mut bytes = text.as_bytes().to_vec();
+            for _ in 0..1 + random.below(3) {
+                let at = random.below(bytes.len());
+                match random.below(3) {
+                    0 => bytes[at] = b' ' + random.below(95) as u8,
+                    1 => drop(bytes.remove(at)),
+                    _ => bytes.insert(at, b"0{}[]\",:"[random.below(8)]),
+                }
+            }
+            let Ok(changed) = Schema::parse(&String::from_utf8_lossy(&bytes)) else { continue };
+            assert_eq!(Schema::parse(&changed.canonical()).unwrap().fingerprint(), changed.fingerprint());
+            let mut decoder = Decoder::avro(&whole, &crate::bare()).unwrap();
+            decoder.add_writer(SchemaId::Bare, &changed);
+            let values: Vec<Vec<u8>> =
+                (0..4).map(|_| (0..random.below(20)).map(|_| random.next() as u8).collect()).collect();
+            let (array, bad) = decode(&mut decoder, values.iter().map(|value| Some(value.as_slice())));
+            assert!(array.len() == 4 && bad.len() <= 4);
+        }
     }
 }
