@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, Literal, TypeAlias, final
 from uuid import UUID
 
@@ -13,10 +12,7 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow.exceptions import BadValueError, ConfigurationError
 
-__all__ = ["Avro", "PlainFormat", "ValueFormat", "decode_values"]
-
-PlainFormat: TypeAlias = Literal["string", "short", "int", "long", "float", "double", "boolean", "uuid"]
-"""The types of Kafka's own serializers: numbers with the most significant byte first, texts in UTF-8."""
+__all__ = ["Avro", "decode_values"]
 
 Schema: TypeAlias = str | Mapping[str, Any] | Sequence[Any]
 """An Avro schema: its JSON text, or what that text parses to."""
@@ -83,13 +79,9 @@ def _avro(schema: Any, writers: Any, fields: Any, framing: Any, enums: Any) -> A
     return Avro(schema, writers=writers, fields=fields, framing=framing, enums=enums)
 
 
-ValueFormat: TypeAlias = Avro | PlainFormat
-"""What values are in."""
-
-
 def decode_values(
     array: pa.Array | pa.ChunkedArray,
-    format: ValueFormat,  # noqa: A002 - what options call `value_format`
+    format: Avro | Literal["string", "short", "int", "long", "float", "double", "boolean", "uuid"],  # noqa: A002 - as `value_format`
     *,
     topic: str | None = None,
     headers: pa.Array | pa.ChunkedArray | None = None,
@@ -169,6 +161,10 @@ def _text(schema: Schema) -> str:
     return schema if isinstance(schema, str) else json.dumps(schema)
 
 
-@cache
 def _plain(name: str) -> _core.ValueDecoder:
-    return _core.ValueDecoder.plain(name)
+    if name not in _PLAIN:
+        _PLAIN[name] = _core.ValueDecoder.plain(name)
+    return _PLAIN[name]
+
+
+_PLAIN: dict[str, _core.ValueDecoder] = {}
