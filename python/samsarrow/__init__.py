@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         TopicListing,
         TopicPartition,
     )
+    from samsarrow.values import Avro, decode_values
 
 # Loaded at their first use (PEP 562): programs pay for what they use, and pytest for nothing.
 _MODULES = {
@@ -100,6 +101,7 @@ _MODULES = {
         "TopicListing",
         "TopicPartition",
     ),
+    "values": ("Avro", "decode_values"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = frozenset(
@@ -118,6 +120,7 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "Avro",
     "BatchDelivery",
     "Consumer",
     "ConsumerGroupMetadata",
@@ -153,6 +156,7 @@ __all__ = [
     "UserScramCredentialDeletion",
     "UserScramCredentialUpsertion",
     "decode_batches",
+    "decode_values",
     "encode_batches",
     "read_segment",
 ]

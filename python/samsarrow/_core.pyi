@@ -30,6 +30,7 @@ __all__ = [
     "SegmentReader",
     "SparkDriver",
     "TokenReply",
+    "ValueDecoder",
     "admin_abort_transaction",
     "admin_add_raft_voter",
     "admin_alter_configs",
@@ -500,6 +501,22 @@ class Rows:
     def __iter__(self) -> Rows: ...
     def __next__(self) -> ConsumerRecord: ...
     def __length_hint__(self) -> int: ...
+
+@final
+class ValueDecoder:
+    @staticmethod
+    def avro(
+        schema: str,
+        writers: Sequence[tuple[int | bytes | None, str]],
+        fields: Sequence[str] | None,
+        framing: str,
+        enums: str,
+    ) -> ValueDecoder: ...
+    @staticmethod
+    def plain(name: str) -> ValueDecoder: ...
+    def decode(
+        self, batch: Any, key: bool, strict: bool
+    ) -> tuple[pa.RecordBatch | None, tuple[int, int | bytes | None, str, str, str | None] | None]: ...
 
 @final
 class SegmentReader:

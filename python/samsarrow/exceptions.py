@@ -136,6 +136,23 @@ class CorruptRecordError(KafkaError):
     name = "CORRUPT_RECORD"
 
 
+class BadValueError(KafkaError, ValueError):
+    """A value cannot be read as its schema says.
+
+    Attributes:
+        row: which, from 0 on.
+        schema_id: the id, GUID or fingerprint of the schema that it was written with; None where it names none.
+        field: the field, as `user.city` or `items[3].sku`; empty for the value as a whole.
+        reason: what is wrong.
+    """
+
+    name = "BAD_VALUE"
+    row: int = 0
+    schema_id: int | str | None = None
+    field: str = ""
+    reason: str = ""
+
+
 class OffsetStorageWarning(UserWarning):
     """A client is set to commit offsets to one storage and to fetch them from the other."""
 

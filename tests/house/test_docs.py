@@ -110,6 +110,18 @@ def test_the_examples_on_administration_run_as_written(tmp_path: Path) -> None:
     assert [line for line in printed if f"`{line}`" not in page] == []
 
 
+def test_the_examples_on_values_run_as_written(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "values.md").read_text()
+    script = tmp_path / "example.py"
+    script.write_text("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
+    command = [sys.executable, "-W", "error", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    said = re.findall(r"^It prints `(.*?)`", page, re.MULTILINE)
+    assert len(said) == 4
+    assert done.stdout.splitlines() == said
+
+
 def test_the_examples_on_integrations_run_as_written(tmp_path: Path) -> None:
     for name in ("polars", "duckdb", "deltalake", "pyiceberg.catalog.sql"):
         pytest.importorskip(name, reason=f"{name} is not installed")

@@ -14,10 +14,11 @@ PREFIX = "samsarrow-"
 ALLOWED_ROOMS = {
     "wire": set(),
     "arrow": {"wire"},
+    "values": {"wire"},
     "client": {"wire", "arrow"},
     "broker": {"wire"},
     "fuzz": {"wire", "arrow", "client"},
-    "py": {"wire", "arrow", "client", "broker", "spark"},
+    "py": {"wire", "arrow", "values", "client", "broker", "spark"},
     "spark": {"wire", "arrow", "client"},
     "jvm": {"wire", "arrow", "client", "spark"},
 }
@@ -25,6 +26,7 @@ ALLOWED_ROOMS = {
 FORBIDDEN = {
     "wire": {"tokio", "pyo3", "arrow-array", "arrow-buffer", "arrow-schema"},
     "arrow": {"tokio", "pyo3"},
+    "values": {"tokio", "pyo3"},
     "client": {"pyo3"},
     "broker": {"pyo3", "arrow-array"},
     "fuzz": {"pyo3"},

@@ -33,6 +33,7 @@ def test_the_table_has_each_code_once():
 
 def test_every_class_is_the_clients_own_or_in_the_table():
     own = {
+        "BadValueError",
         "KafkaError",
         "KafkaTimeoutError",
         "KafkaConnectionError",

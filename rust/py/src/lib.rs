@@ -26,6 +26,7 @@ mod spark;
 mod testing;
 mod testing_security;
 mod tokens;
+mod values;
 
 use pyo3::prelude::*;
 
@@ -117,6 +118,8 @@ mod _core {
     use super::testing::Broker;
     #[pymodule_export]
     use super::tokens::TokenReply;
+    #[pymodule_export]
+    use super::values::ValueDecoder;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -29,6 +29,12 @@ impl<'a> Piece<'a> {
         self.len == 0
     }
 
+    /// Sixteen bytes from the first on, if there are so many; those behind the last are no part of it.
+    #[inline(always)]
+    pub fn first_sixteen(&self) -> Option<[u8; 16]> {
+        self.bytes.first_chunk().copied()
+    }
+
     /// Appends the bytes.
     #[inline(always)]
     pub fn append_to(self, out: &mut Vec<u8>) {

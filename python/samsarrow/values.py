@@ -1,0 +1,170 @@
+"""Typed values: what serializers wrote, into Arrow columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, final
+from uuid import UUID
+
+import pyarrow as pa
+
+from samsarrow import _core
+from samsarrow.exceptions import BadValueError, ConfigurationError
+
+__all__ = ["Avro", "decode_values"]
+
+Schema: TypeAlias = str | Mapping[str, Any] | Sequence[Any]
+"""An Avro schema: its JSON text, or what that text parses to."""
+
+
+@final
+class Avro:
+    """Avro values, as rows of one schema, whatever schemas they were written with.
+
+    A record becomes a struct, any other type a column of its own; docs/values.md has the table of types. Schemas that
+    differ are resolved as Avro's specification 1.12 has it: fields by name or alias in any order, defaults, promotions.
+    """
+
+    __slots__ = ("_arguments", "_decoder")
+
+    def __init__(
+        self,
+        schema: Schema | None = None,
+        *,
+        writers: Mapping[int | str | UUID, Schema] | Sequence[Schema] = (),
+        fields: Sequence[str] | None = None,
+        framing: Literal["auto", "confluent", "apicurio8", "single-object", "none"] = "auto",
+        enums: Literal["string", "dictionary"] = "string",
+    ) -> None:
+        """Reads the schemas.
+
+        Args:
+            schema: what rows look like; also what values without frames were written with. With a single writer it may
+                be left out.
+            writers: what values were written with, by the id or GUID that stands in their frames or headers. A sequence
+                is of schemas that values name by fingerprint.
+            fields: only these, as `["id", "user.city"]`; the rest of each value is stepped over. They come in the
+                schema's order. A path goes through lists and maps to what is in them.
+            framing: where values name their writer's schema. `auto` is in the record's header `__value_schema_id` (or
+                `__key_schema_id`), or in Confluent's prefix: byte 0 and an id of 4 bytes. `apicurio8` has ids of 8
+                bytes, `single-object` C3 01 and a fingerprint, `none` nothing.
+            enums: `dictionary` is `dictionary<int32, string>`.
+
+        Raises:
+            ConfigurationError: a schema cannot be read, or has no Arrow type; the text names the field.
+        """
+        known: list[tuple[int | bytes | None, str]]
+        if isinstance(writers, Mapping):
+            known = [(_id(key), _text(text)) for key, text in writers.items()]
+        else:
+            known = [(None, _text(text)) for text in writers]
+        if schema is None and len(known) != 1:
+            raise ConfigurationError(f"schema is left out with {len(known)} writers: it says what rows look like")
+        reader = known[0][1] if schema is None else _text(schema)
+        if isinstance(fields, str):
+            raise TypeError(f"fields must be a list of names: [{fields!r}]")
+        self._arguments = (schema, writers, fields, framing, enums)
+        self._decoder = _core.ValueDecoder.avro(reader, known, None if fields is None else list(fields), framing, enums)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _avro, self._arguments
+
+    def __repr__(self) -> str:
+        schema, writers, fields, framing, _ = self._arguments
+        return f"Avro({schema!r}, writers={writers!r}, fields={fields!r}, framing={framing!r})"
+
+
+def _avro(schema: Any, writers: Any, fields: Any, framing: Any, enums: Any) -> Avro:
+    return Avro(schema, writers=writers, fields=fields, framing=framing, enums=enums)
+
+
+def decode_values(
+    array: pa.Array | pa.ChunkedArray,
+    format: Avro | Literal["string", "short", "int", "long", "float", "double", "boolean", "uuid"],  # noqa: A002 - as `value_format`
+    *,
+    topic: str | None = None,
+    headers: pa.Array | pa.ChunkedArray | None = None,
+    key: bool = False,
+    bad_values: Literal["raise", "null"] = "raise",
+) -> pa.Array | pa.ChunkedArray:
+    """Decodes values, or keys, into a typed column.
+
+    Args:
+        array: `binary`, `large_binary` or `binary_view`, as in the column `value` of a batch.
+        format: `Avro(…)`, or the name of a type of Kafka's own: `"long"`.
+        topic: where the values come from, for the texts of errors.
+        headers: the column `headers` of the same rows, `list<struct<key: string, value: binary>>`, where headers name
+            the schema.
+        key: whether these are keys, which another header is about.
+        bad_values: `raise` ends at the first value that cannot be read; `null` makes its row null.
+
+    Returns:
+        As many rows as `array` has: an array for an array, chunks for chunks. A null, which is a tombstone, is a null.
+
+    Raises:
+        BadValueError: a value cannot be read; it has the row, the schema, the field and the reason.
+        ConfigurationError: the format cannot be, or a column would be larger than an Arrow array can.
+        TypeError: the array or the headers are of another type.
+    """
+    if bad_values not in ("raise", "null"):
+        raise ConfigurationError(f"bad_values must be raise or null, not {bad_values!r}")
+    decoder = format._decoder if isinstance(format, Avro) else _plain(format)
+    values = _arrow(array)
+    columns = {"value": values}
+    if headers is not None:
+        columns["headers"] = _arrow(headers)
+        if len(headers) != len(values):
+            raise ValueError(f"{len(values)} values have {len(headers)} rows of headers")
+    # Chunks of both at the same rows; at least one, which has the type.
+    batches = pa.table(columns).to_batches() or [pa.record_batch({"value": pa.nulls(0)})]
+    row, decoded = 0, []
+    for batch in batches:
+        column, bad = decoder.decode(batch, key, bad_values == "raise")
+        if column is None:
+            raise _error(bad, row, topic)
+        decoded.append(column.column(0))
+        row += batch.num_rows
+    return pa.chunked_array(decoded) if isinstance(values, pa.ChunkedArray) else decoded[0]
+
+
+def _arrow(array: Any) -> pa.Array | pa.ChunkedArray:
+    """The array, also of another library's."""
+    if isinstance(array, (pa.Array, pa.ChunkedArray)):
+        return array
+    if hasattr(array, "__arrow_c_stream__"):
+        return pa.chunked_array(array)
+    if hasattr(array, "__arrow_c_array__"):
+        return pa.array(array)
+    raise TypeError(f"expected an Arrow array of binary, got {type(array).__name__}")
+
+
+def _error(
+    bad: tuple[int, int | bytes | None, str, str, str | None] | None, before: int, topic: str | None
+) -> Exception:
+    """The error of a value, in a batch with so many rows before it."""
+    row, schema_id, field, reason, schema = bad or (0, None, "", "", None)
+    places = (topic, f"row {before + row}", schema, field and f"field {field}")
+    error = BadValueError(f"{', '.join(place for place in places if place)}: {reason}")
+    error.row, error.field, error.reason = before + row, field, reason
+    error.schema_id = str(UUID(bytes=schema_id)) if isinstance(schema_id, bytes) else schema_id
+    return error
+
+
+def _id(key: int | str | UUID) -> int | bytes:
+    if isinstance(key, int):
+        return key
+    return (key if isinstance(key, UUID) else UUID(key)).bytes
+
+
+def _text(schema: Schema) -> str:
+    return schema if isinstance(schema, str) else json.dumps(schema)
+
+
+def _plain(name: str) -> _core.ValueDecoder:
+    if name not in _PLAIN:
+        _PLAIN[name] = _core.ValueDecoder.plain(name)
+    return _PLAIN[name]
+
+
+_PLAIN: dict[str, _core.ValueDecoder] = {}

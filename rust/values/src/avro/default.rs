@@ -1,0 +1,129 @@
+//! A default as the bytes of a value: what decodes values decodes defaults.
+
+use serde_json::Value;
+
+use super::parse::join;
+use super::schema::{Kind, Node};
+use crate::error::SchemaError;
+
+/// What a writer would have written.
+pub(super) fn encoded(node: &Node, json: &Value, path: &str) -> Result<Vec<u8>, SchemaError> {
+    let mut out = Vec::new();
+    write(node, json, path, &mut out)?;
+    Ok(out)
+}
+
+fn write(node: &Node, json: &Value, path: &str, out: &mut Vec<u8>) -> Result<(), SchemaError> {
+    match (&node.kind, json) {
+        (Kind::Null, Value::Null) => {}
+        (Kind::Boolean, Value::Bool(value)) => out.push((*value).into()),
+        (Kind::Int, _) if whole(json).is_some_and(|value| i32::try_from(value).is_ok()) => {
+            long(whole(json).unwrap_or_default(), out);
+        }
+        (Kind::Long, _) if whole(json).is_some() => long(whole(json).unwrap_or_default(), out),
+        (Kind::Float, _) if float(json).is_some() => {
+            out.extend((float(json).unwrap_or_default() as f32).to_le_bytes());
+        }
+        (Kind::Double, _) if float(json).is_some() => out.extend(float(json).unwrap_or_default().to_le_bytes()),
+        (Kind::String, Value::String(text)) => prefixed(text.as_bytes(), out),
+        (Kind::Bytes, Value::String(text)) => prefixed(&latin(text, path)?, out),
+        (Kind::Fixed(_, size), Value::String(text)) => {
+            let bytes = latin(text, path)?;
+            if bytes.len() != *size {
+                let text = format!("the default has {} bytes, and {} has {size}", bytes.len(), node.described());
+                return Err(SchemaError::new(path, text));
+            }
+            out.extend(bytes);
+        }
+        (Kind::Enum(of), Value::String(text)) => match of.symbols.iter().position(|symbol| **symbol == **text) {
+            Some(at) => long(at as i64, out),
+            None => return Err(unfit(node, json, path)),
+        },
+        (Kind::Array(item), Value::Array(values)) => {
+            block(values.len(), out);
+            for value in values {
+                write(item, value, path, out)?;
+            }
+            long(0, out);
+        }
+        (Kind::Map(of), Value::Object(values)) => {
+            block(values.len(), out);
+            for (key, value) in values {
+                prefixed(key.as_bytes(), out);
+                write(of, value, path, out)?;
+            }
+            long(0, out);
+        }
+        (Kind::Record(of), Value::Object(values)) => {
+            for field in &of.fields {
+                let at = join(path, &field.name);
+                match values.get(&*field.name).or(field.default.as_ref()) {
+                    Some(value) => write(&field.node, value, &at, out)?,
+                    None => return Err(SchemaError::new(&at, "the default of the record lacks this field")),
+                }
+            }
+        }
+        // Of the first branch, or of any, since 1.12.
+        (Kind::Union(branches), _) => {
+            for (at, branch) in branches.iter().enumerate() {
+                let mut value = Vec::new();
+                if write(branch, json, path, &mut value).is_ok() {
+                    long(at as i64, out);
+                    out.extend(value);
+                    return Ok(());
+                }
+            }
+            return Err(unfit(node, json, path));
+        }
+        _ => return Err(unfit(node, json, path)),
+    }
+    Ok(())
+}
+
+fn unfit(node: &Node, json: &Value, path: &str) -> SchemaError {
+    SchemaError::new(path, format!("the default {json} is no {}", node.described()))
+}
+
+/// A whole number, also one that is written as 1.0 or 1e3.
+fn whole(json: &Value) -> Option<i64> {
+    let exact = |value: &f64| value.fract() == 0.0 && value.abs() <= (1_i64 << 53) as f64;
+    json.as_i64().or_else(|| json.as_f64().filter(exact).map(|value| value as i64))
+}
+
+/// A number, or what JSON has none for.
+fn float(json: &Value) -> Option<f64> {
+    match json.as_str() {
+        Some("NaN") => Some(f64::NAN),
+        Some("Infinity" | "INF") => Some(f64::INFINITY),
+        Some("-Infinity" | "-INF") => Some(f64::NEG_INFINITY),
+        _ => json.as_f64(),
+    }
+}
+
+/// Bytes are written as the characters of these numbers.
+fn latin(text: &str, path: &str) -> Result<Vec<u8>, SchemaError> {
+    let byte = |c: char| u8::try_from(u32::from(c));
+    text.chars().map(byte).collect::<Result<_, _>>().map_err(|_| {
+        SchemaError::new(path, format!("the default {text:?} has characters beyond U+00FF, which stand for no byte"))
+    })
+}
+
+fn long(value: i64, out: &mut Vec<u8>) {
+    let mut raw = (value << 1 ^ value >> 63) as u64;
+    while raw >= 0x80 {
+        out.push(raw as u8 | 0x80);
+        raw >>= 7;
+    }
+    out.push(raw as u8);
+}
+
+fn prefixed(bytes: &[u8], out: &mut Vec<u8>) {
+    long(bytes.len() as i64, out);
+    out.extend(bytes);
+}
+
+fn block(items: usize, out: &mut Vec<u8>) {
+    if items > 0 {
+        long(items as i64, out);
+    }
+}

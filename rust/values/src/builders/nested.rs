@@ -1,0 +1,97 @@
+//! Columns that have nothing of their own but which rows there are: lists, maps, structs, nulls.
+
+use arrow_buffer::ScalarBuffer;
+use arrow_data::{ArrayData, ArrayDataBuilder};
+use arrow_schema::DataType;
+
+use super::nulls::Nulls;
+use crate::error::{Reason, Step};
+
+/// How many items each row has.
+#[derive(Debug)]
+pub(crate) struct List {
+    /// One more than rows.
+    offsets: Vec<i32>,
+    nulls: Nulls,
+}
+
+impl Default for List {
+    fn default() -> Self {
+        List { offsets: vec![0], nulls: Nulls::default() }
+    }
+}
+
+impl List {
+    /// How many items all rows have.
+    fn items(&self) -> i32 {
+        self.offsets.last().copied().unwrap_or(0)
+    }
+
+    /// Whether there is room for so many items.
+    pub(crate) fn check(&self, items: u64) -> Step {
+        let left = (i32::MAX - self.items()) as u64;
+        if items <= left { Ok(()) } else { Err(Reason::Full.into()) }
+    }
+
+    /// Appends a row with so many items, for which [`List::check`] has found room.
+    pub(crate) fn push(&mut self, items: u64) {
+        self.offsets.push(self.items() + items as i32);
+    }
+
+    pub(crate) fn push_null(&mut self) {
+        self.nulls.push(self.offsets.len() - 1);
+        self.offsets.push(self.items());
+    }
+
+    /// Returns how many items remain.
+    pub(crate) fn truncate(&mut self, rows: usize) -> usize {
+        self.offsets.truncate(rows + 1);
+        self.nulls.truncate(rows);
+        self.items() as usize
+    }
+
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        self.offsets.reserve(rows);
+    }
+
+    pub(crate) fn finish(&mut self, data_type: DataType, items: ArrayData) -> ArrayDataBuilder {
+        let List { offsets, mut nulls } = std::mem::take(self);
+        let rows = offsets.len() - 1;
+        let offsets = ScalarBuffer::from(offsets).into_inner();
+        ArrayData::builder(data_type).len(rows).add_buffer(offsets).add_child_data(items).nulls(nulls.finish(rows))
+    }
+}
+
+/// Rows that are only counted: of a struct, or nulls without a type.
+#[derive(Debug, Default)]
+pub(crate) struct Count {
+    rows: usize,
+    nulls: Nulls,
+}
+
+impl Count {
+    #[inline(always)]
+    pub(crate) fn push(&mut self) {
+        self.rows += 1;
+    }
+
+    pub(crate) fn push_null(&mut self) {
+        self.nulls.push(self.rows);
+        self.rows += 1;
+    }
+
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        self.rows = self.rows.min(rows);
+        self.nulls.truncate(rows);
+    }
+
+    /// Nothing to make room in.
+    pub(crate) fn reserve(&mut self, _: usize) {}
+
+    pub(crate) fn finish(&mut self, data_type: DataType) -> ArrayDataBuilder {
+        let Count { rows, mut nulls } = std::mem::take(self);
+        let data = ArrayData::builder(data_type.clone()).len(rows);
+        // All rows of this type are null, and it has no bitmap.
+        if data_type == DataType::Null { data } else { data.nulls(nulls.finish(rows)) }
+    }
+}

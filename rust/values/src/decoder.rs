@@ -1,0 +1,250 @@
+//! Values, one after the other, into an Arrow array.
+
+use std::collections::BTreeMap;
+
+use arrow_array::{ArrayRef, make_array};
+use arrow_schema::{ArrowError, DataType};
+
+use crate::avro::Schema;
+use crate::avro::plan::Plan;
+use crate::avro::resolve;
+use crate::builders::{Columns, Shape};
+use crate::error::{BadValue, Fault, Reason, SchemaError, Step, ValueError};
+use crate::frame::{self, Framing, SchemaId};
+use crate::input::{Budget, Input};
+use crate::plain::Plain;
+use crate::target::{self, Enums};
+
+/// The most rows of an array whose children have offsets of 32 bits.
+const MAX_ROWS: usize = i32::MAX as usize;
+
+/// How Avro values are read.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Where the id of the writer's schema is.
+    pub framing: Framing,
+    /// What enums become.
+    pub enums: Enums,
+    /// These fields only; none is all.
+    pub fields: Option<Vec<String>>,
+}
+
+/// Makes an array of values. Its type stays the same, whatever schemas they were written with.
+#[derive(Debug)]
+pub struct Decoder {
+    columns: Columns,
+    shape: Shape,
+    format: Format,
+    rows: usize,
+}
+
+#[derive(Debug)]
+enum Format {
+    Plain(Plain),
+    Avro(Box<Avro>),
+}
+
+#[derive(Debug)]
+struct Avro {
+    reader: Schema,
+    framing: Framing,
+    plans: Vec<Result<Plan, SchemaError>>,
+    /// Places in `plans`.
+    known: BTreeMap<SchemaId, usize>,
+    last: Option<(SchemaId, usize)>,
+    /// Confluent's prefix of the last value that had one, and the place: most values have the same.
+    last_prefix: Option<([u8; 5], usize)>,
+    /// For bytes that are the whole value: the same with their length.
+    prefixed: Vec<u8>,
+}
+
+impl Decoder {
+    /// For Avro values as rows of this schema. It is also the one that values without frames are written with, and
+    /// those that name it by its fingerprint.
+    ///
+    /// # Errors
+    /// The schema has no Arrow type, or no such field.
+    pub fn avro(schema: &Schema, options: &Options) -> Result<Decoder, SchemaError> {
+        let reader = match &options.fields {
+            Some(fields) => schema.project(fields)?,
+            None => schema.clone(),
+        };
+        let mut columns = Columns::default();
+        let shape = target::shape(&reader.root, options.enums, &mut columns)?;
+        let (plans, known) = (Vec::new(), BTreeMap::new());
+        let avro = Avro {
+            reader,
+            framing: options.framing,
+            plans,
+            known,
+            last: None,
+            last_prefix: None,
+            prefixed: Vec::new(),
+        };
+        let mut decoder = Decoder { columns, shape, format: Format::Avro(Box::new(avro)), rows: 0 };
+        decoder.add_writer(SchemaId::Bare, schema);
+        decoder.add_writer(SchemaId::Fingerprint(schema.fingerprint()), schema);
+        Ok(decoder)
+    }
+
+    /// For values of one of Kafka's own types.
+    pub fn plain(plain: Plain) -> Decoder {
+        let mut columns = Columns::default();
+        let shape = plain.shape(&mut columns);
+        Decoder { columns, shape, format: Format::Plain(plain), rows: 0 }
+    }
+
+    /// Says what values of this id are written with. Where that cannot be read as the reader's schema, they are bad. Values
+    /// of Kafka's own types have no schema.
+    pub fn add_writer(&mut self, id: SchemaId, schema: &Schema) {
+        if let Format::Avro(avro) = &mut self.format {
+            avro.known.insert(id, avro.plans.len());
+            avro.plans.push(resolve::plan(&schema.root, &avro.reader.root, &self.shape));
+            (avro.last, avro.last_prefix) = (None, None);
+        }
+    }
+
+    /// Whether values of this id can be pushed.
+    pub fn knows(&self, id: SchemaId) -> bool {
+        match &self.format {
+            Format::Plain(_) => true,
+            Format::Avro(avro) => avro.known.contains_key(&id),
+        }
+    }
+
+    /// The type of the array.
+    pub fn data_type(&self) -> &DataType {
+        &self.shape.data_type
+    }
+
+    /// Rows since the last array.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Makes room for rows to come; a hint.
+    pub fn reserve(&mut self, rows: usize) {
+        self.columns.reserve(&self.shape, rows);
+    }
+
+    /// Appends a row: of this value, of the record's header that names its schema, or null for null.
+    ///
+    /// # Errors
+    /// The value is bad, and its row null; or the array is full, and has no row for it.
+    #[inline]
+    pub fn push(&mut self, value: Option<&[u8]>, header: Option<&[u8]>) -> Result<(), ValueError> {
+        if self.rows >= MAX_ROWS {
+            return Err(ValueError::Full);
+        }
+        let Some(value) = value else {
+            self.columns.push_null(&self.shape);
+            self.rows += 1;
+            return Ok(());
+        };
+        let done = match &mut self.format {
+            Format::Plain(plain) => plain.push(value, &self.shape.slot, &mut self.columns),
+            Format::Avro(avro) => avro.push(value, header, &mut self.columns),
+        };
+        match done {
+            Ok(()) => {
+                self.rows += 1;
+                Ok(())
+            }
+            Err(fault) => Err(self.give_up(value, header, *fault)),
+        }
+    }
+
+    /// Takes back what there is of a row.
+    #[cold]
+    fn give_up(&mut self, value: &[u8], header: Option<&[u8]>, fault: Fault) -> ValueError {
+        self.columns.truncate(&self.shape, self.rows);
+        if fault.reason == Reason::Full {
+            return ValueError::Full;
+        }
+        self.columns.push_null(&self.shape);
+        let schema = match &self.format {
+            Format::Plain(_) => None,
+            Format::Avro(avro) => frame::split(avro.framing, value, header).ok().map(|(id, _)| id),
+        };
+        let schema = schema.filter(|id| *id != SchemaId::Bare);
+        let bad = BadValue { row: self.rows, schema, path: fault.path, reason: fault.reason.to_string() };
+        self.rows += 1;
+        ValueError::Bad(Box::new(bad))
+    }
+
+    /// The array of all rows since the last one.
+    ///
+    /// # Errors
+    /// A column does not hold what Arrow wants of it, which would be a mistake of this crate.
+    pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
+        self.rows = 0;
+        Ok(make_array(self.columns.finish(&self.shape)?))
+    }
+}
+
+impl Avro {
+    #[inline]
+    fn push(&mut self, value: &[u8], header: Option<&[u8]>, columns: &mut Columns) -> Step {
+        if header.is_none()
+            && let Some((prefix, at)) = self.last_prefix
+            && let Some((head, payload)) = value.split_first_chunk::<5>()
+            && *head == prefix
+        {
+            return self.decode(at, payload, columns);
+        }
+        let (id, payload) =
+            frame::split(self.framing, value, header).map_err(|error| Reason::Other(error.to_string().into()))?;
+        let at = match self.last {
+            Some((last, at)) if last == id => at,
+            _ => *self.known.get(&id).ok_or_else(|| unknown(id))?,
+        };
+        self.last = Some((id, at));
+        if header.is_none() && matches!(self.framing, Framing::Auto | Framing::Confluent) {
+            self.last_prefix = value.first_chunk::<5>().map(|prefix| (*prefix, at));
+        }
+        self.decode(at, payload, columns)
+    }
+
+    #[inline]
+    fn decode(&mut self, at: usize, payload: &[u8], columns: &mut Columns) -> Step {
+        let plan = match self.plans.get(at) {
+            Some(Ok(plan)) => plan,
+            Some(Err(error)) => {
+                return Err(Box::new(Fault {
+                    reason: Reason::Other(error.text.as_str().into()),
+                    path: error.path.clone(),
+                }));
+            }
+            None => return Err(Reason::Other("there is no plan".into()).into()),
+        };
+        if plan.raw && matches!(self.framing, Framing::Auto | Framing::Confluent) {
+            return raw(plan, payload, &mut self.prefixed, columns);
+        }
+        whole(plan, payload, columns)
+    }
+}
+
+#[cold]
+fn unknown(id: SchemaId) -> Reason {
+    Reason::Other(format!("no writer's schema is known for {id}").into())
+}
+
+#[inline]
+fn whole(plan: &Plan, payload: &[u8], columns: &mut Columns) -> Step {
+    columns.budget = Budget::of(payload.len());
+    let input = plan.root.run(Input::new(payload), columns)?;
+    if input.len() == 0 { Ok(()) } else { Err(Reason::Trailing(input.len()).into()) }
+}
+
+/// Bytes that are the whole value, without a length before them.
+fn raw(plan: &Plan, payload: &[u8], prefixed: &mut Vec<u8>, columns: &mut Columns) -> Step {
+    prefixed.clear();
+    let mut length = (payload.len() as u64) << 1;
+    while length >= 0x80 {
+        prefixed.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    prefixed.push(length as u8);
+    prefixed.extend_from_slice(payload);
+    whole(plan, prefixed, columns)
+}

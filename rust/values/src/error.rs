@@ -1,0 +1,148 @@
+//! What is wrong with a schema, and with a value.
+
+use std::fmt;
+
+use crate::frame::SchemaId;
+
+/// What is wrong with a schema, or with two that should fit each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaError {
+    /// The field, as `user.city`; empty for the schema as a whole.
+    pub path: String,
+    /// What, and what to do about it.
+    pub text: String,
+}
+
+impl SchemaError {
+    pub(crate) fn new(path: &str, text: impl Into<String>) -> Self {
+        SchemaError { path: path.to_owned(), text: text.into() }
+    }
+}
+
+impl fmt::Display for SchemaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.as_str() {
+            "" => f.write_str(&self.text),
+            path => write!(f, "field {path}: {}", self.text),
+        }
+    }
+}
+
+impl std::error::Error for SchemaError {}
+
+/// A value that cannot be read. Its row is null.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadValue {
+    /// Which row, from 0 on.
+    pub row: usize,
+    /// The schema that it was written with, as far as it says so.
+    pub schema: Option<SchemaId>,
+    /// The field, as `user.city` or `items[3].sku`; empty for the value as a whole.
+    pub path: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for BadValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "row {}", self.row)?;
+        if let Some(schema) = &self.schema {
+            write!(f, ", {schema}")?;
+        }
+        if !self.path.is_empty() {
+            write!(f, ", field {}", self.path)?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+/// Why a value gave no row of its own.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    /// The value is bad; its row is null.
+    #[error("{0}")]
+    Bad(Box<BadValue>),
+    /// A column is full: the value is for the next array, and has no row in this one.
+    #[error(
+        "a column has 2 GiB of data or 2,147,483,647 rows, the most that an Arrow array holds: decode fewer values at once"
+    )]
+    Full,
+}
+
+/// Why a value cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Reason {
+    #[error("the value ends too early")]
+    Truncated,
+    #[error("a number has more bits than its type")]
+    Overlong,
+    #[error("the length is {0}")]
+    Negative(i64),
+    #[error("{0} bytes are announced, and {1} are there")]
+    Beyond(i64, usize),
+    #[error("{0} bytes follow the value: it was written with another schema")]
+    Trailing(usize),
+    #[error("branch {0} of a union of {1}")]
+    Branch(i64, usize),
+    #[error("symbol {0} of an enum of {1}")]
+    Symbol(i64, usize),
+    #[error("the symbol {0} is not in the reader's enum, which has no default")]
+    UnknownSymbol(Box<str>),
+    #[error("a boolean is the byte {0}")]
+    Boolean(u8),
+    #[error("the text is not UTF-8")]
+    Utf8,
+    #[error("the text is no UUID")]
+    Uuid,
+    #[error("a block of {0} items cannot be in the {1} bytes that are left")]
+    Count(i64, usize),
+    #[error("a block says that it has {0} bytes, and has {1}")]
+    BlockSize(i64, usize),
+    #[error("it would become more than {0} bytes of columns")]
+    TooLarge(u64),
+    #[error("the decimal has more than {0} digits, or no bytes")]
+    Decimal(u8),
+    #[error("a number of months, days or milliseconds is beyond Arrow's interval")]
+    Duration,
+    #[error("the time is out of the range of the reader's unit")]
+    TimeUnit,
+    #[error("{0} bytes are no {1}")]
+    Length(usize, &'static str),
+    #[error("{0}")]
+    Other(Box<str>),
+    #[error("a column is full")]
+    Full,
+}
+
+/// A reason and where, made only when a value fails.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) reason: Reason,
+    pub(crate) path: String,
+}
+
+impl Fault {
+    /// The field of this name is what, or where, it is.
+    pub(crate) fn within(mut self: Box<Self>, name: &str) -> Box<Self> {
+        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.path = format!("{name}{dot}{}", self.path);
+        self
+    }
+
+    /// The item of this number or key is.
+    pub(crate) fn at(mut self: Box<Self>, item: impl fmt::Display) -> Box<Self> {
+        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.path = format!("[{item}]{dot}{}", self.path);
+        self
+    }
+}
+
+impl From<Reason> for Box<Fault> {
+    #[cold]
+    fn from(reason: Reason) -> Self {
+        Box::new(Fault { reason, path: String::new() })
+    }
+}
+
+/// What a step of a plan gives.
+pub(crate) type Step<T = ()> = Result<T, Box<Fault>>;

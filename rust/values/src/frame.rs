@@ -1,0 +1,184 @@
+//! Which schema a value was written with: in a header of its record, or in bytes before it.
+
+use std::fmt;
+
+/// How a value says which schema it was written with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Framing {
+    /// A header, and without one Confluent's prefix.
+    #[default]
+    Auto,
+    /// Byte 0 and an id of 4 bytes, as Confluent's serializers write.
+    Confluent,
+    /// Byte 0 and an id of 8 bytes, as Apicurio's wrote before version 3.
+    Apicurio,
+    /// Avro's single-object encoding: C3 01, and the fingerprint of the schema.
+    SingleObject,
+    /// None: the value alone.
+    Bare,
+}
+
+impl Framing {
+    /// The framing of this name.
+    pub fn from_name(name: &str) -> Option<Framing> {
+        match name {
+            "auto" => Some(Framing::Auto),
+            "confluent" => Some(Framing::Confluent),
+            "apicurio8" => Some(Framing::Apicurio),
+            "single-object" => Some(Framing::SingleObject),
+            "none" => Some(Framing::Bare),
+            _ => None,
+        }
+    }
+}
+
+/// Which part of a record is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Part {
+    /// The key.
+    Key,
+    /// The value.
+    #[default]
+    Value,
+}
+
+impl Part {
+    /// The header that names the schema of this part.
+    pub fn header(self) -> &'static str {
+        match self {
+            Part::Key => "__key_schema_id",
+            Part::Value => "__value_schema_id",
+        }
+    }
+}
+
+/// What stands for a schema in a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SchemaId {
+    /// The one schema of values without frames.
+    Bare,
+    /// A number that a registry gave.
+    Id(u64),
+    /// A number that is the same in every registry.
+    Guid([u8; 16]),
+    /// CRC-64-AVRO of the schema's canonical form.
+    Fingerprint(u64),
+}
+
+impl fmt::Display for SchemaId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SchemaId::Bare => f.write_str("the reader's schema"),
+            SchemaId::Id(id) => write!(f, "schema id {id}"),
+            SchemaId::Guid(guid) => write!(f, "schema {}", hyphened(guid)),
+            SchemaId::Fingerprint(print) => write!(f, "schema with fingerprint {print:016x}"),
+        }
+    }
+}
+
+/// A UUID as text.
+pub(crate) fn hyphened(bytes: &[u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        for digit in [byte >> 4, byte & 15] {
+            text.push(char::from_digit(u32::from(digit), 16).unwrap_or('0'));
+        }
+    }
+    text
+}
+
+/// Why a frame names no schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// Neither header nor prefix.
+    #[error("no schema id: neither a header nor byte 0 with an id before the value")]
+    None,
+    /// Not this prefix.
+    #[error("no schema id: the value does not begin with {0}")]
+    Prefix(&'static str),
+    /// A header that is no id.
+    #[error("the header with the schema's id has {0} bytes, or is of another kind")]
+    Header(usize),
+}
+
+/// The schema that a value names, and the bytes that are left.
+///
+/// # Errors
+/// Where it names none.
+#[inline]
+pub fn split<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Result<(SchemaId, &'a [u8]), FrameError> {
+    match (framing, header) {
+        (Framing::Auto, Some(header)) => Ok((of_header(header)?, value)),
+        (Framing::Auto | Framing::Confluent, _) => match value {
+            [0, a, b, c, d, rest @ ..] => Ok((SchemaId::Id(u32::from_be_bytes([*a, *b, *c, *d]).into()), rest)),
+            _ if framing == Framing::Auto => Err(FrameError::None),
+            _ => Err(FrameError::Prefix("byte 0 and 4 bytes")),
+        },
+        (Framing::Apicurio, _) => match value.split_first_chunk::<9>() {
+            Some(([0, id @ ..], rest)) => Ok((SchemaId::Id(u64::from_be_bytes(*id)), rest)),
+            _ => Err(FrameError::Prefix("byte 0 and 8 bytes")),
+        },
+        (Framing::SingleObject, _) => match value.split_first_chunk::<10>() {
+            Some(([0xc3, 0x01, print @ ..], rest)) => Ok((SchemaId::Fingerprint(u64::from_le_bytes(*print)), rest)),
+            _ => Err(FrameError::Prefix("C3 01 and 8 bytes")),
+        },
+        (Framing::Bare, _) => Ok((SchemaId::Bare, value)),
+    }
+}
+
+fn of_header(header: &[u8]) -> Result<SchemaId, FrameError> {
+    match header {
+        [0, a, b, c, d] => Ok(SchemaId::Id(u32::from_be_bytes([*a, *b, *c, *d]).into())),
+        [1, guid @ ..] => guid.try_into().map(SchemaId::Guid).map_err(|_| FrameError::Header(header.len())),
+        _ => Err(FrameError::Header(header.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+
+    #[test]
+    fn frames_name_schemas() {
+        let id = |id| SchemaId::Id(id);
+        let rest: &[u8] = b"rest";
+        assert_eq!(split(Framing::Auto, b"\0\0\0\x01\x02rest", None), Ok((id(258), rest)));
+        assert_eq!(split(Framing::Auto, b"rest", Some(b"\0\0\0\x01\x02")), Ok((id(258), rest)));
+        // Where a header names the schema, no byte before the value does.
+        assert_eq!(split(Framing::Auto, b"\0\0\0\0\x09", Some(b"\0\0\0\0\x01")).unwrap().1.len(), 5);
+        assert_eq!(
+            split(Framing::Auto, b"rest", Some(b"\x010123456789abcdef")),
+            Ok((SchemaId::Guid(*b"0123456789abcdef"), rest))
+        );
+        assert_eq!(split(Framing::Confluent, b"\0\xff\xff\xff\xffrest", None), Ok((id(u32::MAX.into()), rest)));
+        assert_eq!(split(Framing::Apicurio, b"\0\0\0\0\0\0\0\x01\x02rest", None), Ok((id(258), rest)));
+        let print = SchemaId::Fingerprint(1);
+        assert_eq!(split(Framing::SingleObject, b"\xc3\x01\x01\0\0\0\0\0\0\0rest", None), Ok((print, rest)));
+        assert_eq!(split(Framing::Bare, rest, Some(b"x")), Ok((SchemaId::Bare, rest)));
+    }
+
+    #[test]
+    fn frames_that_name_none_are_refused() {
+        assert_eq!(split(Framing::Auto, b"", None), Err(FrameError::None));
+        assert_eq!(split(Framing::Auto, b"\0\0\0\0", None), Err(FrameError::None));
+        assert_eq!(split(Framing::Auto, b"\x01\0\0\0\x01", None), Err(FrameError::None));
+        for header in [&b""[..], b"\0", b"\0\0\0\0\0\0", b"\x01short", b"\x02\0\0\0\x01"] {
+            assert_eq!(split(Framing::Auto, b"\0\0\0\0\x01", Some(header)), Err(FrameError::Header(header.len())));
+        }
+        for framing in [Framing::Confluent, Framing::Apicurio, Framing::SingleObject] {
+            for value in [&b""[..], b"\0\0\0\0", b"\xc3\x01\0\0\0\0\0\0\0", b"\xc3\x02\0\0\0\0\0\0\0\0"] {
+                assert!(matches!(split(framing, value, None), Err(FrameError::Prefix(_))));
+            }
+        }
+    }
+
+    #[test]
+    fn guids_are_written_as_uuids() {
+        let guid = SchemaId::Guid([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255]);
+        assert_eq!(guid.to_string(), "schema 00010203-0405-0607-0809-0a0b0c0d0eff");
+    }
+}

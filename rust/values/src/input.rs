@@ -1,0 +1,302 @@
+//! The bytes of one value, read from front to back.
+
+use samsarrow_wire::Piece;
+
+use crate::error::{Reason, Step};
+
+/// What items of arrays and maps become in columns, beyond [`PER_BYTE`] for each byte of the value: the sum is bounded,
+/// since 2⁶² nulls are a few bytes.
+pub(crate) const MAX_GROWTH: u64 = 64 << 20;
+/// Far more than honest values become.
+const PER_BYTE: u64 = 64;
+/// Items that take no bytes at all, in one value.
+pub(crate) const MAX_EMPTY_ITEMS: u64 = 1 << 20;
+
+/// What is left of a value. It goes into calls, and comes back, by value: so it stays in registers, and stepping over a
+/// short field takes half the time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Input<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Input<'a> {
+    #[inline]
+    pub(crate) fn new(value: &'a [u8]) -> Self {
+        Input { rest: value }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// A zig-zag varint of 64 bits.
+    #[inline(always)]
+    pub(crate) fn long(&mut self) -> Step<i64> {
+        let raw = match *self.rest {
+            [a, ref rest @ ..] if a < 0x80 => {
+                self.rest = rest;
+                u64::from(a)
+            }
+            [a, b, ref rest @ ..] if b < 0x80 => {
+                self.rest = rest;
+                u64::from(a & 0x7f) | u64::from(b) << 7
+            }
+            _ => {
+                let (raw, len) = varint(self.rest)?;
+                self.rest = self.rest.get(len..).unwrap_or_default();
+                raw
+            }
+        };
+        Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
+    }
+
+    /// The same of 32 bits.
+    #[inline(always)]
+    pub(crate) fn int(&mut self) -> Step<i32> {
+        i32::try_from(self.long()?).map_err(|_| Reason::Overlong.into())
+    }
+
+    /// Steps over a varint.
+    #[inline(always)]
+    pub(crate) fn skip_varint(&mut self) -> Step {
+        let len = match *self.rest {
+            [a, ..] if a < 0x80 => 1,
+            [_, b, ..] if b < 0x80 => 2,
+            [_, _, c, ..] if c < 0x80 => 3,
+            _ => varint_len(self.rest)?,
+        };
+        self.rest = self.rest.get(len..).unwrap_or_default();
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(crate) fn chunk<const N: usize>(&mut self) -> Step<[u8; N]> {
+        let (chunk, rest) = self.rest.split_first_chunk::<N>().ok_or(Reason::Truncated)?;
+        self.rest = rest;
+        Ok(*chunk)
+    }
+
+    /// As many bytes as that.
+    #[inline(always)]
+    pub(crate) fn bytes(&mut self, len: usize) -> Step<&'a [u8]> {
+        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Reason::Truncated)?;
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    /// Bytes with their length before them.
+    #[inline(always)]
+    pub(crate) fn prefixed(&mut self) -> Step<(&'a [u8], Piece<'a>)> {
+        let len = self.long()?;
+        let from = self.rest;
+        let Some((bytes, rest)) = usize::try_from(len).ok().and_then(|len| from.split_at_checked(len)) else {
+            return Err(length_error(len, from.len()).into());
+        };
+        self.rest = rest;
+        let piece = Piece::of(from, 0, bytes.len()).unwrap_or(Piece::from(bytes));
+        Ok((bytes, piece))
+    }
+
+    /// The head of the next block of an array or map: how many items, 0 at the end, and where their bytes end if it says
+    /// so. Each item takes at least `min` bytes.
+    pub(crate) fn block(&mut self, min: usize) -> Step<(u64, Option<Block>)> {
+        let count = self.long()?;
+        let (items, block) = if count < 0 {
+            let size = self.long()?;
+            if usize::try_from(size).map_or(true, |size| size > self.rest.len()) {
+                return Err(length_error(size, self.rest.len()).into());
+            }
+            (
+                count.checked_neg().ok_or(Reason::Count(count, self.rest.len()))?,
+                Some(Block { size, left: self.rest.len() }),
+            )
+        } else {
+            (count, None)
+        };
+        let items = items as u64;
+        if min > 0 && items > (self.rest.len() / min) as u64 {
+            return Err(Reason::Count(count, self.rest.len()).into());
+        }
+        Ok((items, block))
+    }
+
+    /// The bytes of a block are behind: as many as it said.
+    pub(crate) fn end_of(&self, block: Option<Block>) -> Step {
+        match block {
+            Some(Block { size, left }) if (left - self.rest.len()) as i64 != size => {
+                Err(Reason::BlockSize(size, left - self.rest.len()).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Steps over the bytes of a block that says how many it has.
+    pub(crate) fn skip(&mut self, block: Block) -> Step {
+        self.bytes(block.size as usize).map(drop)
+    }
+}
+
+/// What the items of one value may still become.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    /// Bytes of columns.
+    growth: u64,
+    empty_items: u64,
+}
+
+impl Budget {
+    /// Of a value with so many bytes.
+    #[inline]
+    pub(crate) fn of(len: usize) -> Budget {
+        Budget { growth: MAX_GROWTH + PER_BYTE * len as u64, empty_items: MAX_EMPTY_ITEMS }
+    }
+
+    /// Takes what so many items of at least `min` bytes become, where each becomes `growth`.
+    pub(crate) fn take(&mut self, items: u64, min: usize, growth: u64, left: usize) -> Step {
+        let empty = self.empty_items.checked_sub(if min == 0 { items } else { 0 });
+        self.empty_items = empty.ok_or(Reason::Count(items as i64, left))?;
+        let remaining = self.growth.checked_sub(items.saturating_mul(growth));
+        self.growth = remaining.ok_or(Reason::TooLarge(MAX_GROWTH))?;
+        Ok(())
+    }
+}
+
+/// A varint of two bytes or more, and its length: where eight bytes can be loaded at once, without a loop.
+#[inline]
+fn varint(bytes: &[u8]) -> Step<(u64, usize)> {
+    let word = word(bytes);
+    let stops = !word & 0x8080_8080_8080_8080;
+    let bits = stops.trailing_zeros() + 1;
+    if stops == 0 || bits as usize / 8 > bytes.len() {
+        return slow_varint(bytes);
+    }
+    let word = word & (u64::MAX >> (64 - bits)) & 0x7f7f_7f7f_7f7f_7f7f;
+    let word = (word & 0x007f_007f_007f_007f) | (word & 0x7f00_7f00_7f00_7f00) >> 1;
+    let word = (word & 0x0000_3fff_0000_3fff) | (word & 0x3fff_0000_3fff_0000) >> 2;
+    Ok(((word & 0x0fff_ffff) | (word & 0x0fff_ffff_0000_0000) >> 4, bits as usize / 8))
+}
+
+/// The same without the number.
+#[inline]
+fn varint_len(bytes: &[u8]) -> Step<usize> {
+    let stops = !word(bytes) & 0x8080_8080_8080_8080;
+    let len = stops.trailing_zeros() as usize / 8 + 1;
+    if stops == 0 || len > bytes.len() { Ok(slow_varint(bytes)?.1) } else { Ok(len) }
+}
+
+/// The first eight bytes; of fewer than that, zeros are what is missing.
+#[inline(always)]
+fn word(bytes: &[u8]) -> u64 {
+    if let Some(chunk) = bytes.first_chunk::<8>() {
+        return u64::from_le_bytes(*chunk);
+    }
+    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some(first), Some(last)) => {
+            let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+            u64::from(first) | u64::from(last) << (8 * (bytes.len() - 4))
+        }
+        _ => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}
+
+#[inline(never)]
+fn slow_varint(bytes: &[u8]) -> Step<(u64, usize)> {
+    let mut raw = 0;
+    for (at, &byte) in bytes.iter().take(10).enumerate() {
+        if at == 9 && byte > 1 {
+            return Err(Reason::Overlong.into());
+        }
+        raw |= u64::from(byte & 0x7f) << (7 * at);
+        if byte < 0x80 {
+            return Ok((raw, at + 1));
+        }
+    }
+    Err(Reason::Truncated.into())
+}
+
+/// A block that says how many bytes it has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Block {
+    size: i64,
+    /// How many bytes were left where it begins.
+    left: usize,
+}
+
+#[cold]
+fn length_error(len: i64, left: usize) -> Reason {
+    if len < 0 { Reason::Negative(len) } else { Reason::Beyond(len, left) }
+}
+
+/// Most texts are short and ASCII: where sixteen bytes can be loaded at once, that takes no loop.
+#[inline(always)]
+pub(crate) fn utf8(text: &[u8], piece: Piece<'_>) -> Step {
+    let high = piece.first_sixteen().map(|bytes| u128::from_le_bytes(bytes) & (u128::MAX / 0xff * 0x80));
+    match high {
+        Some(high) if text.len() < 16 && high & ((1 << (8 * text.len())) - 1) == 0 => Ok(()),
+        _ if text.is_ascii() || simdutf8::basic::from_utf8(text).is_ok() => Ok(()),
+        _ => Err(Reason::Utf8.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+
+    fn written(value: i64) -> Vec<u8> {
+        let (mut raw, mut out) = ((value << 1 ^ value >> 63) as u64, Vec::new());
+        while raw >= 0x80 {
+            out.push(raw as u8 | 0x80);
+            raw >>= 7;
+        }
+        out.push(raw as u8);
+        out
+    }
+
+    #[test]
+    fn numbers_of_every_length_are_read_wherever_they_end() {
+        let powers = (0..63).flat_map(|bit| [1i64 << bit, -1 << bit, (1 << bit) - 1, !(1 << bit)]);
+        for value in powers.chain([i64::MIN, i64::MAX, 0x1234_5678_9abc_def0]) {
+            let bytes = written(value);
+            for behind in [0, 1, 7, 20] {
+                let all = [bytes.clone(), vec![0xff; behind]].concat();
+                let mut input = Input::new(&all);
+                assert_eq!((input.long().unwrap(), input.len()), (value, behind));
+            }
+            for cut in 0..bytes.len() {
+                assert_eq!(Input::new(&bytes[..cut]).long().unwrap_err().reason, Reason::Truncated);
+            }
+            let int = Input::new(&bytes).int();
+            assert_eq!(int.ok(), i32::try_from(value).ok());
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_too_long_are_refused() {
+        for bytes in [[0xff; 12], [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0]] {
+            assert_eq!(Input::new(&bytes).long().unwrap_err().reason, Reason::Overlong);
+        }
+    }
+
+    #[test]
+    fn blocks_cannot_have_more_than_is_left() {
+        let block = |bytes: &[u8], min| Input::new(bytes).block(min).map(|(items, _)| items).map_err(|f| f.reason);
+        assert_eq!(block(&[4, 0, 0], 1), Ok(2));
+        assert_eq!(block(&[3, 4, 0, 0], 1), Ok(2));
+        assert_eq!(block(&[6, 0, 0], 1), Err(Reason::Count(3, 2)));
+        assert_eq!(block(&[3, 6, 0, 0], 1), Err(Reason::Beyond(3, 2)));
+        assert_eq!(block(&[3, 1, 0, 0], 1), Err(Reason::Negative(-1)));
+        assert_eq!(block(&[&written(i64::MIN)[..], &[0]].concat(), 0), Err(Reason::Count(i64::MIN, 0)));
+        assert_eq!(block(&written(1 << 62), 0), Ok(1 << 62));
+    }
+
+    #[test]
+    fn growth_is_bounded() {
+        let mut budget = Budget::of(0);
+        assert!(budget.take(MAX_EMPTY_ITEMS, 0, 1, 0).is_ok());
+        assert!(matches!(budget.take(1, 0, 1, 9).unwrap_err().reason, Reason::Count(1, 9)));
+        assert!(matches!(budget.take(u64::MAX, 1, 8, 0).unwrap_err().reason, Reason::TooLarge(_)));
+        assert!(matches!(budget.take(MAX_GROWTH, 1, 1, 0).unwrap_err().reason, Reason::TooLarge(_)));
+    }
+}

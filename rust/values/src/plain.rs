@@ -1,0 +1,109 @@
+//! The types that Kafka's own serializers write, most significant byte first.
+
+use arrow_schema::DataType;
+use samsarrow_wire::Piece;
+
+use crate::builders::{Bytes, Columns, Shape, Slot, Values, add};
+use crate::error::{Reason, Step};
+use crate::input::utf8;
+
+/// One of Kafka's own types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plain {
+    /// Text in UTF-8.
+    String,
+    /// Two bytes.
+    Short,
+    /// Four bytes.
+    Int,
+    /// Eight bytes.
+    Long,
+    /// Four bytes.
+    Float,
+    /// Eight bytes.
+    Double,
+    /// One byte, 0 or 1.
+    Boolean,
+    /// A UUID's text, as Java's serializer writes it.
+    Uuid,
+}
+
+impl Plain {
+    /// The type of this name.
+    pub fn from_name(name: &str) -> Option<Plain> {
+        Some(match name {
+            "string" => Plain::String,
+            "short" => Plain::Short,
+            "int" => Plain::Int,
+            "long" => Plain::Long,
+            "float" => Plain::Float,
+            "double" => Plain::Double,
+            "boolean" => Plain::Boolean,
+            "uuid" => Plain::Uuid,
+            _ => return None,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Plain::String => "string",
+            Plain::Short => "short",
+            Plain::Int => "int",
+            Plain::Long => "long",
+            Plain::Float => "float",
+            Plain::Double => "double",
+            Plain::Boolean => "boolean",
+            Plain::Uuid => "uuid",
+        }
+    }
+
+    pub(crate) fn shape(self, columns: &mut Columns) -> Shape {
+        let (data_type, slot) = match self {
+            Plain::Short => (DataType::Int16, Slot::Short(add(&mut columns.shorts, Values::default()))),
+            Plain::Int => (DataType::Int32, Slot::Int(add(&mut columns.ints, Values::default()))),
+            Plain::Long => (DataType::Int64, Slot::Long(add(&mut columns.longs, Values::default()))),
+            Plain::Float => (DataType::Float32, Slot::Float(add(&mut columns.floats, Values::default()))),
+            Plain::Double => (DataType::Float64, Slot::Double(add(&mut columns.doubles, Values::default()))),
+            Plain::Boolean => (DataType::Boolean, Slot::Boolean(add(&mut columns.booleans, Values::default()))),
+            Plain::String | Plain::Uuid => (DataType::Utf8, Slot::Bytes(add(&mut columns.bytes, Bytes::default()))),
+        };
+        Shape { data_type, slot }
+    }
+
+    #[inline]
+    pub(crate) fn push(self, value: &[u8], slot: &Slot, columns: &mut Columns) -> Step {
+        match slot {
+            Slot::Bytes(at) => {
+                utf8(value, Piece::from(value))?;
+                if self == Plain::Uuid && !is_uuid(value) {
+                    return Err(Reason::Uuid.into());
+                }
+                columns.bytes[*at].push(Piece::from(value))?;
+            }
+            Slot::Short(at) => columns.shorts[*at].push(i16::from_be_bytes(self.exact(value)?)),
+            Slot::Int(at) => columns.ints[*at].push(i32::from_be_bytes(self.exact(value)?)),
+            Slot::Long(at) => columns.longs[*at].push(i64::from_be_bytes(self.exact(value)?)),
+            Slot::Float(at) => columns.floats[*at].push(f32::from_be_bytes(self.exact(value)?)),
+            Slot::Double(at) => columns.doubles[*at].push(f64::from_be_bytes(self.exact(value)?)),
+            Slot::Boolean(at) => match self.exact(value)? {
+                [byte @ (0 | 1)] => columns.booleans[*at].push(byte == 1),
+                [byte] => return Err(Reason::Boolean(byte).into()),
+            },
+            _ => return Err(Reason::Length(value.len(), self.name()).into()),
+        }
+        Ok(())
+    }
+
+    fn exact<const N: usize>(self, value: &[u8]) -> Step<[u8; N]> {
+        value.try_into().map_err(|_| Reason::Length(value.len(), self.name()).into())
+    }
+}
+
+/// Whether it is the text of a UUID: 36 characters.
+fn is_uuid(text: &[u8]) -> bool {
+    let fits = |(at, byte): (usize, &u8)| match at {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    text.len() == 36 && text.iter().enumerate().all(fits)
+}

@@ -1,0 +1,45 @@
+//! Avro values of random schemas, hostile ones, and schemas that differ.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
+
+mod hostile;
+mod plain;
+mod random;
+mod resolution;
+mod rollback;
+mod types;
+
+use arrow_array::ArrayRef;
+use samsarrow_values::avro::Schema;
+use samsarrow_values::{BadValue, Decoder, Framing, Options, ValueError};
+
+pub(crate) fn bare() -> Options {
+    Options { framing: Framing::Bare, ..Options::default() }
+}
+
+/// Of values without frames.
+pub(crate) fn decoder(schema: &str) -> Decoder {
+    Decoder::avro(&Schema::parse(schema).unwrap(), &bare()).unwrap()
+}
+
+pub(crate) fn push(decoder: &mut Decoder, value: Option<&[u8]>) -> Result<(), BadValue> {
+    match decoder.push(value, None) {
+        Ok(()) => Ok(()),
+        Err(ValueError::Bad(bad)) => Err(*bad),
+        Err(full) => panic!("{full}"),
+    }
+}
+
+/// All rows, and what is wrong with some.
+pub(crate) fn decode<'a>(
+    decoder: &mut Decoder,
+    values: impl IntoIterator<Item = Option<&'a [u8]>>,
+) -> (ArrayRef, Vec<BadValue>) {
+    let bad = values.into_iter().filter_map(|value| push(decoder, value).err()).collect();
+    (decoder.finish().unwrap(), bad)
+}
+
+/// The reason why this one value is bad.
+pub(crate) fn refused(schema: &str, value: &[u8]) -> (String, String) {
+    let bad = push(&mut decoder(schema), Some(value)).unwrap_err();
+    (bad.path, bad.reason)
+}

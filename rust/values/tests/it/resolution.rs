@@ -1,0 +1,231 @@
+//! Values of one schema as rows of another.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type};
+use arrow_array::{Array, ArrayRef};
+use samsarrow_values::avro::Schema;
+use samsarrow_values::{BadValue, Decoder, Framing, Options, SchemaId};
+
+use crate::decode;
+use crate::random::{long, text};
+
+fn resolved(writer: &str, reader: &str) -> Decoder {
+    let mut decoder = Decoder::avro(&Schema::parse(reader).unwrap(), &Options::default()).unwrap();
+    decoder.add_writer(SchemaId::Id(7), &Schema::parse(writer).unwrap());
+    decoder
+}
+
+fn read(writer: &str, reader: &str, value: &[u8]) -> Result<ArrayRef, BadValue> {
+    let framed = [&[0, 0, 0, 0, 7], value].concat();
+    let (array, mut bad) = decode(&mut resolved(writer, reader), [Some(framed.as_slice())]);
+    bad.pop().map_or(Ok(array), Err)
+}
+
+fn record(fields: &str) -> String {
+    format!(r#"{{"type": "record", "name": "R", "fields": [{fields}]}}"#)
+}
+
+#[test]
+fn numbers_are_promoted() {
+    let seven = [14];
+    assert_eq!(read("int", "long", &seven).unwrap().as_primitive::<Int64Type>().value(0), 7);
+    assert_eq!(read("int", "float", &seven).unwrap().as_primitive::<Float32Type>().value(0), 7.0);
+    assert_eq!(read("int", "double", &seven).unwrap().as_primitive::<Float64Type>().value(0), 7.0);
+    assert_eq!(read("long", "float", &seven).unwrap().as_primitive::<Float32Type>().value(0), 7.0);
+    assert_eq!(read("long", "double", &seven).unwrap().as_primitive::<Float64Type>().value(0), 7.0);
+    assert_eq!(read("float", "double", &1.5f32.to_le_bytes()).unwrap().as_primitive::<Float64Type>().value(0), 1.5);
+    assert_eq!(read("string", "bytes", b"\x02x").unwrap().as_binary::<i32>().value(0), b"x");
+    for (writer, reader) in
+        [("long", "int"), ("double", "float"), ("float", "long"), ("string", "int"), ("null", "int")]
+    {
+        let bad = read(writer, reader, &[0]).unwrap_err();
+        assert_eq!(bad.reason, format!("the writer's {writer} cannot be read as {reader}"));
+        assert_eq!(bad.schema, Some(SchemaId::Id(7)));
+    }
+}
+
+#[test]
+fn bytes_alone_have_no_length_of_confluents() {
+    assert_eq!(read("bytes", "bytes", b"\x02x").unwrap().as_binary::<i32>().value(0), b"\x02x");
+    assert_eq!(read("bytes", "string", b"").unwrap().as_string::<i32>().value(0), "");
+    let long = vec![b'y'; 1000];
+    assert_eq!(read("bytes", r#"["null", "bytes"]"#, &long).unwrap().as_binary::<i32>().value(0), &long);
+    assert!(read("bytes", "string", b"\xff").is_err());
+    let options = Options { framing: Framing::Bare, ..Options::default() };
+    let mut bare = Decoder::avro(&Schema::parse("bytes").unwrap(), &options).unwrap();
+    assert_eq!(decode(&mut bare, [Some(&b"\x02x"[..])]).0.as_binary::<i32>().value(0), b"x");
+}
+
+#[test]
+fn fields_are_found_by_name_and_alias_or_have_a_default() {
+    let writer =
+        record(r#"{"name": "gone", "type": "string"}, {"name": "old", "type": "int"}, {"name": "b", "type": "long"}"#);
+    let reader = record(
+        r#"{"name": "b", "type": "long"}, {"name": "a", "aliases": ["b", "old"], "type": "long"},
+        {"name": "c", "type": {"type": "array", "items": "string"}, "default": ["x", "y"]},
+        {"name": "d", "type": ["null", {"type": "record", "name": "D", "fields": [{"name": "e", "type": "int", "default": 5}]}], "default": null}"#,
+    );
+    let mut value = Vec::new();
+    text(b"skipped", &mut value);
+    long(3, &mut value);
+    long(4, &mut value);
+    let row = read(&writer, &reader, &value).unwrap();
+    let row = row.as_struct();
+    assert_eq!(row.column(0).as_primitive::<Int64Type>().value(0), 4);
+    assert_eq!(row.column(1).as_primitive::<Int64Type>().value(0), 3);
+    assert_eq!(row.column(2).as_list::<i32>().value(0).as_string::<i32>().value(1), "y");
+    assert!(row.column(3).is_null(0));
+    let bad = read(&writer, &record(r#"{"name": "new", "type": "int"}"#), &value).unwrap_err();
+    assert_eq!(
+        (bad.path.as_str(), bad.reason.as_str()),
+        ("new", "the writer has no such field, and the reader's has no default")
+    );
+    // What is stepped over must be there.
+    let bad = read(&writer, &record(r#"{"name": "b", "type": "long"}"#), &value[..3]).unwrap_err();
+    assert_eq!(bad.path, "gone to old");
+}
+
+#[test]
+fn defaults_are_of_the_type_of_their_field() {
+    let reader =
+        |kind: &str, default: &str| record(&format!(r#"{{"name": "a", "type": {kind}, "default": {default}}}"#));
+    let writer = record("");
+    for (kind, default) in [
+        ("\"int\"", "1.0"),
+        ("\"double\"", "\"NaN\""),
+        ("\"bytes\"", "\"\\u00ff\""),
+        (r#"{"type": "map", "values": "int"}"#, r#"{"a": 1}"#),
+        (r#"{"type": "fixed", "name": "F", "size": 2}"#, "\"ab\""),
+        (r#"["string", "null"]"#, "null"),
+        (r#"{"type": "enum", "name": "E", "symbols": ["A", "B"]}"#, "\"B\""),
+        (
+            r#"{"type": "record", "name": "S", "fields": [{"name": "x", "type": "int"}, {"name": "y", "type": "int", "default": 1}]}"#,
+            r#"{"x": 3}"#,
+        ),
+    ] {
+        let row = read(&writer, &reader(kind, default), &[]);
+        assert!(row.is_ok(), "{kind} {default}: {row:?}");
+    }
+    for (kind, default) in [
+        ("\"int\"", "1.5"),
+        ("\"int\"", "2147483648"),
+        ("\"string\"", "1"),
+        ("\"bytes\"", "\"\\u0100\""),
+        (r#"{"type": "fixed", "name": "F", "size": 2}"#, "\"abc\""),
+        (r#"{"type": "enum", "name": "E", "symbols": ["A", "B"]}"#, "\"C\""),
+        (r#"["string", "int"]"#, "null"),
+    ] {
+        let bad = read(&writer, &reader(kind, default), &[]).unwrap_err();
+        assert!(bad.path == "a" && bad.reason.contains("default"), "{bad}");
+    }
+}
+
+#[test]
+fn symbols_that_the_reader_lacks_are_its_default() {
+    let of = |rest: &str| format!(r#"{{"type": "enum", "name": "E", "symbols": {rest}}}"#);
+    let writer = of(r#"["A", "B", "C"]"#);
+    let reader = of(r#"["C", "A"], "default": "A""#);
+    assert_eq!(read(&writer, &reader, &[4]).unwrap().as_string::<i32>().value(0), "C");
+    assert_eq!(read(&writer, &reader, &[2]).unwrap().as_string::<i32>().value(0), "A");
+    let bad = read(&writer, &of(r#"["C", "A"]"#), &[2]).unwrap_err();
+    assert_eq!(bad.reason, "the symbol B is not in the reader's enum, which has no default");
+}
+
+#[test]
+fn unions_are_widened_and_narrowed() {
+    assert_eq!(read("int", r#"["null", "long"]"#, &[6]).unwrap().as_primitive::<Int64Type>().value(0), 3);
+    assert_eq!(read(r#"["null", "int"]"#, "int", &[2, 6]).unwrap().as_primitive::<Int32Type>().value(0), 3);
+    let bad = read(r#"["null", "int"]"#, "int", &[0]).unwrap_err();
+    assert_eq!(bad.reason, "the writer's null cannot be read as int");
+    // No promotion where a member has the type itself.
+    let row = read("int", r#"["double", "int", "string"]"#, &[6]).unwrap();
+    assert!(row.as_struct().column_by_name("int").unwrap().is_valid(0));
+    let row = read("float", r#"["double", "int", "string"]"#, &1.5f32.to_le_bytes()).unwrap();
+    assert!(row.as_struct().column_by_name("double").unwrap().is_valid(0));
+    let row = read(r#"["null", "string", "int"]"#, r#"["int", "string", "null"]"#, &[2, 2, b'x']).unwrap();
+    assert_eq!(row.as_struct().column_by_name("string").unwrap().as_string::<i32>().value(0), "x");
+    let bad = read(r#"["int", "string"]"#, r#"["int", "boolean"]"#, &[2, 0]).unwrap_err();
+    assert_eq!(bad.reason, "the writer's string is none of the reader's int, boolean");
+    let bad = read(r#"["int", "string"]"#, "boolean", &[2, 0]).unwrap_err();
+    assert_eq!(bad.reason, "the writer's union of int, string cannot be read as boolean");
+}
+
+#[test]
+fn names_match_without_namespaces_and_by_alias() {
+    let of = |name: &str, rest: &str| {
+        format!(r#"{{"type": "record", "name": "{name}", {rest} "fields": [{{"name": "a", "type": "int"}}]}}"#)
+    };
+    assert!(read(&of("x.R", ""), &of("y.R", ""), &[2]).is_ok());
+    assert!(read(&of("x.R", ""), &of("y.S", r#""aliases": ["x.R"],"#), &[2]).is_ok());
+    let bad = read(&of("x.R", ""), &of("y.S", ""), &[2]).unwrap_err();
+    assert_eq!(
+        bad.reason,
+        "the writer's record x.R cannot be read as record y.S: give the reader's an alias if it is the same"
+    );
+}
+
+#[test]
+fn writers_alternate_within_one_array() {
+    let reader = record(r#"{"name": "a", "type": "long"}, {"name": "b", "type": "string", "default": "-"}"#);
+    let mut decoder = resolved(&record(r#"{"name": "a", "type": "int"}"#), &reader);
+    decoder.add_writer(SchemaId::Id(8), &Schema::parse(&reader).unwrap());
+    let values: [&[u8]; 5] = [
+        &[0, 0, 0, 0, 7, 2],
+        &[0, 0, 0, 0, 8, 4, 2, b'x'],
+        &[0, 0, 0, 0, 9, 2],
+        &[0, 0, 0, 0, 7, 6],
+        &[0, 0, 0, 0, 8, 8, 0],
+    ];
+    let (array, bad) = decode(&mut decoder, values.map(Some));
+    assert_eq!(bad.len(), 1);
+    assert_eq!(bad[0].to_string(), "row 2, schema id 9: no writer's schema is known for schema id 9");
+    let rows = array.as_struct();
+    assert_eq!(
+        rows.column(0).as_primitive::<Int64Type>().iter().collect::<Vec<_>>(),
+        [Some(1), Some(2), None, Some(3), Some(4)]
+    );
+    let texts: Vec<_> = rows.column(1).as_string::<i32>().iter().collect();
+    assert_eq!(texts, [Some("-"), Some("x"), None, Some("-"), Some("")]);
+    assert!(!decoder.knows(SchemaId::Id(9)) && decoder.knows(SchemaId::Id(8)));
+}
+
+#[test]
+fn fields_are_chosen_by_their_paths() {
+    let schema = record(
+        r#"{"name": "id", "type": "int"}, {"name": "user", "type": ["null", {"type": "record", "name": "U", "fields": [
+            {"name": "city", "type": "string"}, {"name": "age", "type": "int"}]}]},
+        {"name": "items", "type": {"type": "array", "items": {"type": "map", "values": "U"}}},
+        {"name": "either", "type": ["int", "U"]}"#,
+    );
+    let schema = Schema::parse(&schema).unwrap();
+    let kind = |fields: &[&str]| {
+        let fields = Some(fields.iter().map(|&field| field.to_owned()).collect());
+        Decoder::avro(&schema, &Options { fields, ..Options::default() }).map(|decoder| decoder.data_type().to_string())
+    };
+    assert_eq!(
+        kind(&["user.city", "id"]).unwrap(),
+        r#"Struct("id": non-null Int32, "user": Struct("city": non-null Utf8))"#
+    );
+    assert_eq!(kind(&["user.city", "user"]).unwrap(), kind(&["user"]).unwrap());
+    assert_eq!(kind(&["user", "user.city"]).unwrap(), kind(&["user"]).unwrap());
+    assert!(kind(&["items.age"]).unwrap().contains(r#""value": non-null Struct("age": non-null Int32)"#));
+    for (field, why) in [
+        ("nme", "field nme: there is no such field; there are id, user, items, either"),
+        ("user.x", "field user.x: there is no such field; there are city, age"),
+        ("id.x", "field id: int has no fields"),
+        ("either.U", "field either: a union of several types is read as a whole"),
+    ] {
+        assert_eq!(kind(&[field]).unwrap_err().to_string(), why);
+    }
+    assert!(kind(&[]).is_err());
+}
+
+#[test]
+fn the_schema_of_a_fingerprint_is_known() {
+    let schema = Schema::parse("long").unwrap();
+    let options = Options { framing: Framing::SingleObject, ..Options::default() };
+    let mut decoder = Decoder::avro(&schema, &options).unwrap();
+    let value = [&[0xc3, 1][..], &schema.fingerprint().to_le_bytes(), &[10]].concat();
+    let (array, bad) = decode(&mut decoder, [Some(value.as_slice())]);
+    assert_eq!((array.as_primitive::<Int64Type>().value(0), bad.len()), (5, 0));
+}

@@ -1,0 +1,201 @@
+"""Random schemas, values of them, and schemas that follow from others: all from a seed."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import io
+import random
+import string
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import fastavro
+
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+PRIMITIVES = ["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
+PROMOTIONS = {"int": ["long", "float", "double"], "long": ["float", "double"], "float": ["double"]}
+
+
+class Generator:
+    """Schemas whose names are all different."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.names = 0
+
+    def name(self, kind: str) -> str:
+        self.names += 1
+        return f"{self.random.choice(['', 'a.', 'b.c.'])}{kind}{self.names}"
+
+    def record(self, depth: int) -> dict[str, Any]:
+        fields = [{"name": f"f{i}", "type": self.any(depth)} for i in range(self.random.randint(1, 6))]
+        return {"type": "record", "name": self.name("R"), "fields": fields}
+
+    def any(self, depth: int, *, union: bool = True) -> Any:
+        kinds = ["primitive"] * 4 + ["logical", "fixed", "enum"]
+        if depth:
+            kinds += ["array", "map", "record"] + ["optional", "union"] * union
+        match self.random.choice(kinds):
+            case "primitive":
+                return self.random.choice(PRIMITIVES)
+            case "logical":
+                return self.logical()
+            case "fixed":
+                return {"type": "fixed", "name": self.name("F"), "size": self.random.randint(1, 20)}
+            case "enum":
+                symbols = self.random.sample(string.ascii_uppercase, self.random.randint(1, 5))
+                return {"type": "enum", "name": self.name("E"), "symbols": symbols}
+            case "array":
+                return {"type": "array", "items": self.any(depth - 1)}
+            case "map":
+                return {"type": "map", "values": self.any(depth - 1)}
+            case "record":
+                return self.record(depth - 1)
+            case "optional":
+                one = self.value_type(depth - 1)
+                return self.random.choice([["null", one], [one, "null"]])
+            case _:
+                return self.union(depth - 1)
+
+    def value_type(self, depth: int) -> Any:
+        """Anything but null and a union."""
+        while (one := self.any(depth, union=False)) == "null":
+            pass
+        return one
+
+    def union(self, depth: int) -> list[Any]:
+        # Types that fastavro tells apart by the Python value, and none that another one is promoted to: it takes the
+        # first member that a type can be promoted to, where we, as Java, prefer the type itself.
+        pick = self.random.choice
+        branches = ["null", "boolean", pick(["long", "double"]), pick(["string", "bytes"])]
+        branches.append({"type": "array", "items": "int"})
+        if depth:
+            branches.append(self.record(depth - 1))
+        return self.random.sample(branches, self.random.randint(2, 4))
+
+    def logical(self) -> dict[str, Any]:
+        precision = self.random.choice([1, 9, 38, 39, 60, 76])
+        decimal = {"logicalType": "decimal", "precision": precision, "scale": self.random.randint(0, precision)}
+        return self.random.choice(
+            [
+                {"type": "int", "logicalType": "date"},
+                {"type": "int", "logicalType": "time-millis"},
+                {"type": "long", "logicalType": "time-micros"},
+                {"type": "long", "logicalType": "timestamp-millis"},
+                {"type": "long", "logicalType": "timestamp-micros"},
+                {"type": "long", "logicalType": "local-timestamp-micros"},
+                {"type": "string", "logicalType": "uuid"},
+                {"type": "bytes", **decimal},
+                {"type": "fixed", "name": self.name("D"), "size": 40, **decimal},
+            ]
+        )
+
+    def value(self, schema: Any) -> Any:
+        """A value that fastavro writes."""
+        pick = self.random
+        if isinstance(schema, list):
+            return self.value(pick.choice(schema))
+        kind = schema if isinstance(schema, str) else schema["type"]
+        if isinstance(schema, dict) and "logicalType" in schema:
+            return self.logical_value(schema)
+        match kind:
+            case "null":
+                return None
+            case "boolean":
+                return pick.random() < 0.5
+            case "int":
+                return pick.randint(-(2**31), 2**31 - 1) >> pick.randint(0, 31)
+            case "long":
+                return pick.randint(-(2**63), 2**63 - 1) >> pick.randint(0, 63)
+            case "float":
+                return float(pick.randint(-(2**20), 2**20)) / 8
+            case "double":
+                return pick.uniform(-1e9, 1e9)
+            case "bytes":
+                return pick.randbytes(pick.randint(0, 40))
+            case "string":
+                return "".join(pick.choices("aé語🙂 xyz", k=pick.randint(0, 40)))
+            case "fixed":
+                return pick.randbytes(schema["size"])
+            case "enum":
+                return pick.choice(schema["symbols"])
+            case "array":
+                return [self.value(schema["items"]) for _ in range(pick.randint(0, 4))]
+            case "map":
+                return {f"k{i}": self.value(schema["values"]) for i in range(pick.randint(0, 4))}
+            case _:
+                return {field["name"]: self.value(field["type"]) for field in schema["fields"]}
+
+    def logical_value(self, schema: Any) -> Any:
+        pick = self.random
+        match schema["logicalType"]:
+            case "date":
+                return datetime.date(1970, 1, 1) + datetime.timedelta(days=pick.randint(-700_000, 2_000_000))
+            case "time-millis":
+                return datetime.time(pick.randint(0, 23), 7, 59, pick.randint(0, 999) * 1000)
+            case "time-micros":
+                return datetime.time(pick.randint(0, 23), 7, 59, pick.randint(0, 999_999))
+            case "timestamp-millis":
+                return EPOCH + datetime.timedelta(milliseconds=pick.randint(-(10**13), 10**14))
+            case "timestamp-micros":
+                return EPOCH + datetime.timedelta(microseconds=pick.randint(-(10**16), 10**17))
+            case "local-timestamp-micros":
+                return EPOCH.replace(tzinfo=None) + datetime.timedelta(microseconds=pick.randint(0, 10**17))
+            case "uuid":
+                return str(UUID(int=pick.getrandbits(128)))
+            case _:
+                digits = "".join(pick.choices(string.digits, k=pick.randint(1, schema["precision"])))
+                sign = pick.randint(0, 1)
+                return Decimal((sign, tuple(map(int, digits)), -schema["scale"]))
+
+    def evolved(self, schema: Any) -> Any:
+        """A schema that reads values of this one, but for some that cannot be."""
+        pick = self.random
+        if isinstance(schema, list):
+            return [self.evolved(branch) if isinstance(branch, dict) else branch for branch in schema]
+        if isinstance(schema, str):
+            if schema in PROMOTIONS and pick.random() < 0.4:
+                return pick.choice(PROMOTIONS[schema])
+            if schema != "null" and pick.random() < 0.15:
+                return ["null", schema]
+            return schema
+        schema = copy.deepcopy(schema)
+        match schema["type"]:
+            case "array":
+                schema["items"] = self.evolved(schema["items"])
+            case "map":
+                schema["values"] = self.evolved(schema["values"])
+            case "enum":
+                if pick.random() < 0.5:
+                    schema["symbols"] = [*pick.sample(schema["symbols"], len(schema["symbols"])), "LATER"]
+                    schema["symbols"].remove(schema["symbols"][0])
+                    schema["default"] = "LATER"
+            case "record":
+                schema["name"] = f"other.{schema['name'].rpartition('.')[2]}"
+                fields = [{**field, "type": self.evolved(field["type"])} for field in schema["fields"]]
+                fields = [field for field in fields if pick.random() < 0.8]
+                for field in fields:
+                    if pick.random() < 0.3:
+                        field["aliases"] = [field["name"]]
+                        field["name"] = f"{field['name']}_renamed"
+                if pick.random() < 0.5:
+                    fields += [
+                        {"name": "added", "type": "int", "default": 7},
+                        {"name": "added_list", "type": {"type": "array", "items": "string"}, "default": ["x"]},
+                        {"name": "added_optional", "type": ["null", "string"], "default": None},
+                    ]
+                pick.shuffle(fields)
+                schema["fields"] = fields
+        return schema
+
+
+def encoded(schema: Any, value: Any) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, schema, value)
+    return out.getvalue()
+
+
+def by_fastavro(value: bytes, writer: Any, reader: Any = None) -> Any:
+    return fastavro.schemaless_reader(io.BytesIO(value), writer, reader)
