@@ -329,6 +329,21 @@ def test_what_ends_the_producer(
     assert committed(broker) is None
 
 
+@pytest.mark.parametrize("version", [1])
+@pytest.mark.parametrize("error", ["PRODUCER_FENCED", "TOPIC_AUTHORIZATION_FAILED"])
+def test_a_registration_that_is_refused_is_not_asked_for_again(broker: Broker, transactional: Open, error: str) -> None:
+    producer = transactional()
+    producer.begin_transaction()
+    broker.fail("AddPartitionsToTxn", error=error, times=None)
+    refused = send(producer, range(1))
+    with pytest.raises(KafkaError):
+        refused[-1].result(10)
+    time.sleep(0.3)
+    assert broker.requests()["AddPartitionsToTxn"] == 1
+    with pytest.raises(KafkaError):
+        producer.commit_transaction()
+
+
 @both
 @pytest.mark.parametrize(
     ("api", "error"),

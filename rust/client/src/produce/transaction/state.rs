@@ -291,9 +291,10 @@ impl Transaction {
         self.started |= self.protocol == Protocol::V2;
     }
 
-    /// Whether a registration is to be started now.
+    /// Whether a registration is to be started now. One that was refused is not: it would be refused again, at once and
+    /// for as long as nobody ends the transaction.
     pub(crate) fn start_registering(&mut self) -> bool {
-        let start = !self.registering && !self.unregistered.is_empty();
+        let start = self.goes_on() && !self.registering && !self.unregistered.is_empty();
         self.registering |= start;
         start
     }

@@ -103,6 +103,17 @@ fn partitions_are_registered_before_they_are_written_to_in_the_first_protocol_on
 }
 
 #[test]
+fn a_registration_that_was_refused_is_not_asked_for_again() {
+    for refused in [ErrorCode::TOPIC_AUTHORIZATION_FAILED, ErrorCode::PRODUCER_FENCED] {
+        let mut transaction = ready(Protocol::V1);
+        assert!(!transaction.may_write(SLOT) && transaction.start_registering());
+        transaction.fail(&code(refused));
+        transaction.registering = false;
+        assert!(!transaction.may_write(SLOT) && !transaction.start_registering());
+    }
+}
+
+#[test]
 fn a_forgotten_producer_has_nothing_to_end_but_needs_another_epoch() {
     let mut transaction = ready(Protocol::V1);
     transaction.fail(&code(ErrorCode::INVALID_PRODUCER_ID_MAPPING));
