@@ -12,6 +12,7 @@ use arrow_avro::schema::{AvroSchema, Fingerprint, FingerprintAlgorithm, SchemaSt
 use criterion::{Criterion, Throughput};
 use samsarrow_values::avro::Schema;
 use samsarrow_values::{Decoder, Enums, Options, SchemaId};
+use samsarrow_wire::varint::put_varlong;
 
 const ROWS: usize = 8192;
 
@@ -35,17 +36,8 @@ const EARLIER: &str = r#"{"type": "record", "name": "Event", "fields": [
     {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
     {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["click", "view", "purchase"]}}]}"#;
 
-fn long(value: i64, out: &mut Vec<u8>) {
-    let mut raw = (value << 1 ^ value >> 63) as u64;
-    while raw >= 0x80 {
-        out.push(raw as u8 | 0x80);
-        raw >>= 7;
-    }
-    out.push(raw as u8);
-}
-
 fn text(value: &str, out: &mut Vec<u8>) {
-    long(value.len() as i64, out);
+    put_varlong(out, value.len() as i64);
     out.extend(value.as_bytes());
 }
 
@@ -75,9 +67,9 @@ fn event(row: usize, earlier: bool, out: &mut Vec<u8>) {
     let user = format!("user-{:06}", row * 7919 % 1_000_000);
     if earlier {
         text(&user, out);
-        long(row as i64 * 31 + 100_000, out);
+        put_varlong(out, row as i64 * 31 + 100_000);
     } else {
-        long(row as i64 * 31 + 100_000, out);
+        put_varlong(out, row as i64 * 31 + 100_000);
         text(&user, out);
     }
     out.extend((row as f64 * 0.25).to_le_bytes());
@@ -89,10 +81,10 @@ fn event(row: usize, earlier: bool, out: &mut Vec<u8>) {
             text("a note of some words", out);
         }
     }
-    long((row % 1000) as i64, out);
+    put_varlong(out, (row % 1000) as i64);
     out.push((row % 2) as u8);
-    long(1_790_000_000_000 + row as i64 * 1000, out);
-    long((row % 3) as i64, out);
+    put_varlong(out, 1_790_000_000_000 + row as i64 * 1000);
+    put_varlong(out, (row % 3) as i64);
 }
 
 fn decoder(fields: Option<&[&str]>, enums: Enums) -> Decoder {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use arrow_array::{ArrayRef, make_array};
 use arrow_schema::{ArrowError, DataType};
+use samsarrow_wire::varint::put_varlong;
 
 use crate::avro::Schema;
 use crate::avro::plan::Plan;
@@ -239,12 +240,7 @@ fn whole(plan: &Plan, payload: &[u8], columns: &mut Columns) -> Step {
 /// Bytes that are the whole value, without a length before them.
 fn raw(plan: &Plan, payload: &[u8], prefixed: &mut Vec<u8>, columns: &mut Columns) -> Step {
     prefixed.clear();
-    let mut length = (payload.len() as u64) << 1;
-    while length >= 0x80 {
-        prefixed.push(length as u8 | 0x80);
-        length >>= 7;
-    }
-    prefixed.push(length as u8);
+    put_varlong(prefixed, payload.len() as i64);
     prefixed.extend_from_slice(payload);
     whole(plan, prefixed, columns)
 }

@@ -1,5 +1,6 @@
 //! A default as the bytes of a value: what decodes values decodes defaults.
 
+use samsarrow_wire::varint::put_varlong;
 use serde_json::Value;
 
 use super::parse::join;
@@ -18,9 +19,9 @@ fn write(node: &Node, json: &Value, path: &str, out: &mut Vec<u8>) -> Result<(),
         (Kind::Null, Value::Null) => {}
         (Kind::Boolean, Value::Bool(value)) => out.push((*value).into()),
         (Kind::Int, _) if whole(json).is_some_and(|value| i32::try_from(value).is_ok()) => {
-            long(whole(json).unwrap_or_default(), out);
+            put_varlong(out, whole(json).unwrap_or_default());
         }
-        (Kind::Long, _) if whole(json).is_some() => long(whole(json).unwrap_or_default(), out),
+        (Kind::Long, _) if whole(json).is_some() => put_varlong(out, whole(json).unwrap_or_default()),
         (Kind::Float, _) if float(json).is_some() => {
             out.extend((float(json).unwrap_or_default() as f32).to_le_bytes());
         }
@@ -36,7 +37,7 @@ fn write(node: &Node, json: &Value, path: &str, out: &mut Vec<u8>) -> Result<(),
             out.extend(bytes);
         }
         (Kind::Enum(of), Value::String(text)) => match of.symbols.iter().position(|symbol| **symbol == **text) {
-            Some(at) => long(at as i64, out),
+            Some(at) => put_varlong(out, at as i64),
             None => return Err(unfit(node, json, path)),
         },
         (Kind::Array(item), Value::Array(values)) => {
@@ -44,7 +45,7 @@ fn write(node: &Node, json: &Value, path: &str, out: &mut Vec<u8>) -> Result<(),
             for value in values {
                 write(item, value, path, out)?;
             }
-            long(0, out);
+            put_varlong(out, 0);
         }
         (Kind::Map(of), Value::Object(values)) => {
             block(values.len(), out);
@@ -52,7 +53,7 @@ fn write(node: &Node, json: &Value, path: &str, out: &mut Vec<u8>) -> Result<(),
                 prefixed(key.as_bytes(), out);
                 write(of, value, path, out)?;
             }
-            long(0, out);
+            put_varlong(out, 0);
         }
         (Kind::Record(of), Value::Object(values)) => {
             for field in &of.fields {
@@ -68,7 +69,7 @@ fn write(node: &Node, json: &Value, path: &str, out: &mut Vec<u8>) -> Result<(),
             for (at, branch) in branches.iter().enumerate() {
                 let mut value = Vec::new();
                 if write(branch, json, path, &mut value).is_ok() {
-                    long(at as i64, out);
+                    put_varlong(out, at as i64);
                     out.extend(value);
                     return Ok(());
                 }
@@ -108,22 +109,13 @@ fn latin(text: &str, path: &str) -> Result<Vec<u8>, SchemaError> {
     })
 }
 
-fn long(value: i64, out: &mut Vec<u8>) {
-    let mut raw = (value << 1 ^ value >> 63) as u64;
-    while raw >= 0x80 {
-        out.push(raw as u8 | 0x80);
-        raw >>= 7;
-    }
-    out.push(raw as u8);
-}
-
 fn prefixed(bytes: &[u8], out: &mut Vec<u8>) {
-    long(bytes.len() as i64, out);
+    put_varlong(out, bytes.len() as i64);
     out.extend(bytes);
 }
 
 fn block(items: usize, out: &mut Vec<u8>) {
     if items > 0 {
-        long(items as i64, out);
+        put_varlong(out, items as i64);
     }
 }
