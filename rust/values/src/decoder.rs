@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, make_array};
 use arrow_schema::{ArrowError, DataType};
 
 use crate::avro::Schema;
-use crate::avro::plan::Plan;
+use crate::avro::plan::{Plan, shape_growth};
 use crate::avro::resolve;
 use crate::builders::{Columns, Shape};
 use crate::error::{BadValue, Fault, Reason, SchemaError, Step, ValueError};
@@ -17,6 +17,9 @@ use crate::target::{self, Enums};
 
 /// The most rows of an array whose children have offsets of 32 bits.
 const MAX_ROWS: usize = i32::MAX as usize;
+
+/// Bytes of columns that a row takes if it is null: of a fixed, null is as large as a value, and takes none to write.
+const MAX_NULL: u64 = 16 << 20;
 
 /// How Avro values are read.
 #[derive(Debug, Clone, Default)]
@@ -71,6 +74,13 @@ impl Decoder {
         };
         let mut columns = Columns::default();
         let shape = target::shape(&reader.root, options.enums, &mut columns)?;
+        let nulls = shape_growth(&shape);
+        if nulls > MAX_NULL {
+            let text = format!(
+                "a row that is null would take {nulls} bytes, and at most {MAX_NULL} may be: read some fields only, without large fixed ones"
+            );
+            return Err(SchemaError::new("", text));
+        }
         let (plans, known) = (Vec::new(), BTreeMap::new());
         let avro = Avro {
             reader,

@@ -4,6 +4,7 @@ mod codecs;
 mod members;
 mod messages;
 mod secure;
+mod values;
 
 use crate::bytes::{fix_batches, fix_lz4, havoc};
 use crate::random::Random;
@@ -67,6 +68,12 @@ impl Seeds {
             }
             Input::Secure(what) => {
                 let (flags, tree) = secure::of(what, &mut random);
+                let mut out = vec![flags];
+                self.write(tree, valid, &mut random, &mut out, |_| {});
+                out
+            }
+            Input::Values(what) => {
+                let (flags, tree) = values::of(what, valid, &mut random);
                 let mut out = vec![flags];
                 self.write(tree, valid, &mut random, &mut out, |_| {});
                 out
