@@ -73,8 +73,7 @@ impl Seeds {
                 out
             }
             Input::Values(what) => {
-                let (flags, tree) = values::of(what, valid, &mut random);
-                let mut out = vec![flags];
+                let (mut out, tree) = values::of(what, valid, &mut random);
                 self.write(tree, valid, &mut random, &mut out, |_| {});
                 out
             }

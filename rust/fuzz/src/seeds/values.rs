@@ -6,14 +6,16 @@ use samsarrow_values::avro::Schema;
 use samsarrow_values::plain::Plain;
 use serde_json::{Map, Value, json};
 
+use crate::bytes::havoc;
 use crate::random::Random;
 use crate::targets::Values;
 use crate::targets::values::{FRAMINGS, PLAIN, SCHEMAS, WRITERS};
 use crate::tree::{Node, Number, Packing};
 
-/// Flags of the target, and what follows them.
-pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (u8, Node) {
+/// Flags of the target and the schemas, then the values, of which the tree is.
+pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (Vec<u8>, Node) {
     let mut flags = random.next() as u8;
+    let mut texts = Vec::new();
     let node = match what {
         Values::Avro => {
             let text = SCHEMAS.get(usize::from(flags & 63) % SCHEMAS.len()).map_or("", |(text, _)| text);
@@ -22,13 +24,16 @@ pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (u8, Node) {
         Values::Schema => {
             let schema = made(random);
             let rows = rows(&schema, 3, random);
-            Node::Group(vec![text(schema, valid, random), rows])
+            text(schema, valid, random, &mut texts);
+            rows
         }
         Values::Resolve => {
             let writer = made(random);
             let reader = if random.one_in(8) { made(random) } else { evolved(writer.clone(), random) };
             let rows = rows(&writer, 3, random);
-            Node::Group(vec![text(reader, valid, random), text(writer, valid, random), rows])
+            text(reader, valid, random, &mut texts);
+            text(writer, valid, random, &mut texts);
+            rows
         }
         Values::Framed => {
             if random.one_in(2) {
@@ -40,17 +45,23 @@ pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (u8, Node) {
             Node::Group((0..random.below(9)).map(|_| framed(framing, plain, random)).collect())
         }
     };
-    (flags, node)
+    ([vec![flags], texts].concat(), node)
 }
 
-/// A schema's text with its length, rarely no valid one.
-fn text(mut schema: Value, valid: bool, random: &mut Random) -> Node {
+/// A schema's text after its length: often another one than the values have, rarely none.
+fn text(mut schema: Value, valid: bool, random: &mut Random, out: &mut Vec<u8>) {
     if !valid && random.one_in(2) {
         for _ in 0..=random.below(3) {
             changed(&mut schema, random);
         }
     }
-    sized(2, vec![Node::Raw(schema.to_string().into_bytes())])
+    let mut bytes = schema.to_string().into_bytes();
+    if !valid && random.one_in(12) {
+        havoc(&mut bytes, random);
+    }
+    bytes.truncate(usize::from(u16::MAX));
+    out.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+    out.extend_from_slice(&bytes);
 }
 
 fn sized(width: usize, body: Vec<Node>) -> Node {
@@ -237,12 +248,38 @@ fn changed(schema: &mut Value, random: &mut Random) {
 
 fn changed_here(json: &mut Value, random: &mut Random) {
     const KEYS: [&str; 12] = [
-        "type", "name", "namespace", "aliases", "fields", "items", "values", "symbols", "size", "default",
-        "logicalType", "precision",
+        "type",
+        "name",
+        "namespace",
+        "aliases",
+        "fields",
+        "items",
+        "values",
+        "symbols",
+        "size",
+        "default",
+        "logicalType",
+        "precision",
     ];
     const TEXTS: [&str; 18] = [
-        "", ".", "a", "a.b", ".N0", "N0", "a.N0", "..N1", "N\u{e9}\"\\", "array", "record", "union", "decimal", "uuid",
-        "duration", "NaN", "\u{0}", "timestamp-millis",
+        "",
+        ".",
+        "a",
+        "a.b",
+        ".N0",
+        "N0",
+        "a.N0",
+        "..N1",
+        "N\u{e9}\"\\",
+        "array",
+        "record",
+        "union",
+        "decimal",
+        "uuid",
+        "duration",
+        "NaN",
+        "\u{0}",
+        "timestamp-millis",
     ];
     let other = match random.below(8) {
         0 => random.edge(0).into(),
@@ -333,8 +370,7 @@ fn blocks(random: &mut Random, item: impl Fn(&mut Random) -> Node) -> Node {
     for _ in 0..random.below(3) {
         let items: Vec<_> = (0..1 + random.below(4)).map(|_| item(random)).collect();
         if random.one_in(2) {
-            let list =
-                Node::List { by: Number::Varint, lie: None, packing: Packing::Plain, damage: None, items };
+            let list = Node::List { by: Number::Varint, lie: None, packing: Packing::Plain, damage: None, items };
             nodes.push(list);
         } else {
             nodes.push(Node::Int(Number::Varint, -(items.len() as i64)));

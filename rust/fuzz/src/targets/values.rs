@@ -79,8 +79,7 @@ pub(super) fn resolve(input: &[u8]) {
     let Some(writer) = part(&mut rest).and_then(parsed) else { return };
     if Decoder::avro(&reader, &bare(flags)).is_ok() {
         let make = || {
-            let mut decoder =
-                Decoder::avro(&reader, &bare(flags)).unwrap_or_else(|error| broken(&error.to_string()));
+            let mut decoder = Decoder::avro(&reader, &bare(flags)).unwrap_or_else(|error| broken(&error.to_string()));
             decoder.add_writer(SchemaId::Bare, &writer);
             decoder
         };
@@ -90,16 +89,8 @@ pub(super) fn resolve(input: &[u8]) {
 
 pub(crate) const FRAMINGS: [Framing; 5] =
     [Framing::Auto, Framing::Confluent, Framing::Apicurio, Framing::SingleObject, Framing::Bare];
-pub(crate) const PLAIN: [Plain; 8] = [
-    Plain::String,
-    Plain::Short,
-    Plain::Int,
-    Plain::Long,
-    Plain::Float,
-    Plain::Double,
-    Plain::Boolean,
-    Plain::Uuid,
-];
+pub(crate) const PLAIN: [Plain; 8] =
+    [Plain::String, Plain::Short, Plain::Int, Plain::Long, Plain::Float, Plain::Double, Plain::Boolean, Plain::Uuid];
 /// What framed values are written with, of ids from 1 on, and of GUIDs of this byte.
 pub(crate) const WRITERS: [&str; 3] = ["bytes", "string", "long"];
 

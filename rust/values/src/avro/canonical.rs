@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn names_begin_with_no_dot() {
-        for (name, want) in [(r#""..x""#, "x"), (r#""x", "namespace": ".""#, "x"), (r#""x", "namespace": ".a""#, "a.x")] {
+        for (name, want) in [(r#""..x""#, "x"), (r#""x", "namespace": ".""#, "x"), (r#""x", "namespace": ".a""#, "a.x")]
+        {
             let schema = Schema::parse(&format!(r#"{{"type": "fixed", "size": 1, "name": {name}}}"#)).unwrap();
             assert_eq!(schema.canonical(), format!(r#"{{"name":"{want}","type":"fixed","size":1}}"#));
             assert_eq!(Schema::parse(&schema.canonical()).unwrap().fingerprint(), schema.fingerprint());
