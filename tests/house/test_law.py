@@ -17,7 +17,7 @@ ALLOWED_ROOMS = {
     "values": {"wire"},
     "client": {"wire", "arrow"},
     "broker": {"wire"},
-    "fuzz": {"wire", "arrow", "client"},
+    "fuzz": {"wire", "arrow", "values", "client"},
     "py": {"wire", "arrow", "values", "client", "broker", "spark"},
     "spark": {"wire", "arrow", "client"},
     "jvm": {"wire", "arrow", "client", "spark"},

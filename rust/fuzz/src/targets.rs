@@ -4,6 +4,7 @@ mod member;
 mod partition;
 pub(crate) mod secure;
 mod segment;
+pub(crate) mod values;
 
 use std::path::PathBuf;
 
@@ -31,6 +32,21 @@ pub enum Input {
     Stream(Stream),
     /// Flags, then what a login or its options are made of.
     Secure(Secure),
+    /// Flags, then values of records, before them schemas or with them headers.
+    Values(Values),
+}
+
+/// What typed values come with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Values {
+    /// One of a few schemas.
+    Avro,
+    /// A schema's text.
+    Schema,
+    /// The texts of two schemas.
+    Resolve,
+    /// A frame each.
+    Framed,
 }
 
 /// What logins, and their options, are made of.
@@ -89,10 +105,16 @@ const fn secured(name: &'static str, what: Secure, run: fn(&[u8])) -> Target {
     Target { name, input: Input::Secure(what), run, memory: 24, constant: CONSTANT }
 }
 
+const fn values(name: &'static str, what: Values, run: fn(&[u8]), memory: usize, constant: usize) -> Target {
+    Target { name, input: Input::Values(what), run, memory, constant }
+}
+
 /// Codec contexts, blocks and the smallest buffers; decompressed bytes are capped far below it.
 const CONSTANT: usize = 1 << 20;
 /// The text that says what 64 KiB of the smallest records hold, twice while it grows.
 const TEXT: usize = 16 << 20;
+/// Of each of a few rows up to 64 MiB of columns (values::input), twice and more while they grow; 100,000 columns.
+const ANY_SCHEMA: usize = 512 << 20;
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
@@ -132,6 +154,11 @@ pub const TARGETS: &[Target] = &[
     secured("jks", Secure::Jks, secure::jks),
     secured("pkcs12", Secure::Pkcs12, secure::pkcs12),
     secured("pem", Secure::Pem, secure::pem),
+    // A byte may be an item of a list that becomes a struct of some columns.
+    values("avro", Values::Avro, values::avro, 128, CONSTANT),
+    values("avro_schema", Values::Schema, values::schema, 400, ANY_SCHEMA),
+    values("avro_resolve", Values::Resolve, values::resolve, 400, ANY_SCHEMA),
+    values("values_frame", Values::Framed, values::framed, 32, CONSTANT),
 ];
 
 /// The target of a name.

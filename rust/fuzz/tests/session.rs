@@ -75,6 +75,30 @@ fn the_same_seed_gives_the_same_input_and_many_go_deep() {
     }
 }
 
+/// As above: schemas are read, and values of them.
+#[test]
+fn many_schemas_are_good_and_so_are_values() {
+    use samsarrow_values::{Decoder, Framing, Options, avro::Schema};
+    let cut = |rest: &[u8]| {
+        let (len, rest) = rest.split_first_chunk::<2>()?;
+        rest.split_at_checked(usize::from(u16::from_be_bytes(*len))).map(|(part, rest)| (part.to_vec(), rest.to_vec()))
+    };
+    let options = Options { framing: Framing::Bare, ..Options::default() };
+    let (mut seeds, mut schemas, mut values) = (Seeds::default(), 0, 0);
+    let Target { input, .. } = target("avro_schema").unwrap();
+    for seed in 0..1000 {
+        let bytes = seeds.input("avro_schema", *input, seed);
+        let Some((text, rest)) = bytes.get(1..).and_then(cut) else { continue };
+        let Ok(schema) = Schema::parse(&String::from_utf8_lossy(&text)) else { continue };
+        schemas += 1;
+        let (Ok(mut decoder), Some((value, _))) = (Decoder::avro(&schema, &options), cut(&rest)) else { continue };
+        values += usize::from(!value.is_empty() && decoder.push(Some(&value), None).is_ok());
+    }
+    eprintln!("{schemas} of 1000 inputs had a schema, and {values} a value of it");
+    assert!((300..990).contains(&schemas), "{schemas}");
+    assert!((100..900).contains(&values), "{values}");
+}
+
 /// The guards themselves: a panic, too much memory.
 #[test]
 fn what_breaks_a_promise_is_seen() {

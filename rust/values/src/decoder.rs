@@ -7,7 +7,7 @@ use arrow_schema::{ArrowError, DataType};
 use samsarrow_wire::varint::put_varlong;
 
 use crate::avro::Schema;
-use crate::avro::plan::Plan;
+use crate::avro::plan::{Plan, shape_growth};
 use crate::avro::resolve;
 use crate::builders::{Columns, Shape};
 use crate::error::{BadValue, Fault, Reason, SchemaError, Step, ValueError};
@@ -18,6 +18,9 @@ use crate::target::{self, Enums};
 
 /// The most rows of an array whose children have offsets of 32 bits.
 const MAX_ROWS: usize = i32::MAX as usize;
+
+/// Bytes of columns that a row takes if it is null: of a fixed, null is as large as a value, and takes none to write.
+const MAX_NULL: u64 = 16 << 20;
 
 /// How Avro values are read.
 #[derive(Debug, Clone, Default)]
@@ -72,6 +75,13 @@ impl Decoder {
         };
         let mut columns = Columns::default();
         let shape = target::shape(&reader.root, options.enums, &mut columns)?;
+        let nulls = shape_growth(&shape);
+        if nulls > MAX_NULL {
+            let text = format!(
+                "a row that is null would take {nulls} bytes, and at most {MAX_NULL} may be: read some fields only, without large fixed ones"
+            );
+            return Err(SchemaError::new("", text));
+        }
         let (plans, known) = (Vec::new(), BTreeMap::new());
         let avro = Avro {
             reader,

@@ -3,7 +3,9 @@ mod batches;
 mod codecs;
 mod members;
 mod messages;
+mod schemas;
 mod secure;
+mod values;
 
 use crate::bytes::{fix_batches, fix_lz4, havoc};
 use crate::random::Random;
@@ -68,6 +70,11 @@ impl Seeds {
             Input::Secure(what) => {
                 let (flags, tree) = secure::of(what, &mut random);
                 let mut out = vec![flags];
+                self.write(tree, valid, &mut random, &mut out, |_| {});
+                out
+            }
+            Input::Values(what) => {
+                let (mut out, tree) = values::of(what, valid, &mut random);
                 self.write(tree, valid, &mut random, &mut out, |_| {});
                 out
             }

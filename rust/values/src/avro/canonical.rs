@@ -119,4 +119,14 @@ mod tests {
         let want = r#"{"name":"x.y.R","type":"record","fields":[{"name":"a","type":"int"},{"name":"e","type":{"name":"x.y.E","type":"enum","symbols":["A","B"]}},{"name":"f","type":["null","x.y.E",{"name":"z.F","type":"fixed","size":3}]},{"name":"m","type":{"type":"map","values":{"type":"array","items":"z.F"}}}]}"#;
         assert_eq!(Schema::parse(text).unwrap().canonical(), want);
     }
+
+    #[test]
+    fn names_begin_with_no_dot() {
+        for (name, want) in [(r#""..x""#, "x"), (r#""x", "namespace": ".""#, "x"), (r#""x", "namespace": ".a""#, "a.x")]
+        {
+            let schema = Schema::parse(&format!(r#"{{"type": "fixed", "size": 1, "name": {name}}}"#)).unwrap();
+            assert_eq!(schema.canonical(), format!(r#"{{"name":"{want}","type":"fixed","size":1}}"#));
+            assert_eq!(Schema::parse(&schema.canonical()).unwrap().fingerprint(), schema.fingerprint());
+        }
+    }
 }

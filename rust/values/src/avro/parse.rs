@@ -201,7 +201,8 @@ fn primitive(name: &str) -> Option<Kind> {
 
 fn full_name(name: &str, namespace: &str) -> Box<str> {
     match name.strip_prefix('.') {
-        Some(bare) => bare.into(),
+        // All dots: a name that keeps one has another name when its canonical form is read.
+        Some(bare) => bare.trim_start_matches('.').into(),
         None if name.contains('.') || namespace.is_empty() => name.into(),
         None => format!("{namespace}.{name}").into(),
     }
@@ -211,7 +212,7 @@ fn name_of(object: &Map<String, Value>, namespace: &str, path: &str) -> Result<N
     let Some(name) = object.get("name").and_then(Value::as_str).filter(|name| !short(name).is_empty()) else {
         return Err(SchemaError::new(path, "a record, enum or fixed has no name"));
     };
-    let own = object.get("namespace").and_then(Value::as_str).unwrap_or(namespace);
+    let own = object.get("namespace").and_then(Value::as_str).unwrap_or(namespace).trim_start_matches('.');
     let full = full_name(name, own);
     let space = full.rsplit_once('.').map_or("", |(space, _)| space);
     let aliases = texts(object.get("aliases")).iter().map(|alias| full_name(alias, space)).collect();

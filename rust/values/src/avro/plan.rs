@@ -140,7 +140,7 @@ impl Op {
 }
 
 /// Bytes that a null becomes.
-fn shape_growth(shape: &Shape) -> u64 {
+pub(crate) fn shape_growth(shape: &Shape) -> u64 {
     use crate::builders::Slot;
     match &shape.slot {
         Slot::Struct(_, fields) => fields.iter().map(shape_growth).fold(4, u64::saturating_add),

@@ -86,6 +86,23 @@ fn few_bytes_do_not_become_many() {
 }
 
 #[test]
+fn a_null_is_no_way_to_take_all_memory() {
+    let schema = |size| {
+        let fields = (0..4).map(|at| {
+            format!(r#"{{"name": "f{at}", "type": ["null", {{"type": "fixed", "name": "F{at}", "size": {size}}}]}}"#)
+        });
+        let fields: Vec<_> = fields.collect();
+        Schema::parse(&format!(r#"{{"type": "record", "name": "R", "fields": [{}]}}"#, fields.join(","))).unwrap()
+    };
+    let refused = Decoder::avro(&schema(i32::MAX), &crate::bare()).unwrap_err().to_string();
+    assert!(refused.starts_with("a row that is null would take 8589934"), "{refused}");
+    let options = samsarrow_values::Options { fields: Some(vec!["f0".to_owned()]), ..crate::bare() };
+    for decoder in [Decoder::avro(&schema(1 << 20), &crate::bare()), Decoder::avro(&schema(4 << 20), &options)] {
+        assert_eq!(decode(&mut decoder.unwrap(), [None]).0.len(), 1);
+    }
+}
+
+#[test]
 fn faults_name_the_field() {
     let schema = r#"{"type": "record", "name": "R", "fields": [{"name": "user", "type": {"type": "record", "name": "U",
         "fields": [{"name": "items", "type": {"type": "array", "items": {"type": "map", "values": "string"}}}]}}]}"#;

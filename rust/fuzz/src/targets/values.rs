@@ -1,0 +1,258 @@
+//! Values in Avro and in Kafka's own types, the schemas that they name, and the frames in which they do.
+use arrow_array::{Array, ArrayRef};
+use samsarrow_values::avro::Schema;
+use samsarrow_values::plain::Plain;
+use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, SchemaId, ValueError, frame};
+
+use super::broken;
+
+/// What the values of the target `avro` are written with, and the fields that are read where not all are.
+pub(crate) const SCHEMAS: &[(&str, &[&str])] = &[
+    (
+        r#"{"type": "record", "name": "Event", "namespace": "n.s", "fields": [
+            {"name": "id", "type": "long"}, {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "BB"]}},
+            {"name": "user", "type": ["null", {"type": "record", "name": "User", "fields": [
+                {"name": "name", "type": "string"}, {"name": "age", "type": ["int", "null"]}, {"name": "seen", "type": "n.s.Kind"}]}]},
+            {"name": "tags", "type": {"type": "array", "items": ["null", "string"]}},
+            {"name": "score", "type": "double"}, {"name": "ok", "type": "boolean"}, {"name": "raw", "type": "bytes"}]}"#,
+        &["kind", "user.age", "ok"],
+    ),
+    (
+        r#"{"type": "record", "name": "Logical", "fields": [
+            {"name": "a", "type": {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2}},
+            {"name": "b", "type": ["null", {"type": "fixed", "name": "W", "size": 32, "logicalType": "decimal", "precision": 76, "scale": 9}]},
+            {"name": "c", "type": {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}},
+            {"name": "d", "type": ["null", {"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"}]},
+            {"name": "e", "type": {"type": "long", "logicalType": "timestamp-nanos"}},
+            {"name": "f", "type": {"type": "int", "logicalType": "time-millis"}},
+            {"name": "g", "type": {"type": "int", "logicalType": "date"}}, {"name": "h", "type": "float"}]}"#,
+        &["d"],
+    ),
+    (
+        r#"{"type": "map", "values": {"type": "array", "items": {"type": "map", "values": {"type": "fixed", "name": "F", "size": 3}}}}"#,
+        &[],
+    ),
+    (
+        r#"["long", "null", {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "array", "items": "null"}},
+            {"name": "b", "type": [{"type": "fixed", "name": "Z", "size": 0}, "string", "bytes", {"type": "map", "values": "int"}]}]},
+            {"type": "array", "items": "R"}, {"type": "enum", "name": "x.R", "symbols": ["A", "B", "C"]}]"#,
+        &[],
+    ),
+    (
+        r#"{"type": "array", "items": {"type": "record", "name": "P", "fields": [{"name": "x", "type": "null"},
+            {"name": "y", "type": {"type": "array", "items": {"type": "record", "name": "Q", "fields": []}}}, {"name": "z", "type": "long"}]}}"#,
+        &["z"],
+    ),
+    (r#""bytes""#, &[]),
+    (r#"["null", "string"]"#, &[]),
+];
+
+/// The most values of one input; schemas of any make may make much of each.
+const MAX_ROWS: usize = 64;
+const MAX_ROWS_OF_ANY: usize = 3;
+
+/// Which schema, with the flags 64 for enums as dictionaries and 128 for some fields only; then values.
+pub(super) fn avro(input: &[u8]) {
+    let Some((&flags, mut rest)) = input.split_first() else { return };
+    let Some((text, some)) = SCHEMAS.get(usize::from(flags & 63) % SCHEMAS.len()) else { return };
+    let fields = (flags & 128 != 0 && !some.is_empty()).then(|| some.iter().map(|name| (*name).to_owned()).collect());
+    let options = Options { fields, ..bare(flags) };
+    let schema = Schema::parse(text).unwrap_or_else(|error| broken(&format!("{text}: {error}")));
+    let make = || Decoder::avro(&schema, &options).unwrap_or_else(|error| broken(&format!("{text}: {error}")));
+    decode(make, &rows(&mut rest, MAX_ROWS));
+}
+
+/// Flags, the length of a schema's text in two bytes, the text, and values.
+pub(super) fn schema(input: &[u8]) {
+    let Some((&flags, mut rest)) = input.split_first() else { return };
+    let Some(schema) = part(&mut rest).and_then(parsed) else { return };
+    if Decoder::avro(&schema, &bare(flags)).is_ok() {
+        let make = || Decoder::avro(&schema, &bare(flags)).unwrap_or_else(|error| broken(&error.to_string()));
+        decode(make, &rows(&mut rest, MAX_ROWS_OF_ANY));
+    }
+}
+
+/// Flags, the texts of the reader's and the writer's schema, and values.
+pub(super) fn resolve(input: &[u8]) {
+    let Some((&flags, mut rest)) = input.split_first() else { return };
+    let Some(reader) = part(&mut rest).and_then(parsed) else { return };
+    let Some(writer) = part(&mut rest).and_then(parsed) else { return };
+    if Decoder::avro(&reader, &bare(flags)).is_ok() {
+        let make = || {
+            let mut decoder = Decoder::avro(&reader, &bare(flags)).unwrap_or_else(|error| broken(&error.to_string()));
+            decoder.add_writer(SchemaId::Bare, &writer);
+            decoder
+        };
+        decode(make, &rows(&mut rest, MAX_ROWS_OF_ANY));
+    }
+}
+
+pub(crate) const FRAMINGS: [Framing; 5] =
+    [Framing::Auto, Framing::Confluent, Framing::Apicurio, Framing::SingleObject, Framing::Bare];
+pub(crate) const PLAIN: [Plain; 8] =
+    [Plain::String, Plain::Short, Plain::Int, Plain::Long, Plain::Float, Plain::Double, Plain::Boolean, Plain::Uuid];
+/// What framed values are written with, of ids from 1 on, and of GUIDs of this byte.
+pub(crate) const WRITERS: [&str; 3] = ["bytes", "string", "long"];
+
+/// The framing and the plain type in one byte, then values with their headers.
+pub(super) fn framed(input: &[u8]) {
+    let Some((&flags, mut rest)) = input.split_first() else { return };
+    let mut rows = Vec::new();
+    while rows.len() < MAX_ROWS
+        && let Some((&len, after)) = rest.split_first()
+    {
+        rest = after;
+        let mut header = None;
+        if len < u8::MAX {
+            let (bytes, after) = rest.split_at(usize::from(len).min(rest.len()));
+            (header, rest) = (Some(bytes), after);
+        }
+        rows.push(Row { header, value: value(&mut rest) });
+    }
+    let framing = FRAMINGS.get(usize::from(flags) % FRAMINGS.len()).copied().unwrap_or_default();
+    for row in &rows {
+        let Some(value) = row.value else { continue };
+        if let Ok((id, payload)) = frame::split(framing, value, row.header) {
+            assert!(value.ends_with(payload), "{id}: bytes that are not the value's");
+            assert!(!id.to_string().is_empty());
+        }
+    }
+    let schemas = WRITERS.map(|text| Schema::parse(text).unwrap_or_else(|error| broken(&error.to_string())));
+    let [reader, ..] = &schemas;
+    decode(
+        || {
+            let options = Options { framing, ..Options::default() };
+            let mut decoder = Decoder::avro(reader, &options).unwrap_or_else(|error| broken(&error.to_string()));
+            for (number, schema) in (1u8..).zip(&schemas) {
+                decoder.add_writer(SchemaId::Id(number.into()), schema);
+                decoder.add_writer(SchemaId::Guid([number; 16]), schema);
+                decoder.add_writer(SchemaId::Fingerprint(schema.fingerprint()), schema);
+            }
+            decoder
+        },
+        &rows,
+    );
+    let plain = PLAIN.get(usize::from(flags) / FRAMINGS.len() % PLAIN.len()).copied().unwrap_or(Plain::String);
+    decode(|| Decoder::plain(plain), &rows);
+}
+
+fn bare(flags: u8) -> Options {
+    let enums = if flags & 64 == 0 { Enums::Strings } else { Enums::Dictionary };
+    Options { framing: Framing::Bare, enums, fields: None }
+}
+
+/// A schema whose canonical form is that of the same schema.
+fn parsed(text: &[u8]) -> Option<Schema> {
+    let schema = Schema::parse(&String::from_utf8_lossy(text)).ok()?;
+    let canonical = schema.canonical();
+    // A name without a namespace, within one that has some, is written as if it had the same.
+    if names_of_both_kinds(&canonical) {
+        return Some(schema);
+    }
+    match Schema::parse(&canonical) {
+        Ok(again) if again.fingerprint() == schema.fingerprint() && again.canonical() == canonical => {}
+        Ok(again) => broken(&format!("{canonical} became {}", again.canonical())),
+        Err(error) => broken(&format!("the canonical form {canonical} is refused: {error}")),
+    }
+    Some(schema)
+}
+
+/// Whether some types have namespaces, and some have not.
+fn names_of_both_kinds(canonical: &str) -> bool {
+    fn walk(json: &serde_json::Value, found: &mut [bool; 2]) {
+        match json {
+            serde_json::Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
+            serde_json::Value::Object(object) => {
+                if object.contains_key("fields") || object.contains_key("symbols") || object.contains_key("size") {
+                    let name = object.get("name").and_then(serde_json::Value::as_str).unwrap_or_default();
+                    let [bare, spaced] = found;
+                    *if name.contains('.') { spaced } else { bare } = true;
+                }
+                object.values().for_each(|value| walk(value, found));
+            }
+            _ => {}
+        }
+    }
+    let mut found = [false; 2];
+    if let Ok(json) = serde_json::from_str(canonical) {
+        walk(&json, &mut found);
+    }
+    found == [true; 2]
+}
+
+/// Bytes after their length, in two bytes; fewer where there are no more.
+fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (len, after) = rest.split_first_chunk::<2>()?;
+    let (bytes, after) = after.split_at(usize::from(u16::from_be_bytes(*len)).min(after.len()));
+    *rest = after;
+    Some(bytes)
+}
+
+/// The same, or null for the length −1.
+fn value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    match rest.split_first_chunk::<2>() {
+        Some(([0xff, 0xff], after)) => {
+            *rest = after;
+            None
+        }
+        _ => Some(part(rest).unwrap_or_default()),
+    }
+}
+
+#[derive(Debug)]
+struct Row<'a> {
+    header: Option<&'a [u8]>,
+    value: Option<&'a [u8]>,
+}
+
+fn rows<'a>(rest: &mut &'a [u8], most: usize) -> Vec<Row<'a>> {
+    let mut rows = Vec::new();
+    while rows.len() < most && !rest.is_empty() {
+        rows.push(Row { header: None, value: value(rest) });
+    }
+    rows
+}
+
+/// Every value has a row, whatever is before and after it the same as if it were alone.
+fn decode(make: impl Fn() -> Decoder, rows: &[Row<'_>]) {
+    let mut decoder = make();
+    let bad: Vec<_> = rows.iter().map(|row| push(&mut decoder, row)).collect();
+    assert_eq!(decoder.rows(), rows.len());
+    let all = finished(&mut decoder);
+    assert_eq!(all.len(), rows.len());
+    drop(decoder);
+    for (at, (row, bad)) in rows.iter().zip(bad).enumerate() {
+        let mut decoder = make();
+        let alone = push(&mut decoder, row);
+        match (&bad, &alone) {
+            (None, None) => {}
+            (Some(bad), Some(alone)) if bad.row == at && (&bad.path, &bad.reason) == (&alone.path, &alone.reason) => {}
+            _ => broken(&format!("among {} rows, row {at} is {bad:?}, and alone {alone:?}", rows.len())),
+        }
+        let alone = finished(&mut decoder);
+        assert!(bad.is_none() || all.data_type().is_null() || all.is_null(at), "a bad row that is not null");
+        if all.slice(at, 1).to_data() != alone.to_data() {
+            broken(&format!("row {at} of {} is another one if it is alone", rows.len()));
+        }
+    }
+}
+
+fn push(decoder: &mut Decoder, row: &Row<'_>) -> Option<Box<BadValue>> {
+    match decoder.push(row.value, row.header) {
+        Ok(()) => None,
+        Err(ValueError::Bad(bad)) => {
+            assert!(!bad.to_string().is_empty());
+            Some(bad)
+        }
+        Err(ValueError::Full) => broken("a column of a few rows is full"),
+    }
+}
+
+fn finished(decoder: &mut Decoder) -> ArrayRef {
+    let array = decoder.finish().unwrap_or_else(|error| broken(&format!("Arrow refuses the column: {error}")));
+    assert_eq!(array.data_type(), decoder.data_type());
+    if let Err(error) = array.to_data().validate_full() {
+        broken(&format!("an invalid column: {error}"));
+    }
+    array
+}
