@@ -113,6 +113,29 @@ pub enum Error {
     /// Fetched bytes are not valid record batches.
     #[error("{0}")]
     Corrupt(String),
+    /// A schema registry cannot be asked, or refuses what it is asked for.
+    #[error("{url}: {reason}")]
+    Registry {
+        /// Which.
+        url: String,
+        /// What happened, and what to do.
+        reason: String,
+        /// What it answered in HTTP.
+        status: Option<u16>,
+        /// Whether the same call may succeed later.
+        passes: bool,
+    },
+    /// A schema registry has no such schema, subject or version.
+    #[error("{0}")]
+    SchemaNotFound(String),
+    /// A schema does not go with earlier ones of its subject.
+    #[error("{text}{}", reasons.iter().map(|reason| format!("\n  {reason}")).collect::<String>())]
+    SchemaIncompatible {
+        /// Which, and with what.
+        text: String,
+        /// The registry's own words.
+        reasons: Vec<String>,
+    },
     /// A position that is not there, with no policy to find another.
     #[error("{0}")]
     OffsetOutOfRange(String),
@@ -231,6 +254,13 @@ impl Error {
             Self::State(text) => Self::State(format!("{doing}: {text}")),
             Self::Aborted(text) => Self::Aborted(format!("{doing}: {text}")),
             Self::Transaction { fatal, cause } => Self::Transaction { fatal, cause: Box::new(cause.context(doing)) },
+            Self::Registry { url, reason, status, passes } => {
+                Self::Registry { url, reason: format!("{reason} ({doing})"), status, passes }
+            }
+            Self::SchemaNotFound(text) => Self::SchemaNotFound(format!("{doing}: {text}")),
+            Self::SchemaIncompatible { text, reasons } => {
+                Self::SchemaIncompatible { text: format!("{doing}: {text}"), reasons }
+            }
             other @ (Self::Closed(_) | Self::Wakeup) => other,
         }
     }
@@ -249,6 +279,9 @@ impl Error {
             Self::Authentication { .. } => "AuthenticationError".into(),
             Self::UnsupportedVersion(_) => class_name(ErrorCode::UNSUPPORTED_VERSION),
             Self::Corrupt(_) => "CorruptRecordError".into(),
+            Self::Registry { .. } => "RegistryError".into(),
+            Self::SchemaNotFound(_) => "SchemaNotFoundError".into(),
+            Self::SchemaIncompatible { .. } => "SchemaIncompatibleError".into(),
             Self::State(_) => "IllegalStateError".into(),
             Self::Aborted(_) => "TransactionAbortedError".into(),
             // Not the class of a call that may be made again.
@@ -279,6 +312,7 @@ impl Error {
         match self {
             Self::Server { code, .. } => code.retriable(),
             Self::Timeout { .. } | Self::Connection { .. } => true,
+            Self::Registry { passes, .. } => *passes,
             _ => false,
         }
     }
