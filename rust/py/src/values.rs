@@ -1,5 +1,6 @@
 //! Values into typed columns, without a broker.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
@@ -8,13 +9,18 @@ use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use samsarrow_client::error::Error;
+use samsarrow_client::registry::{RegisteredSchema, Registry, SchemaKey};
 use samsarrow_values::avro::Schema;
+use samsarrow_values::frame::split;
 use samsarrow_values::plain::Plain;
-use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, Part, SchemaId, ValueError};
+use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, Part, SchemaError, SchemaId, ValueError};
+use tokio::task::JoinSet;
 
 use crate::arrow_ffi;
 use crate::error::to_py;
 use crate::gate;
+use crate::registry::Registry as PyRegistry;
+use crate::runtime::run;
 
 /// Row, schema, field and reason of a value that is bad, and its schema as text.
 type Bad = (usize, Option<Id>, String, String, Option<String>);
@@ -43,25 +49,94 @@ impl Id {
 
 enum Format {
     Plain(Plain),
-    Avro { schema: Schema, writers: Vec<(Option<Id>, Schema)>, options: Options },
+    Avro { schema: Schema, options: Options, writers: Mutex<Writers> },
+}
+
+/// What values were written with, or why they cannot be read; in the order in which that was learned.
+#[derive(Default)]
+struct Writers {
+    learned: Vec<(SchemaId, Result<Schema, String>)>,
+    /// What need not be asked for again.
+    settled: HashSet<SchemaId>,
+    /// What a registry had none for.
+    missing: HashMap<SchemaId, String>,
+}
+
+impl Writers {
+    fn given(&mut self, id: Option<Id>, writer: Schema) {
+        let print = SchemaId::Fingerprint(writer.fingerprint());
+        let id = id.map(|id| match id {
+            Id::Number(id) => SchemaId::Id(id),
+            Id::Guid(guid) => SchemaId::Guid(guid),
+        });
+        for id in id.into_iter().chain([print]) {
+            self.settled.insert(id);
+            self.learned.push((id, Ok(writer.clone())));
+        }
+    }
+
+    fn learn(&mut self, id: SchemaId, found: Found) {
+        match found {
+            Found::Schema(_) | Found::Refused(_) if !self.settled.insert(id) => (),
+            Found::Schema(schema) => self.learned.push((id, Ok(schema))),
+            Found::Refused(reason) => self.learned.push((id, Err(reason))),
+            Found::Missing(reason) => {
+                if self.missing.get(&id) != Some(&reason) {
+                    self.learned.push((id, Err(reason.clone())));
+                    self.missing.insert(id, reason);
+                }
+            }
+        }
+    }
+}
+
+/// What a registry says of an id.
+enum Found {
+    Schema(Schema),
+    /// It is nothing that can be read, and stays so.
+    Refused(String),
+    /// There is none now.
+    Missing(String),
+}
+
+impl Found {
+    fn of(answer: Result<Arc<RegisteredSchema>, Error>, ignore_rules: bool) -> Result<Found, Error> {
+        let schema = match answer {
+            Ok(schema) => schema,
+            Err(Error::SchemaNotFound(text)) => return Ok(Found::Missing(text)),
+            Err(other) => return Err(other),
+        };
+        if schema.kind != "AVRO" {
+            return Ok(Found::Refused(format!("the value is written with a schema of type {}, not AVRO", schema.kind)));
+        }
+        if schema.has_rules && !ignore_rules {
+            let text = "its schema has rules, which are not run here: ignore_rules=True takes values as they are";
+            return Ok(Found::Refused(text.to_owned()));
+        }
+        let parsed = Schema::parse_with(&schema.text, &schema.needed);
+        Ok(parsed.map_or_else(|error| Found::Refused(error.to_string()), Found::Schema))
+    }
 }
 
 impl Format {
     fn decoder(&self) -> Result<Decoder, String> {
-        let (schema, writers, options) = match self {
-            Format::Plain(plain) => return Ok(Decoder::plain(*plain)),
-            Format::Avro { schema, writers, options } => (schema, writers, options),
-        };
-        let mut decoder = Decoder::avro(schema, options).map_err(|error| error.to_string())?;
-        for (id, writer) in writers {
-            match id {
-                Some(Id::Number(id)) => decoder.add_writer(SchemaId::Id(*id), writer),
-                Some(Id::Guid(guid)) => decoder.add_writer(SchemaId::Guid(*guid), writer),
-                None => (),
-            }
-            decoder.add_writer(SchemaId::Fingerprint(writer.fingerprint()), writer);
+        match self {
+            Format::Plain(plain) => Ok(Decoder::plain(*plain)),
+            Format::Avro { schema, options, .. } => Decoder::avro(schema, options).map_err(|error| error.to_string()),
         }
-        Ok(decoder)
+    }
+
+    /// Says what was learned since; gives how much that is in all.
+    fn catch_up(&self, decoder: &mut Decoder, known: usize) -> usize {
+        let Format::Avro { writers, .. } = self else { return 0 };
+        let writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
+        for (id, writer) in writers.learned.iter().skip(known) {
+            match writer {
+                Ok(writer) => decoder.add_writer(*id, writer),
+                Err(reason) => decoder.refuse_writer(*id, reason),
+            }
+        }
+        writers.learned.len()
     }
 }
 
@@ -69,31 +144,51 @@ impl Format {
 #[pyclass(frozen, module = "samsarrow._core")]
 pub(crate) struct ValueDecoder {
     format: Format,
-    /// Those that no call uses: schemas are resolved once.
-    idle: Mutex<Vec<Decoder>>,
+    /// Those that no call uses, and how much of what was learned they know: schemas are resolved once.
+    idle: Mutex<Vec<(Decoder, usize)>>,
 }
 
 impl ValueDecoder {
     fn new(py: Python<'_>, format: Format) -> PyResult<Self> {
         // What is wrong with schemas shows before the first value.
         let first = format.decoder().map_err(|text| to_py(py, &Error::configuration(text)))?;
-        Ok(Self { format, idle: Mutex::new(vec![first]) })
+        Ok(Self { format, idle: Mutex::new(vec![(first, 0)]) })
     }
 
-    fn take(&self) -> Result<Decoder, String> {
+    fn take(&self) -> Result<(Decoder, usize), String> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(|| self.format.decoder(), Ok)
+        let (mut decoder, known) = idle.map_or_else(|| self.format.decoder().map(|made| (made, 0)), Ok)?;
+        let known = self.format.catch_up(&mut decoder, known);
+        Ok((decoder, known))
     }
 
-    fn put(&self, decoder: Decoder) {
+    fn put(&self, decoder: (Decoder, usize)) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(decoder);
+    }
+
+    /// The ids in a batch that a registry is to be asked for.
+    fn unknown(&self, batch: &RecordBatch, part: Part) -> Result<BTreeSet<SchemaId>, Failure> {
+        let Format::Avro { options, writers, .. } = &self.format else { return Ok(BTreeSet::new()) };
+        let column = batch.column_by_name("value").ok_or("there is no column of values")?;
+        let headers = batch.column_by_name("headers").map(|headers| Headers::of(headers, part)).transpose()?;
+        let (headers, framing) = (headers.as_ref(), options.framing);
+        let mut ids = match column.data_type() {
+            DataType::Binary => ids(framing, column.as_binary::<i32>().iter(), headers),
+            DataType::LargeBinary => ids(framing, column.as_binary::<i64>().iter(), headers),
+            DataType::BinaryView => ids(framing, column.as_binary_view().iter(), headers),
+            // Of another type, which is an error in its place.
+            _ => BTreeSet::new(),
+        };
+        let writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
+        ids.retain(|id| !writers.settled.contains(id));
+        Ok(ids)
     }
 
     /// The array, or the first value that is bad, where that is an error.
     fn run(&self, batch: &RecordBatch, part: Part, strict: bool) -> Result<Result<ArrayRef, Box<BadValue>>, Failure> {
         let column = batch.column_by_name("value").ok_or("there is no column of values")?;
         let headers = batch.column_by_name("headers").map(|headers| Headers::of(headers, part)).transpose()?;
-        let mut decoder = self.take()?;
+        let (mut decoder, known) = self.take()?;
         decoder.reserve(column.len());
         let bad = match column.data_type() {
             DataType::Binary => push_all(&mut decoder, column.as_binary::<i32>().iter(), headers.as_ref(), strict),
@@ -107,12 +202,66 @@ impl ValueDecoder {
             }
         };
         let array = decoder.finish().map_err(|error| error.to_string())?;
-        self.put(decoder);
+        self.put((decoder, known));
         Ok(match bad? {
             Some(bad) => Err(bad),
             None => Ok(array),
         })
     }
+}
+
+/// The ids and GUIDs that values name.
+fn ids<'a>(
+    framing: Framing,
+    values: impl Iterator<Item = Option<&'a [u8]>>,
+    headers: Option<&Headers>,
+) -> BTreeSet<SchemaId> {
+    let (mut found, mut last) = (BTreeSet::new(), None);
+    for (row, value) in values.enumerate() {
+        let Some(value) = value else { continue };
+        let Ok((id, _)) = split(framing, value, headers.and_then(|headers| headers.of_row(row))) else { continue };
+        if last != Some(id) && matches!(id, SchemaId::Id(_) | SchemaId::Guid(_)) {
+            found.insert(id);
+        }
+        last = Some(id);
+    }
+    found
+}
+
+/// What a registry says of these, all asked for at once.
+async fn ask(registry: Registry, ids: BTreeSet<SchemaId>, ignore_rules: bool) -> Result<Vec<(SchemaId, Found)>, Error> {
+    let mut asked = JoinSet::new();
+    for id in ids {
+        let key = match id {
+            SchemaId::Id(id) => SchemaKey::Id(id),
+            SchemaId::Guid(guid) => SchemaKey::Guid(guid),
+            SchemaId::Bare | SchemaId::Fingerprint(_) => continue,
+        };
+        let registry = registry.clone();
+        asked.spawn(async move { Found::of(registry.schema(key).await, ignore_rules).map(|found| (id, found)) });
+    }
+    let mut found = Vec::new();
+    while let Some(done) = asked.join_next().await {
+        found.push(done.unwrap_or_else(|_| Err(Error::closed("the schema registry's client")))?);
+    }
+    Ok(found)
+}
+
+/// Why values of one schema cannot be read as another, if they cannot.
+#[pyfunction]
+pub(crate) fn avro_refusal(
+    py: Python<'_>,
+    writer: (String, Vec<String>),
+    reader: (String, Vec<String>),
+) -> PyResult<Option<String>> {
+    let parse = |(text, needed): &(String, Vec<String>)| Schema::parse_with(text, needed);
+    let refusal = || {
+        let (writer, reader) = (parse(&writer)?, parse(&reader)?);
+        let mut decoder = Decoder::avro(&reader, &Options::default())?;
+        decoder.add_writer(SchemaId::Id(0), &writer);
+        Ok(decoder.refusal(SchemaId::Id(0)).map(ToString::to_string))
+    };
+    refusal().map_err(|error: SchemaError| to_py(py, &Error::configuration(error.to_string())))
 }
 
 /// A batch of no values.
@@ -131,6 +280,20 @@ impl<T: Into<String>> From<T> for Failure {
     fn from(text: T) -> Self {
         Failure::Other(text.into())
     }
+}
+
+fn failed(py: Python<'_>, failure: Failure) -> PyErr {
+    match failure {
+        Failure::Type(text) => PyTypeError::new_err(text),
+        Failure::Other(text) => to_py(py, &Error::configuration(text)),
+    }
+}
+
+/// A batch of Python's; none has no rows.
+fn taken(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
+    let mut input = arrow_ffi::from_python(batch)?;
+    let batch = gate::detach_within(py, || input.next()).transpose();
+    batch.map_err(|error| to_py(py, &Error::configuration(error.to_string())))
 }
 
 /// Appends rows, up to the first bad one if that is an error.
@@ -192,10 +355,11 @@ impl Headers {
 impl ValueDecoder {
     /// For Avro values.
     #[staticmethod]
-    #[pyo3(signature = (schema, writers, fields, framing, enums))]
+    #[pyo3(signature = (schema, needed, writers, fields, framing, enums))]
     fn avro(
         py: Python<'_>,
         schema: &str,
+        needed: Vec<String>,
         writers: Vec<(Option<Id>, String)>,
         fields: Option<Vec<String>>,
         framing: &str,
@@ -211,9 +375,13 @@ impl ValueDecoder {
             "dictionary" => Enums::Dictionary,
             other => return Err(refuse(format!("enums must be string or dictionary, not {other:?}"))),
         };
-        let parsed = writers.into_iter().map(|(id, text)| Ok((id, parse(&text)?)));
-        let writers = parsed.collect::<PyResult<_>>()?;
-        Self::new(py, Format::Avro { schema: parse(schema)?, writers, options: Options { framing, enums, fields } })
+        let mut known = Writers::default();
+        for (id, text) in writers {
+            known.given(id, parse(&text)?);
+        }
+        let schema = Schema::parse_with(schema, &needed).map_err(|error| refuse(error.to_string()))?;
+        let options = Options { framing, enums, fields };
+        Self::new(py, Format::Avro { schema, options, writers: Mutex::new(known) })
     }
 
     /// For values of one of Kafka's own types.
@@ -226,6 +394,29 @@ impl ValueDecoder {
         Self::new(py, Format::Plain(plain))
     }
 
+    /// Has a registry say what the values of a batch were written with, as far as that is not known.
+    fn learn(
+        &self,
+        py: Python<'_>,
+        registry: &PyRegistry,
+        batch: &Bound<'_, PyAny>,
+        key: bool,
+        ignore_rules: bool,
+    ) -> PyResult<()> {
+        let Some(batch) = taken(py, batch)? else { return Ok(()) };
+        let part = if key { Part::Key } else { Part::Value };
+        let ids = gate::detach(py, || self.unknown(&batch, part)).map_err(|failure| failed(py, failure))?;
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let found = run(py, ask(registry.core(py)?, ids, ignore_rules))?;
+        if let Format::Avro { writers, .. } = &self.format {
+            let mut writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
+            found.into_iter().for_each(|(id, found)| writers.learn(id, found));
+        }
+        Ok(())
+    }
+
     /// The column `value` of a batch as a batch of one column; or the first value that is bad, if `strict`.
     fn decode<'py>(
         &self,
@@ -234,15 +425,13 @@ impl ValueDecoder {
         key: bool,
         strict: bool,
     ) -> PyResult<Decoded<'py>> {
-        let mut input = arrow_ffi::from_python(batch)?;
         let part = if key { Part::Key } else { Part::Value };
         let refuse = |text: String| to_py(py, &Error::configuration(text));
-        let batch = gate::detach_within(py, || input.next()).transpose().map_err(|error| refuse(error.to_string()))?;
+        let batch = taken(py, batch)?;
         // One without rows does not come: it is decoded for the type.
         let batch = batch.unwrap_or_else(empty);
         match gate::detach(py, || self.run(&batch, part, strict)) {
-            Err(Failure::Type(text)) => Err(PyTypeError::new_err(text)),
-            Err(Failure::Other(text)) => Err(refuse(text)),
+            Err(failure) => Err(failed(py, failure)),
             Ok(Err(bad)) => {
                 let schema = bad.schema.map(|schema| schema.to_string());
                 Ok((None, Some((bad.row, bad.schema.and_then(Id::of), bad.path, bad.reason, schema))))
