@@ -32,7 +32,9 @@ class AsyncSchemaRegistry:
     It is made anywhere, without a running loop, and serves several loops and threads.
     """
 
-    def __init__(self, url: str | Sequence[str], *, auth: Auth = None, context: str | None = None, **options: Any) -> None:
+    def __init__(
+        self, url: str | Sequence[str], *, auth: Auth = None, context: str | None = None, **options: Any
+    ) -> None:
         self._urls, self._arguments = _urls(url), (url, auth, context, options)
         self._core: _core.Registry | None = _core.Registry(self._urls, context, _pairs(auth, options))
 

@@ -65,21 +65,23 @@ class RegisteredSchema:
 class SchemaRegistry:
     """A client of a schema registry, as Confluent's API has it.
 
-    Schemas by id or GUID are kept for ever and asked for once, whoever waits for them. It may be used by several threads.
-    No connection is made before the first call.
+    Schemas by id or GUID are kept for ever and asked for once, whoever waits for them. It may be used by several
+    threads. No connection is made before the first call.
 
     Args:
         url: where the registry is; of several the next is tried where one fails.
         auth: name and password, or a token.
         context: subjects and ids are those of this context.
-        **options: as keywords or with dotted names in `**{...}`: `max.retries` and others, and those of TLS,
-            `ssl_ca_location="…"`. docs/values.md lists them.
+        **options: `max_retries=1` and others, and those of TLS, `ssl_ca_location="…"`; docs/values.md lists them. They
+            may have dots, in `**{…}`.
 
     Raises:
         ConfigurationError: an option is unknown or has an invalid value.
     """
 
-    def __init__(self, url: str | Sequence[str], *, auth: Auth = None, context: str | None = None, **options: Any) -> None:
+    def __init__(
+        self, url: str | Sequence[str], *, auth: Auth = None, context: str | None = None, **options: Any
+    ) -> None:
         self._urls, self._arguments = _urls(url), (url, auth, context, options)
         self._core: _core.Registry | None = _core.Registry(self._urls, context, _pairs(auth, options))
 
@@ -270,7 +272,9 @@ def _check(core: _core.Registry, subject: str, schema: _core._NewSchema) -> _cor
     return core.check(subject, schema).then(judged)
 
 
-def _new(schema: str | Mapping[str, Any] | Sequence[Any], kind: str, references: Sequence[SchemaReference]) -> _core._NewSchema:
+def _new(
+    schema: str | Mapping[str, Any] | Sequence[Any], kind: str, references: Sequence[SchemaReference]
+) -> _core._NewSchema:
     text = schema if isinstance(schema, str) else json.dumps(schema)
     return text, kind, [(one.name, one.subject, one.version) for one in references]
 

@@ -127,7 +127,15 @@ class Avro:
 
 
 def _avro(
-    schema: Any, registry: Any, subject: Any, version: Any, writers: Any, fields: Any, framing: Any, enums: Any, rules: Any
+    schema: Any,
+    registry: Any,
+    subject: Any,
+    version: Any,
+    writers: Any,
+    fields: Any,
+    framing: Any,
+    enums: Any,
+    rules: Any,
 ) -> Avro:
     return Avro(
         schema=schema,

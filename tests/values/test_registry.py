@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
+import ssl
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +26,7 @@ from samsarrow.exceptions import (
     RegistryError,
     SchemaIncompatibleError,
     SchemaNotFoundError,
+    TlsError,
 )
 from samsarrow.testing import Registry
 
@@ -246,6 +249,22 @@ def test_logins(auth: Any) -> None:
                 assert "hunter" not in str(caught.value)
 
 
+def test_tls_is_that_of_the_options(tmp_path: Path) -> None:
+    authority = pytest.importorskip("support.certificates").Authority()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    issued = authority.issue()
+    chain.write_text(issued.chain_pem)
+    key.write_text(issued.key_pem)
+    context.load_cert_chain(chain, key)
+    with Registry(ssl_context=context) as registry:
+        assert registry.url.startswith("https://")
+        with SchemaRegistry(registry.url, ssl_ca_pem=authority.pem, **QUICK) as client:
+            assert client.register("s", '"long"') == 1
+        with SchemaRegistry(registry.url, **QUICK) as client, pytest.raises(TlsError, match="registry"):
+            client.subjects()
+
+
 def test_what_a_registry_says_of_secrets_is_masked() -> None:
     with Registry() as registry, SchemaRegistry(registry.url, auth=("key", "hunter2"), **QUICK) as client:
         registry.fail(422, body='{"error_code": 42201, "message": "key:hunter2 is wrong"}')
@@ -439,7 +458,7 @@ def test_a_missing_schema_is_a_bad_value_until_it_is_found(registry: Registry) -
     values = pa.array([framed(number, b"\x02"), framed(77, b"\x04"), framed(number, b"\x06")])
     with SchemaRegistry(registry.url, **QUICK, missing_id_cache_ttl_sec=1) as client:
         numbers = Avro(client, subject="s")
-        with pytest.raises(BadValueError, match="schema id 77.*40403") as caught:
+        with pytest.raises(BadValueError, match=r"schema id 77.*40403") as caught:
             decode_values(values, numbers)
         assert (caught.value.row, caught.value.schema_id) == (1, 77)
         assert decode_values(values, numbers, bad_values="null").to_pylist() == [1, None, 3]

@@ -12,10 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from samsarrow.testing._registry_store import Refused, Schema, Store, checked, of_body
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 TYPE = "application/vnd.schemaregistry.v1+json"
 
@@ -41,10 +44,16 @@ class Registry:
         port: to listen on; 0 takes a free one.
         compatibility: what the next schema of a subject must be, `BACKWARD` or another level.
         auth: name and password, or a token, that each request must have.
+        ssl_context: of a server, for `https:`.
     """
 
     def __init__(
-        self, *, port: int = 0, compatibility: str = "BACKWARD", auth: tuple[str, str] | str | None = None
+        self,
+        *,
+        port: int = 0,
+        compatibility: str = "BACKWARD",
+        auth: tuple[str, str] | str | None = None,
+        ssl_context: SSLContext | None = None,
     ) -> None:
         try:
             self._store = Store(compatibility)
@@ -60,6 +69,7 @@ class Registry:
         self._requests: Counter[str] = Counter()
         self._going = threading.Event()
         self._going.set()
+        self._tls = ssl_context
         self._server: ThreadingHTTPServer | None = None
         self._port = port
         self.up()
@@ -67,7 +77,7 @@ class Registry:
     @property
     def url(self) -> str:
         """What clients are given."""
-        return f"http://127.0.0.1:{self._port}"
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self._port}"
 
     def register(
         self,
@@ -152,9 +162,7 @@ class Registry:
             else:
                 self._store.verdicts[subject] = list(reasons)
 
-    def fail(
-        self, status: int, times: int | None = 1, *, path: str = "", body: str | bytes | None = None
-    ) -> None:
+    def fail(self, status: int, times: int | None = 1, *, path: str = "", body: str | bytes | None = None) -> None:
         """Has requests be answered with a status.
 
         Args:
@@ -201,6 +209,10 @@ class Registry:
         if self._server is None:
             self._server = _Server(("127.0.0.1", self._port), _handler(self))
             self._port = self._server.server_address[1]
+            if self._tls is not None:
+                # Handshakes are for the threads of connections: one that stalls keeps no other waiting.
+                listening = self._server.socket
+                self._server.socket = self._tls.wrap_socket(listening, server_side=True, do_handshake_on_connect=False)
             threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:
@@ -289,9 +301,7 @@ class Registry:
         raise Refused(404, "HTTP 404 Not Found")
 
     def _subjects(self, prefix: str) -> list[str]:
-        names = [
-            f"{space}{name}" for space, context in self._store.contexts.items() for name in context.subjects
-        ]
+        names = [f"{space}{name}" for space, context in self._store.contexts.items() for name in context.subjects]
         return sorted(name for name in names if name.startswith(prefix) and (prefix or not name.startswith(":.")))
 
 

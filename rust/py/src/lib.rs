@@ -28,6 +28,7 @@ mod testing;
 mod testing_security;
 mod tokens;
 mod values;
+mod writers;
 
 use pyo3::prelude::*;
 

@@ -48,9 +48,9 @@ impl Registry {
         Ok(Self { core: Owned::new("schema registry's client", Core::new(&options).map_err(raise)?) })
     }
 
-    fn schema_of_id(&self, py: Python<'_>, id: u64) -> PyResult<Call> {
+    fn schema_of_id(&self, py: Python<'_>, schema_id: u64) -> PyResult<Call> {
         let core = self.core(py)?;
-        Ok(Call::new(async move { core.schema(SchemaKey::Id(id)).await }, plain))
+        Ok(Call::new(async move { core.schema(SchemaKey::Id(schema_id)).await }, plain))
     }
 
     fn schema_of_guid(&self, py: Python<'_>, guid: [u8; 16]) -> PyResult<Call> {

@@ -1,6 +1,6 @@
 //! Values into typed columns, without a broker.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
@@ -9,18 +9,17 @@ use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use samsarrow_client::error::Error;
-use samsarrow_client::registry::{RegisteredSchema, Registry, SchemaKey};
 use samsarrow_values::avro::Schema;
 use samsarrow_values::frame::split;
 use samsarrow_values::plain::Plain;
 use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, Part, SchemaError, SchemaId, ValueError};
-use tokio::task::JoinSet;
 
 use crate::arrow_ffi;
 use crate::error::to_py;
 use crate::gate;
 use crate::registry::Registry as PyRegistry;
 use crate::runtime::run;
+use crate::writers::{Id, Writers, ask};
 
 /// Row, schema, field and reason of a value that is bad, and its schema as text.
 type Bad = (usize, Option<Id>, String, String, Option<String>);
@@ -28,94 +27,9 @@ type Bad = (usize, Option<Id>, String, String, Option<String>);
 /// A batch of one column, or what is bad.
 type Decoded<'py> = (Option<Bound<'py, PyAny>>, Option<Bad>);
 
-/// What a writer's schema is known by; one without an id by its fingerprint.
-#[derive(FromPyObject, IntoPyObject, Debug, Clone)]
-pub(crate) enum Id {
-    /// A registry's.
-    Number(u64),
-    /// A GUID's bytes.
-    Guid([u8; 16]),
-}
-
-impl Id {
-    fn of(id: SchemaId) -> Option<Id> {
-        match id {
-            SchemaId::Bare => None,
-            SchemaId::Id(id) | SchemaId::Fingerprint(id) => Some(Id::Number(id)),
-            SchemaId::Guid(guid) => Some(Id::Guid(guid)),
-        }
-    }
-}
-
 enum Format {
     Plain(Plain),
     Avro { schema: Schema, options: Options, writers: Mutex<Writers> },
-}
-
-/// What values were written with, or why they cannot be read; in the order in which that was learned.
-#[derive(Default)]
-struct Writers {
-    learned: Vec<(SchemaId, Result<Schema, String>)>,
-    /// What need not be asked for again.
-    settled: HashSet<SchemaId>,
-    /// What a registry had none for.
-    missing: HashMap<SchemaId, String>,
-}
-
-impl Writers {
-    fn given(&mut self, id: Option<Id>, writer: Schema) {
-        let print = SchemaId::Fingerprint(writer.fingerprint());
-        let id = id.map(|id| match id {
-            Id::Number(id) => SchemaId::Id(id),
-            Id::Guid(guid) => SchemaId::Guid(guid),
-        });
-        for id in id.into_iter().chain([print]) {
-            self.settled.insert(id);
-            self.learned.push((id, Ok(writer.clone())));
-        }
-    }
-
-    fn learn(&mut self, id: SchemaId, found: Found) {
-        match found {
-            Found::Schema(_) | Found::Refused(_) if !self.settled.insert(id) => (),
-            Found::Schema(schema) => self.learned.push((id, Ok(schema))),
-            Found::Refused(reason) => self.learned.push((id, Err(reason))),
-            Found::Missing(reason) => {
-                if self.missing.get(&id) != Some(&reason) {
-                    self.learned.push((id, Err(reason.clone())));
-                    self.missing.insert(id, reason);
-                }
-            }
-        }
-    }
-}
-
-/// What a registry says of an id.
-enum Found {
-    Schema(Schema),
-    /// It is nothing that can be read, and stays so.
-    Refused(String),
-    /// There is none now.
-    Missing(String),
-}
-
-impl Found {
-    fn of(answer: Result<Arc<RegisteredSchema>, Error>, ignore_rules: bool) -> Result<Found, Error> {
-        let schema = match answer {
-            Ok(schema) => schema,
-            Err(Error::SchemaNotFound(text)) => return Ok(Found::Missing(text)),
-            Err(other) => return Err(other),
-        };
-        if schema.kind != "AVRO" {
-            return Ok(Found::Refused(format!("the value is written with a schema of type {}, not AVRO", schema.kind)));
-        }
-        if schema.has_rules && !ignore_rules {
-            let text = "its schema has rules, which are not run here: ignore_rules=True takes values as they are";
-            return Ok(Found::Refused(text.to_owned()));
-        }
-        let parsed = Schema::parse_with(&schema.text, &schema.needed);
-        Ok(parsed.map_or_else(|error| Found::Refused(error.to_string()), Found::Schema))
-    }
 }
 
 impl Format {
@@ -126,17 +40,10 @@ impl Format {
         }
     }
 
-    /// Says what was learned since; gives how much that is in all.
+    /// Has a decoder know what was learned since.
     fn catch_up(&self, decoder: &mut Decoder, known: usize) -> usize {
         let Format::Avro { writers, .. } = self else { return 0 };
-        let writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
-        for (id, writer) in writers.learned.iter().skip(known) {
-            match writer {
-                Ok(writer) => decoder.add_writer(*id, writer),
-                Err(reason) => decoder.refuse_writer(*id, reason),
-            }
-        }
-        writers.learned.len()
+        writers.lock().unwrap_or_else(PoisonError::into_inner).catch_up(decoder, known)
     }
 }
 
@@ -180,7 +87,7 @@ impl ValueDecoder {
             _ => BTreeSet::new(),
         };
         let writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
-        ids.retain(|id| !writers.settled.contains(id));
+        ids.retain(|id| !writers.settles(*id));
         Ok(ids)
     }
 
@@ -226,25 +133,6 @@ fn ids<'a>(
         last = Some(id);
     }
     found
-}
-
-/// What a registry says of these, all asked for at once.
-async fn ask(registry: Registry, ids: BTreeSet<SchemaId>, ignore_rules: bool) -> Result<Vec<(SchemaId, Found)>, Error> {
-    let mut asked = JoinSet::new();
-    for id in ids {
-        let key = match id {
-            SchemaId::Id(id) => SchemaKey::Id(id),
-            SchemaId::Guid(guid) => SchemaKey::Guid(guid),
-            SchemaId::Bare | SchemaId::Fingerprint(_) => continue,
-        };
-        let registry = registry.clone();
-        asked.spawn(async move { Found::of(registry.schema(key).await, ignore_rules).map(|found| (id, found)) });
-    }
-    let mut found = Vec::new();
-    while let Some(done) = asked.join_next().await {
-        found.push(done.unwrap_or_else(|_| Err(Error::closed("the schema registry's client")))?);
-    }
-    Ok(found)
 }
 
 /// Why values of one schema cannot be read as another, if they cannot.
