@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from samsarrow.aio_admin import AsyncAdmin
     from samsarrow.aio_consumer import AsyncConsumer
     from samsarrow.aio_producer import AsyncProducer
+    from samsarrow.aio_registry import AsyncSchemaRegistry
     from samsarrow.codec import decode_batches, encode_batches
     from samsarrow.consumer import Consumer
     from samsarrow.exceptions import KafkaError
     from samsarrow.group import Assignor, ConsumerGroupMetadata, GroupMember, RebalanceListener
     from samsarrow.metrics.client import AdminMetrics, ConsumerMetrics, NodeMetrics, ProducerMetrics
     from samsarrow.producer import Producer
+    from samsarrow.registry import RegisteredSchema, SchemaReference, SchemaRegistry
     from samsarrow.results import PartialFailureError, Results
     from samsarrow.segment import read_segment
     from samsarrow.tokens import TokenProvider
@@ -78,12 +80,14 @@ _MODULES = {
     "results": ("PartialFailureError", "Results"),
     "aio_consumer": ("AsyncConsumer",),
     "aio_producer": ("AsyncProducer",),
+    "aio_registry": ("AsyncSchemaRegistry",),
     "codec": ("decode_batches", "encode_batches"),
     "consumer": ("Consumer",),
     "exceptions": ("KafkaError",),
     "group": ("Assignor", "ConsumerGroupMetadata", "GroupMember", "RebalanceListener"),
     "metrics.client": ("AdminMetrics", "ConsumerMetrics", "NodeMetrics", "ProducerMetrics"),
     "producer": ("Producer",),
+    "registry": ("RegisteredSchema", "SchemaReference", "SchemaRegistry"),
     "segment": ("read_segment",),
     "tokens": ("TokenProvider",),
     "types": (
@@ -120,6 +124,7 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "AsyncSchemaRegistry",
     "Avro",
     "BatchDelivery",
     "Consumer",
@@ -146,8 +151,11 @@ __all__ = [
     "ProducerMetrics",
     "RebalanceListener",
     "RecordMetadata",
+    "RegisteredSchema",
     "ResourceType",
     "Results",
+    "SchemaReference",
+    "SchemaRegistry",
     "ScramCredentialInfo",
     "ScramMechanism",
     "TokenProvider",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -151,6 +151,36 @@ class BadValueError(KafkaError, ValueError):
     schema_id: int | str | None = None
     field: str = ""
     reason: str = ""
+
+
+class RegistryError(KafkaError):
+    """A schema registry cannot be asked, or refuses what it is asked for. `retriable` says whether it may pass.
+
+    Attributes:
+        url: of the registry.
+        status: what it answered in HTTP; None where it did not.
+    """
+
+    name = "REGISTRY"
+    url: str = ""
+    status: int | None = None
+
+
+class SchemaNotFoundError(KafkaError, LookupError):
+    """A schema registry has no such schema, subject or version, or not all that the schema refers to."""
+
+    name = "SCHEMA_NOT_FOUND"
+
+
+class SchemaIncompatibleError(KafkaError):
+    """A schema does not go with earlier ones of its subject.
+
+    Attributes:
+        reasons: the registry's own words.
+    """
+
+    name = "SCHEMA_INCOMPATIBLE"
+    reasons: Sequence[str] = ()
 
 
 class OffsetStorageWarning(UserWarning):

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow.exceptions import BadValueError, ConfigurationError
+from samsarrow.registry import SchemaRegistry
 
 __all__ = ["Avro", "decode_values"]
 
@@ -26,22 +27,33 @@ class Avro:
     differ are resolved as Avro's specification 1.12 has it: fields by name or alias in any order, defaults, promotions.
     """
 
-    __slots__ = ("_arguments", "_decoder")
+    __slots__ = ("_arguments", "_decoders", "_given", "_registry")
 
     def __init__(
         self,
-        schema: Schema | None = None,
+        source: Schema | SchemaRegistry | None = None,
+        /,
         *,
+        schema: Schema | None = None,
+        registry: SchemaRegistry | None = None,
+        subject: str | None = None,
+        version: int | Literal["latest"] = "latest",
         writers: Mapping[int | str | UUID, Schema] | Sequence[Schema] = (),
         fields: Sequence[str] | None = None,
         framing: Literal["auto", "confluent", "apicurio8", "single-object", "none"] = "auto",
         enums: Literal["string", "dictionary"] = "string",
+        ignore_rules: bool = False,
     ) -> None:
-        """Reads the schemas.
+        """Reads the schemas that are given.
 
         Args:
-            schema: what rows look like; also what values without frames were written with. With a single writer it may
-                be left out.
+            source: `schema` or `registry`.
+            schema: what rows look like; also what values without frames were written with. With a registry or a single
+                writer it may be left out.
+            registry: is asked for what values were written with, as far as `writers` does not say; and for `schema`,
+                once, at the first use.
+            subject: where `schema` is registered; by default `TOPIC-value`, or `TOPIC-key`.
+            version: of `subject`.
             writers: what values were written with, by the id or GUID that stands in their frames or headers. A sequence
                 is of schemas that values name by fingerprint.
             fields: only these, as `["id", "user.city"]`; the rest of each value is stepped over. They come in the
@@ -50,33 +62,92 @@ class Avro:
                 `__key_schema_id`), or in Confluent's prefix: byte 0 and an id of 4 bytes. `apicurio8` has ids of 8
                 bytes, `single-object` C3 01 and a fingerprint, `none` nothing.
             enums: `dictionary` is `dictionary<int32, string>`.
+            ignore_rules: takes values as they are whose schema has rules (data contracts), which are never run here.
 
         Raises:
             ConfigurationError: a schema cannot be read, or has no Arrow type; the text names the field.
         """
+        if isinstance(source, SchemaRegistry):
+            if registry is not None:
+                raise TypeError("the registry is given twice")
+            registry = source
+        elif source is not None:
+            if schema is not None:
+                raise TypeError("the schema is given twice")
+            schema = source
         known: list[tuple[int | bytes | None, str]]
         if isinstance(writers, Mapping):
             known = [(_id(key), _text(text)) for key, text in writers.items()]
         else:
             known = [(None, _text(text)) for text in writers]
-        if schema is None and len(known) != 1:
-            raise ConfigurationError(f"schema is left out with {len(known)} writers: it says what rows look like")
-        reader = known[0][1] if schema is None else _text(schema)
+        if schema is None and registry is None:
+            if len(known) != 1:
+                raise ConfigurationError(f"schema is left out with {len(known)} writers: it says what rows look like")
+            schema = known[0][1]
         if isinstance(fields, str):
             raise TypeError(f"fields must be a list of names: [{fields!r}]")
-        self._arguments = (schema, writers, fields, framing, enums)
-        self._decoder = _core.ValueDecoder.avro(reader, known, None if fields is None else list(fields), framing, enums)
+        self._arguments = (schema, registry, subject, version, writers, fields, framing, enums, ignore_rules)
+        self._given = (known, None if fields is None else list(fields), framing, enums)
+        self._registry = registry
+        # By subject; None has the one of the schema that was given.
+        self._decoders: dict[str | None, _core.ValueDecoder] = {}
+        if schema is not None:
+            self._decoders[None] = _core.ValueDecoder.avro(_text(schema), [], *self._given)
+
+    def _decoder(self, topic: str | None, key: bool) -> _core.ValueDecoder:
+        """That of the schema, which a registry may have to be asked for."""
+        given = self._decoders.get(None)
+        if given is not None or self._registry is None:
+            return self._decoders[None]
+        _, _, subject, version, *_ = self._arguments
+        if subject is None:
+            if topic is None:
+                raise ConfigurationError("neither schema nor subject nor topic says what rows look like: give one")
+            subject = f"{topic}-{'key' if key else 'value'}"
+        if subject not in self._decoders:
+            found = self._registry.schema(subject=subject, version=version)
+            if found.schema_type != "AVRO":
+                raise ConfigurationError(f"the schema of subject {subject} is of type {found.schema_type}, not AVRO")
+            self._decoders[subject] = _core.ValueDecoder.avro(found.schema, list(found.needed), *self._given)
+        return self._decoders[subject]
+
+    def _learn(self, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
+        """Has the registry say what values of a batch were written with."""
+        if self._registry is not None:
+            decoder.learn(self._registry._open, batch, key, self._arguments[-1])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _avro, self._arguments
 
     def __repr__(self) -> str:
-        schema, writers, fields, framing, _ = self._arguments
-        return f"Avro({schema!r}, writers={writers!r}, fields={fields!r}, framing={framing!r})"
+        names = ("schema", "registry", "subject", "version", "writers", "fields", "framing", "enums", "ignore_rules")
+        left_out = (None, None, None, "latest", (), None, "auto", "string", False)
+        given = zip(names, self._arguments, left_out, strict=True)
+        return f"Avro({', '.join(f'{name}={one!r}' for name, one, default in given if one != default)})"
 
 
-def _avro(schema: Any, writers: Any, fields: Any, framing: Any, enums: Any) -> Avro:
-    return Avro(schema, writers=writers, fields=fields, framing=framing, enums=enums)
+def _avro(
+    schema: Any,
+    registry: Any,
+    subject: Any,
+    version: Any,
+    writers: Any,
+    fields: Any,
+    framing: Any,
+    enums: Any,
+    rules: Any,
+) -> Avro:
+    return Avro(
+        schema=schema,
+        registry=registry,
+        subject=subject,
+        version=version,
+        writers=writers,
+        fields=fields,
+        framing=framing,
+        enums=enums,
+        ignore_rules=rules,
+    )
 
 
 def decode_values(
@@ -93,7 +164,7 @@ def decode_values(
     Args:
         array: `binary`, `large_binary` or `binary_view`, as in the column `value` of a batch.
         format: `Avro(…)`, or the name of a type of Kafka's own: `"long"`.
-        topic: where the values come from, for the texts of errors.
+        topic: where the values come from: for the texts of errors, and for a registry's subject.
         headers: the column `headers` of the same rows, `list<struct<key: string, value: binary>>`, where headers name
             the schema.
         key: whether these are keys, which another header is about.
@@ -104,12 +175,15 @@ def decode_values(
 
     Raises:
         BadValueError: a value cannot be read; it has the row, the schema, the field and the reason.
+        RegistryError: the registry cannot be asked what values were written with. That it has no such schema makes
+            values bad.
+        SchemaNotFoundError: it has none that says what rows look like.
         ConfigurationError: the format cannot be, or a column would be larger than an Arrow array can.
         TypeError: the array or the headers are of another type.
     """
     if bad_values not in ("raise", "null"):
         raise ConfigurationError(f"bad_values must be raise or null, not {bad_values!r}")
-    decoder = format._decoder if isinstance(format, Avro) else _plain(format)
+    decoder = format._decoder(topic, key) if isinstance(format, Avro) else _plain(format)
     values = _arrow(array)
     columns = {"value": values}
     if headers is not None:
@@ -120,6 +194,8 @@ def decode_values(
     batches = pa.table(columns).to_batches() or [pa.record_batch({"value": pa.nulls(0)})]
     row, decoded = 0, []
     for batch in batches:
+        if isinstance(format, Avro):
+            format._learn(decoder, batch, key)
         column, bad = decoder.decode(batch, key, bad_values == "raise")
         if column is None:
             raise _error(bad, row, topic)

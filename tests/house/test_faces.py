@@ -11,7 +11,7 @@ import samsarrow
 MORE = {"AsyncProducer": {"send_and_wait"}}
 # Texts that say how something goes in a loop; all others are those of the blocking face.
 OWN_TEXTS = {"AsyncConsumer": {"reader"}, "AsyncProducer": {"send_and_wait", "transaction"}}
-FACES = [name for name in ("Consumer", "Producer", "Admin") if f"Async{name}" in samsarrow.__all__]
+FACES = [name for name in ("Consumer", "Producer", "Admin", "SchemaRegistry") if f"Async{name}" in samsarrow.__all__]
 # What does no I/O, and so is a plain call of both.
 PLAIN = {
     "Consumer": {
@@ -20,6 +20,7 @@ PLAIN = {
     },
     "Producer": {"metrics", "transaction"},
     "Admin": {"metrics"},
+    "SchemaRegistry": set(),
 }  # fmt: skip
 
 

@@ -48,7 +48,10 @@ def test_every_class_is_the_clients_own_or_in_the_table():
         "AuthenticationError",
         "AuthorizationError",
         "FencedError",
+        "RegistryError",
         "RetriableError",
+        "SchemaIncompatibleError",
+        "SchemaNotFoundError",
         "WakeupError",
     }
     found = {n for n, c in vars(exceptions).items() if isinstance(c, type) and issubclass(c, KafkaError)}

@@ -1,10 +1,13 @@
-"""A Kafka broker in this process, for tests and demos.
+"""A Kafka broker and a schema registry in this process, for tests and demos.
 
     with Broker(topics={"flights": 4}) as broker:
         Producer(bootstrap_servers=broker.bootstrap_servers)
 
     with Broker(security="SASL_SSL", users={"alice": "secret"}) as broker:
         Producer(**broker.client_options("alice"))
+
+    with Registry() as registry:
+        SchemaRegistry(registry.url)
 
 pytest finds the fixture `samsarrow_broker` by itself once samsarrow is installed.
 """
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from samsarrow.testing.broker import Broker, TelemetryPush
+    from samsarrow.testing.registry import Registry
     from samsarrow.testing.security import ClientCertificate, Connections, Logins
 
 _HOMES = {
@@ -21,10 +25,11 @@ _HOMES = {
     "ClientCertificate": "security",
     "Connections": "security",
     "Logins": "security",
+    "Registry": "registry",
     "TelemetryPush": "broker",
 }
 
-__all__ = ["Broker", "ClientCertificate", "Connections", "Logins", "TelemetryPush"]
+__all__ = ["Broker", "ClientCertificate", "Connections", "Logins", "Registry", "TelemetryPush"]
 
 
 def __getattr__(name: str) -> Any:

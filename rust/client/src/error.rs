@@ -113,6 +113,29 @@ pub enum Error {
     /// Fetched bytes are not valid record batches.
     #[error("{0}")]
     Corrupt(String),
+    /// A schema registry cannot be asked, or refuses what it is asked for.
+    #[error("{url}: {reason}")]
+    Registry {
+        /// Which.
+        url: String,
+        /// What happened, and what to do.
+        reason: String,
+        /// What it answered in HTTP.
+        status: Option<u16>,
+        /// Whether the same call may succeed later.
+        passes: bool,
+    },
+    /// A schema registry has no such schema, subject or version.
+    #[error("{0}")]
+    SchemaNotFound(String),
+    /// A schema does not go with earlier ones of its subject.
+    #[error("{text}{}", reasons.iter().map(|reason| format!("\n  {reason}")).collect::<String>())]
+    SchemaIncompatible {
+        /// Which, and with what.
+        text: String,
+        /// The registry's own words.
+        reasons: Vec<String>,
+    },
     /// A position that is not there, with no policy to find another.
     #[error("{0}")]
     OffsetOutOfRange(String),
@@ -231,6 +254,13 @@ impl Error {
             Self::State(text) => Self::State(format!("{doing}: {text}")),
             Self::Aborted(text) => Self::Aborted(format!("{doing}: {text}")),
             Self::Transaction { fatal, cause } => Self::Transaction { fatal, cause: Box::new(cause.context(doing)) },
+            Self::Registry { url, reason, status, passes } => {
+                Self::Registry { url, reason: format!("{reason} ({doing})"), status, passes }
+            }
+            Self::SchemaNotFound(text) => Self::SchemaNotFound(format!("{doing}: {text}")),
+            Self::SchemaIncompatible { text, reasons } => {
+                Self::SchemaIncompatible { text: format!("{doing}: {text}"), reasons }
+            }
             other @ (Self::Closed(_) | Self::Wakeup) => other,
         }
     }
@@ -249,6 +279,9 @@ impl Error {
             Self::Authentication { .. } => "AuthenticationError".into(),
             Self::UnsupportedVersion(_) => class_name(ErrorCode::UNSUPPORTED_VERSION),
             Self::Corrupt(_) => "CorruptRecordError".into(),
+            Self::Registry { .. } => "RegistryError".into(),
+            Self::SchemaNotFound(_) => "SchemaNotFoundError".into(),
+            Self::SchemaIncompatible { .. } => "SchemaIncompatibleError".into(),
             Self::State(_) => "IllegalStateError".into(),
             Self::Aborted(_) => "TransactionAbortedError".into(),
             // Not the class of a call that may be made again.
@@ -279,6 +312,7 @@ impl Error {
         match self {
             Self::Server { code, .. } => code.retriable(),
             Self::Timeout { .. } | Self::Connection { .. } => true,
+            Self::Registry { passes, .. } => *passes,
             _ => false,
         }
     }
@@ -340,49 +374,5 @@ pub fn class_name(code: ErrorCode) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_those_of_exceptions() {
-        assert_eq!(class_name(ErrorCode::NOT_LEADER_OR_FOLLOWER), "NotLeaderOrFollowerError");
-        assert_eq!(class_name(ErrorCode::UNKNOWN_SERVER_ERROR), "UnknownServerError");
-        assert_eq!(class_name(ErrorCode::INVALID_TOPIC_EXCEPTION), "InvalidTopicError");
-    }
-
-    #[test]
-    fn an_error_of_a_transaction_has_the_class_of_its_cause_unless_that_invites_to_try_again() {
-        let of = |fatal, cause| Error::Transaction { fatal, cause: Box::new(cause) };
-        let late = of(false, Error::timeout("delivery", Duration::from_secs(1)));
-        assert_eq!((late.name(), late.code()), ("TransactionAbortableError".into(), Some(120)));
-        assert!(late.abortable() && !late.fatal() && !late.retriable());
-        assert!(late.to_string().contains("must be aborted: delivery took longer"), "{late}");
-        let large = of(false, Error::server(ErrorCode::MESSAGE_TOO_LARGE, "Produce"));
-        assert_eq!(large.name(), "MessageTooLargeError");
-        let fenced = of(true, Error::server(ErrorCode::PRODUCER_FENCED, "EndTxn"));
-        assert_eq!(fenced.name(), "ProducerFencedError");
-        assert!(fenced.fatal() && !fenced.abortable());
-    }
-
-    #[test]
-    fn texts_say_what_where_and_why() {
-        let refused = Error::connection("localhost:1", "connection refused");
-        let error = Error::timeout_because("metadata of topic t", Duration::from_millis(1500), Some(refused));
-        assert_eq!(
-            error.to_string(),
-            "metadata of topic t took longer than 1.5 s (last error: localhost:1: connection refused)"
-        );
-        let late = Error::timeout("the last try", Duration::ZERO);
-        assert_eq!(late.clone().after(Some(error.clone())), error);
-        assert_eq!(error.clone().after(Some(late.clone())), late);
-        assert_eq!(late.clone().after(None), late);
-        assert!(late.unanswered() && error.unanswered());
-        let denied = Error::server(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "Fetch of topic t");
-        assert_eq!(
-            denied.to_string(),
-            "Fetch of topic t: TOPIC_AUTHORIZATION_FAILED (29): not authorized for the topic"
-        );
-        assert!(denied.fatal() && !denied.retriable());
-        assert!(!Error::timeout_because("metadata", Duration::ZERO, Some(denied)).unanswered());
-    }
-}
+#[path = "error_tests.rs"]
+mod tests;

@@ -55,7 +55,8 @@ fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
     PyErr::warn(py, &category, &CString::new(text)?, 2)
 }
 
-fn convert(name: &str, value: &Bound<'_, PyAny>) -> Result<OptionValue, Error> {
+/// A value as the core takes it.
+pub(crate) fn convert(name: &str, value: &Bound<'_, PyAny>) -> Result<OptionValue, Error> {
     let bad = || {
         let kind = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
         Error::configuration(format!(

@@ -1,5 +1,6 @@
 //! Errors of the core as Python exceptions: one mapping, by the name of the class.
 
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use samsarrow_client::error::Error;
@@ -9,10 +10,24 @@ use crate::gate;
 /// The exception for an error; the classes and the choice among them live in `samsarrow.exceptions`.
 pub(crate) fn to_py(py: Python<'_>, error: &Error) -> PyErr {
     let made = make(py, &error.name(), &error.to_string(), error.code(), Flags::of(error));
+    match error {
+        Error::Registry { url, status, .. } => {
+            describe(py, &made, [("url", Some(url).into_py_any(py)), ("status", status.into_py_any(py))])
+        }
+        Error::SchemaIncompatible { reasons, .. } => describe(py, &made, [("reasons", reasons.into_py_any(py))]),
+        _ => (),
+    }
     if let Some(raised) = error.foreign().and_then(|cause| cause.0.downcast_ref::<Py<PyAny>>()) {
         made.set_cause(py, Some(PyErr::from_value(raised.bind(py).clone())));
     }
     made
+}
+
+/// Gives an exception attributes. One without them is better than none.
+fn describe<const N: usize>(py: Python<'_>, made: &PyErr, attributes: [(&str, PyResult<Py<PyAny>>); N]) {
+    for (name, value) in attributes {
+        let _ = value.and_then(|value| made.value(py).setattr(name, value));
+    }
 }
 
 /// For a handle that crossed a fork.

@@ -19,6 +19,7 @@ mod metrics;
 mod partitions;
 mod producer;
 mod rebalance;
+mod registry;
 mod rows;
 mod runtime;
 mod segment;
@@ -27,6 +28,7 @@ mod testing;
 mod testing_security;
 mod tokens;
 mod values;
+mod writers;
 
 use pyo3::prelude::*;
 
@@ -109,6 +111,8 @@ mod _core {
     #[pymodule_export]
     use super::rebalance::Event;
     #[pymodule_export]
+    use super::registry::Registry;
+    #[pymodule_export]
     use super::rows::Rows;
     #[pymodule_export]
     use super::segment::{LogDump, SegmentReader, check_index};
@@ -119,7 +123,7 @@ mod _core {
     #[pymodule_export]
     use super::tokens::TokenReply;
     #[pymodule_export]
-    use super::values::ValueDecoder;
+    use super::values::{ValueDecoder, avro_refusal};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

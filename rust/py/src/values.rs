@@ -1,5 +1,6 @@
 //! Values into typed columns, without a broker.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::cast::AsArray;
@@ -9,12 +10,16 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use samsarrow_client::error::Error;
 use samsarrow_values::avro::Schema;
+use samsarrow_values::frame::split;
 use samsarrow_values::plain::Plain;
-use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, Part, SchemaId, ValueError};
+use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, Part, SchemaError, SchemaId, ValueError};
 
 use crate::arrow_ffi;
 use crate::error::to_py;
 use crate::gate;
+use crate::registry::Registry as PyRegistry;
+use crate::runtime::run;
+use crate::writers::{Id, Writers, ask};
 
 /// Row, schema, field and reason of a value that is bad, and its schema as text.
 type Bad = (usize, Option<Id>, String, String, Option<String>);
@@ -22,46 +27,23 @@ type Bad = (usize, Option<Id>, String, String, Option<String>);
 /// A batch of one column, or what is bad.
 type Decoded<'py> = (Option<Bound<'py, PyAny>>, Option<Bad>);
 
-/// What a writer's schema is known by; one without an id by its fingerprint.
-#[derive(FromPyObject, IntoPyObject, Debug, Clone)]
-pub(crate) enum Id {
-    /// A registry's.
-    Number(u64),
-    /// A GUID's bytes.
-    Guid([u8; 16]),
-}
-
-impl Id {
-    fn of(id: SchemaId) -> Option<Id> {
-        match id {
-            SchemaId::Bare => None,
-            SchemaId::Id(id) | SchemaId::Fingerprint(id) => Some(Id::Number(id)),
-            SchemaId::Guid(guid) => Some(Id::Guid(guid)),
-        }
-    }
-}
-
 enum Format {
     Plain(Plain),
-    Avro { schema: Schema, writers: Vec<(Option<Id>, Schema)>, options: Options },
+    Avro { schema: Schema, options: Options, writers: Mutex<Writers> },
 }
 
 impl Format {
     fn decoder(&self) -> Result<Decoder, String> {
-        let (schema, writers, options) = match self {
-            Format::Plain(plain) => return Ok(Decoder::plain(*plain)),
-            Format::Avro { schema, writers, options } => (schema, writers, options),
-        };
-        let mut decoder = Decoder::avro(schema, options).map_err(|error| error.to_string())?;
-        for (id, writer) in writers {
-            match id {
-                Some(Id::Number(id)) => decoder.add_writer(SchemaId::Id(*id), writer),
-                Some(Id::Guid(guid)) => decoder.add_writer(SchemaId::Guid(*guid), writer),
-                None => (),
-            }
-            decoder.add_writer(SchemaId::Fingerprint(writer.fingerprint()), writer);
+        match self {
+            Format::Plain(plain) => Ok(Decoder::plain(*plain)),
+            Format::Avro { schema, options, .. } => Decoder::avro(schema, options).map_err(|error| error.to_string()),
         }
-        Ok(decoder)
+    }
+
+    /// Has a decoder know what was learned since.
+    fn catch_up(&self, decoder: &mut Decoder, known: usize) -> usize {
+        let Format::Avro { writers, .. } = self else { return 0 };
+        writers.lock().unwrap_or_else(PoisonError::into_inner).catch_up(decoder, known)
     }
 }
 
@@ -69,31 +51,51 @@ impl Format {
 #[pyclass(frozen, module = "samsarrow._core")]
 pub(crate) struct ValueDecoder {
     format: Format,
-    /// Those that no call uses: schemas are resolved once.
-    idle: Mutex<Vec<Decoder>>,
+    /// Those that no call uses, and how much of what was learned they know: schemas are resolved once.
+    idle: Mutex<Vec<(Decoder, usize)>>,
 }
 
 impl ValueDecoder {
     fn new(py: Python<'_>, format: Format) -> PyResult<Self> {
         // What is wrong with schemas shows before the first value.
         let first = format.decoder().map_err(|text| to_py(py, &Error::configuration(text)))?;
-        Ok(Self { format, idle: Mutex::new(vec![first]) })
+        Ok(Self { format, idle: Mutex::new(vec![(first, 0)]) })
     }
 
-    fn take(&self) -> Result<Decoder, String> {
+    fn take(&self) -> Result<(Decoder, usize), String> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(|| self.format.decoder(), Ok)
+        let (mut decoder, known) = idle.map_or_else(|| self.format.decoder().map(|made| (made, 0)), Ok)?;
+        let known = self.format.catch_up(&mut decoder, known);
+        Ok((decoder, known))
     }
 
-    fn put(&self, decoder: Decoder) {
+    fn put(&self, decoder: (Decoder, usize)) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(decoder);
+    }
+
+    /// The ids in a batch that a registry is to be asked for.
+    fn unknown(&self, batch: &RecordBatch, part: Part) -> Result<BTreeSet<SchemaId>, Failure> {
+        let Format::Avro { options, writers, .. } = &self.format else { return Ok(BTreeSet::new()) };
+        let column = batch.column_by_name("value").ok_or("there is no column of values")?;
+        let headers = batch.column_by_name("headers").map(|headers| Headers::of(headers, part)).transpose()?;
+        let (headers, framing) = (headers.as_ref(), options.framing);
+        let mut ids = match column.data_type() {
+            DataType::Binary => ids(framing, column.as_binary::<i32>().iter(), headers),
+            DataType::LargeBinary => ids(framing, column.as_binary::<i64>().iter(), headers),
+            DataType::BinaryView => ids(framing, column.as_binary_view().iter(), headers),
+            // Of another type, which is an error in its place.
+            _ => BTreeSet::new(),
+        };
+        let writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
+        ids.retain(|id| !writers.settles(*id));
+        Ok(ids)
     }
 
     /// The array, or the first value that is bad, where that is an error.
     fn run(&self, batch: &RecordBatch, part: Part, strict: bool) -> Result<Result<ArrayRef, Box<BadValue>>, Failure> {
         let column = batch.column_by_name("value").ok_or("there is no column of values")?;
         let headers = batch.column_by_name("headers").map(|headers| Headers::of(headers, part)).transpose()?;
-        let mut decoder = self.take()?;
+        let (mut decoder, known) = self.take()?;
         decoder.reserve(column.len());
         let bad = match column.data_type() {
             DataType::Binary => push_all(&mut decoder, column.as_binary::<i32>().iter(), headers.as_ref(), strict),
@@ -107,12 +109,47 @@ impl ValueDecoder {
             }
         };
         let array = decoder.finish().map_err(|error| error.to_string())?;
-        self.put(decoder);
+        self.put((decoder, known));
         Ok(match bad? {
             Some(bad) => Err(bad),
             None => Ok(array),
         })
     }
+}
+
+/// The ids and GUIDs that values name.
+fn ids<'a>(
+    framing: Framing,
+    values: impl Iterator<Item = Option<&'a [u8]>>,
+    headers: Option<&Headers>,
+) -> BTreeSet<SchemaId> {
+    let (mut found, mut last) = (BTreeSet::new(), None);
+    for (row, value) in values.enumerate() {
+        let Some(value) = value else { continue };
+        let Ok((id, _)) = split(framing, value, headers.and_then(|headers| headers.of_row(row))) else { continue };
+        if last != Some(id) && matches!(id, SchemaId::Id(_) | SchemaId::Guid(_)) {
+            found.insert(id);
+        }
+        last = Some(id);
+    }
+    found
+}
+
+/// Why values of one schema cannot be read as another, if they cannot.
+#[pyfunction]
+pub(crate) fn avro_refusal(
+    py: Python<'_>,
+    writer: (String, Vec<String>),
+    reader: (String, Vec<String>),
+) -> PyResult<Option<String>> {
+    let parse = |(text, needed): &(String, Vec<String>)| Schema::parse_with(text, needed);
+    let refusal = || {
+        let (writer, reader) = (parse(&writer)?, parse(&reader)?);
+        let mut decoder = Decoder::avro(&reader, &Options::default())?;
+        decoder.add_writer(SchemaId::Id(0), &writer);
+        Ok(decoder.refusal(SchemaId::Id(0)).map(ToString::to_string))
+    };
+    refusal().map_err(|error: SchemaError| to_py(py, &Error::configuration(error.to_string())))
 }
 
 /// A batch of no values.
@@ -131,6 +168,20 @@ impl<T: Into<String>> From<T> for Failure {
     fn from(text: T) -> Self {
         Failure::Other(text.into())
     }
+}
+
+fn failed(py: Python<'_>, failure: Failure) -> PyErr {
+    match failure {
+        Failure::Type(text) => PyTypeError::new_err(text),
+        Failure::Other(text) => to_py(py, &Error::configuration(text)),
+    }
+}
+
+/// A batch of Python's; none has no rows.
+fn taken(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatch>> {
+    let mut input = arrow_ffi::from_python(batch)?;
+    let batch = gate::detach_within(py, || input.next()).transpose();
+    batch.map_err(|error| to_py(py, &Error::configuration(error.to_string())))
 }
 
 /// Appends rows, up to the first bad one if that is an error.
@@ -192,10 +243,11 @@ impl Headers {
 impl ValueDecoder {
     /// For Avro values.
     #[staticmethod]
-    #[pyo3(signature = (schema, writers, fields, framing, enums))]
+    #[pyo3(signature = (schema, needed, writers, fields, framing, enums))]
     fn avro(
         py: Python<'_>,
         schema: &str,
+        needed: Vec<String>,
         writers: Vec<(Option<Id>, String)>,
         fields: Option<Vec<String>>,
         framing: &str,
@@ -211,9 +263,13 @@ impl ValueDecoder {
             "dictionary" => Enums::Dictionary,
             other => return Err(refuse(format!("enums must be string or dictionary, not {other:?}"))),
         };
-        let parsed = writers.into_iter().map(|(id, text)| Ok((id, parse(&text)?)));
-        let writers = parsed.collect::<PyResult<_>>()?;
-        Self::new(py, Format::Avro { schema: parse(schema)?, writers, options: Options { framing, enums, fields } })
+        let mut known = Writers::default();
+        for (id, text) in writers {
+            known.given(id, parse(&text)?);
+        }
+        let schema = Schema::parse_with(schema, &needed).map_err(|error| refuse(error.to_string()))?;
+        let options = Options { framing, enums, fields };
+        Self::new(py, Format::Avro { schema, options, writers: Mutex::new(known) })
     }
 
     /// For values of one of Kafka's own types.
@@ -226,6 +282,29 @@ impl ValueDecoder {
         Self::new(py, Format::Plain(plain))
     }
 
+    /// Has a registry say what the values of a batch were written with, as far as that is not known.
+    fn learn(
+        &self,
+        py: Python<'_>,
+        registry: &PyRegistry,
+        batch: &Bound<'_, PyAny>,
+        key: bool,
+        ignore_rules: bool,
+    ) -> PyResult<()> {
+        let Some(batch) = taken(py, batch)? else { return Ok(()) };
+        let part = if key { Part::Key } else { Part::Value };
+        let ids = gate::detach(py, || self.unknown(&batch, part)).map_err(|failure| failed(py, failure))?;
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let found = run(py, ask(registry.core(py)?, ids, ignore_rules))?;
+        if let Format::Avro { writers, .. } = &self.format {
+            let mut writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
+            found.into_iter().for_each(|(id, found)| writers.learn(id, found));
+        }
+        Ok(())
+    }
+
     /// The column `value` of a batch as a batch of one column; or the first value that is bad, if `strict`.
     fn decode<'py>(
         &self,
@@ -234,15 +313,13 @@ impl ValueDecoder {
         key: bool,
         strict: bool,
     ) -> PyResult<Decoded<'py>> {
-        let mut input = arrow_ffi::from_python(batch)?;
         let part = if key { Part::Key } else { Part::Value };
         let refuse = |text: String| to_py(py, &Error::configuration(text));
-        let batch = gate::detach_within(py, || input.next()).transpose().map_err(|error| refuse(error.to_string()))?;
+        let batch = taken(py, batch)?;
         // One without rows does not come: it is decoded for the type.
         let batch = batch.unwrap_or_else(empty);
         match gate::detach(py, || self.run(&batch, part, strict)) {
-            Err(Failure::Type(text)) => Err(PyTypeError::new_err(text)),
-            Err(Failure::Other(text)) => Err(refuse(text)),
+            Err(failure) => Err(failed(py, failure)),
             Ok(Err(bad)) => {
                 let schema = bad.schema.map(|schema| schema.to_string());
                 Ok((None, Some((bad.row, bad.schema.and_then(Id::of), bad.path, bad.reason, schema))))

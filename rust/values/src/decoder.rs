@@ -115,6 +115,21 @@ impl Decoder {
         }
     }
 
+    /// Says why values of this id cannot be read.
+    pub fn refuse_writer(&mut self, id: SchemaId, reason: &str) {
+        if let Format::Avro(avro) = &mut self.format {
+            avro.known.insert(id, avro.plans.len());
+            avro.plans.push(Err(SchemaError::new("", reason)));
+            (avro.last, avro.last_prefix) = (None, None);
+        }
+    }
+
+    /// Why no value of this id can be read, if that is known.
+    pub fn refusal(&self, id: SchemaId) -> Option<&SchemaError> {
+        let Format::Avro(avro) = &self.format else { return None };
+        avro.plans.get(*avro.known.get(&id)?)?.as_ref().err()
+    }
+
     /// Whether values of this id can be pushed.
     pub fn knows(&self, id: SchemaId) -> bool {
         match &self.format {

@@ -42,7 +42,7 @@ pub(super) fn of_url(rest: &str) -> Option<PathBuf> {
 }
 
 /// `%20` is a space, as in every address.
-pub(super) fn unescaped(text: &str) -> Option<String> {
+pub(crate) fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

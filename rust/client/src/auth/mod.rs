@@ -2,21 +2,18 @@
 
 mod assertion;
 mod attempts;
-mod endpoint;
 mod file;
 #[cfg(feature = "fuzz")]
 pub(crate) mod fuzz;
 mod gss_dl;
 mod gssapi;
 mod handlers;
-mod http;
 mod iam;
 mod jwt;
 mod login;
 mod oauth;
 mod oidc;
 mod plain;
-mod proxy;
 mod scram;
 mod token;
 mod trust;
@@ -32,6 +29,7 @@ use crate::config::Secret;
 use crate::error::Result;
 
 pub(crate) use attempts::Attempts;
+pub(crate) use file::unescaped;
 pub use iam::{AwsCredentialSource, AwsCredentials, AwsProvider, has_aws_environment};
 pub(crate) use login::{Login, Session};
 pub use token::{Fetching, Provider, Token, TokenSource};

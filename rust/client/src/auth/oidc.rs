@@ -11,19 +11,30 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::assertion::Assertions;
-use super::endpoint::Endpoint;
-use super::http::{Answer, Client};
-use super::proxy::Proxy;
 use super::token::{Fetching, Token, TokenSource};
 use super::trust;
 use super::veil::Veil;
 use crate::backoff::Backoff;
 use crate::config::{SaslOptions, Secret};
 use crate::error::{Error, Result};
+use crate::http::{Answer, Client, Endpoint, Manner, Proxy};
 
 const URL: &str = "sasl.oauthbearer.token.endpoint.url";
 const BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+/// The most of an answer that is read.
+const LARGEST: usize = 1 << 20;
+static MANNER: Manner = Manner {
+    connect_option: "sasl.login.connect.timeout.ms",
+    read_option: "sasl.login.read.timeout.ms",
+    largest: LARGEST,
+    too_large: |endpoint| {
+        let text = format!("the answer has more than {LARGEST} bytes: is this a token endpoint?");
+        Error::authentication(&endpoint.shown, text)
+    },
+    explained: trust::explained,
+};
 
 /// Who asks.
 #[derive(Debug)]
@@ -53,7 +64,7 @@ impl Oidc {
     /// # Errors
     /// The address, credentials or certificates cannot be.
     pub(super) fn new(url: &str, sasl: &SaslOptions) -> Result<Self> {
-        let endpoint = Endpoint::parse(URL, url)?;
+        let endpoint = Endpoint::secret(URL, url)?;
         let oauth = &sasl.oauth;
         let tls = endpoint.https.then(|| trust::of(oauth)).transpose()?;
         let proxy = Proxy::of(&endpoint, |name| std::env::var(name).ok())?;
@@ -89,6 +100,7 @@ impl Oidc {
         };
         Ok(Self {
             client: Client {
+                manner: &MANNER,
                 endpoint,
                 tls,
                 proxy,

@@ -12,6 +12,7 @@ mod parse;
 mod producer;
 mod properties;
 mod providers;
+mod registry;
 mod secret;
 mod security;
 mod table;
@@ -34,6 +35,7 @@ pub use crate::types::ClientKind;
 
 pub use nearest::nearest;
 pub use properties::properties;
+pub use registry::{RegistryLogin, RegistryOptions};
 pub use secret::Secret;
 pub use security::{
     KerberosOptions, Mechanism, OAuthOptions, Protocol, RefreshOptions, SaslOptions, SecurityOptions, StoreType,

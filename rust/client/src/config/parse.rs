@@ -96,7 +96,7 @@ fn api_version(given: &str, api: &str, value: &OptionValue, hidden: bool) -> Res
     Ok((key.name(), version))
 }
 
-fn find(kind: ClientKind, given: &str, dotted: &str) -> Result<&'static OptionSpec> {
+pub(super) fn find(kind: ClientKind, given: &str, dotted: &str) -> Result<&'static OptionSpec> {
     let matches = |name: &str| name == given || name == dotted || name.replace('_', ".") == dotted;
     let spec = OPTIONS.iter().find(|spec| matches(spec.name) || spec.aliases.iter().any(|alias| matches(alias)));
     if let Some(spec) = spec {

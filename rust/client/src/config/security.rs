@@ -229,7 +229,7 @@ impl Values {
         Ok(SecurityOptions { protocol, tls, sasl })
     }
 
-    fn tls(&self) -> Result<TlsOptions> {
+    pub(super) fn tls(&self) -> Result<TlsOptions> {
         let algorithm = self.text("ssl.endpoint.identification.algorithm");
         let identified = match algorithm.to_ascii_lowercase().as_str() {
             "https" => true,

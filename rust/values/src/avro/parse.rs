@@ -16,7 +16,16 @@ const MAX_TYPES: usize = 100_000;
 /// Types above each other.
 const MAX_DEPTH: usize = 128;
 
-pub(super) fn parse(text: &str) -> Result<Arc<Node>, SchemaError> {
+/// A schema's text, which may name types of these others; each of them may name those of the ones before it.
+pub(super) fn parse(text: &str, needed: &[String]) -> Result<Arc<Node>, SchemaError> {
+    let mut parser = Parser::default();
+    for other in needed {
+        parser.text(other)?;
+    }
+    parser.text(text)
+}
+
+fn read(text: &str) -> Result<Value, SchemaError> {
     if text.len() > MAX_TEXT {
         return Err(SchemaError::new(
             "",
@@ -24,12 +33,10 @@ pub(super) fn parse(text: &str) -> Result<Arc<Node>, SchemaError> {
         ));
     }
     // The name of a type is a schema too, and registries give it without quotation marks.
-    if let Some(kind) = primitive(text.trim()) {
-        return checked(Node::new(kind, None), "");
+    if primitive(text.trim()).is_some() {
+        return Ok(Value::String(text.trim().to_owned()));
     }
-    let json =
-        serde_json::from_str(text).map_err(|error| SchemaError::new("", format!("the schema is no JSON: {error}")))?;
-    Parser::default().node(&json, "", "")
+    serde_json::from_str(text).map_err(|error| SchemaError::new("", format!("the schema is no JSON: {error}")))
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +46,10 @@ struct Parser {
 }
 
 impl Parser {
+    fn text(&mut self, text: &str) -> Result<Arc<Node>, SchemaError> {
+        self.node(&read(text)?, "", "")
+    }
+
     fn node(&mut self, json: &Value, namespace: &str, path: &str) -> Result<Arc<Node>, SchemaError> {
         match json {
             Value::String(name) => match primitive(name) {

@@ -21,7 +21,16 @@ impl Schema {
     /// # Errors
     /// The text is no schema, or one that has no Arrow type; the error names the field.
     pub fn parse(text: &str) -> Result<Schema, SchemaError> {
-        Ok(Schema { root: parse::parse(text)? })
+        Self::parse_with(text, &[])
+    }
+
+    /// The same where the text names types of other schemas, as references in a registry are. Each of these may name those
+    /// of the ones before it.
+    ///
+    /// # Errors
+    /// As [`Self::parse`], of any of them.
+    pub fn parse_with(text: &str, needed: &[String]) -> Result<Schema, SchemaError> {
+        Ok(Schema { root: parse::parse(text, needed)? })
     }
 
     /// The same with these fields only: `id`, `user.city`. A path goes through lists to their items and through maps to

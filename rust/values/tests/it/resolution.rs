@@ -229,3 +229,37 @@ fn the_schema_of_a_fingerprint_is_known() {
     let (array, bad) = decode(&mut decoder, [Some(value.as_slice())]);
     assert_eq!((array.as_primitive::<Int64Type>().value(0), bad.len()), (5, 0));
 }
+
+#[test]
+fn schemas_name_types_of_those_that_they_need() {
+    let user = r#"{"type": "record", "name": "app.User", "fields": [{"name": "name", "type": "string"}]}"#.to_owned();
+    let login = r#"{"type": "record", "name": "app.Login", "fields": [{"name": "user", "type": "User"}]}"#.to_owned();
+    let all = r#"{"type": "array", "items": "app.Login"}"#;
+    let schema = Schema::parse_with(all, &[user.clone(), login.clone()]).unwrap();
+    let mut decoder = Decoder::avro(&schema, &crate::bare()).unwrap();
+    decoder.push(Some(b"\x02\x06ann\x00"), None).unwrap();
+    assert_eq!(decoder.finish().unwrap().len(), 1);
+    for (needed, wanted) in [
+        (vec![login.clone(), user.clone()], "no type"),
+        (vec![user.clone(), user], "taken"),
+        (vec!["{".to_owned()], "no JSON"),
+    ] {
+        let error = Schema::parse_with(&login, &needed).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+#[test]
+fn a_writer_may_be_refused_and_come_later() {
+    let long = Schema::parse("long").unwrap();
+    let mut decoder = Decoder::avro(&long, &samsarrow_values::Options::default()).unwrap();
+    let value: &[u8] = b"\0\0\0\0\x07\x02";
+    decoder.refuse_writer(SchemaId::Id(7), "there is none");
+    assert_eq!(decoder.refusal(SchemaId::Id(7)).unwrap().text, "there is none");
+    let bad = crate::push(&mut decoder, Some(value)).unwrap_err();
+    assert_eq!((bad.reason.as_str(), bad.schema), ("there is none", Some(SchemaId::Id(7))));
+    decoder.add_writer(SchemaId::Id(7), &long);
+    assert!(decoder.refusal(SchemaId::Id(7)).is_none());
+    crate::push(&mut decoder, Some(value)).unwrap();
+    assert_eq!(decoder.finish().unwrap().null_count(), 1);
+}

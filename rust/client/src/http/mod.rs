@@ -1,12 +1,16 @@
 //! One question to a server over HTTP: no redirects, bounded time and size, through the environment's proxy.
 
+mod endpoint;
+mod proxy;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue, LOCATION};
-use hyper::{HeaderMap, Request, StatusCode};
+use hyper::http::request::Builder;
+use hyper::{HeaderMap, Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -14,54 +18,77 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::endpoint::Endpoint;
-use super::proxy::Proxy;
-use super::trust;
 use crate::error::{Error, Result};
 use crate::tls::Tls;
 
-/// The most of an answer that is read.
-pub(super) const LARGEST: usize = 1 << 20;
-/// Of its headers.
+pub(crate) use endpoint::Endpoint;
+pub(crate) use proxy::Proxy;
+
+/// The most of an answer's headers.
 const LARGEST_HEAD: usize = 64 << 10;
 
 /// What was answered.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: StatusCode,
-    pub(super) kind: String,
-    pub(super) location: Option<String>,
-    pub(super) body: Bytes,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) kind: String,
+    pub(crate) location: Option<String>,
+    pub(crate) body: Bytes,
 }
 
 /// Any two-way stream: TCP, TLS over it, TLS over a proxy's TLS.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
+/// What is particular to a kind of server.
+#[derive(Debug)]
+pub(crate) struct Manner {
+    /// The option with the time for a connection.
+    pub(crate) connect_option: &'static str,
+    /// The option with the time for an answer.
+    pub(crate) read_option: &'static str,
+    /// The most of an answer that is read.
+    pub(crate) largest: usize,
+    /// The error of an answer that has more.
+    pub(crate) too_large: fn(&Endpoint) -> Error,
+    /// Why there is no TLS.
+    pub(crate) explained: fn(&rustls::Error) -> String,
+}
+
 /// Asks one server.
 #[derive(Debug)]
-pub(super) struct Client {
-    pub(super) endpoint: Endpoint,
-    pub(super) tls: Option<Arc<Tls>>,
-    pub(super) proxy: Option<Proxy>,
-    pub(super) connect_timeout: Duration,
-    pub(super) read_timeout: Duration,
+pub(crate) struct Client {
+    pub(crate) manner: &'static Manner,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) proxy: Option<Proxy>,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) read_timeout: Duration,
 }
 
 impl Client {
-    /// Posts a form.
+    /// Posts to the endpoint itself.
+    ///
+    /// # Errors
+    /// As [`Self::request`].
+    pub(crate) async fn post(&self, headers: HeaderMap, body: String) -> Result<Answer> {
+        self.request(Method::POST, &self.endpoint.path, headers, body).await
+    }
+
+    /// Asks for a path.
     ///
     /// # Errors
     /// [`Error::Connection`] where another attempt may do, [`Error::Tls`] and [`Error::Authentication`] where it will not.
-    pub(super) async fn post(&self, headers: HeaderMap, body: String) -> Result<Answer> {
+    pub(crate) async fn request(&self, method: Method, path: &str, headers: HeaderMap, body: String) -> Result<Answer> {
         let late = |what: &str, limit: Duration, option: &str| {
             self.failed(format!("{what} within {} ms ({option})", limit.as_millis()))
         };
         let connected = timeout(self.connect_timeout, self.connected()).await;
         let stream = connected
-            .unwrap_or_else(|_| Err(late("no connection", self.connect_timeout, "sasl.login.connect.timeout.ms")))?;
-        let answered = timeout(self.read_timeout, self.ask(stream, headers, body)).await;
-        answered.unwrap_or_else(|_| Err(late("no whole answer", self.read_timeout, "sasl.login.read.timeout.ms")))
+            .unwrap_or_else(|_| Err(late("no connection", self.connect_timeout, self.manner.connect_option)))?;
+        let request = Request::builder().method(method).uri(path);
+        let answered = timeout(self.read_timeout, self.ask(stream, request, headers, body)).await;
+        answered.unwrap_or_else(|_| Err(late("no whole answer", self.read_timeout, self.manner.read_option)))
     }
 
     fn failed(&self, reason: impl Into<String>) -> Error {
@@ -100,17 +127,24 @@ impl Client {
     /// A certificate that is not trusted is not trusted at the next attempt either.
     fn insecure(&self, host: &str, error: &std::io::Error) -> Error {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-            Some(inner) => Error::tls(&self.endpoint.shown, format!("no TLS with {host}: {}", trust::explained(inner))),
+            Some(inner) => {
+                Error::tls(&self.endpoint.shown, format!("no TLS with {host}: {}", (self.manner.explained)(inner)))
+            }
             None => self.failed(format!("no TLS with {host}: {error}")),
         }
     }
 
-    async fn ask(&self, stream: Box<dyn Stream>, headers: HeaderMap, body: String) -> Result<Answer> {
+    async fn ask(
+        &self,
+        stream: Box<dyn Stream>,
+        mut request: Builder,
+        headers: HeaderMap,
+        body: String,
+    ) -> Result<Answer> {
         let broken = |error: hyper::Error| self.failed(format!("no answer in HTTP: {}", causes(&error)));
         let mut builder = hyper::client::conn::http1::Builder::new();
         builder.max_buf_size(LARGEST_HEAD);
         let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        let mut request = Request::post(&self.endpoint.path);
         if let Some(all) = request.headers_mut() {
             *all = headers;
         }
@@ -132,20 +166,20 @@ impl Client {
     }
 
     async fn read(&self, answer: hyper::Response<hyper::body::Incoming>) -> Result<Answer> {
-        let too_large = || {
-            let text = format!("the answer has more than {LARGEST} bytes: is this a token endpoint?");
-            Error::authentication(&self.endpoint.shown, text)
-        };
+        let too_large = || (self.manner.too_large)(&self.endpoint);
         let text = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let (status, kind, location) = (answer.status(), text(CONTENT_TYPE).unwrap_or_default(), text(LOCATION));
-        if text(CONTENT_LENGTH).and_then(|size| size.parse::<u64>().ok()).is_some_and(|size| size > LARGEST as u64) {
+        if text(CONTENT_LENGTH)
+            .and_then(|size| size.parse::<u64>().ok())
+            .is_some_and(|size| size > self.manner.largest as u64)
+        {
             return Err(too_large());
         }
         // What a redirect says beside its target is of no use.
         if status.is_redirection() {
             return Ok(Answer { status, kind, location, body: Bytes::new() });
         }
-        let body = Limited::new(answer.into_body(), LARGEST).collect().await.map_err(|error| {
+        let body = Limited::new(answer.into_body(), self.manner.largest).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 too_large()
             } else {

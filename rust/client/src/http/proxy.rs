@@ -8,8 +8,7 @@ use hyper::Uri;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::endpoint::{Endpoint, parts};
-use super::file::unescaped;
-use super::veil::Veil;
+use crate::auth::{Veil, unescaped};
 use crate::config::Secret;
 use crate::error::{Error, Result};
 
@@ -18,10 +17,10 @@ const LONGEST: usize = 8 << 10;
 
 /// A proxy that is asked for tunnels.
 #[derive(Debug)]
-pub(super) struct Proxy {
-    pub(super) https: bool,
-    pub(super) host: String,
-    pub(super) port: u16,
+pub(crate) struct Proxy {
+    pub(crate) https: bool,
+    pub(crate) host: String,
+    pub(crate) port: u16,
     credentials: Option<Secret>,
 }
 
@@ -30,7 +29,7 @@ impl Proxy {
     ///
     /// # Errors
     /// It names something that is no such proxy.
-    pub(super) fn of(endpoint: &Endpoint, environment: impl Fn(&str) -> Option<String>) -> Result<Option<Self>> {
+    pub(crate) fn of(endpoint: &Endpoint, environment: impl Fn(&str) -> Option<String>) -> Result<Option<Self>> {
         let get = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
         // Only what is encrypted goes through a proxy; the rest is on this machine.
         if !endpoint.https {
@@ -73,7 +72,7 @@ impl Proxy {
     ///
     /// # Errors
     /// It does not. The text says why.
-    pub(super) async fn tunnel<S>(&self, stream: &mut S, host: &str, port: u16) -> std::result::Result<(), String>
+    pub(crate) async fn tunnel<S>(&self, stream: &mut S, host: &str, port: u16) -> std::result::Result<(), String>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {

@@ -1,4 +1,4 @@
-//! The address of an issuer of tokens.
+//! The address of a server that is asked over HTTP.
 
 use std::net::IpAddr;
 
@@ -7,29 +7,47 @@ use hyper::http::uri::Authority;
 
 use crate::error::{Error, Result};
 
-/// An `https:` address, or an `http:` one on this machine.
+/// An `https:` address, or an `http:` one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Endpoint {
-    pub(super) https: bool,
+pub(crate) struct Endpoint {
+    pub(crate) https: bool,
     /// Without the brackets of an IPv6 address.
-    pub(super) host: String,
-    pub(super) port: u16,
+    pub(crate) host: String,
+    pub(crate) port: u16,
     /// With the query.
-    pub(super) path: String,
+    pub(crate) path: String,
     /// For texts: without the query.
-    pub(super) shown: String,
+    pub(crate) shown: String,
 }
 
 impl Endpoint {
+    /// One that gets secrets: `https:`, or on this machine.
+    ///
     /// # Errors
     /// It is no such address.
-    pub(super) fn parse(option: &str, url: &str) -> Result<Self> {
+    pub(crate) fn secret(option: &str, url: &str) -> Result<Self> {
+        let endpoint = Self::parse(option, url)?;
+        if !endpoint.https && !endpoint.is_here() {
+            return Err(Error::configuration(format!(
+                "option {option} is http://{}, where everybody on the way can read secret and token: it must be https:// \
+                 (http:// is for this machine only)",
+                endpoint.host
+            )));
+        }
+        Ok(endpoint)
+    }
+
+    /// Any.
+    ///
+    /// # Errors
+    /// It is no such address.
+    pub(crate) fn parse(option: &str, url: &str) -> Result<Self> {
         let wrong = |text: String| Error::configuration(format!("option {option} {text}"));
         let uri: Uri = url.trim().parse().map_err(|error| wrong(format!("is no address: {error}")))?;
         let https = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err(wrong("must begin with https:// (or file:)".to_owned())),
+            _ => return Err(wrong("must begin with https:// or http://".to_owned())),
         };
         let authority = uri.authority().ok_or_else(|| wrong("names no host".to_owned()))?;
         if authority.as_str().contains('@') {
@@ -37,26 +55,25 @@ impl Endpoint {
         }
         let port = if https { 443 } else { 80 };
         let (host, port) = parts(authority, port).ok_or_else(|| wrong("names no host or no port".to_owned()))?;
-        if !https && !is_loopback(&host) {
-            return Err(wrong(format!(
-                "is http://{host}, where everybody on the way can read secret and token: it must be https:// (http:// is for \
-                 this machine only)"
-            )));
-        }
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         let shown = format!("{}://{authority}{}", if https { "https" } else { "http" }, uri.path());
         Ok(Self { https, host, port, path, shown })
     }
 
+    /// Whether it is on this machine.
+    pub(crate) fn is_here(&self) -> bool {
+        is_loopback(&self.host)
+    }
+
     /// What the Host header has.
-    pub(super) fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == if self.https { 443 } else { 80 } { host } else { format!("{host}:{}", self.port) }
     }
 }
 
 /// Host, without brackets, and port of an address; None if it has no such.
-pub(super) fn parts(authority: &Authority, default: u16) -> Option<(String, u16)> {
+pub(crate) fn parts(authority: &Authority, default: u16) -> Option<(String, u16)> {
     let host = authority.host();
     let (_, rest) = authority.as_str().rsplit_once(host)?;
     let port = match rest.strip_prefix(':') {
@@ -68,7 +85,7 @@ pub(super) fn parts(authority: &Authority, default: u16) -> Option<(String, u16)
 }
 
 /// Whether a host is this machine, whatever a name server says.
-pub(super) fn is_loopback(host: &str) -> bool {
+pub(crate) fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
@@ -78,7 +95,7 @@ mod tests {
 
     #[test]
     fn addresses_are_https_or_on_this_machine() {
-        let parse = |url| Endpoint::parse("x", url);
+        let parse = |url| Endpoint::secret("x", url);
         let found = parse("https://id.example.com/oauth2/token?tenant=1").unwrap();
         assert_eq!(
             (found.host.as_str(), found.port, found.path.as_str()),

@@ -1,0 +1,338 @@
+"""A schema registry in this process, for tests."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from samsarrow.testing._registry_store import Refused, Schema, Store, checked, of_body
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+TYPE = "application/vnd.schemaregistry.v1+json"
+
+
+@dataclass
+class _Fault:
+    status: int
+    body: bytes | None
+    path: str
+    times: int | None
+
+
+class Registry:
+    """A schema registry over HTTP, in memory: subjects, versions, ids, GUIDs, references, contexts, compatibility.
+
+    It answers as Confluent's does. Compatibility is looked at for Avro; schemas of other types go with each other. It
+    listens on this machine only.
+
+        with Registry() as registry, SchemaRegistry(registry.url) as client:
+            client.register("orders-value", '"long"')
+
+    Args:
+        port: to listen on; 0 takes a free one.
+        compatibility: what the next schema of a subject must be, `BACKWARD` or another level.
+        auth: name and password, or a token, that each request must have.
+        ssl_context: of a server, for `https:`.
+    """
+
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        compatibility: str = "BACKWARD",
+        auth: tuple[str, str] | str | None = None,
+        ssl_context: SSLContext | None = None,
+    ) -> None:
+        try:
+            self._store = Store(compatibility)
+        except Refused as refused:
+            raise ValueError(refused.message) from None
+        self._lock = threading.RLock()
+        self._login = None
+        if isinstance(auth, str):
+            self._login = f"Bearer {auth}"
+        elif auth is not None:
+            self._login = f"Basic {base64.b64encode(':'.join(auth).encode()).decode()}"
+        self._faults: list[_Fault] = []
+        self._requests: Counter[str] = Counter()
+        self._going = threading.Event()
+        self._going.set()
+        self._tls = ssl_context
+        self._server: ThreadingHTTPServer | None = None
+        self._port = port
+        self.up()
+
+    @property
+    def url(self) -> str:
+        """What clients are given."""
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self._port}"
+
+    def register(
+        self,
+        subject: str,
+        schema: str | Mapping[str, Any] | Sequence[Any],
+        *,
+        schema_type: str = "AVRO",
+        references: Sequence[tuple[str, str, int]] = (),
+        rules: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Registers a schema without a request.
+
+        Args:
+            subject: with its context, if it is in one: `:.staging:orders-value`.
+            schema: its text, or what that parses to.
+            schema_type: `AVRO`, `JSON` or `PROTOBUF`.
+            references: name, subject and version of each.
+            rules: a data contract's, as in Confluent's field `ruleSet`.
+
+        Returns:
+            Its id.
+
+        Raises:
+            ValueError: it is refused.
+        """
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        named = [{"name": n, "subject": s, "version": v} for n, s, v in references]
+        body = {"schema": text, "schemaType": schema_type, "references": named, "ruleSet": rules}
+        try:
+            with self._lock:
+                return self._store.register(subject, of_body(body))[0]
+        except Refused as refused:
+            raise ValueError(refused.message) from None
+
+    def put(self, schema_id: int, schema: str, *, context: str = "", **more: Any) -> None:
+        """Puts in a schema under an id, without a look at it: also one that no registry would take.
+
+        Args:
+            schema_id: the id.
+            schema: its text.
+            context: as in subjects, `:.staging:`.
+            **more: `schema_type` and `references` as for `register`.
+        """
+        kind, references = more.get("schema_type", "AVRO"), tuple(map(tuple, more.get("references", ())))
+        with self._lock:
+            self._store.context(context)[0].ids[schema_id] = Schema(schema, kind, references)
+
+    def put_version(self, subject: str, version: int, schema_id: int) -> None:
+        """Makes an id a version of a subject, without a look at it."""
+        with self._lock:
+            context, name = self._store.context(subject)
+            context.subjects.setdefault(name, {})[version] = schema_id
+
+    def remove(self, schema_id: int, *, context: str = "") -> None:
+        """Takes away the schema of an id; versions that have it go with it."""
+        with self._lock:
+            of = self._store.context(context)[0]
+            of.ids.pop(schema_id, None)
+            for versions in of.subjects.values():
+                for version in [version for version, number in versions.items() if number == schema_id]:
+                    del versions[version]
+            of.subjects = {name: versions for name, versions in of.subjects.items() if versions}
+
+    def guid(self, schema_id: int, *, context: str = "") -> str:
+        """The GUID of a schema."""
+        with self._lock:
+            return str(self._store.context(context)[0].ids[schema_id].guid)
+
+    def set_compatibility(self, level: str, subject: str | None = None) -> None:
+        """Sets the level of a subject, or of all that have none of their own."""
+        with self._lock:
+            if subject is None:
+                self._store.level = checked(level)
+            else:
+                self._store.levels[subject] = checked(level)
+
+    def judge(self, subject: str, reasons: Sequence[str] | None) -> None:
+        """Has every schema be refused for a subject, or with no reasons be taken; None has it looked at again."""
+        with self._lock:
+            if reasons is None:
+                self._store.verdicts.pop(subject, None)
+            else:
+                self._store.verdicts[subject] = list(reasons)
+
+    def fail(self, status: int, times: int | None = 1, *, path: str = "", body: str | bytes | None = None) -> None:
+        """Has requests be answered with a status.
+
+        Args:
+            status: as in HTTP.
+            times: how often; None until `heal`.
+            path: only those whose path begins with it.
+            body: what is answered; by default what a registry says.
+        """
+        with self._lock:
+            self._faults.append(_Fault(status, body.encode() if isinstance(body, str) else body, path, times))
+
+    def stall(self) -> None:
+        """Has requests wait until `heal`."""
+        self._going.clear()
+
+    def heal(self) -> None:
+        """Takes back all that `fail` and `stall` have said."""
+        with self._lock:
+            self._faults.clear()
+        self._going.set()
+
+    def requests(self, path: str = "") -> int:
+        """How many requests came, those that were failed included.
+
+        Args:
+            path: only those whose method and path begin with it, `GET /schemas/ids/1`, or whose path does.
+        """
+        with self._lock:
+            return sum(
+                count
+                for request, count in self._requests.items()
+                if request.startswith(path) or request.partition(" ")[2].startswith(path)
+            )
+
+    def down(self) -> None:
+        """Refuses connections until `up`. What is registered stays."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.shutdown()
+            server.server_close()
+
+    def up(self) -> None:
+        """Takes connections again, at the same port."""
+        if self._server is None:
+            self._server = _Server(("127.0.0.1", self._port), _handler(self))
+            self._port = self._server.server_address[1]
+            if self._tls is not None:
+                # Handshakes are for the threads of connections: one that stalls keeps no other waiting.
+                listening = self._server.socket
+                self._server.socket = self._tls.wrap_socket(listening, server_side=True, do_handshake_on_connect=False)
+            threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def close(self) -> None:
+        """Ends it. May be called again."""
+        self._going.set()
+        self.down()
+
+    def __enter__(self) -> Registry:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _answer(self, method: str, target: str, login: str | None, body: bytes) -> tuple[int, bytes]:
+        address = urlsplit(target)
+        with self._lock:
+            self._requests[f"{method} {target}"] += 1
+            fault = next((one for one in self._faults if address.path.startswith(one.path)), None)
+            if fault is not None and fault.times is not None:
+                fault.times -= 1
+                if fault.times <= 0:
+                    self._faults.remove(fault)
+        self._going.wait()
+        if fault is not None:
+            said = json.dumps({"error_code": fault.status, "message": "injected"}).encode()
+            return fault.status, said if fault.body is None else fault.body
+        if self._login is not None and not hmac.compare_digest(login or "", self._login):
+            return 401, b'{"error_code":401,"message":"Unauthorized"}'
+        query = {name: values[-1] for name, values in parse_qs(address.query).items()}
+        parts = [unquote(part) for part in address.path.strip("/").split("/")]
+        try:
+            with self._lock:
+                found = self._ask(method, parts, query, json.loads(body) if body else {})
+        except Refused as refused:
+            said = json.dumps({"error_code": refused.code, "message": refused.message}).encode()
+            return refused.status, said
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return 422, b'{"error_code":422,"message":"the body cannot be read"}'
+        return 200, json.dumps(found).encode()
+
+    def _ask(self, method: str, parts: list[str], query: dict[str, str], body: dict[str, Any]) -> Any:
+        store = self._store
+        match method, parts:
+            case "GET", ["subjects"]:
+                return self._subjects(query.get("subjectPrefix", ""))
+            case "POST", ["subjects", subject]:
+                return store.lookup(subject, of_body(body))
+            case "GET", ["subjects", subject, "versions"]:
+                return sorted(store.versions(subject))
+            case "POST", ["subjects", subject, "versions"]:
+                number, version = store.register(subject, of_body(body))
+                schema = store.by_id(str(number), subject)
+                return {"id": number, "version": version, **schema.answer()}
+            case "GET", ["subjects", subject, "versions", version]:
+                return store.version(subject, version)
+            case "DELETE", ["subjects", subject]:
+                versions = sorted(store.versions(subject))
+                context, name = store.context(subject)
+                del context.subjects[name]
+                return versions
+            case "GET", ["schemas", "types"]:
+                return ["AVRO", "JSON", "PROTOBUF"]
+            case "GET", ["schemas", "ids", number]:
+                return store.by_id(number, query.get("subject", "")).answer()
+            case "GET", ["schemas", "guids", guid]:
+                return store.by_guid(guid).answer()
+            case "GET", ["config"]:
+                return {"compatibilityLevel": store.level}
+            case "GET", ["config", subject]:
+                if subject not in store.levels and query.get("defaultToGlobal") != "true":
+                    raise Refused(40408, f"Subject {subject!r} does not have subject-level compatibility configured")
+                return {"compatibilityLevel": store.levels.get(subject, store.level)}
+            case "PUT", ["config", *subject]:
+                self.set_compatibility(body.get("compatibility", ""), *subject[:1])
+                return {"compatibility": body["compatibility"]}
+            case "POST", ["compatibility", "subjects", subject, "versions", *version]:
+                if version:
+                    store.versions(subject)
+                schema = of_body(body)
+                store.validate(subject, schema)
+                reasons = store.against(subject, schema, *version[:1])
+                verbose = {"messages": reasons} if query.get("verbose") == "true" else {}
+                return {"is_compatible": not reasons, **verbose}
+        raise Refused(404, "HTTP 404 Not Found")
+
+    def _subjects(self, prefix: str) -> list[str]:
+        names = [f"{space}{name}" for space, context in self._store.contexts.items() for name in context.subjects]
+        return sorted(name for name in names if name.startswith(prefix) and (prefix or not name.startswith(":.")))
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news."""
+
+
+def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = 60
+
+        def _serve(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            status, said = registry._answer(self.command, self.path, self.headers.get("Authorization"), body)
+            # One that waited no longer.
+            with suppress(OSError):
+                self.send_response(status)
+                self.send_header("Content-Type", TYPE)
+                self.send_header("Content-Length", str(len(said)))
+                self.end_headers()
+                self.wfile.write(said)
+
+        do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - http.server's names
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
+            """Nothing is logged."""
+
+    return Handler

@@ -1,0 +1,115 @@
+//! A schema registry's client as Python calls it.
+
+use std::sync::Arc;
+
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use samsarrow_client::config::RegistryOptions;
+use samsarrow_client::error::Error;
+use samsarrow_client::registry::{NewSchema, Reference, RegisteredSchema, Registry as Core, SchemaKey};
+
+use crate::call::Call;
+use crate::config;
+use crate::error::to_py;
+use crate::runtime::Owned;
+
+/// Name, subject, version.
+type PyReference = (String, String, i32);
+/// Text, kind, what it refers to.
+type PyNew = (String, String, Vec<PyReference>);
+
+/// See `samsarrow.SchemaRegistry`.
+#[pyclass(frozen, module = "samsarrow._core")]
+pub(crate) struct Registry {
+    core: Owned<Core>,
+}
+
+impl Registry {
+    /// The registry, for work without the GIL.
+    pub(crate) fn core(&self, py: Python<'_>) -> PyResult<Core> {
+        Ok(self.core.get(py)?.clone())
+    }
+}
+
+#[pymethods]
+impl Registry {
+    #[new]
+    #[pyo3(signature = (urls, context, options))]
+    fn new(
+        py: Python<'_>,
+        urls: Vec<String>,
+        context: Option<String>,
+        options: Vec<(String, Bound<'_, PyAny>)>,
+    ) -> PyResult<Self> {
+        let raise = |error: Error| to_py(py, &error);
+        let given = options.iter().map(|(name, value)| Ok((name.clone(), config::convert(name, value)?)));
+        let given: Vec<_> = given.collect::<Result<_, Error>>().map_err(raise)?;
+        let options = RegistryOptions::parse(urls, context, given).map_err(raise)?;
+        Ok(Self { core: Owned::new("schema registry's client", Core::new(&options).map_err(raise)?) })
+    }
+
+    fn schema_of_id(&self, py: Python<'_>, schema_id: u64) -> PyResult<Call> {
+        let core = self.core(py)?;
+        Ok(Call::new(async move { core.schema(SchemaKey::Id(schema_id)).await }, plain))
+    }
+
+    fn schema_of_guid(&self, py: Python<'_>, guid: [u8; 16]) -> PyResult<Call> {
+        let core = self.core(py)?;
+        Ok(Call::new(async move { core.schema(SchemaKey::Guid(guid)).await }, plain))
+    }
+
+    #[pyo3(signature = (subject, version))]
+    fn schema_of_subject(&self, py: Python<'_>, subject: String, version: Option<i32>) -> PyResult<Call> {
+        let core = self.core(py)?;
+        Ok(Call::new(async move { core.version(&subject, version).await }, plain))
+    }
+
+    fn versions(&self, py: Python<'_>, subject: String) -> PyResult<Call> {
+        let core = self.core(py)?;
+        Ok(Call::new(async move { core.versions(&subject).await }, |py, found| found.into_py_any(py)))
+    }
+
+    fn subjects(&self, py: Python<'_>) -> PyResult<Call> {
+        let core = self.core(py)?;
+        Ok(Call::new(async move { core.subjects().await }, |py, found| found.into_py_any(py)))
+    }
+
+    fn register(&self, py: Python<'_>, subject: String, schema: PyNew, normalize: bool) -> PyResult<Call> {
+        let (core, schema) = (self.core(py)?, new(schema));
+        let work = async move { core.register(&subject, &schema, normalize).await };
+        Ok(Call::new(work, |py, id| id.into_py_any(py)))
+    }
+
+    /// Reasons against it.
+    fn check(&self, py: Python<'_>, subject: String, schema: PyNew) -> PyResult<Call> {
+        let (core, schema) = (self.core(py)?, new(schema));
+        let work = async move { core.check(&subject, &schema).await };
+        Ok(Call::new(work, |py, reasons| reasons.into_py_any(py)))
+    }
+
+    #[pyo3(signature = (subject))]
+    fn compatibility(&self, py: Python<'_>, subject: Option<String>) -> PyResult<Call> {
+        let core = self.core(py)?;
+        let work = async move { core.compatibility(subject.as_deref()).await };
+        Ok(Call::new(work, |py, level| level.into_py_any(py)))
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.core.get(py)?.close();
+        Ok(())
+    }
+}
+
+fn new((text, kind, references): PyNew) -> NewSchema {
+    let one = |(name, subject, version)| Reference { name, subject, version };
+    NewSchema { text, kind, references: references.into_iter().map(one).collect() }
+}
+
+/// Text, kind, id, GUID, subject, version, references, texts of what it needs.
+fn plain(py: Python<'_>, found: Arc<RegisteredSchema>) -> PyResult<Py<PyAny>> {
+    let references: Vec<PyReference> =
+        found.references.iter().map(|one| (one.name.clone(), one.subject.clone(), one.version)).collect();
+    let named = (&found.text, &found.kind, found.id, &found.guid, &found.subject, found.version);
+    let (text, kind, id, guid, subject, version) = named;
+    (text, kind, id, guid, subject, version, references, &found.needed).into_py_any(py)
+}

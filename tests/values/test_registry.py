@@ -1,0 +1,540 @@
+"""The client of schema registries, against `samsarrow.testing.Registry`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+
+from samsarrow import AsyncSchemaRegistry, Avro, SchemaReference, SchemaRegistry, decode_values
+from samsarrow.exceptions import (
+    BadValueError,
+    ClosedError,
+    ConfigurationError,
+    RegistryError,
+    SchemaIncompatibleError,
+    SchemaNotFoundError,
+    TlsError,
+)
+from samsarrow.testing import Registry
+
+# Waits that make tests quick.
+QUICK: dict[str, Any] = {"retries_wait_ms": 5, "retries_max_wait_ms": 20, "missing_id_retries_wait_ms": 10}
+FIRST = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
+SECOND = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "city", "type": "string", "default": "Rome"}, {"name": "id", "type": "long"}],
+}
+BROKEN = {"type": "record", "name": "Order", "fields": [{"name": "price", "type": "double"}]}
+USER = {"type": "record", "name": "app.User", "fields": [{"name": "name", "type": "string"}]}
+LOGIN = {"type": "record", "name": "app.Login", "fields": [{"name": "user", "type": "app.User"}]}
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with Registry() as registry:
+        yield registry
+
+
+@pytest.fixture
+def client(registry: Registry) -> Iterator[SchemaRegistry]:
+    with SchemaRegistry(registry.url, **QUICK) as client:
+        yield client
+
+
+def framed(schema_id: int, payload: bytes) -> bytes:
+    return b"\0" + struct.pack(">I", schema_id) + payload
+
+
+def test_schemas_are_registered_and_found(client: SchemaRegistry) -> None:
+    first = client.register("orders-value", FIRST)
+    assert client.register("orders-value", json.dumps(FIRST)) == first
+    second = client.register("orders-value", SECOND)
+    assert (first, second) == (1, 2)
+    assert client.versions("orders-value") == [1, 2]
+    assert client.subjects() == ["orders-value"]
+    assert client.compatibility() == client.compatibility("orders-value") == "BACKWARD"
+    latest = client.schema(subject="orders-value")
+    assert (latest.id, latest.version, latest.subject, latest.schema_type) == (2, 2, "orders-value", "AVRO")
+    assert json.loads(latest.schema) == SECOND
+    assert client.schema(subject="orders-value", version=1).id == 1
+    by_id = client.schema(id=1)
+    assert json.loads(by_id.schema) == FIRST
+    assert (by_id.subject, by_id.version) == (None, None)
+    assert isinstance(latest.guid, UUID)
+    assert client.schema(guid=latest.guid).schema == client.schema(guid=str(latest.guid)).schema == latest.schema
+
+
+def test_names_may_have_any_characters(client: SchemaRegistry) -> None:
+    name = "a/b c?d=ü%"
+    client.register(name, '"long"')
+    assert client.subjects() == [name]
+    assert client.schema(subject=name).schema == '"long"'
+
+
+def test_ids_and_guids_are_asked_for_once(registry: Registry, client: SchemaRegistry) -> None:
+    number = registry.register("s", '"long"')
+    guid = registry.guid(number)
+    for _ in range(3):
+        client.schema(id=number)
+        client.schema(guid=guid)
+    assert registry.requests() == 2
+    # What a subject's answer has is not asked for again.
+    other = registry.register("t", '"string"')
+    client.schema(subject="t")
+    client.schema(id=other)
+    assert registry.requests() == 3
+
+
+def test_one_request_is_in_flight_for_an_id(registry: Registry, client: SchemaRegistry) -> None:
+    number = registry.register("s", '"long"')
+    registry.stall()
+    with ThreadPoolExecutor(16) as pool:
+        asked = [pool.submit(client.schema, id=number) for _ in range(16)]
+        until(lambda: registry.requests() > 0)
+        time.sleep(0.1)
+        registry.heal()
+        assert {one.result(10).schema for one in asked} == {'"long"'}
+    assert registry.requests() == 1
+
+
+def test_what_is_not_there_is_asked_for_three_times_and_remembered(registry: Registry) -> None:
+    with SchemaRegistry(registry.url, **QUICK, missing_id_cache_ttl_sec=1) as client:
+        with pytest.raises(SchemaNotFoundError, match=r"schema id 7: http://127.*40403"):
+            client.schema(id=7)
+        assert registry.requests() == 3
+        registry.put(7, '"long"')
+        with pytest.raises(SchemaNotFoundError):
+            client.schema(id=7)
+        assert registry.requests() == 3
+        time.sleep(1.05)
+        assert client.schema(id=7).schema == '"long"'
+
+
+def test_a_replica_that_lags_is_waited_for(registry: Registry) -> None:
+    with SchemaRegistry(registry.url, **{**QUICK, "missing_id_retries_wait_ms": 150}) as client:
+        timer = threading.Timer(0.1, registry.put, (7, '"long"'))
+        timer.start()
+        assert client.schema(id=7).schema == '"long"'
+        timer.join()
+    assert registry.requests() == 2
+
+
+def test_what_is_registered_is_no_longer_missing(client: SchemaRegistry) -> None:
+    with pytest.raises(SchemaNotFoundError):
+        client.schema(id=1)
+    assert client.register("s", '"long"') == 1
+    assert client.schema(id=1).schema == '"long"'
+
+
+def test_an_outage_is_no_missing_schema_and_is_not_remembered(registry: Registry, client: SchemaRegistry) -> None:
+    number = registry.register("s", '"long"')
+    registry.down()
+    with pytest.raises(RegistryError, match="the last of 4 attempts") as caught:
+        client.schema(id=number)
+    assert caught.value.retriable
+    assert caught.value.url == f"{registry.url}/"
+    assert caught.value.status is None
+    assert "check that the registry runs" in str(caught.value)
+    registry.up()
+    assert client.schema(id=number).schema == '"long"'
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_what_may_pass_is_asked_for_again(registry: Registry, client: SchemaRegistry, status: int) -> None:
+    number = registry.register("s", '"long"')
+    registry.fail(status, times=3)
+    assert client.schema(id=number).schema == '"long"'
+    assert registry.requests() == 4
+    registry.fail(status, times=None)
+    with pytest.raises(RegistryError) as caught:
+        client.subjects()
+    assert (caught.value.status, caught.value.retriable) == (status, True)
+    assert registry.requests() == 8
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 422, 302])
+def test_what_does_not_pass_is_raised_at_once(registry: Registry, client: SchemaRegistry, status: int) -> None:
+    registry.fail(status, times=None)
+    with pytest.raises(RegistryError) as caught:
+        client.schema(id=1)
+    assert (caught.value.status, caught.value.retriable) == (status, False)
+    assert registry.requests() == 1
+
+
+def test_a_path_that_is_not_there_is_no_missing_schema(registry: Registry) -> None:
+    with (
+        SchemaRegistry(f"{registry.url}/wrong", **QUICK) as client,
+        pytest.raises(RegistryError, match="is this its url"),
+    ):
+        client.schema(id=1)
+    assert registry.requests() == 1
+
+
+def test_the_next_url_is_asked_where_one_fails(registry: Registry) -> None:
+    number = registry.register("s", '"long"')
+    with Registry() as other:
+        other.put(number, '"long"')
+        with SchemaRegistry([other.url, registry.url], **QUICK) as client:
+            other.down()
+            started = time.monotonic()
+            assert client.schema(id=number).schema == '"long"'
+            assert time.monotonic() - started < 2
+            other.up()
+            # It stays with the one that answers.
+            client.subjects()
+            assert (other.requests(), registry.requests()) == (0, 2)
+            registry.fail(503, times=None)
+            assert client.subjects() == []
+            assert (other.requests(), registry.requests()) == (1, 3)
+            other.fail(500, times=None)
+            with pytest.raises(RegistryError, match="the last of 4 attempts at each of 2 urls"):
+                client.subjects()
+
+
+def test_a_stalled_registry_is_given_up(registry: Registry) -> None:
+    registry.stall()
+    with (
+        SchemaRegistry(registry.url, **QUICK, max_retries=1, http_read_timeout_ms=100) as client,
+        pytest.raises(RegistryError, match=r"no whole answer within 100 ms \(http.read.timeout.ms\)"),
+    ):
+        client.schema(id=1)
+    assert registry.requests() == 2
+
+
+def test_close_ends_what_is_asked(registry: Registry) -> None:
+    registry.stall()
+    client = SchemaRegistry(registry.url, **QUICK)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(client.schema, id=1)
+        until(lambda: registry.requests() > 0)
+        client.close()
+        with pytest.raises(ClosedError):
+            asked.result(5)
+    client.close()
+    with pytest.raises(ClosedError):
+        client.subjects()
+
+
+@pytest.mark.parametrize("auth", [("key", "hunter2"), "hunter2-token"], ids=["basic", "bearer"])
+def test_logins(auth: Any) -> None:
+    with Registry(auth=auth) as registry:
+        with SchemaRegistry(registry.url, auth=auth, **QUICK) as client:
+            assert client.register("s", '"long"') == 1
+            assert "hunter2" not in repr(client)
+            assert "[hidden]" in repr(client)
+            copy = pickle.loads(pickle.dumps(client))
+            assert copy.schema(id=1).schema == '"long"'
+            copy.close()
+        wrong = ("key", "hunter3") if isinstance(auth, tuple) else "hunter3"
+        for given in (wrong, None):
+            with SchemaRegistry(registry.url, auth=given, **QUICK) as client:
+                before = registry.requests()
+                with pytest.raises(RegistryError, match="401") as caught:
+                    client.schema(id=1)
+                assert registry.requests() == before + 1
+                assert "hunter" not in str(caught.value)
+
+
+def test_tls_is_that_of_the_options(tmp_path: Path) -> None:
+    authority = pytest.importorskip("support.certificates").Authority()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
+    issued = authority.issue()
+    chain.write_text(issued.chain_pem)
+    key.write_text(issued.key_pem)
+    context.load_cert_chain(chain, key)
+    with Registry(ssl_context=context) as registry:
+        assert registry.url.startswith("https://")
+        with SchemaRegistry(registry.url, ssl_ca_pem=authority.pem, **QUICK) as client:
+            assert client.register("s", '"long"') == 1
+        with SchemaRegistry(registry.url, **QUICK) as client, pytest.raises(TlsError, match="registry"):
+            client.subjects()
+
+
+def test_what_a_registry_says_of_secrets_is_masked() -> None:
+    with Registry() as registry, SchemaRegistry(registry.url, auth=("key", "hunter2"), **QUICK) as client:
+        registry.fail(422, body='{"error_code": 42201, "message": "key:hunter2 is wrong"}')
+        with pytest.raises(RegistryError) as caught:
+            client.subjects()
+        assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"url": "localhost:8081"}, "must begin with https:// or http://"),
+        ({"url": "http://me:hunter2@localhost"}, "name or password"),
+        ({"url": []}, "needs a url"),
+        ({"url": "http://h", "max_retry": 1}, "did you mean max.retries"),
+        ({"url": "http://h", "max_retries": "many"}, "must be whole number"),
+        ({"url": "http://h", "context": "a:b"}, "context must be"),
+        ({"url": "http://h", "auth": ("a:b", "hunter2")}, "colon"),
+        ({"url": "http://h", "auth": "hunter2\n"}, "cannot be sent"),
+        ({"url": "https://h", "ssl_ca_location": "/nowhere"}, "/nowhere"),
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, Any], wanted: str) -> None:
+    with pytest.raises(ConfigurationError, match=wanted) as caught:
+        SchemaRegistry(**options)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_incompatible_schemas_come_with_reasons(registry: Registry, client: SchemaRegistry) -> None:
+    client.check("orders-value", BROKEN)
+    client.register("orders-value", FIRST)
+    client.check("orders-value", SECOND)
+    with pytest.raises(SchemaIncompatibleError, match="price") as checked:
+        client.check("orders-value", BROKEN)
+    with pytest.raises(SchemaIncompatibleError, match="price") as registered:
+        client.register("orders-value", BROKEN)
+    assert list(checked.value.reasons) == list(registered.value.reasons)
+    assert len(checked.value.reasons) == 1
+    registry.set_compatibility("NONE", "orders-value")
+    assert client.compatibility("orders-value") == "NONE"
+    client.register("orders-value", BROKEN)
+    registry.judge("t", ["one", "two"])
+    with pytest.raises(SchemaIncompatibleError) as judged:
+        client.check("t", '"long"')
+    assert judged.value.reasons == ["one", "two"]
+
+
+def test_what_is_no_schema_is_refused(client: SchemaRegistry) -> None:
+    with pytest.raises(RegistryError, match="42201") as caught:
+        client.register("s", "{")
+    assert caught.value.status == 422
+
+
+def test_references_are_resolved(registry: Registry, client: SchemaRegistry) -> None:
+    client.register("user", USER)
+    refers = [SchemaReference("app.User", "user", 1)]
+    number = client.register("login-value", LOGIN, references=refers)
+    outer = {"type": "array", "items": "app.Login"}
+    third = client.register("all", outer, references=[SchemaReference("app.Login", "login-value", 1), *refers])
+    found = client.schema(id=third)
+    assert [json.loads(text)["name"] for text in found.needed] == ["app.User", "app.Login"]
+    assert found.references == (SchemaReference("app.Login", "login-value", 1), *refers)
+    assert client.schema(subject="login-value").needed == client.schema(id=number).needed
+    # A version is asked for once.
+    assert registry.requests("GET /subjects/user/versions/1") == 1
+    values = pa.array([framed(third, b"\x02\x06ann\x00")])
+    assert decode_values(values, Avro(client, subject="all")).to_pylist() == [[{"user": {"name": "ann"}}]]
+
+
+def test_references_that_cannot_be_are_data_errors(registry: Registry, client: SchemaRegistry) -> None:
+    registry.put(1, '"long"', references=[("b", "b", 1)])
+    registry.put(2, '"int"', references=[("a", "a", 1)])
+    registry.put_version("a", 1, 1)
+    registry.put_version("b", 1, 2)
+    with pytest.raises(SchemaNotFoundError, match="a circle: b version 1 → a version 1 → b version 1"):
+        client.schema(id=1)
+    registry.put(3, '"int"', references=[("x", "nowhere", 1)])
+    with pytest.raises(SchemaNotFoundError, match="subject nowhere"):
+        client.schema(id=3)
+    for at in range(300):
+        registry.put(100 + at, '"int"', references=[("next", f"s{at + 1}", 1)] if at < 299 else [])
+        registry.put_version(f"s{at}", 1, 100 + at)
+    with pytest.raises(SchemaNotFoundError, match="more than 256 others"):
+        client.schema(id=100)
+    assert len(client.schema(id=100 + 299 - 256).needed) == 256
+
+
+def test_contexts(registry: Registry) -> None:
+    registry.register("s", '"long"')
+    registry.register(":.staging:s", '"string"')
+    with SchemaRegistry(registry.url, context=".staging", **QUICK) as client:
+        assert client.subjects() == ["s"]
+        assert client.schema(subject="s").schema == '"string"'
+        assert client.schema(subject="s").subject == "s"
+        assert client.schema(id=1).schema == '"string"'
+    with SchemaRegistry(registry.url, **QUICK) as client:
+        assert client.subjects() == ["s"]
+        assert client.schema(id=1).schema == '"long"'
+        assert client.schema(subject=":.staging:s").schema == '"string"'
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (b" " * ((16 << 20) + 1), "more than 16777216 bytes"),
+        (b"<html>", "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        (b"[]", "is this its url"),
+        (b'{"schema": 1}', "is this its url"),
+        (b'{"schema": "x", "references": [{"name": "n"}]}', "is this its url"),
+        (b"", "no JSON"),
+    ],
+    ids=["huge", "html", "deep", "list", "number", "reference", "empty"],
+)
+def test_answers_that_are_none(registry: Registry, client: SchemaRegistry, body: bytes, wanted: str) -> None:
+    registry.fail(200, times=None, body=body)
+    with pytest.raises(RegistryError, match=wanted) as caught:
+        client.schema(id=1)
+    assert not caught.value.retriable
+    assert len(str(caught.value)) < 500
+    assert registry.requests() == 1
+
+
+def test_an_answer_of_a_megabyte_is_read(registry: Registry, client: SchemaRegistry) -> None:
+    fields = [{"name": f"f{at}", "type": "long", "doc": "x" * 900} for at in range(2000)]
+    text = json.dumps({"type": "record", "name": "R", "fields": fields})
+    number = registry.register("s", text)
+    assert json.loads(client.schema(id=number).schema) == json.loads(text)
+
+
+def test_the_face_for_loops(registry: Registry) -> None:
+    async def main() -> None:
+        async with AsyncSchemaRegistry(registry.url, **QUICK) as client:
+            number = await client.register("s", FIRST)
+            found = await asyncio.gather(*(client.schema(id=number) for _ in range(8)))
+            assert {one.id for one in found} == {number}
+            assert await client.versions("s") == [1]
+            assert await client.subjects() == ["s"]
+            assert await client.compatibility() == "BACKWARD"
+            with pytest.raises(SchemaIncompatibleError):
+                await client.check("s", BROKEN)
+            with pytest.raises(SchemaNotFoundError):
+                await client.schema(id=9)
+        with pytest.raises(ClosedError):
+            await client.subjects()
+
+    asyncio.run(main())
+    assert registry.requests("GET /schemas/ids/1") == 1
+
+
+def test_values_are_decoded_with_what_the_registry_has(registry: Registry, client: SchemaRegistry) -> None:
+    first, second = registry.register("orders-value", FIRST), registry.register("orders-value", SECOND)
+    values = pa.array([framed(first, b"\x02"), None, framed(second, b"\x06Ulm\x04"), framed(first, b"\x06")])
+    orders = Avro(client)
+    wanted = [{"city": "Rome", "id": 1}, None, {"city": "Ulm", "id": 2}, {"city": "Rome", "id": 3}]
+    assert decode_values(values, orders, topic="orders").to_pylist() == wanted
+    before = registry.requests()
+    assert decode_values(pa.chunked_array([values, values]), orders, topic="orders").to_pylist() == wanted * 2
+    assert registry.requests() == before == 2
+    # A schema of one's own, and fields of it.
+    mine = Avro(FIRST, registry=client)
+    assert decode_values(values, mine, bad_values="null").to_pylist()[0] == {"id": 1}
+    some = Avro(client, subject="orders-value", fields=["id"])
+    assert decode_values(values, some).to_pylist() == [{"id": 1}, None, {"id": 2}, {"id": 3}]
+    old = Avro(client, subject="orders-value", version=1)
+    with pytest.raises(BadValueError, match="row 2"):
+        decode_values(values, old)
+    copy = pickle.loads(pickle.dumps(orders))
+    assert decode_values(values, copy, topic="orders").to_pylist() == wanted
+    assert "Avro(registry=SchemaRegistry('http://127" in repr(orders)
+
+
+def test_keys_have_a_subject_of_their_own(registry: Registry, client: SchemaRegistry) -> None:
+    number = registry.register("orders-key", '"long"')
+    got = decode_values(pa.array([framed(number, b"\x02")]), Avro(client), topic="orders", key=True)
+    assert got.to_pylist() == [1]
+
+
+def test_headers_name_guids(registry: Registry, client: SchemaRegistry) -> None:
+    number = registry.register("s", '"long"')
+    guid = UUID(registry.guid(number)).bytes
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    headers = pa.array([[{"key": "__value_schema_id", "value": b"\x01" + guid}]] * 2, kind)
+    got = decode_values(pa.array([b"\x02", b"\x04"]), Avro(client, subject="s"), headers=headers)
+    assert got.to_pylist() == [1, 2]
+    assert registry.requests("/schemas/guids/") == 1
+
+
+def test_a_missing_schema_is_a_bad_value_until_it_is_found(registry: Registry) -> None:
+    number = registry.register("s", '"long"')
+    values = pa.array([framed(number, b"\x02"), framed(77, b"\x04"), framed(number, b"\x06")])
+    with SchemaRegistry(registry.url, **QUICK, missing_id_cache_ttl_sec=1) as client:
+        numbers = Avro(client, subject="s")
+        with pytest.raises(BadValueError, match=r"schema id 77.*40403") as caught:
+            decode_values(values, numbers)
+        assert (caught.value.row, caught.value.schema_id) == (1, 77)
+        assert decode_values(values, numbers, bad_values="null").to_pylist() == [1, None, 3]
+        assert registry.requests("GET /schemas/ids/77") == 3
+        registry.put(77, '"long"')
+        time.sleep(1.05)
+        assert decode_values(values, numbers).to_pylist() == [1, 2, 3]
+
+
+def test_an_outage_is_raised_whatever_bad_values_become(registry: Registry, client: SchemaRegistry) -> None:
+    number = registry.register("s", '"long"')
+    other = registry.register("t", '"int"')
+    numbers = Avro(client, subject="s")
+    known, unknown = pa.array([framed(number, b"\x02")]), pa.array([framed(other, b"\x02")])
+    assert decode_values(known, numbers).to_pylist() == [1]
+    registry.down()
+    assert decode_values(known, numbers).to_pylist() == [1]
+    with pytest.raises(RegistryError):
+        decode_values(unknown, numbers, bad_values="null")
+    registry.up()
+    assert decode_values(unknown, numbers).to_pylist() == [1]
+
+
+def test_schemas_that_cannot_be_used_make_their_values_bad(registry: Registry, client: SchemaRegistry) -> None:
+    number = registry.register("s", '"long"')
+    other = registry.register("p", 'syntax = "proto3";', schema_type="PROTOBUF")
+    registry.put(50, '{"type": "recor"}')
+    rules = {"domainRules": [{"name": "secret", "type": "ENCRYPT"}]}
+    ruled = registry.register("ruled", '"long"', rules=rules)
+    for bad, wanted in [(other, "type PROTOBUF"), (50, "recor"), (ruled, "has rules")]:
+        values = pa.array([framed(number, b"\x02"), framed(bad, b"\x04")])
+        with pytest.raises(BadValueError, match=wanted):
+            decode_values(values, Avro(client, subject="s"))
+    assert decode_values(values, Avro(client, subject="s", ignore_rules=True)).to_pylist() == [1, 2]
+    with pytest.raises(ConfigurationError, match="type PROTOBUF"):
+        decode_values(values, Avro(client, subject="p"))
+    with pytest.raises(SchemaNotFoundError):
+        decode_values(values, Avro(client), topic="nothing")
+    with pytest.raises(ConfigurationError, match="neither schema nor subject nor topic"):
+        decode_values(values, Avro(client))
+
+
+def test_many_unknown_ids_are_asked_for_at_once(registry: Registry) -> None:
+    with SchemaRegistry(registry.url, **{**QUICK, "missing_id_retries_wait_ms": 200}) as client:
+        values = pa.array([framed(1000 + at, b"\x02") for at in range(100)])
+        started = time.monotonic()
+        got = decode_values(values, Avro("long", registry=client), bad_values="null")
+        assert got.null_count == 100
+        assert registry.requests() == 300
+        assert time.monotonic() - started < 10
+
+
+def test_confluents_client_takes_it_for_a_registry(registry: Registry, client: SchemaRegistry) -> None:
+    theirs = pytest.importorskip("confluent_kafka.schema_registry", reason="confluent-kafka[schemaregistry] is missing")
+    peer = theirs.SchemaRegistryClient({"url": registry.url})
+    number = peer.register_schema("orders-value", theirs.Schema(json.dumps(FIRST), "AVRO"))
+    assert client.register("orders-value", FIRST) == number
+    assert client.register("orders-value", SECOND) == number + 1
+    assert json.loads(peer.get_schema(number + 1).schema_str) == SECOND
+    assert peer.get_versions("orders-value") == client.versions("orders-value")
+    assert peer.get_subjects() == client.subjects()
+    assert not peer.test_compatibility("orders-value", theirs.Schema(json.dumps(BROKEN), "AVRO"))
+    latest = peer.get_latest_version("orders-value")
+    ours = client.schema(subject="orders-value")
+    assert (latest.schema_id, latest.version) == (ours.id, ours.version)
+    assert peer.get_schema_by_guid(str(ours.guid)).schema_str == ours.schema
+    client.register("user", USER)
+    refers = [theirs.SchemaReference("app.User", "user", 1)]
+    login = peer.register_schema("login", theirs.Schema(json.dumps(LOGIN), "AVRO", refers))
+    assert client.schema(id=login).references == (SchemaReference("app.User", "user", 1),)
+    with pytest.raises(theirs.error.SchemaRegistryError, match="40403"):
+        peer.get_schema(999)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
