@@ -1,18 +1,14 @@
 //! Values, one after the other, into an Arrow array.
 
-use std::collections::BTreeMap;
-
 use arrow_array::{ArrayRef, make_array};
 use arrow_schema::{ArrowError, DataType};
-use samsarrow_wire::varint::put_varlong;
 
 use crate::avro::Schema;
-use crate::avro::plan::{Plan, shape_growth};
-use crate::avro::resolve;
+use crate::avro::plan::shape_growth;
+use crate::avro::reader::Reader;
 use crate::builders::{Columns, Shape};
-use crate::error::{BadValue, Fault, Reason, SchemaError, Step, ValueError};
+use crate::error::{BadValue, Fault, Reason, SchemaError, ValueError};
 use crate::frame::{self, Framing, SchemaId};
-use crate::input::{Budget, Input};
 use crate::plain::Plain;
 use crate::target::{self, Enums};
 
@@ -45,21 +41,7 @@ pub struct Decoder {
 #[derive(Debug)]
 enum Format {
     Plain(Plain),
-    Avro(Box<Avro>),
-}
-
-#[derive(Debug)]
-struct Avro {
-    reader: Schema,
-    framing: Framing,
-    plans: Vec<Result<Plan, SchemaError>>,
-    /// Places in `plans`.
-    known: BTreeMap<SchemaId, usize>,
-    last: Option<(SchemaId, usize)>,
-    /// Confluent's prefix of the last value that had one, and the place: most values have the same.
-    last_prefix: Option<([u8; 5], usize)>,
-    /// For bytes that are the whole value: the same with their length.
-    prefixed: Vec<u8>,
+    Avro(Box<Reader>),
 }
 
 impl Decoder {
@@ -82,17 +64,8 @@ impl Decoder {
             );
             return Err(SchemaError::new("", text));
         }
-        let (plans, known) = (Vec::new(), BTreeMap::new());
-        let avro = Avro {
-            reader,
-            framing: options.framing,
-            plans,
-            known,
-            last: None,
-            last_prefix: None,
-            prefixed: Vec::new(),
-        };
-        let mut decoder = Decoder { columns, shape, format: Format::Avro(Box::new(avro)), rows: 0 };
+        let format = Format::Avro(Box::new(Reader::new(reader, options.framing)));
+        let mut decoder = Decoder { columns, shape, format, rows: 0 };
         decoder.add_writer(SchemaId::Bare, schema);
         decoder.add_writer(SchemaId::Fingerprint(schema.fingerprint()), schema);
         Ok(decoder)
@@ -109,32 +82,28 @@ impl Decoder {
     /// of Kafka's own types have no schema.
     pub fn add_writer(&mut self, id: SchemaId, schema: &Schema) {
         if let Format::Avro(avro) = &mut self.format {
-            avro.known.insert(id, avro.plans.len());
-            avro.plans.push(resolve::plan(&schema.root, &avro.reader.root, &self.shape));
-            (avro.last, avro.last_prefix) = (None, None);
+            avro.add_writer(id, schema, &self.shape);
         }
     }
 
     /// Says why values of this id cannot be read.
     pub fn refuse_writer(&mut self, id: SchemaId, reason: &str) {
         if let Format::Avro(avro) = &mut self.format {
-            avro.known.insert(id, avro.plans.len());
-            avro.plans.push(Err(SchemaError::new("", reason)));
-            (avro.last, avro.last_prefix) = (None, None);
+            avro.add(id, Err(SchemaError::new("", reason)));
         }
     }
 
     /// Why no value of this id can be read, if that is known.
     pub fn refusal(&self, id: SchemaId) -> Option<&SchemaError> {
         let Format::Avro(avro) = &self.format else { return None };
-        avro.plans.get(*avro.known.get(&id)?)?.as_ref().err()
+        avro.refusal(id)
     }
 
     /// Whether values of this id can be pushed.
     pub fn knows(&self, id: SchemaId) -> bool {
         match &self.format {
             Format::Plain(_) => true,
-            Format::Avro(avro) => avro.known.contains_key(&id),
+            Format::Avro(avro) => avro.knows(id),
         }
     }
 
@@ -206,66 +175,4 @@ impl Decoder {
         self.rows = 0;
         Ok(make_array(self.columns.finish(&self.shape)?))
     }
-}
-
-impl Avro {
-    #[inline]
-    fn push(&mut self, value: &[u8], header: Option<&[u8]>, columns: &mut Columns) -> Step {
-        if header.is_none()
-            && let Some((prefix, at)) = self.last_prefix
-            && let Some((head, payload)) = value.split_first_chunk::<5>()
-            && *head == prefix
-        {
-            return self.decode(at, payload, columns);
-        }
-        let (id, payload) =
-            frame::split(self.framing, value, header).map_err(|error| Reason::Other(error.to_string().into()))?;
-        let at = match self.last {
-            Some((last, at)) if last == id => at,
-            _ => *self.known.get(&id).ok_or_else(|| unknown(id))?,
-        };
-        self.last = Some((id, at));
-        if header.is_none() && matches!(self.framing, Framing::Auto | Framing::Confluent) {
-            self.last_prefix = value.first_chunk::<5>().map(|prefix| (*prefix, at));
-        }
-        self.decode(at, payload, columns)
-    }
-
-    #[inline]
-    fn decode(&mut self, at: usize, payload: &[u8], columns: &mut Columns) -> Step {
-        let plan = match self.plans.get(at) {
-            Some(Ok(plan)) => plan,
-            Some(Err(error)) => {
-                return Err(Box::new(Fault {
-                    reason: Reason::Other(error.text.as_str().into()),
-                    path: error.path.clone(),
-                }));
-            }
-            None => return Err(Reason::Other("there is no plan".into()).into()),
-        };
-        if plan.raw && matches!(self.framing, Framing::Auto | Framing::Confluent) {
-            return raw(plan, payload, &mut self.prefixed, columns);
-        }
-        whole(plan, payload, columns)
-    }
-}
-
-#[cold]
-fn unknown(id: SchemaId) -> Reason {
-    Reason::Other(format!("no writer's schema is known for {id}").into())
-}
-
-#[inline]
-fn whole(plan: &Plan, payload: &[u8], columns: &mut Columns) -> Step {
-    columns.budget = Budget::of(payload.len());
-    let input = plan.root.run(Input::new(payload), columns)?;
-    if input.len() == 0 { Ok(()) } else { Err(Reason::Trailing(input.len()).into()) }
-}
-
-/// Bytes that are the whole value, without a length before them.
-fn raw(plan: &Plan, payload: &[u8], prefixed: &mut Vec<u8>, columns: &mut Columns) -> Step {
-    prefixed.clear();
-    put_varlong(prefixed, payload.len() as i64);
-    prefixed.extend_from_slice(payload);
-    whole(plan, prefixed, columns)
 }

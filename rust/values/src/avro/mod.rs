@@ -7,6 +7,7 @@ mod logical;
 mod parse;
 pub(crate) mod plan;
 mod project;
+pub(crate) mod reader;
 pub(crate) mod resolve;
 pub mod schema;
 mod skip;

@@ -1,0 +1,6 @@
+"""Typed values: what serializers wrote, into Arrow columns."""
+
+from samsarrow.values.avro import Avro
+from samsarrow.values.decode import decode_values
+
+__all__ = ["Avro", "decode_values"]

@@ -1,0 +1,103 @@
+"""Values of a column into a typed column."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+from uuid import UUID
+
+import pyarrow as pa
+
+from samsarrow import _core
+from samsarrow.exceptions import BadValueError, ConfigurationError
+from samsarrow.values.avro import Avro
+
+__all__ = ["Format", "decode_values"]
+
+Format: TypeAlias = Avro | Literal["string", "short", "int", "long", "float", "double", "boolean", "uuid"]
+"""How values are written: with a schema, or as one of Kafka's own types."""
+
+
+def decode_values(
+    array: pa.Array | pa.ChunkedArray,
+    format: Format,  # noqa: A002 - as `value_format`
+    *,
+    topic: str | None = None,
+    headers: pa.Array | pa.ChunkedArray | None = None,
+    key: bool = False,
+    bad_values: Literal["raise", "null"] = "raise",
+) -> pa.Array | pa.ChunkedArray:
+    """Decodes values, or keys, into a typed column.
+
+    Args:
+        array: `binary`, `large_binary` or `binary_view`, as in the column `value` of a batch.
+        format: `Avro(…)`, or the name of a type of Kafka's own: `"long"`.
+        topic: where the values come from: for the texts of errors, and for a registry's subject.
+        headers: the column `headers` of the same rows, `list<struct<key: string, value: binary>>`, where headers name
+            the schema.
+        key: whether these are keys, which another header is about.
+        bad_values: `raise` ends at the first value that cannot be read; `null` makes its row null.
+
+    Returns:
+        As many rows as `array` has: an array for an array, chunks for chunks. A null, which is a tombstone, is a null.
+
+    Raises:
+        BadValueError: a value cannot be read; it has the row, the schema, the field and the reason.
+        RegistryError: the registry cannot be asked what values were written with. That it has no such schema makes
+            values bad.
+        SchemaNotFoundError: it has none that says what rows look like.
+        ConfigurationError: the format cannot be, or a column would be larger than an Arrow array can.
+        TypeError: the array or the headers are of another type.
+    """
+    if bad_values not in ("raise", "null"):
+        raise ConfigurationError(f"bad_values must be raise or null, not {bad_values!r}")
+    decoder = _plain(format) if isinstance(format, str) else format._decoder(topic, key)
+    values = _arrow(array)
+    columns = {"value": values}
+    if headers is not None:
+        columns["headers"] = _arrow(headers)
+        if len(headers) != len(values):
+            raise ValueError(f"{len(values)} values have {len(headers)} rows of headers")
+    # Chunks of both at the same rows; at least one, which has the type.
+    batches = pa.table(columns).to_batches() or [pa.record_batch({"value": pa.nulls(0)})]
+    row, decoded = 0, []
+    for batch in batches:
+        if not isinstance(format, str):
+            format._learn(decoder, batch, key)
+        column, bad = decoder.decode(batch, key, bad_values == "raise")
+        if column is None:
+            raise _error(bad, row, topic)
+        decoded.append(column.column(0))
+        row += batch.num_rows
+    return pa.chunked_array(decoded) if isinstance(values, pa.ChunkedArray) else decoded[0]
+
+
+def _arrow(array: Any) -> pa.Array | pa.ChunkedArray:
+    """The array, also of another library's."""
+    if isinstance(array, (pa.Array, pa.ChunkedArray)):
+        return array
+    if hasattr(array, "__arrow_c_stream__"):
+        return pa.chunked_array(array)
+    if hasattr(array, "__arrow_c_array__"):
+        return pa.array(array)
+    raise TypeError(f"expected an Arrow array of binary, got {type(array).__name__}")
+
+
+def _error(
+    bad: tuple[int, int | bytes | None, str, str, str | None] | None, before: int, topic: str | None
+) -> Exception:
+    """The error of a value, in a batch with so many rows before it."""
+    row, schema_id, field, reason, schema = bad or (0, None, "", "", None)
+    places = (topic, f"row {before + row}", schema, field and f"field {field}")
+    error = BadValueError(f"{', '.join(place for place in places if place)}: {reason}")
+    error.row, error.field, error.reason = before + row, field, reason
+    error.schema_id = str(UUID(bytes=schema_id)) if isinstance(schema_id, bytes) else schema_id
+    return error
+
+
+def _plain(name: str) -> _core.ValueDecoder:
+    if name not in _PLAIN:
+        _PLAIN[name] = _core.ValueDecoder.plain(name)
+    return _PLAIN[name]
+
+
+_PLAIN: dict[str, _core.ValueDecoder] = {}

@@ -1,0 +1,114 @@
+//! Values of several writers as rows of one schema.
+
+use std::collections::BTreeMap;
+
+use samsarrow_wire::varint::put_varlong;
+
+use super::Schema;
+use super::plan::Plan;
+use super::resolve;
+use crate::builders::{Columns, Shape};
+use crate::error::{Fault, Reason, SchemaError, Step};
+use crate::frame::{self, Framing, SchemaId};
+use crate::input::{Budget, Input};
+
+#[derive(Debug)]
+pub(crate) struct Reader {
+    schema: Schema,
+    pub(crate) framing: Framing,
+    plans: Vec<Result<Plan, SchemaError>>,
+    /// Places in `plans`.
+    known: BTreeMap<SchemaId, usize>,
+    last: Option<(SchemaId, usize)>,
+    /// Confluent's prefix of the last value that had one, and the place: most values have the same.
+    last_prefix: Option<([u8; 5], usize)>,
+    /// For bytes that are the whole value: the same with their length.
+    prefixed: Vec<u8>,
+}
+
+impl Reader {
+    pub(crate) fn new(schema: Schema, framing: Framing) -> Reader {
+        let (plans, known) = (Vec::new(), BTreeMap::new());
+        Reader { schema, framing, plans, known, last: None, last_prefix: None, prefixed: Vec::new() }
+    }
+
+    /// Says what values of this id are written with; `shape` is of the reader's schema.
+    pub(crate) fn add_writer(&mut self, id: SchemaId, writer: &Schema, shape: &Shape) {
+        self.add(id, resolve::plan(&writer.root, &self.schema.root, shape));
+    }
+
+    /// Says how values of this id are read, or why they cannot be.
+    pub(crate) fn add(&mut self, id: SchemaId, plan: Result<Plan, SchemaError>) {
+        self.known.insert(id, self.plans.len());
+        self.plans.push(plan);
+        (self.last, self.last_prefix) = (None, None);
+    }
+
+    pub(crate) fn refusal(&self, id: SchemaId) -> Option<&SchemaError> {
+        self.plans.get(*self.known.get(&id)?)?.as_ref().err()
+    }
+
+    pub(crate) fn knows(&self, id: SchemaId) -> bool {
+        self.known.contains_key(&id)
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, value: &[u8], header: Option<&[u8]>, columns: &mut Columns) -> Step {
+        if header.is_none()
+            && let Some((prefix, at)) = self.last_prefix
+            && let Some((head, payload)) = value.split_first_chunk::<5>()
+            && *head == prefix
+        {
+            return self.decode(at, payload, columns);
+        }
+        let (id, payload) =
+            frame::split(self.framing, value, header).map_err(|error| Reason::Other(error.to_string().into()))?;
+        let at = match self.last {
+            Some((last, at)) if last == id => at,
+            _ => *self.known.get(&id).ok_or_else(|| unknown(id))?,
+        };
+        self.last = Some((id, at));
+        if header.is_none() && matches!(self.framing, Framing::Auto | Framing::Confluent) {
+            self.last_prefix = value.first_chunk::<5>().map(|prefix| (*prefix, at));
+        }
+        self.decode(at, payload, columns)
+    }
+
+    #[inline]
+    fn decode(&mut self, at: usize, payload: &[u8], columns: &mut Columns) -> Step {
+        let plan = match self.plans.get(at) {
+            Some(Ok(plan)) => plan,
+            Some(Err(error)) => {
+                return Err(Box::new(Fault {
+                    reason: Reason::Other(error.text.as_str().into()),
+                    path: error.path.clone(),
+                }));
+            }
+            None => return Err(Reason::Other("there is no plan".into()).into()),
+        };
+        if plan.raw && matches!(self.framing, Framing::Auto | Framing::Confluent) {
+            return raw(plan, payload, &mut self.prefixed, columns);
+        }
+        whole(plan, payload, columns)
+    }
+}
+
+#[cold]
+fn unknown(id: SchemaId) -> Reason {
+    Reason::Other(format!("no writer's schema is known for {id}").into())
+}
+
+#[inline]
+fn whole(plan: &Plan, payload: &[u8], columns: &mut Columns) -> Step {
+    columns.budget = Budget::of(payload.len());
+    let input = plan.root.run(Input::new(payload), columns)?;
+    if input.len() == 0 { Ok(()) } else { Err(Reason::Trailing(input.len()).into()) }
+}
+
+/// Bytes that are the whole value, without a length before them.
+fn raw(plan: &Plan, payload: &[u8], prefixed: &mut Vec<u8>, columns: &mut Columns) -> Step {
+    prefixed.clear();
+    put_varlong(prefixed, payload.len() as i64);
+    prefixed.extend_from_slice(payload);
+    whole(plan, prefixed, columns)
+}
