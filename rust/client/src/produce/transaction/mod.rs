@@ -137,13 +137,13 @@ async fn carry_out(shared: &Arc<Shared>, operation: Operation, entry: Entry, lim
         }
     };
     let name = operation.name();
-    match tokio::time::timeout(limit, outcome.wait_for(Option::is_some)).await {
-        Ok(Ok(outcome)) => {
-            let outcome = outcome.clone();
+    let found = tokio::time::timeout(limit, outcome.wait_for(Option::is_some)).await;
+    match found.map(|found| found.map(|outcome| outcome.clone())) {
+        Ok(Ok(found)) => {
             if let Some(transaction) = &mut shared.lock().transaction {
-                transaction.seen(operation);
+                transaction.seen(&outcome);
             }
-            outcome.unwrap_or(Ok(()))
+            found.unwrap_or(Ok(()))
         }
         Ok(Err(_)) => Err(Error::closed("the producer")),
         Err(_) => {

@@ -225,9 +225,10 @@ impl Transaction {
         Entry::Work(sender, outcome)
     }
 
-    /// Anyone who called has seen the outcome.
-    pub(crate) fn seen(&mut self, operation: Operation) {
-        self.pending.take_if(|pending| pending.operation == operation);
+    /// Anyone who called has seen the outcome. One who learns of it late, as a call whose wait was cancelled, takes away
+    /// no operation that was begun since.
+    pub(crate) fn seen(&mut self, outcome: &watch::Receiver<Outcome>) {
+        self.pending.take_if(|pending| pending.outcome.same_channel(outcome));
     }
 
     /// The transaction has come to its end, or there is a new identity to begin one with.

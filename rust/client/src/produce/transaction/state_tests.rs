@@ -6,9 +6,9 @@ const SLOT: Slot = Slot { topic: 0, partition: 1 };
 
 fn ready(protocol: Protocol) -> Transaction {
     let mut transaction = Transaction::new("t".into());
-    assert!(matches!(transaction.enter(Operation::Init), Ok(Entry::Work(..))));
+    let Ok(Entry::Work(_, outcome)) = transaction.enter(Operation::Init) else { panic!("nothing to do") };
     transaction.ready();
-    transaction.seen(Operation::Init);
+    transaction.seen(&outcome);
     transaction.begin(protocol).unwrap();
     transaction
 }
@@ -34,8 +34,21 @@ fn a_call_that_timed_out_is_joined_and_not_overtaken() {
     assert!(transaction.begin(Protocol::V2).is_err());
     let Ok(Entry::Join(outcome)) = transaction.enter(Operation::Commit) else { panic!("begun anew") };
     assert_eq!(*outcome.borrow(), Some(Ok(())));
-    transaction.seen(Operation::Commit);
+    transaction.seen(&outcome);
     transaction.begin(Protocol::V2).unwrap();
+}
+
+#[test]
+fn who_learns_late_of_an_outcome_leaves_what_was_begun_since_alone() {
+    let mut transaction = ready(Protocol::V2);
+    let Ok(Entry::Work(_, late)) = transaction.enter(Operation::Commit) else { panic!("nothing to do") };
+    let Ok(Entry::Join(joined)) = transaction.enter(Operation::Commit) else { panic!("begun anew") };
+    transaction.ready();
+    transaction.seen(&joined);
+    transaction.begin(Protocol::V2).unwrap();
+    let Ok(Entry::Work(..)) = transaction.enter(Operation::Commit) else { panic!("nothing to do") };
+    transaction.seen(&late);
+    assert!(matches!(transaction.enter(Operation::Commit), Ok(Entry::Join(_))), "the second commit is under way");
 }
 
 #[test]
@@ -48,9 +61,9 @@ fn after_an_abortable_error_only_an_abort_is_let_through() {
         assert!(text(refused).contains("must be aborted: test: MESSAGE_TOO_LARGE"));
     }
     assert!(transaction.enter(Operation::Commit).unwrap_err().abortable());
-    assert!(transaction.enter(Operation::Abort).is_ok());
+    let Ok(Entry::Work(_, outcome)) = transaction.enter(Operation::Abort) else { panic!("nothing to do") };
     assert!(transaction.bump, "its sequences are uncertain");
-    transaction.seen(Operation::Abort);
+    transaction.seen(&outcome);
     transaction.ready();
     assert!(!transaction.bump && !transaction.started);
     assert!(transaction.begin(Protocol::V1).is_ok());
