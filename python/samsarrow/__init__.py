@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         TopicListing,
         TopicPartition,
     )
-    from samsarrow.values import Avro, decode_values
+    from samsarrow.values import Avro, DeadLetter, decode_values
 
 # Loaded at their first use (PEP 562): programs pay for what they use, and pytest for nothing.
 _MODULES = {
@@ -105,7 +105,7 @@ _MODULES = {
         "TopicListing",
         "TopicPartition",
     ),
-    "values": ("Avro", "decode_values"),
+    "values": ("Avro", "DeadLetter", "decode_values"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = frozenset(
@@ -131,6 +131,7 @@ __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerMetrics",
     "ConsumerRecord",
+    "DeadLetter",
     "DelegationToken",
     "Delivery",
     "GroupDescription",

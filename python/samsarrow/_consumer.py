@@ -37,6 +37,9 @@ _LAST_SECONDS = 5.0
 
 if TYPE_CHECKING:
     from samsarrow.options import ConsumerOptions
+    from samsarrow.values.columns import BadValues, TypedColumns
+    from samsarrow.values.dead_letter import DeadLetter
+    from samsarrow.values.decode import Format
 
 
 class ConsumerBase(Face):
@@ -52,8 +55,27 @@ class ConsumerBase(Face):
         """Closes the core of a consumer that nobody closed."""
         raise NotImplementedError
 
-    def __init__(self, config: Mapping[str, Any] | None = None, **options: Unpack[ConsumerOptions]) -> None:
+    @staticmethod
+    async def _delivered(delivery: _core.BatchDelivery) -> None:
+        """Waits until rows are acknowledged."""
+        raise NotImplementedError
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        *,
+        key_format: Format | None = None,
+        value_format: Format | None = None,
+        bad_values: BadValues = "raise",
+        raw_values: bool = False,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
         given, own = _split_assignors(merge(config, options))
+        self._typed: TypedColumns | None = None
+        if key_format is not None or value_format is not None or bad_values != "raise" or raw_values:
+            given, self._typed = _typed(given, key_format, value_format, bad_values, raw_values)
+            if self._typed.letters is not None:
+                self._check_letters(self._typed.letters)
         self._core: _core.Consumer | None = _core.Consumer(given, own)
         # From the call of `close` to its end, which may come after the wait for it.
         self._leaving: _core.Consumer | None = None
@@ -149,8 +171,50 @@ class ConsumerBase(Face):
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of every batch."""
-        return self._open.empty().schema
+        """The schema of every batch. With a format whose schema a registry has, it is asked for it.
+
+        Raises:
+            IllegalStateError: the registry was not asked yet, and an `AsyncConsumer` does that in its first `poll`.
+        """
+        raw = self._open.empty()
+        if self._typed is None:
+            return raw.schema
+        if not self._typed.ready:
+            self._prepare_typed(self._typed)
+        return self._typed.empty(raw).schema
+
+    def _prepare_typed(self, typed: TypedColumns) -> None:
+        """Has a registry say what rows look like, where no wait is awaited."""
+        raise NotImplementedError
+
+    def _check_letters(self, letters: DeadLetter) -> None:
+        """Refuses a producer that this consumer cannot wait for."""
+        raise NotImplementedError
+
+    def _topics(self) -> set[str]:
+        """The topics that are read, as far as they are known."""
+        subscribed = self.subscription()
+        return subscribed if isinstance(subscribed, set) else {tp.topic for tp in self.assignment()}
+
+    def _nothing(self, core: _core.Consumer) -> pa.RecordBatch:
+        return core.nothing() if self._typed is None else self._typed.empty(core.nothing())
+
+    async def _read(self, core: _core.Consumer, raw: pa.RecordBatch, typed: TypedColumns) -> pa.RecordBatch:
+        """Decodes what was taken. What is not given goes back: positions are those of rows that were given."""
+        try:
+            read = await typed.read(self._do, raw)
+            if read.dead and (letters := typed.letters) is not None:
+                rows = letters._letters(raw, read.dead)
+                sent = letters.producer._send_batch(letters.topic, rows, None, None, None, None, "timestamp", None)
+                await self._delivered(await sent)
+        except BaseException:
+            _put_back(core, raw)
+            raise
+        if read.error is not None:
+            _put_back(core, raw.slice(read.rows.num_rows))
+            if not read.rows.num_rows:
+                raise read.error
+        return read.rows
 
     async def _client_instance_id(self, timeout: Seconds | None) -> UUID:
         return to_uuid(await self._do(self._open.client_instance_id(to_seconds(timeout))))
@@ -294,22 +358,30 @@ class ConsumerBase(Face):
             self._listener = None
 
     async def _poll(self, timeout: Seconds) -> pa.RecordBatch:
-        core = self._open
+        core, typed = self._open, self._typed
+        if typed is not None and not typed.ready:
+            await typed.prepare(self._do, self._topics())
         left = core.begin_poll(to_seconds(timeout))
         deadline = monotonic() + left
         # What is found is taken in this thread, after all waits: a wait that is given up loses nothing.
-        while not isinstance(found := core.look(), pa.RecordBatch):
-            if isinstance(found, _core.Rebalance):
+        while True:
+            found = core.look()
+            if isinstance(found, pa.RecordBatch):
+                if typed is None:
+                    return found
+                # Without rows if all of them went elsewhere.
+                if (rows := await self._read(core, found, typed)).num_rows:
+                    return rows
+            elif isinstance(found, _core.Rebalance):
                 if not await self._rebalanced(core, found, left):
-                    return core.nothing()
+                    return self._nothing(core)
             elif found:
                 await self._complete(core)
             elif left <= 0.0:
-                return core.nothing()
+                return self._nothing(core)
             else:
                 await self._while_wanted(core.ready(left))
             left = max(0.0, deadline - monotonic())
-        return found
 
     async def _while_wanted(self, call: _core.Call[Any]) -> Any:
         """Waits for what is given up with the wait."""
@@ -361,7 +433,7 @@ class ConsumerBase(Face):
         core = self._open
         limit = core.default_timeout() if timeout is None else to_seconds(timeout) or 0.0
         deadline = monotonic() + limit
-        batch = core.empty()
+        batch = self._nothing(core)
         while not self._settled() and not batch.num_rows:
             left = deadline - monotonic()
             if left <= 0:
@@ -505,6 +577,37 @@ def _split_assignors(options: list[tuple[str, Any]]) -> tuple[list[tuple[str, An
             value = ",".join(a.name if isinstance(a, Assignor) else str(a) for a in chosen)
         given.append((name, value))
     return given, own
+
+
+def _typed(
+    options: list[tuple[str, Any]],
+    key_format: Format | None,
+    value_format: Format | None,
+    bad_values: BadValues,
+    raw_values: bool,
+) -> tuple[list[tuple[str, Any]], TypedColumns]:
+    """What is decoded; records come with their headers, if they are needed for that."""
+    # Programs that take bytes do not wait for what reads them.
+    from samsarrow.values.columns import TypedColumns
+
+    name = "include.headers"
+    wanted = [value for given, value in options if given.replace("_", ".") == name]
+    typed = TypedColumns(key_format, value_format, bad_values, raw_values, wanted == [True])
+    if typed.needs_headers and wanted in ([], [False]):
+        options = [(given, value) for given, value in options if given.replace("_", ".") != name] + [(name, True)]
+    return options, typed
+
+
+def _put_back(core: _core.Consumer, rows: pa.RecordBatch) -> None:
+    """Has the next poll find these rows again, but for partitions that are others' by now."""
+    assigned = set(core.assignment())
+    places = zip(*(rows.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
+    first: dict[tuple[str, int], int] = {}
+    for topic, partition, offset in places:
+        first.setdefault((topic, partition), offset)
+    for tp, offset in first.items():
+        if tp in assigned:
+            core.seek(tp, offset, None)
 
 
 def _joined(failures: list[tuple[tuple[str, int], KafkaError]]) -> KafkaError | None:

@@ -6,13 +6,19 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from samsarrow import _core
 from samsarrow._aio import runs_trio
 
 T = TypeVar("T")
 Class = TypeVar("Class", bound=type)
+
+
+class Do(Protocol):
+    """How a call of the core is waited for: `Face._do`."""
+
+    def __call__(self, call: _core.Call[T], /) -> Coroutine[Any, Any, T]: ...
 
 
 def now(work: Coroutine[Any, Any, T]) -> T:

@@ -57,10 +57,10 @@ def before(batch: pa.RecordBatch, tp: TopicPartition, end: int) -> pa.RecordBatc
     rows = zip(topics, partitions, offsets, strict=True)
     wanted = [i for i, (topic, partition, offset) in enumerate(rows) if (topic, partition) != tp or offset < end]
     # Rows of a partition lie together, so that slices serve both layouts; views have no `take`.
-    return _slices(batch, wanted)
+    return slices(batch, wanted)
 
 
-def _slices(batch: pa.RecordBatch, rows: list[int]) -> pa.RecordBatch:
+def slices(batch: pa.RecordBatch, rows: list[int]) -> pa.RecordBatch:
     """The rows of these numbers, which rise, as one batch."""
     runs: list[list[int]] = []
     for row in rows:

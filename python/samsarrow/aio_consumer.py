@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from inspect import isawaitable
 from types import TracebackType
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pyarrow as pa
@@ -27,6 +28,10 @@ from samsarrow.types import (
     to_milliseconds,
     to_seconds,
 )
+
+if TYPE_CHECKING:
+    from samsarrow.values.columns import TypedColumns
+    from samsarrow.values.dead_letter import DeadLetter
 
 
 @documented_by(Consumer)
@@ -63,6 +68,19 @@ class AsyncConsumer(Awaiting, ConsumerBase):
     async def _heard(returned: object) -> None:
         if isawaitable(returned):
             await returned
+
+    @staticmethod
+    async def _delivered(delivery: _core.BatchDelivery) -> None:
+        await delivery
+
+    def _prepare_typed(self, typed: TypedColumns) -> None:
+        raise IllegalStateError(
+            "a registry has the schema, and poll() asks for it: the schema is known after the first"
+        )
+
+    def _check_letters(self, letters: DeadLetter) -> None:
+        if not isinstance(letters.producer, Awaiting):
+            raise TypeError("the DeadLetter of an AsyncConsumer needs an AsyncProducer")
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -222,7 +240,8 @@ class _Records:
 
     async def __anext__(self) -> ConsumerRecord:
         if self._rows is None:
-            self._rows = _core.Rows(await self._consumer.poll(self._timeout))
+            batch = await self._consumer.poll(self._timeout)
+            self._rows = _core.Rows(batch) if (typed := self._consumer._typed) is None else typed.records(batch)
         for row in self._rows:
             return row
         raise StopAsyncIteration

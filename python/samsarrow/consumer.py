@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from datetime import datetime
 from inspect import isawaitable
 from types import TracebackType
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pyarrow as pa
@@ -24,6 +25,10 @@ from samsarrow.types import (
     TopicPartition,
     to_milliseconds,
 )
+
+if TYPE_CHECKING:
+    from samsarrow.values.columns import TypedColumns
+    from samsarrow.values.dead_letter import DeadLetter
 
 __all__ = ["CommitCallback", "Consumer"]
 
@@ -49,6 +54,15 @@ class Consumer(Blocking, ConsumerBase):
         **options: the same as keywords, `group_id="g"`. docs/options.md lists all. `partition_assignment_strategy` also
             takes a sequence of names and `Assignor`s of your own, `sasl_oauthbearer_token_provider` a function
             (`TokenProvider`).
+        key_format: how keys are written: `Avro(…)`, or the name of a type of Kafka's own, `"long"`. The column `key`
+            has the type that docs/values.md says.
+        value_format: the same of values. A registry's schema is found by the topic; several topics, or a pattern, need
+            a format with a schema or a subject.
+        bad_values: what happens to a key or value that its format cannot read. `raise`: a poll gives the rows before
+            it, the next raises `BadValueError` with the position on it, as often as it is called. `null`: the row
+            stays, with a null for it, its bytes in `raw_key binary` or `raw_value binary` and what is wrong in
+            `key_error string` or `value_error string`. `DeadLetter(…)`: it goes to another topic.
+        raw_values: adds `raw_key` and `raw_value`, the bytes of what is decoded.
 
     Raises:
         ConfigurationError: an option is unknown, given twice or has a value that cannot be.
@@ -64,6 +78,17 @@ class Consumer(Blocking, ConsumerBase):
             if (close := getattr(returned, "close", None)) is not None:
                 close()
             raise TypeError("a Consumer does not await its listeners and callbacks: use an AsyncConsumer")
+
+    @staticmethod
+    async def _delivered(delivery: _core.BatchDelivery) -> None:
+        delivery.result()
+
+    def _prepare_typed(self, typed: TypedColumns) -> None:
+        now(typed.prepare(self._do, self._topics()))
+
+    def _check_letters(self, letters: DeadLetter) -> None:
+        if not isinstance(letters.producer, Blocking):
+            raise TypeError("the DeadLetter of a Consumer needs a Producer")
 
     def unsubscribe(self, *, timeout: Seconds | None = None) -> None:
         """Leaves the group, or drops what is assigned by hand; nothing is read any more.
@@ -101,13 +126,17 @@ class Consumer(Blocking, ConsumerBase):
             Exception: what a listener or a callback raised, once the rebalance is done.
             OffsetOutOfRangeError: the position is gone and `auto.offset.reset` is `none`.
             CorruptRecordError: a fetched batch is damaged; seek past it to go on.
+            BadValueError: the next row cannot be read in the consumer's formats; its `partition` and `offset` say where
+                it is, to seek past it.
+            RegistryError: the registry cannot be asked how values are written. Positions stay before them.
             KafkaError: anything else that keeps an assigned partition from being read, once each time it is met.
         """
         return now(self._poll(timeout))
 
     def records(self, timeout: Seconds = 1.0) -> Iterator[ConsumerRecord]:
         """The rows of one `poll`, one by one."""
-        return _core.Rows(self.poll(timeout))
+        batch = self.poll(timeout)
+        return _core.Rows(batch) if self._typed is None else self._typed.records(batch)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Batches as they come, never an empty one, for ever or until the consumer is closed."""

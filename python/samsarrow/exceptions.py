@@ -144,6 +144,8 @@ class BadValueError(KafkaError, ValueError):
         schema_id: the id, GUID or fingerprint of the schema that it was written with; None where it names none.
         field: the field, as `user.city` or `items[3].sku`; empty for the value as a whole.
         reason: what is wrong.
+        partition: where a consumer found it; None for `decode_values`.
+        offset: likewise. A consumer that is to go on seeks to the one after it.
     """
 
     name = "BAD_VALUE"
@@ -151,6 +153,8 @@ class BadValueError(KafkaError, ValueError):
     schema_id: int | str | None = None
     field: str = ""
     reason: str = ""
+    partition: TopicPartition | None = None
+    offset: int | None = None
 
 
 class RegistryError(KafkaError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from samsarrow.access import AclOperation
@@ -82,8 +82,8 @@ class ConsumerRecord(NamedTuple):
         offset: where it is from.
         timestamp: milliseconds since 1970, None for a record without.
         timestamp_type: 0 for the producer's time, 1 for the broker's, None for a record of message format v0.
-        key: None is not the same as empty.
-        value: None is a tombstone.
+        key: bytes, or what `key_format` makes of them. None is not the same as empty.
+        value: bytes, or what `value_format` makes of them: a `dict` of a record. None is a tombstone.
         headers: in their order, names may repeat; empty unless the consumer has `include_headers`.
     """
 
@@ -92,8 +92,8 @@ class ConsumerRecord(NamedTuple):
     offset: int
     timestamp: int | None
     timestamp_type: int | None
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     headers: list[Header]
 
 

@@ -10,8 +10,9 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
+from samsarrow._faces import Do
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.registry import SchemaRegistry
+from samsarrow.registry import SchemaRegistry, _schema
 
 __all__ = ["Avro"]
 
@@ -94,7 +95,7 @@ class Avro:
         if schema is not None:
             self._decoders[None] = _core.ValueDecoder.avro(_text(schema), [], *self._given)
 
-    def _decoder(self, topic: str | None, key: bool) -> _core.ValueDecoder:
+    async def _decoder(self, do: Do, topic: str | None, key: bool) -> _core.ValueDecoder:
         """That of the schema, which a registry may have to be asked for."""
         given = self._decoders.get(None)
         if given is not None or self._registry is None:
@@ -105,16 +106,23 @@ class Avro:
                 raise ConfigurationError("neither schema nor subject nor topic says what rows look like: give one")
             subject = f"{topic}-{'key' if key else 'value'}"
         if subject not in self._decoders:
-            found = self._registry.schema(subject=subject, version=version)
+            found = await do(_schema(self._registry._open, None, None, subject, version))
             if found.schema_type != "AVRO":
                 raise ConfigurationError(f"the schema of subject {subject} is of type {found.schema_type}, not AVRO")
             self._decoders[subject] = _core.ValueDecoder.avro(found.schema, list(found.needed), *self._given)
         return self._decoders[subject]
 
-    def _learn(self, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
+    async def _learn(self, do: Do, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
         """Has the registry say what values of a batch were written with."""
         if self._registry is not None:
-            decoder.learn(self._registry._open, batch, key, self._arguments[-1])
+            call = decoder.learn(self._registry._open, batch, key, self._arguments[-1])
+            if call is not None:
+                await do(call)
+
+    @property
+    def _in_headers(self) -> bool:
+        """Whether headers of records may name the schema."""
+        return self._given[2] == "auto"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _avro, self._arguments

@@ -8,6 +8,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
+from samsarrow._faces import Blocking, Do, now
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.values.avro import Avro
 
@@ -50,7 +51,8 @@ def decode_values(
     """
     if bad_values not in ("raise", "null"):
         raise ConfigurationError(f"bad_values must be raise or null, not {bad_values!r}")
-    decoder = _plain(format) if isinstance(format, str) else format._decoder(topic, key)
+    do = Blocking._do
+    decoder = now(decoder_of(format, do, topic, key))
     values = _arrow(array)
     columns = {"value": values}
     if headers is not None:
@@ -62,13 +64,30 @@ def decode_values(
     row, decoded = 0, []
     for batch in batches:
         if not isinstance(format, str):
-            format._learn(decoder, batch, key)
-        column, bad = decoder.decode(batch, key, bad_values == "raise")
-        if column is None:
-            raise _error(bad, row, topic)
-        decoded.append(column.column(0))
+            now(format._learn(do, decoder, batch, key))
+        rows, bad = decoder.decode(batch, key, bad_values == "raise")
+        if bad is not None:
+            raise bad_value(bad, row + bad[0], topic, f"row {row + bad[0]}")
+        decoded.append(rows.column(0))
         row += batch.num_rows
     return pa.chunked_array(decoded) if isinstance(values, pa.ChunkedArray) else decoded[0]
+
+
+async def decoder_of(format: Format, do: Do, topic: str | None, key: bool) -> _core.ValueDecoder:  # noqa: A002
+    """The decoder for values, or keys, of a topic; None is of any."""
+    return _plain(format) if isinstance(format, str) else await format._decoder(do, topic, key)
+
+
+def bad_value(
+    bad: tuple[int, int | bytes | None, str, str, str | None], row: int, *places: str | None
+) -> BadValueError:
+    """The error of a value, with its places from the topic on."""
+    _, schema_id, field, reason, schema = bad
+    known = (*places, schema, field and f"field {field}")
+    error = BadValueError(f"{', '.join(place for place in known if place)}: {reason}")
+    error.row, error.field, error.reason = row, field, reason
+    error.schema_id = str(UUID(bytes=schema_id)) if isinstance(schema_id, bytes) else schema_id
+    return error
 
 
 def _arrow(array: Any) -> pa.Array | pa.ChunkedArray:
@@ -80,18 +99,6 @@ def _arrow(array: Any) -> pa.Array | pa.ChunkedArray:
     if hasattr(array, "__arrow_c_array__"):
         return pa.array(array)
     raise TypeError(f"expected an Arrow array of binary, got {type(array).__name__}")
-
-
-def _error(
-    bad: tuple[int, int | bytes | None, str, str, str | None] | None, before: int, topic: str | None
-) -> Exception:
-    """The error of a value, in a batch with so many rows before it."""
-    row, schema_id, field, reason, schema = bad or (0, None, "", "", None)
-    places = (topic, f"row {before + row}", schema, field and f"field {field}")
-    error = BadValueError(f"{', '.join(place for place in places if place)}: {reason}")
-    error.row, error.field, error.reason = before + row, field, reason
-    error.schema_id = str(UUID(bytes=schema_id)) if isinstance(schema_id, bytes) else schema_id
-    return error
 
 
 def _plain(name: str) -> _core.ValueDecoder:

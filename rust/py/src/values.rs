@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, ListArray, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
@@ -15,21 +16,21 @@ use samsarrow_values::plain::Plain;
 use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, Part, SchemaError, SchemaId, ValueError};
 
 use crate::arrow_ffi;
+use crate::call::Call;
 use crate::error::to_py;
 use crate::gate;
 use crate::registry::Registry as PyRegistry;
-use crate::runtime::run;
 use crate::writers::{Id, Writers, ask};
 
 /// Row, schema, field and reason of a value that is bad, and its schema as text.
 type Bad = (usize, Option<Id>, String, String, Option<String>);
 
-/// A batch of one column, or what is bad.
-type Decoded<'py> = (Option<Bound<'py, PyAny>>, Option<Bad>);
+/// A batch with the column `value` and, unless the first bad value ends it, `error`; and that value.
+type Decoded<'py> = (Bound<'py, PyAny>, Option<Bad>);
 
 enum Format {
     Plain(Plain),
-    Avro { schema: Schema, options: Options, writers: Mutex<Writers> },
+    Avro { schema: Schema, options: Options, writers: Arc<Mutex<Writers>> },
 }
 
 impl Format {
@@ -91,30 +92,67 @@ impl ValueDecoder {
         Ok(ids)
     }
 
-    /// The array, or the first value that is bad, where that is an error.
-    fn run(&self, batch: &RecordBatch, part: Part, strict: bool) -> Result<Result<ArrayRef, Box<BadValue>>, Failure> {
+    /// The rows, or those before the first value that is bad, where that is an error.
+    fn run(
+        &self,
+        batch: &RecordBatch,
+        part: Part,
+        strict: bool,
+    ) -> Result<(RecordBatch, Option<Box<BadValue>>), Failure> {
         let column = batch.column_by_name("value").ok_or("there is no column of values")?;
         let headers = batch.column_by_name("headers").map(|headers| Headers::of(headers, part)).transpose()?;
         let (mut decoder, known) = self.take()?;
         decoder.reserve(column.len());
-        let bad = match column.data_type() {
-            DataType::Binary => push_all(&mut decoder, column.as_binary::<i32>().iter(), headers.as_ref(), strict),
-            DataType::LargeBinary => push_all(&mut decoder, column.as_binary::<i64>().iter(), headers.as_ref(), strict),
-            DataType::BinaryView => push_all(&mut decoder, column.as_binary_view().iter(), headers.as_ref(), strict),
-            DataType::Null => push_all(&mut decoder, (0..column.len()).map(|_| None), None, strict),
+        let mut errors = Errors::new(strict);
+        let headers = headers.as_ref();
+        match column.data_type() {
+            DataType::Binary => push_all(&mut decoder, column.as_binary::<i32>().iter(), headers, &mut errors),
+            DataType::LargeBinary => push_all(&mut decoder, column.as_binary::<i64>().iter(), headers, &mut errors),
+            DataType::BinaryView => push_all(&mut decoder, column.as_binary_view().iter(), headers, &mut errors),
+            DataType::Null => push_all(&mut decoder, (0..column.len()).map(|_| None), None, &mut errors),
             other => {
                 return Err(Failure::Type(format!(
                     "expected an array of binary, large_binary or binary_view, got {other}"
                 )));
             }
-        };
+        }?;
         let array = decoder.finish().map_err(|error| error.to_string())?;
         self.put((decoder, known));
-        Ok(match bad? {
-            Some(bad) => Err(bad),
-            None => Ok(array),
-        })
+        let (array, errors, first) = match errors {
+            Errors::First(Some(bad)) => (array.slice(0, bad.row), None, Some(bad)),
+            Errors::First(None) => (array, None, None),
+            Errors::All(mut texts) => {
+                texts.append_nulls(array.len() - texts.len());
+                (array, Some(Arc::new(texts.finish()) as ArrayRef), None)
+            }
+        };
+        let columns = std::iter::once(("value", array, true)).chain(errors.map(|errors| ("error", errors, true)));
+        let rows = RecordBatch::try_from_iter_with_nullable(columns).map_err(|error| error.to_string())?;
+        Ok((rows, first))
     }
+}
+
+/// What becomes of values that are bad.
+enum Errors {
+    /// The first ends it.
+    First(Option<Box<BadValue>>),
+    /// What is wrong, by row, up to the last one that is bad.
+    All(StringBuilder),
+}
+
+impl Errors {
+    fn new(strict: bool) -> Self {
+        if strict { Self::First(None) } else { Self::All(StringBuilder::new()) }
+    }
+}
+
+/// What is wrong with a value, without its place.
+fn described(bad: &BadValue) -> String {
+    let schema = bad.schema.map(|id| format!("{id}, ")).unwrap_or_default();
+    let field = if bad.path.is_empty() { String::new() } else { format!("field {}", bad.path) };
+    let places = format!("{schema}{field}");
+    let places = places.trim_end_matches(", ");
+    if places.is_empty() { bad.reason.clone() } else { format!("{places}: {}", bad.reason) }
 }
 
 /// The ids and GUIDs that values name.
@@ -189,17 +227,25 @@ fn push_all<'a>(
     decoder: &mut Decoder,
     values: impl Iterator<Item = Option<&'a [u8]>>,
     headers: Option<&Headers>,
-    strict: bool,
-) -> Result<Option<Box<BadValue>>, Failure> {
+    errors: &mut Errors,
+) -> Result<(), Failure> {
     for (row, value) in values.enumerate() {
         match decoder.push(value, headers.and_then(|headers| headers.of_row(row))) {
             Ok(()) => (),
-            Err(ValueError::Bad(bad)) if strict => return Ok(Some(bad)),
-            Err(ValueError::Bad(_)) => (),
+            Err(ValueError::Bad(bad)) => match errors {
+                Errors::First(first) => {
+                    *first = Some(bad);
+                    return Ok(());
+                }
+                Errors::All(texts) => {
+                    texts.append_nulls(row - texts.len());
+                    texts.append_value(described(&bad));
+                }
+            },
             Err(full @ ValueError::Full) => return Err(Failure::Other(full.to_string())),
         }
     }
-    Ok(None)
+    Ok(())
 }
 
 /// The column of headers as consumers give it.
@@ -269,7 +315,7 @@ impl ValueDecoder {
         }
         let schema = Schema::parse_with(schema, &needed).map_err(|error| refuse(error.to_string()))?;
         let options = Options { framing, enums, fields };
-        Self::new(py, Format::Avro { schema, options, writers: Mutex::new(known) })
+        Self::new(py, Format::Avro { schema, options, writers: Arc::new(Mutex::new(known)) })
     }
 
     /// For values of one of Kafka's own types.
@@ -282,7 +328,7 @@ impl ValueDecoder {
         Self::new(py, Format::Plain(plain))
     }
 
-    /// Has a registry say what the values of a batch were written with, as far as that is not known.
+    /// Has a registry say what the values of a batch were written with, as far as that is not known; None where it is.
     fn learn(
         &self,
         py: Python<'_>,
@@ -290,22 +336,25 @@ impl ValueDecoder {
         batch: &Bound<'_, PyAny>,
         key: bool,
         ignore_rules: bool,
-    ) -> PyResult<()> {
-        let Some(batch) = taken(py, batch)? else { return Ok(()) };
+    ) -> PyResult<Option<Call>> {
+        let Some(batch) = taken(py, batch)? else { return Ok(None) };
         let part = if key { Part::Key } else { Part::Value };
         let ids = gate::detach(py, || self.unknown(&batch, part)).map_err(|failure| failed(py, failure))?;
+        let Format::Avro { writers, .. } = &self.format else { return Ok(None) };
         if ids.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        let found = run(py, ask(registry.core(py)?, ids, ignore_rules))?;
-        if let Format::Avro { writers, .. } = &self.format {
+        let (work, writers) = (ask(registry.core(py)?, ids, ignore_rules), Arc::clone(writers));
+        Ok(Some(Call::done(async move {
+            let found = work.await?;
             let mut writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
             found.into_iter().for_each(|(id, found)| writers.learn(id, found));
-        }
-        Ok(())
+            Ok(())
+        })))
     }
 
-    /// The column `value` of a batch as a batch of one column; or the first value that is bad, if `strict`.
+    /// The column `value` of a batch, decoded: up to the first value that is bad, which comes beside it, if `strict`;
+    /// else with a column `error`.
     fn decode<'py>(
         &self,
         py: Python<'py>,
@@ -314,20 +363,14 @@ impl ValueDecoder {
         strict: bool,
     ) -> PyResult<Decoded<'py>> {
         let part = if key { Part::Key } else { Part::Value };
-        let refuse = |text: String| to_py(py, &Error::configuration(text));
         let batch = taken(py, batch)?;
         // One without rows does not come: it is decoded for the type.
         let batch = batch.unwrap_or_else(empty);
-        match gate::detach(py, || self.run(&batch, part, strict)) {
-            Err(failure) => Err(failed(py, failure)),
-            Ok(Err(bad)) => {
-                let schema = bad.schema.map(|schema| schema.to_string());
-                Ok((None, Some((bad.row, bad.schema.and_then(Id::of), bad.path, bad.reason, schema))))
-            }
-            Ok(Ok(array)) => {
-                let batch = RecordBatch::try_from_iter_with_nullable([("value", array, true)]);
-                Ok((Some(arrow_ffi::to_pyarrow(py, &batch.map_err(|error| refuse(error.to_string()))?)?), None))
-            }
-        }
+        let (rows, bad) = gate::detach(py, || self.run(&batch, part, strict)).map_err(|failure| failed(py, failure))?;
+        let bad = bad.map(|bad| {
+            let schema = bad.schema.map(|schema| schema.to_string());
+            (bad.row, bad.schema.and_then(Id::of), bad.path, bad.reason, schema)
+        });
+        Ok((arrow_ffi::to_pyarrow(py, &rows)?, bad))
     }
 }

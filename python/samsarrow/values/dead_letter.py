@@ -1,0 +1,66 @@
+"""Where records go whose keys or values cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, final
+
+import pyarrow as pa
+
+from samsarrow._rows import slices
+
+if TYPE_CHECKING:
+    from samsarrow.aio_producer import AsyncProducer
+    from samsarrow.producer import Producer
+
+_HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+
+
+@final
+class DeadLetter:
+    """Sends records whose keys or values cannot be read to a topic of their own, and leaves them out of batches.
+
+    Each goes there with its key, value, headers and timestamp, before the consumer's position moves past it: a program
+    that is killed meanwhile sends it again (at least once). Headers say where it was and what is wrong, as those of
+    Kafka Connect do (KIP-298): `__connect.errors.topic`, `.partition`, `.offset`, `.stage` (`KEY_CONVERTER` or
+    `VALUE_CONVERTER`), `.exception.class.name`, `.exception.message`.
+
+    Args:
+        topic: where they go.
+        producer: that sends them; it stays the program's to close. A `Consumer` needs a `Producer`, an `AsyncConsumer`
+            an `AsyncProducer`.
+    """
+
+    __slots__ = ("producer", "topic")
+
+    def __init__(self, topic: str, producer: Producer | AsyncProducer) -> None:
+        self.topic, self.producer = topic, producer
+
+    def __repr__(self) -> str:
+        return f"DeadLetter({self.topic!r}, {self.producer!r})"
+
+    def _letters(self, raw: pa.RecordBatch, dead: Mapping[int, str]) -> pa.RecordBatch:
+        """What is sent for these rows of a consumer's batch."""
+        rows = slices(raw, sorted(dead))
+        places = zip(
+            *(rows.column(name).to_pylist() for name in ("topic", "partition", "offset", "headers")), strict=True
+        )
+        headers = [
+            [*((one["key"], one["value"]) for one in given or ()), *_stamps(topic, partition, offset, dead[row])]
+            for row, (topic, partition, offset, given) in zip(sorted(dead), places, strict=True)
+        ]
+        stamped = pa.array([[{"key": key, "value": value} for key, value in row] for row in headers], _HEADERS)
+        columns = {name: rows.column(name) for name in ("key", "value", "timestamp")}
+        return pa.record_batch({**columns, "headers": stamped})
+
+
+def _stamps(topic: str, partition: int, offset: int, text: str) -> list[tuple[str, bytes]]:
+    said = {
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "stage": "KEY_CONVERTER" if text.startswith("key: ") else "VALUE_CONVERTER",
+        "exception.class.name": "samsarrow.exceptions.BadValueError",
+        "exception.message": text,
+    }
+    return [(f"__connect.errors.{name}", str(one).encode()) for name, one in said.items()]

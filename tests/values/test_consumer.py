@@ -1,0 +1,341 @@
+"""Consumers whose keys and values come decoded: on the embedded broker, and once on real Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from samsarrow import (
+    AsyncConsumer,
+    AsyncProducer,
+    Avro,
+    Consumer,
+    ConsumerRecord,
+    DeadLetter,
+    Producer,
+    SchemaRegistry,
+    TopicPartition,
+)
+from samsarrow.exceptions import BadValueError, ConfigurationError, IllegalStateError, RegistryError
+from samsarrow.testing import Broker, Registry
+from support.kafka import KafkaServer
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "id", "type": "int"}, {"name": "city", "type": "string"}],
+}
+EARLIER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
+READER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "id", "type": "long"}, {"name": "city", "type": "string", "default": "?"}],
+}
+BAD = b"\0\0\0\0\7\2\x7f"
+QUICK: dict[str, Any] = {"retries_wait_ms": 5, "retries_max_wait_ms": 20, "missing_id_retries_wait_ms": 5}
+
+
+def varint(number: int) -> bytes:
+    out, number = b"", number << 1
+    while number > 127:
+        out, number = out + bytes([number & 127 | 128]), number >> 7
+    return out + bytes([number])
+
+
+def order(number: int, city: str = "Rome", schema_id: int = 7) -> bytes:
+    text = city.encode()
+    return b"\0" + struct.pack(">I", schema_id) + varint(number) + varint(len(text)) + text
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def send(broker: Broker) -> Callable[..., None]:
+    def send(*values: bytes | None, topic: str = "orders", partition: int = 0, **more: Any) -> None:
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for value in values:
+                producer.send(topic, value, partition=partition, **more)
+
+    broker.create_topic("orders", partitions=2)
+    return send
+
+
+def consumer(broker: Broker, *partitions: TopicPartition, **options: Any) -> Consumer:
+    defaults: dict[str, Any] = {
+        "auto_offset_reset": "earliest",
+        "value_format": Avro(ORDER, writers={7: ORDER}),
+    }
+    made = Consumer(bootstrap_servers=broker.bootstrap_servers, **defaults | options)
+    made.assign(partitions or [TopicPartition("orders", 0)])
+    return made
+
+
+def taken(consumer: Consumer, rows: int) -> pa.Table:
+    """What polls give, up to a number of rows."""
+    batches: list[pa.RecordBatch] = []
+    while sum(batch.num_rows for batch in batches) < rows:
+        batch = consumer.poll(5.0)
+        assert batch.num_rows, f"{rows} rows were to come: {batches}"
+        assert batch.schema == consumer.schema
+        batches.append(batch)
+    return pa.Table.from_batches(batches)
+
+
+def test_values_are_a_struct_and_tombstones_are_null(broker: Broker, send: Callable[..., None]) -> None:
+    send(order(1), None, order(2, "Ulm"), key=b"\0\0\0\5")
+    with consumer(broker, key_format="int") as reader:
+        empty = reader.poll(0)
+        rows = taken(reader, 3)
+    assert empty.schema == rows.schema
+    assert rows.schema.field("value").type == pa.struct(
+        [pa.field("id", pa.int32(), nullable=False), pa.field("city", pa.string(), nullable=False)]
+    )
+    assert rows["value"].to_pylist() == [{"id": 1, "city": "Rome"}, None, {"id": 2, "city": "Ulm"}]
+    assert rows["key"].to_pylist() == [5, 5, 5]
+    assert rows["offset"].to_pylist() == [0, 1, 2]
+    assert rows.schema.names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type"]
+
+
+def test_other_columns_are_those_of_a_consumer_of_bytes(broker: Broker, send: Callable[..., None]) -> None:
+    send(order(1), headers=[("a", b"b")])
+    with consumer(broker, value_format=None, include_headers=True) as plain:
+        expected = plain.poll(5.0)
+    with consumer(broker, include_headers=True, raw_values=True) as reader:
+        rows = reader.poll(5.0)
+    assert rows.drop_columns(["value", "raw_value"]).equals(expected.drop_columns(["value"]))
+    assert rows.schema.remove(8).remove(1) == expected.schema.remove(1)
+    assert rows["raw_value"].equals(expected["value"])
+    assert rows.schema.names == [*expected.schema.names, "raw_value"]
+
+
+def test_a_bad_value_ends_rows_and_is_raised_with_the_position_on_it(broker: Broker, send: Callable[..., None]) -> None:
+    send(order(1), order(2), BAD, order(4))
+    send(order(11), partition=1)
+    both = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    with consumer(broker, *both) as reader:
+        found: dict[tuple[int, int], Any] = {}
+        errors: list[BadValueError] = []
+        while len(errors) < 2:
+            try:
+                batch = reader.poll(5.0)
+            except BadValueError as error:
+                errors.append(error)
+                continue
+            found |= {
+                (one["partition"], one["offset"]): one["value"]["id"]
+                for one in batch.select(["partition", "offset", "value"]).to_pylist()
+            }
+        for error in errors:
+            assert (error.partition, error.offset, error.schema_id, error.field) == (both[0], 2, 7, "city")
+            assert str(error).startswith("orders-0, offset 2, schema id 7, field city: ")
+        assert reader.position(both[0]) == 2
+        assert {(0, 0): 1, (0, 1): 2}.items() <= found.items()
+        reader.seek(both[0], 3)
+        while len(found) < 4:
+            rows = reader.poll(5.0).to_pylist()
+            assert rows
+            found |= {(one["partition"], one["offset"]): one["value"]["id"] for one in rows}
+    assert found == {(0, 0): 1, (0, 1): 2, (0, 3): 4, (1, 0): 11}
+
+
+def test_what_is_committed_never_goes_past_a_bad_value(broker: Broker, send: Callable[..., None]) -> None:
+    send(order(1), BAD, order(3))
+    with consumer(broker, group_id="g") as reader:
+        assert taken(reader, 1)["offset"].to_pylist() == [0]
+        for _ in range(3):
+            with pytest.raises(BadValueError):
+                reader.poll(5.0)
+    # Closing has committed what was given.
+    with consumer(broker, group_id="g") as reader:
+        assert reader.committed([TopicPartition("orders", 0)])[TopicPartition("orders", 0)].offset == 1  # type: ignore[union-attr]
+        with pytest.raises(BadValueError):
+            reader.poll(5.0)
+
+
+def test_null_keeps_rows_with_their_bytes_and_what_is_wrong(broker: Broker, send: Callable[..., None]) -> None:
+    send(order(1), BAD, None, order(9, schema_id=8), b"")
+    with consumer(broker, bad_values="null") as reader:
+        rows = taken(reader, 5)
+    assert [one and one["id"] for one in rows["value"].to_pylist()] == [1, None, None, None, None]
+    assert rows["raw_value"].to_pylist() == [order(1), BAD, None, order(9, schema_id=8), b""]
+    first, bad, tombstone, unknown, empty = rows["value_error"].to_pylist()
+    assert (first, tombstone) == (None, None)
+    assert bad.startswith("schema id 7, field city: ")
+    assert "schema id 8" in unknown
+    assert empty
+    assert rows.schema.field("value_error").type == pa.string()
+
+
+def test_bad_records_go_to_another_topic_with_where_they_were(broker: Broker, send: Callable[..., None]) -> None:
+    send(order(1), key=b"\0\0\0\1")
+    send(BAD, key=b"\0\0\0\2", headers=[("trace", b"x")], timestamp=1_700_000_000_000)
+    send(order(3), key=b"short")
+    send(order(4), key=b"\0\0\0\4")
+    send(BAD)
+    broker.create_topic("dead", partitions=1)
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        letters = DeadLetter("dead", producer)
+        with consumer(broker, group_id="g", key_format="int", bad_values=letters) as reader:
+            rows = taken(reader, 2)
+            assert reader.poll(0.2).num_rows == 0
+            assert "headers" not in rows.schema.names
+            assert reader.position(TopicPartition("orders", 0)) == 5
+    assert rows["offset"].to_pylist() == [0, 3]
+    dead = [TopicPartition("dead", 0)]
+    with consumer(broker, *dead, value_format=None, include_headers=True) as reader:
+        found = list(reader.records(5.0))
+    assert [(one.key, one.value) for one in found] == [(b"\0\0\0\2", BAD), (b"short", order(3)), (None, BAD)]
+    assert found[0].timestamp == 1_700_000_000_000
+    headers = dict(found[0].headers)
+    assert headers["trace"] == b"x"
+    assert headers["__connect.errors.topic"] == b"orders"
+    assert headers["__connect.errors.partition"] == b"0"
+    assert [dict(one.headers)["__connect.errors.offset"] for one in found] == [b"1", b"2", b"4"]
+    stages = [dict(one.headers)["__connect.errors.stage"] for one in found]
+    assert stages == [b"VALUE_CONVERTER", b"KEY_CONVERTER", b"VALUE_CONVERTER"]
+    assert headers["__connect.errors.exception.message"].startswith(b"value: schema id 7, field city: ")
+
+
+def test_rows_come_again_if_bad_records_cannot_be_sent(broker: Broker, send: Callable[..., None]) -> None:
+    send(order(1), BAD)
+    with (
+        Producer(bootstrap_servers=broker.bootstrap_servers) as producer,
+        consumer(broker, group_id="g", bad_values=DeadLetter("dead", producer)) as reader,
+    ):
+        producer.close()
+        for _ in range(2):
+            with pytest.raises(Exception, match="closed"):
+                reader.poll(5.0)
+            assert reader.position(TopicPartition("orders", 0)) == 0
+
+
+def test_a_registry_says_what_rows_look_like_and_what_they_were_written_with(
+    broker: Broker, send: Callable[..., None]
+) -> None:
+    with Registry() as server, SchemaRegistry(server.url, **QUICK) as registry:
+        first = registry.register("orders-value", EARLIER)
+        second = registry.register("orders-value", READER)
+        send(b"\0" + struct.pack(">I", first) + varint(1), order(2, "Ulm", second))
+        with consumer(broker, value_format=Avro(registry)) as reader:
+            assert reader.schema.field("value").type[0].type == pa.int64()
+            rows = taken(reader, 2)
+        assert rows["value"].to_pylist() == [{"id": 1, "city": "?"}, {"id": 2, "city": "Ulm"}]
+
+
+def test_positions_stay_while_the_registry_is_away(broker: Broker, send: Callable[..., None]) -> None:
+    with Registry() as server, SchemaRegistry(server.url, max_retries=0, **QUICK) as registry:
+        number = registry.register("orders-value", ORDER)
+        send(order(1, schema_id=number))
+        with (
+            SchemaRegistry(server.url, max_retries=0, **QUICK) as asked,
+            consumer(broker, value_format=Avro(asked, schema=ORDER)) as reader,
+        ):
+            server.fail(503, times=1)
+            with pytest.raises(RegistryError):
+                reader.poll(5.0)
+            assert reader.position(TopicPartition("orders", 0)) == 0
+            assert taken(reader, 1)["value"].to_pylist() == [{"id": 1, "city": "Rome"}]
+
+
+def test_records_have_what_formats_make_of_them(broker: Broker, send: Callable[..., None]) -> None:
+    send(order(1), None, key=b"\0\0\0\5", timestamp=17, headers=[("a", None)])
+    with consumer(broker, key_format="int", include_headers=True) as reader:
+        found = list(reader.records(5.0))
+    value = {"id": 1, "city": "Rome"}
+    assert found == [
+        ConsumerRecord("orders", 0, 0, 17, 0, 5, value, [("a", None)]),
+        ConsumerRecord("orders", 0, 1, 17, 0, 5, None, [("a", None)]),
+    ]
+
+
+def test_readers_and_views(broker: Broker, send: Callable[..., None]) -> None:
+    send(order(1), BAD, order(3), BAD)
+    broker.create_topic("dead", partitions=1)
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        letters = DeadLetter("dead", producer)
+        with consumer(broker, layout="view", bad_values=letters, raw_values=True) as reader:
+            table = reader.reader().read_all()
+    assert [one["id"] for one in table["value"].to_pylist()] == [1, 3]
+    assert table["raw_value"].to_pylist() == [order(1), order(3)]
+
+
+def test_an_event_loop_reads_the_same(broker: Broker, send: Callable[..., None]) -> None:
+    send(order(1), BAD, order(3))
+    broker.create_topic("dead", partitions=1)
+
+    async def read(registry: SchemaRegistry) -> list[Any]:
+        async with AsyncProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            options: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers, "auto_offset_reset": "earliest"}
+            letters = DeadLetter("dead", producer)
+            formats: dict[str, Any] = {"value_format": Avro(registry, writers={7: ORDER}), "bad_values": letters}
+            async with AsyncConsumer(**formats, **options) as reader:
+                reader.assign([TopicPartition("orders", 0)])
+                with pytest.raises(IllegalStateError, match="after the first"):
+                    _ = reader.schema
+                rows = await reader.poll(5.0)
+                assert rows.schema == reader.schema
+                return rows["value"].to_pylist()
+
+    with Registry() as server, SchemaRegistry(server.url, **QUICK) as registry:
+        registry.register("orders-value", ORDER)
+        assert [one["id"] for one in asyncio.run(read(registry))] == [1, 3]
+    with consumer(broker, TopicPartition("dead", 0), value_format=None) as reader:
+        assert reader.poll(5.0)["value"].to_pylist() == [BAD]
+
+
+def test_what_cannot_be_is_refused(broker: Broker) -> None:
+    made: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers}
+    with pytest.raises(ConfigurationError, match="bad_values must be raise, null or a DeadLetter, not 'drop'"):
+        Consumer(value_format="long", bad_values="drop", **made)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="give value_format"):
+        Consumer(bad_values="null", **made)
+    with Producer(**made) as producer, pytest.raises(TypeError, match="AsyncConsumer needs an AsyncProducer"):
+        AsyncConsumer(value_format="long", bad_values=DeadLetter("dead", producer), **made)
+    with (
+        Registry() as server,
+        SchemaRegistry(server.url, **QUICK) as registry,
+        Consumer(value_format=Avro(registry), **made) as reader,
+    ):
+        reader.assign([TopicPartition("a", 0), TopicPartition("b", 0)])
+        with pytest.raises(ConfigurationError, match="neither schema nor subject nor topic"):
+            reader.poll(0)
+
+
+def test_on_real_kafka(kafka: KafkaServer, new_topic: Callable[..., str]) -> None:
+    topic, dead = new_topic(partitions=3), new_topic()
+    values = [BAD if number % 10 == 3 else order(number, "R" * (number % 50)) for number in range(5000)]
+    with Producer(bootstrap_servers=kafka.bootstrap_servers, compression_type="lz4") as producer:
+        for value in values:
+            producer.send(topic, value)
+        producer.flush()
+        letters = DeadLetter(dead, producer)
+        with Consumer(
+            bootstrap_servers=kafka.bootstrap_servers,
+            group_id="typed",
+            auto_offset_reset="earliest",
+            max_poll_records=700,
+            value_format=Avro(ORDER, writers={7: ORDER}),
+            bad_values=letters,
+        ) as reader:
+            reader.subscribe([topic])
+            found: list[dict[str, Any]] = []
+            while len(found) < 4500:
+                batch = reader.poll(20.0)
+                assert batch.num_rows
+                found += batch["value"].to_pylist()
+                reader.commit(batch)
+    numbers = [number for number in range(5000) if number % 10 != 3]
+    assert sorted(one["id"] for one in found) == numbers
+    assert {one["id"]: len(one["city"]) for one in found} == {number: number % 50 for number in numbers}
+    with Consumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as reader:
+        reader.assign([TopicPartition(dead, 0)])
+        assert sum(batch.num_rows for batch in reader.reader()) == 500
