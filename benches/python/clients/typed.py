@@ -1,0 +1,94 @@
+"""Typed values of a topic into Arrow columns: `python -m clients.typed CLIENT FORMAT SERVERS TOPIC COUNT REGISTRY`."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import confluent_kafka as ck
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from samsarrow import Avro, Consumer, SchemaRegistry
+
+from . import events
+from .watch import Watch
+
+Decode = Callable[[bytes], Any]
+
+
+def ours(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
+    """Columns, by the consumer itself."""
+    with SchemaRegistry(registry) as asked:
+        yield from _ours(servers, topic, count, Avro(asked))
+
+
+def two(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
+    """Two fields of eight."""
+    with SchemaRegistry(registry) as asked:
+        yield from _ours(servers, topic, count, Avro(asked, fields=["id", "price"]))
+
+
+def bytes_alone(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
+    """What fetching takes without decoding."""
+    yield from _ours(servers, topic, count, None)
+
+
+def _ours(servers: str, topic: str, count: int, value_format: Any) -> Iterator[pa.Array]:
+    options: dict[str, Any] = {"bootstrap_servers": servers, "auto_offset_reset": "earliest"}
+    with Consumer(**options, value_format=value_format) as consumer:
+        consumer.assign(consumer.partitions_for(topic))
+        rows = 0
+        while rows < count:
+            batch = consumer.poll(5.0)
+            if batch.num_rows == 0:
+                raise RuntimeError(f"nothing came after {rows} of {count} records")
+            rows += batch.num_rows
+            yield batch.column("value")
+
+
+def confluent(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
+    """Its own deserializer, and a table of the dicts."""
+    client = SchemaRegistryClient({"url": registry})
+    context = SerializationContext(topic, MessageField.VALUE)
+    deserializer = AvroDeserializer(client)
+    yield from _confluent(servers, topic, count, lambda value: deserializer(value, context))
+
+
+def parsed(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
+    """confluent-kafka's messages, and the quickest parser that Python has."""
+    yield from _confluent(servers, topic, count, orjson.loads)
+
+
+def _confluent(servers: str, topic: str, count: int, decode: Decode) -> Iterator[pa.Array]:
+    consumer = ck.Consumer({"bootstrap.servers": servers, "group.id": "bench", "enable.auto.commit": False})
+    consumer.assign([ck.TopicPartition(topic, 0, ck.OFFSET_BEGINNING)])
+    rows = 0
+    while rows < count:
+        messages = consumer.consume(min(10_000, count - rows), 5.0)
+        if not messages:
+            raise RuntimeError(f"nothing came after {rows} of {count} records")
+        decoded = [decode(message.value()) for message in messages]
+        rows += len(decoded)
+        yield pa.array(decoded, events.TYPE)
+    consumer.close()
+
+
+def main() -> None:
+    client, form, servers, topic, count, registry = sys.argv[1:7]
+    read = {"ours": ours, "two": two, "bytes": bytes_alone, "confluent": confluent, "parsed": parsed}[client]
+    watch, rows, sums = Watch(), 0, {"id": 0, "price": 0}
+    for array in read(form, servers, topic, int(count), registry):
+        rows += len(array)
+        if pa.types.is_struct(array.type):
+            for name in sums:
+                sums[name] += pc.sum(array.field(name)).as_py()
+    print(json.dumps({**watch.found(rows), "sums": sums}))
+
+
+if __name__ == "__main__":
+    main()
