@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import index
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 from uuid import UUID
 
 import pyarrow as pa
@@ -32,6 +32,8 @@ Values = str | Sequence[str] | None
 
 if TYPE_CHECKING:
     from samsarrow.options import ProducerOptions
+    from samsarrow.values.decode import Format
+    from samsarrow.values.written import WrittenRows
 
 
 class ProducerBase(Face):
@@ -117,23 +119,33 @@ class ProducerBase(Face):
         headers: str | None,
         partition: str | None,
         timestamp: str | None,
-        value_format: str | None,
+        value_format: Literal["json", "ipc"] | Format | None = None,
+        key_format: Format | None = None,
     ) -> _core.BatchDelivery:
         core = self._open
         names = value if value is None or isinstance(value, str) else list(value)
-        if self._partitioner is None:
-            return await self._send_all(
-                core.send_batch(topic, data, key, names, headers, partition, timestamp, value_format)
-            )
-        count = await self._do(core.partition_count(topic))
-        rows = Partitioned(self._partitioner, topic, count, data, key, names, partition, value_format)
+        text = value_format if value_format in ("json", "ipc") else None
+        streams: list[Partitioned | WrittenRows] = []
+        if key_format is not None or (value_format is not None and text is None):
+            # Programs that send bytes do not wait for what writes them.
+            from samsarrow.values.written import WrittenRows
+
+            kind = None if value_format == "json" or value_format == "ipc" else value_format
+            written = await WrittenRows.of(self._do, topic, data, key, key_format, names, kind)
+            data, key, names = written.reader, written.key, written.value
+            streams.append(written)
+        if self._partitioner is not None:
+            count = await self._do(core.partition_count(topic))
+            placed = Partitioned(self._partitioner, topic, count, data, key, names, partition, text)
+            data, names, partition, text = placed.reader, placed.value, placed.name, None
+            streams.append(placed)
         try:
-            return await self._send_all(
-                core.send_batch(topic, rows.reader, key, rows.value, headers, rows.name, timestamp, None)
-            )
+            return await self._send_all(core.send_batch(topic, data, key, names, headers, partition, timestamp, text))
         except Exception:
-            if rows.failure is not None:
-                raise rows.failure from None
+            # A stream has the text of what ended it, and the program wants the error.
+            for rows in streams:
+                if rows.failure is not None:
+                    raise rows.failure from None
             raise
 
     async def _send_all(self, batches: _core.Batches) -> _core.BatchDelivery:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 import pyarrow as pa
@@ -17,6 +17,9 @@ from samsarrow.exceptions import KafkaError
 from samsarrow.group import ConsumerGroupMetadata, Offsets
 from samsarrow.producer import Producer
 from samsarrow.types import RecordMetadata, Seconds, TopicPartition
+
+if TYPE_CHECKING:
+    from samsarrow.values.decode import Format
 
 # A send waits for nothing as long as there is room. This many take less than a millisecond; then others have a turn.
 SENDS_A_TURN = 256
@@ -93,9 +96,10 @@ class AsyncProducer(Awaiting, ProducerBase):
         headers: str | None = None,
         partition: str | None = None,
         timestamp: str | None = None,
-        value_format: Literal["json", "ipc"] | None = None,
+        value_format: Literal["json", "ipc"] | Format | None = None,
+        key_format: Format | None = None,
     ) -> _core.BatchDelivery:
-        return await self._send_batch(topic, data, key, value, headers, partition, timestamp, value_format)
+        return await self._send_batch(topic, data, key, value, headers, partition, timestamp, value_format, key_format)
 
     async def flush(self, timeout: Seconds | None = None) -> None:
         await self._flush(timeout)

@@ -58,13 +58,7 @@ class Partitioned:
     ) -> None:
         self.failure: BaseException | None = None
         self._choose, self._topic, self._partitions = choose, topic, partitions
-        if hasattr(data, "__arrow_c_stream__"):
-            source = pa.RecordBatchReader.from_stream(data)
-        elif hasattr(data, "__arrow_c_array__"):
-            batch = pa.record_batch(data)
-            source = pa.RecordBatchReader.from_batches(batch.schema, [batch])
-        else:
-            raise TypeError(f"data must be Arrow data (with __arrow_c_stream__ or __arrow_c_array__), not {type(data)}")
+        source = reader_of(data)
         batches: Iterator[pa.RecordBatch] = iter(source)
         schema = source.schema
         self.value = value
@@ -99,6 +93,16 @@ class Partitioned:
             if partition is None:
                 partition = self._choose(self._topic, as_bytes(key), as_bytes(value), self._partitions)
             yield index(partition)
+
+
+def reader_of(data: Any) -> pa.RecordBatchReader:
+    """Arrow data of any kind, batch by batch."""
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    if hasattr(data, "__arrow_c_array__"):
+        batch = pa.record_batch(data)
+        return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+    raise TypeError(f"data must be Arrow data (with __arrow_c_stream__ or __arrow_c_array__), not {type(data)}")
 
 
 def unused(name: str, schema: pa.Schema) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID
 
 import pyarrow as pa
@@ -17,6 +17,9 @@ from samsarrow._producer import Headers, OnDelivery, Payload, ProducerBase
 from samsarrow.exceptions import KafkaError
 from samsarrow.group import ConsumerGroupMetadata, Offsets
 from samsarrow.types import Seconds, TopicPartition
+
+if TYPE_CHECKING:
+    from samsarrow.values.decode import Format
 
 
 class Producer(Blocking, ProducerBase):
@@ -86,7 +89,8 @@ class Producer(Blocking, ProducerBase):
         headers: str | None = None,
         partition: str | None = None,
         timestamp: str | None = None,
-        value_format: Literal["json", "ipc"] | None = None,
+        value_format: Literal["json", "ipc"] | Format | None = None,
+        key_format: Format | None = None,
     ) -> _core.BatchDelivery:
         """Sends all rows of Arrow data, straight from its columns.
 
@@ -109,6 +113,9 @@ class Producer(Blocking, ProducerBase):
                 `ipc`: each value as an Arrow IPC stream of its own, that `pyarrow.ipc.open_stream` reads: a struct as
                 a row of columns, any other value as the only column of a row. Dictionary and run-end encoded values
                 are unpacked. The schema takes some hundred bytes of each.
+                `Avro(…)`, or the name of a type of Kafka's own, `"long"`: as `encode_values` writes them. A registry is
+                asked before the first row is written.
+            key_format: how keys are written: `Avro(…)`, or the name of a type of Kafka's own.
 
         Returns:
             The pending result: `.result(timeout)` gives `PartitionReceipt`s, sorted by partition, or raises.
@@ -117,10 +124,13 @@ class Producer(Blocking, ProducerBase):
             TypeError: `data` is no Arrow data.
             ConfigurationError: a column is missing or of a type that cannot be sent; nothing is sent. Or a value cannot
                 be written in the format, as a date after the year 262142; the text names its row.
+            BadValueError: a row does not fit the schema that it is written with; it has the row, the field and the
+                reason. Rows before those of its batch may be sent.
+            RegistryError: the registry cannot be asked for a schema, or refuses it. Nothing is sent.
             MessageTooLargeError: a row is larger than `max.request.size`; the text names it. Nothing of its batch is
                 sent; with `value_format`, where values are written as they are sent, the text says what was.
         """
-        return now(self._send_batch(topic, data, key, value, headers, partition, timestamp, value_format))
+        return now(self._send_batch(topic, data, key, value, headers, partition, timestamp, value_format, key_format))
 
     def flush(self, timeout: Seconds | None = None) -> None:
         """Sends what waits for company and waits for the answers to everything that was handed over, and for callbacks.

@@ -66,7 +66,11 @@ async def encoder_of(
     key: bool,
 ) -> _core.ValueEncoder:
     """The encoder for columns like that of a batch, as values or keys of a topic."""
-    return _core.ValueEncoder.plain(format, like) if isinstance(format, str) else await format._encoder(do, like, topic, key)
+    return (
+        _core.ValueEncoder.plain(format, like)
+        if isinstance(format, str)
+        else await format._encoder(do, like, topic, key)
+    )
 
 
 def _chunks(array: Any) -> tuple[list[pa.Array], pa.DataType]:

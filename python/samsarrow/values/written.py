@@ -1,0 +1,94 @@
+"""Arrow data whose keys and values are written in a format as it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from samsarrow import _core
+from samsarrow._faces import Do
+from samsarrow.exceptions import ConfigurationError
+from samsarrow.partitioner import reader_of, unused
+from samsarrow.values.decode import Format
+from samsarrow.values.encode import encoder_of, raised
+
+
+class WrittenRows:
+    """The rows of Arrow data, with a column more for keys and one for values, as far as these have formats.
+
+    Attributes:
+        reader: the rows.
+        key: the name of the column of keys; None is the default.
+        value: likewise, or the names of several.
+        failure: what ended the rows, which an Arrow stream has as text only.
+    """
+
+    def __init__(self, topic: str, source: pa.RecordBatchReader) -> None:
+        self.reader = source
+        self.key: str | None = None
+        self.value: str | list[str] | None = None
+        self.failure: BaseException | None = None
+        self._topic = topic
+        self._encoders: dict[str, tuple[list[str], bool, _core.ValueEncoder]] = {}
+
+    @staticmethod
+    async def of(
+        do: Do,
+        topic: str,
+        data: Any,
+        key: str | None,
+        key_format: Format | None,
+        value: str | list[str] | None,
+        value_format: Format | None,
+    ) -> WrittenRows:
+        """Checks the columns, and has registries know their schemas, before the first row is written."""
+        source = reader_of(data)
+        rows = WrittenRows(topic, source)
+        rows.key, rows.value, schema = key, value, source.schema
+        for part, names, one in (("key", key, key_format), ("value", value, value_format)):
+            if one is None:
+                continue
+            columns, whole = _picked(source.schema, part, names)
+            like = pa.record_batch({"value": _column(pa.RecordBatch.from_pylist([], source.schema), columns, whole)})
+            rows._encoders[part] = columns, whole, await encoder_of(one, do, like, topic, part == "key")
+            setattr(rows, part, unused(part, schema))
+            schema = schema.append(pa.field(getattr(rows, part), pa.large_binary()))
+        rows.reader = pa.RecordBatchReader.from_batches(schema, rows._batches(source, schema))
+        return rows
+
+    def _batches(self, source: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        row = 0
+        try:
+            for batch in source:
+                written = []
+                for columns, whole, encoder in self._encoders.values():
+                    done, bad = encoder.encode(pa.record_batch({"value": _column(batch, columns, whole)}))
+                    if done is None:
+                        raise raised(bad, row, self._topic)
+                    written.append(pa.concat_arrays([one.column(0).cast(pa.large_binary()) for one in done]))
+                yield pa.RecordBatch.from_arrays([*batch.columns, *written], schema=schema)
+                row += batch.num_rows
+        except BaseException as error:
+            self.failure = error
+            raise
+
+
+def _picked(schema: pa.Schema, part: str, name: str | Sequence[str] | None) -> tuple[list[str], bool]:
+    """The columns of keys or values, and whether they are the fields of one."""
+    columns = [part if name is None else name] if name is None or isinstance(name, str) else list(name)
+    for column in columns:
+        if schema.get_all_field_indices(column) == []:
+            raise ConfigurationError(
+                f"there is no column {column!r} to write as {part}s: there are {', '.join(map(repr, schema.names))}"
+            )
+    return columns, not (name is None or isinstance(name, str))
+
+
+def _column(rows: Any, columns: list[str], whole: bool) -> Any:
+    """The one column, or a struct of several."""
+    picked = rows.select(columns)
+    if not whole:
+        return picked.column(0)
+    return picked.to_struct_array()
