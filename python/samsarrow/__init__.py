@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         TopicListing,
         TopicPartition,
     )
-    from samsarrow.values import Avro, decode_values
+    from samsarrow.values import Avro, Json, decode_values, infer_schema
 
 # Loaded at their first use (PEP 562): programs pay for what they use, and pytest for nothing.
 _MODULES = {
@@ -105,7 +105,7 @@ _MODULES = {
         "TopicListing",
         "TopicPartition",
     ),
-    "values": ("Avro", "decode_values"),
+    "values": ("Avro", "Json", "decode_values", "infer_schema"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = frozenset(
@@ -136,6 +136,7 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMember",
+    "Json",
     "KafkaError",
     "Latency",
     "MemberDescription",
@@ -166,6 +167,7 @@ __all__ = [
     "decode_batches",
     "decode_values",
     "encode_batches",
+    "infer_schema",
     "read_segment",
 ]
 

@@ -12,6 +12,7 @@ mod consumer;
 mod delivery;
 mod error;
 mod gate;
+mod infer;
 mod lanes;
 mod lines;
 mod logging;
@@ -98,6 +99,8 @@ mod _core {
     use super::consumer::Consumer;
     #[pymodule_export]
     use super::delivery::{BatchDelivery, Delivery, callbacks_crowd};
+    #[pymodule_export]
+    use super::infer::infer_json;
     #[pymodule_export]
     use super::lanes::{Server, unraisable};
     #[pymodule_export]

@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use samsarrow_client::error::Error;
 use samsarrow_values::avro::Schema;
 use samsarrow_values::frame::split;
+use samsarrow_values::json;
 use samsarrow_values::plain::Plain;
 use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, Part, SchemaError, SchemaId, ValueError};
 
@@ -30,6 +31,7 @@ type Decoded<'py> = (Option<Bound<'py, PyAny>>, Option<Bad>);
 enum Format {
     Plain(Plain),
     Avro { schema: Schema, options: Options, writers: Mutex<Writers> },
+    Json { schema: json::Schema, options: Options },
 }
 
 impl Format {
@@ -37,6 +39,7 @@ impl Format {
         match self {
             Format::Plain(plain) => Ok(Decoder::plain(*plain)),
             Format::Avro { schema, options, .. } => Decoder::avro(schema, options).map_err(|error| error.to_string()),
+            Format::Json { schema, options } => Decoder::json(schema, options).map_err(|error| error.to_string()),
         }
     }
 
@@ -272,12 +275,36 @@ impl ValueDecoder {
         Self::new(py, Format::Avro { schema, options, writers: Mutex::new(known) })
     }
 
+    /// For JSON values; `schema` is the text of a JSON Schema, or Arrow data with a column of the type.
+    #[staticmethod]
+    #[pyo3(signature = (schema, needed, fields, framing))]
+    fn json(
+        py: Python<'_>,
+        schema: &Bound<'_, PyAny>,
+        needed: Vec<String>,
+        fields: Option<Vec<String>>,
+        framing: &str,
+    ) -> PyResult<Self> {
+        let refuse = |text: String| to_py(py, &Error::configuration(text));
+        let framing = Framing::from_name(framing)
+            .ok_or_else(|| refuse(format!("framing must be auto, confluent, apicurio8 or none, not {framing:?}")))?;
+        let schema = match schema.extract::<String>() {
+            Ok(text) => json::Schema::parse(&text, &needed).map_err(|error| refuse(error.to_string()))?,
+            Err(_) => {
+                let columns = arrow_ffi::schema_of(schema)?;
+                let column = columns.fields().first().ok_or_else(|| refuse("there is no column".to_owned()))?;
+                json::Schema::from_arrow(column.data_type().clone())
+            }
+        };
+        Self::new(py, Format::Json { schema, options: Options { framing, fields, ..Options::default() } })
+    }
+
     /// For values of one of Kafka's own types.
     #[staticmethod]
     fn plain(py: Python<'_>, name: &str) -> PyResult<Self> {
         let plain = Plain::from_name(name).ok_or_else(|| {
             let names = "string, short, int, long, float, double, boolean or uuid";
-            to_py(py, &Error::configuration(format!("a format must be Avro(…), or {names}, not {name:?}")))
+            to_py(py, &Error::configuration(format!("a format must be Avro(…), Json(…), or {names}, not {name:?}")))
         })?;
         Self::new(py, Format::Plain(plain))
     }

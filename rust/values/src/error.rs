@@ -109,6 +109,8 @@ pub(crate) enum Reason {
     #[error("{0} bytes are no {1}")]
     Length(usize, &'static str),
     #[error("{0}")]
+    Json(crate::json::Wrong),
+    #[error("{0}")]
     Other(Box<str>),
     #[error("a column is full")]
     Full,
@@ -141,6 +143,13 @@ impl From<Reason> for Box<Fault> {
     #[cold]
     fn from(reason: Reason) -> Self {
         Box::new(Fault { reason, path: String::new() })
+    }
+}
+
+impl From<crate::json::Wrong> for Reason {
+    #[cold]
+    fn from(wrong: crate::json::Wrong) -> Self {
+        Reason::Json(wrong)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Avro, as its specification 1.12 has it.
 
 mod canonical;
-mod decode;
+pub(crate) mod decode;
 mod default;
 mod logical;
 mod parse;
 pub(crate) mod plan;
-mod project;
+pub(crate) mod project;
 pub(crate) mod reader;
 pub(crate) mod resolve;
 pub mod schema;

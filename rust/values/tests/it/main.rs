@@ -1,7 +1,11 @@
-//! Avro values of random schemas, hostile ones, and schemas that differ.
+//! Avro and JSON values of random schemas, hostile ones, and schemas that differ.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
 mod hostile;
+mod json;
+mod json_hostile;
+mod json_schemas;
+mod json_types;
 mod plain;
 mod random;
 mod resolution;
