@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         TopicListing,
         TopicPartition,
     )
-    from samsarrow.values import Avro, DeadLetter, decode_values, encode_values
+    from samsarrow.values import Avro, DeadLetter, Json, decode_values, encode_values, infer_schema
 
 # Loaded at their first use (PEP 562): programs pay for what they use, and pytest for nothing.
 _MODULES = {
@@ -105,7 +105,7 @@ _MODULES = {
         "TopicListing",
         "TopicPartition",
     ),
-    "values": ("Avro", "DeadLetter", "decode_values", "encode_values"),
+    "values": ("Avro", "DeadLetter", "Json", "decode_values", "encode_values", "infer_schema"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = frozenset(
@@ -137,6 +137,7 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMember",
+    "Json",
     "KafkaError",
     "Latency",
     "MemberDescription",
@@ -168,6 +169,7 @@ __all__ = [
     "decode_values",
     "encode_batches",
     "encode_values",
+    "infer_schema",
     "read_segment",
 ]
 

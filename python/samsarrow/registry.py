@@ -50,6 +50,7 @@ class RegisteredSchema:
         version: likewise.
         references: what it uses itself.
         needed: the texts of all schemas that it needs, each after those that it needs itself.
+        has_rules: whether it has rules (a data contract), which are not run here.
     """
 
     schema: str
@@ -60,6 +61,7 @@ class RegisteredSchema:
     version: int | None
     references: tuple[SchemaReference, ...]
     needed: tuple[str, ...]
+    has_rules: bool = False
 
 
 class SchemaRegistry:
@@ -307,7 +309,7 @@ def _new(
 
 
 def _registered(found: _core._RegisteredSchema) -> RegisteredSchema:
-    text, kind, schema_id, guid, subject, version, references, needed = found
+    text, kind, schema_id, guid, subject, version, references, needed, has_rules = found
     refers = tuple(SchemaReference(*reference) for reference in references)
     known = UUID(guid) if guid else None
-    return RegisteredSchema(text, kind, schema_id, known, subject, version, refers, tuple(needed))
+    return RegisteredSchema(text, kind, schema_id, known, subject, version, refers, tuple(needed), has_rules)

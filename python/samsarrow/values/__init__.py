@@ -4,5 +4,6 @@ from samsarrow.values.avro import Avro
 from samsarrow.values.dead_letter import DeadLetter
 from samsarrow.values.decode import decode_values
 from samsarrow.values.encode import encode_values
+from samsarrow.values.json import Json, infer_schema
 
-__all__ = ["Avro", "DeadLetter", "decode_values", "encode_values"]
+__all__ = ["Avro", "DeadLetter", "Json", "decode_values", "encode_values", "infer_schema"]

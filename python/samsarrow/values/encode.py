@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -10,8 +10,12 @@ from samsarrow import _core
 from samsarrow._faces import Blocking, Do, now
 from samsarrow.exceptions import BadValueError
 from samsarrow.values.decode import Format, bad_value
+from samsarrow.values.texts import JsonTexts
 
-__all__ = ["encode_values"]
+__all__ = ["Encoder", "encode_values"]
+
+Encoder: TypeAlias = _core.ValueEncoder | JsonTexts
+"""What writes rows, with a method `encode`."""
 
 
 def encode_values(
@@ -64,7 +68,7 @@ async def encoder_of(
     like: pa.RecordBatch,
     topic: str | None,
     key: bool,
-) -> _core.ValueEncoder:
+) -> Encoder:
     """The encoder for columns like that of a batch, as values or keys of a topic."""
     return (
         _core.ValueEncoder.plain(format, like)
@@ -89,7 +93,9 @@ def _chunks(array: Any) -> tuple[list[pa.Array], pa.DataType]:
     raise TypeError(f"expected an Arrow array, record batch or table, got {type(array).__name__}")
 
 
-def raised(bad: tuple[int, None, str, str, None] | None, before: int, topic: str | None) -> BadValueError:
+def raised(
+    bad: tuple[int, int | bytes | None, str, str, str | None] | None, before: int, topic: str | None
+) -> BadValueError:
     """The error of a row, in a chunk with so many rows before it."""
     bad = bad or (0, None, "", "", None)
     return bad_value(bad, before + bad[0], topic, f"row {before + bad[0]}")

@@ -7,12 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from samsarrow import _core
 from samsarrow._faces import Do
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.partitioner import reader_of, unused
 from samsarrow.values.decode import Format
-from samsarrow.values.encode import encoder_of, raised
+from samsarrow.values.encode import Encoder, encoder_of, raised
 
 
 class WrittenRows:
@@ -31,7 +30,7 @@ class WrittenRows:
         self.value: str | list[str] | None = None
         self.failure: BaseException | None = None
         self._topic = topic
-        self._encoders: dict[str, tuple[list[str], bool, _core.ValueEncoder]] = {}
+        self._encoders: dict[str, tuple[list[str], bool, Encoder]] = {}
 
     @staticmethod
     async def of(

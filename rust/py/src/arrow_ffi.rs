@@ -6,9 +6,9 @@ use std::ptr::NonNull;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{Array, RecordBatch, StructArray, UInt8Array};
+use arrow_array::{Array, RecordBatch, RecordBatchReader as _, StructArray, UInt8Array};
 use arrow_buffer::Buffer;
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 use bytes::Bytes;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -104,6 +104,17 @@ pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
     Err(PyTypeError::new_err(format!(
         "expected Arrow data (a pyarrow RecordBatch or Table, or anything with __arrow_c_array__ or __arrow_c_stream__), got {kind}"
     )))
+}
+
+/// The columns of Arrow data, of which nothing is read.
+///
+/// # Errors
+/// As [`from_python`].
+pub(crate) fn schema_of(data: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
+    Ok(match from_python(data)? {
+        Input::Batch(batch) => batch.schema(),
+        Input::Stream(reader) => reader.schema(),
+    })
 }
 
 /// The bytes in the one column of an Arrow record batch, without a copy: they stay the exporter's.

@@ -13,6 +13,7 @@ mod delivery;
 mod encoder;
 mod error;
 mod gate;
+mod infer;
 mod lanes;
 mod lines;
 mod logging;
@@ -28,6 +29,7 @@ mod spark;
 mod testing;
 mod testing_security;
 mod tokens;
+mod value_ids;
 mod values;
 mod writers;
 
@@ -101,6 +103,8 @@ mod _core {
     use super::delivery::{BatchDelivery, Delivery, callbacks_crowd};
     #[pymodule_export]
     use super::encoder::{ValueEncoder, avro_name, avro_schema};
+    #[pymodule_export]
+    use super::infer::infer_json;
     #[pymodule_export]
     use super::lanes::{Server, unraisable};
     #[pymodule_export]

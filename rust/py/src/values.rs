@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryArray, ListArray, RecordBatch, StringArray};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use samsarrow_client::error::Error;
 use samsarrow_values::avro::Schema;
-use samsarrow_values::frame::split;
+use samsarrow_values::json;
 use samsarrow_values::plain::Plain;
 use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, Part, SchemaError, SchemaId, ValueError};
 
@@ -20,6 +20,7 @@ use crate::call::Call;
 use crate::error::to_py;
 use crate::gate;
 use crate::registry::Registry as PyRegistry;
+use crate::value_ids::{Headers, ids};
 use crate::writers::{Id, Writers, ask};
 
 /// Row, schema, field and reason of a value that is bad, and its schema as text.
@@ -31,6 +32,7 @@ type Decoded<'py> = (Bound<'py, PyAny>, Option<Bad>);
 enum Format {
     Plain(Plain),
     Avro { schema: Schema, options: Options, writers: Arc<Mutex<Writers>> },
+    Json { schema: json::Schema, options: Options },
 }
 
 impl Format {
@@ -38,6 +40,7 @@ impl Format {
         match self {
             Format::Plain(plain) => Ok(Decoder::plain(*plain)),
             Format::Avro { schema, options, .. } => Decoder::avro(schema, options).map_err(|error| error.to_string()),
+            Format::Json { schema, options } => Decoder::json(schema, options).map_err(|error| error.to_string()),
         }
     }
 
@@ -78,7 +81,11 @@ impl ValueDecoder {
     fn unknown(&self, batch: &RecordBatch, part: Part) -> Result<BTreeSet<SchemaId>, Failure> {
         let Format::Avro { options, writers, .. } = &self.format else { return Ok(BTreeSet::new()) };
         let column = batch.column_by_name("value").ok_or("there is no column of values")?;
-        let headers = batch.column_by_name("headers").map(|headers| Headers::of(headers, part)).transpose()?;
+        let headers = batch
+            .column_by_name("headers")
+            .map(|headers| Headers::of(headers, part))
+            .transpose()
+            .map_err(Failure::Type)?;
         let (headers, framing) = (headers.as_ref(), options.framing);
         let mut ids = match column.data_type() {
             DataType::Binary => ids(framing, column.as_binary::<i32>().iter(), headers),
@@ -100,7 +107,11 @@ impl ValueDecoder {
         strict: bool,
     ) -> Result<(RecordBatch, Option<Box<BadValue>>), Failure> {
         let column = batch.column_by_name("value").ok_or("there is no column of values")?;
-        let headers = batch.column_by_name("headers").map(|headers| Headers::of(headers, part)).transpose()?;
+        let headers = batch
+            .column_by_name("headers")
+            .map(|headers| Headers::of(headers, part))
+            .transpose()
+            .map_err(Failure::Type)?;
         let (mut decoder, known) = self.take()?;
         decoder.reserve(column.len());
         let mut errors = Errors::new(strict);
@@ -153,24 +164,6 @@ fn described(bad: &BadValue) -> String {
     let places = format!("{schema}{field}");
     let places = places.trim_end_matches(", ");
     if places.is_empty() { bad.reason.clone() } else { format!("{places}: {}", bad.reason) }
-}
-
-/// The ids and GUIDs that values name.
-fn ids<'a>(
-    framing: Framing,
-    values: impl Iterator<Item = Option<&'a [u8]>>,
-    headers: Option<&Headers>,
-) -> BTreeSet<SchemaId> {
-    let (mut found, mut last) = (BTreeSet::new(), None);
-    for (row, value) in values.enumerate() {
-        let Some(value) = value else { continue };
-        let Ok((id, _)) = split(framing, value, headers.and_then(|headers| headers.of_row(row))) else { continue };
-        if last != Some(id) && matches!(id, SchemaId::Id(_) | SchemaId::Guid(_)) {
-            found.insert(id);
-        }
-        last = Some(id);
-    }
-    found
 }
 
 /// Why values of one schema cannot be read as another, if they cannot.
@@ -248,43 +241,6 @@ fn push_all<'a>(
     Ok(())
 }
 
-/// The column of headers as consumers give it.
-struct Headers {
-    rows: ListArray,
-    names: StringArray,
-    values: BinaryArray,
-    name: &'static str,
-}
-
-impl Headers {
-    fn of(column: &ArrayRef, part: Part) -> Result<Headers, Failure> {
-        let found = || {
-            let rows = column.as_list_opt::<i32>()?.clone();
-            let pairs = rows.values().as_struct_opt()?;
-            let names = pairs.column_by_name("key")?.as_string_opt::<i32>()?.clone();
-            let values = pairs.column_by_name("value")?.as_binary_opt::<i32>()?.clone();
-            Some(Headers { rows, names, values, name: part.header() })
-        };
-        let kind = column.data_type();
-        found().ok_or_else(|| {
-            Failure::Type(format!(
-                "headers must be list<struct<key: string, value: binary>>, as of a consumer, not {kind}"
-            ))
-        })
-    }
-
-    /// The last of the name, as Java's deserializers take it.
-    fn of_row(&self, row: usize) -> Option<&[u8]> {
-        let offsets = self.rows.value_offsets();
-        let (start, end) = (*offsets.get(row)? as usize, *offsets.get(row + 1)? as usize);
-        if self.rows.is_null(row) {
-            return None;
-        }
-        let at = (start..end).rev().find(|&at| self.names.is_valid(at) && self.names.value(at) == self.name)?;
-        self.values.is_valid(at).then(|| self.values.value(at))
-    }
-}
-
 #[pymethods]
 impl ValueDecoder {
     /// For Avro values.
@@ -318,12 +274,36 @@ impl ValueDecoder {
         Self::new(py, Format::Avro { schema, options, writers: Arc::new(Mutex::new(known)) })
     }
 
+    /// For JSON values; `schema` is the text of a JSON Schema, or Arrow data with a column of the type.
+    #[staticmethod]
+    #[pyo3(signature = (schema, needed, fields, framing))]
+    fn json(
+        py: Python<'_>,
+        schema: &Bound<'_, PyAny>,
+        needed: Vec<String>,
+        fields: Option<Vec<String>>,
+        framing: &str,
+    ) -> PyResult<Self> {
+        let refuse = |text: String| to_py(py, &Error::configuration(text));
+        let framing = Framing::from_name(framing)
+            .ok_or_else(|| refuse(format!("framing must be auto, confluent, apicurio8 or none, not {framing:?}")))?;
+        let schema = match schema.extract::<String>() {
+            Ok(text) => json::Schema::parse(&text, &needed).map_err(|error| refuse(error.to_string()))?,
+            Err(_) => {
+                let columns = arrow_ffi::schema_of(schema)?;
+                let column = columns.fields().first().ok_or_else(|| refuse("there is no column".to_owned()))?;
+                json::Schema::from_arrow(column.data_type().clone())
+            }
+        };
+        Self::new(py, Format::Json { schema, options: Options { framing, fields, ..Options::default() } })
+    }
+
     /// For values of one of Kafka's own types.
     #[staticmethod]
     fn plain(py: Python<'_>, name: &str) -> PyResult<Self> {
         let plain = Plain::from_name(name).ok_or_else(|| {
             let names = "string, short, int, long, float, double, boolean or uuid";
-            to_py(py, &Error::configuration(format!("a format must be Avro(…), or {names}, not {name:?}")))
+            to_py(py, &Error::configuration(format!("a format must be Avro(…), Json(…), or {names}, not {name:?}")))
         })?;
         Self::new(py, Format::Plain(plain))
     }

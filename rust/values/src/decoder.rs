@@ -9,6 +9,7 @@ use crate::avro::reader::Reader;
 use crate::builders::{Columns, Shape};
 use crate::error::{BadValue, Fault, Reason, SchemaError, ValueError};
 use crate::frame::{self, Framing, SchemaId};
+use crate::json;
 use crate::plain::Plain;
 use crate::target::{self, Enums};
 
@@ -18,7 +19,7 @@ const MAX_ROWS: usize = i32::MAX as usize;
 /// Bytes of columns that a row takes if it is null: of a fixed, null is as large as a value, and takes none to write.
 const MAX_NULL: u64 = 16 << 20;
 
-/// How Avro values are read.
+/// How Avro and JSON values are read.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Where the id of the writer's schema is.
@@ -42,6 +43,7 @@ pub struct Decoder {
 enum Format {
     Plain(Plain),
     Avro(Box<Reader>),
+    Json(Box<json::reader::Reader>),
 }
 
 impl Decoder {
@@ -57,18 +59,32 @@ impl Decoder {
         };
         let mut columns = Columns::default();
         let shape = target::shape(&reader.root, options.enums, &mut columns)?;
-        let nulls = shape_growth(&shape);
-        if nulls > MAX_NULL {
-            let text = format!(
-                "a row that is null would take {nulls} bytes, and at most {MAX_NULL} may be: read some fields only, without large fixed ones"
-            );
-            return Err(SchemaError::new("", text));
-        }
+        check_nulls(&shape)?;
         let format = Format::Avro(Box::new(Reader::new(reader, options.framing)));
         let mut decoder = Decoder { columns, shape, format, rows: 0 };
         decoder.add_writer(SchemaId::Bare, schema);
         decoder.add_writer(SchemaId::Fingerprint(schema.fingerprint()), schema);
         Ok(decoder)
+    }
+
+    /// For JSON values as rows of this type. Of the options the one about enums is Avro's.
+    ///
+    /// # Errors
+    /// The type is none that JSON is read as, or has no such field.
+    pub fn json(schema: &json::Schema, options: &Options) -> Result<Decoder, SchemaError> {
+        let projected;
+        let schema = match &options.fields {
+            Some(fields) => {
+                projected = schema.project(fields)?;
+                &projected
+            }
+            None => schema,
+        };
+        let mut columns = Columns::default();
+        let reader = json::reader::Reader::new(schema, options.framing, &mut columns)?;
+        let shape = reader.root.shape.clone();
+        check_nulls(&shape)?;
+        Ok(Decoder { columns, shape, format: Format::Json(Box::new(reader)), rows: 0 })
     }
 
     /// For values of one of Kafka's own types.
@@ -102,7 +118,7 @@ impl Decoder {
     /// Whether values of this id can be pushed.
     pub fn knows(&self, id: SchemaId) -> bool {
         match &self.format {
-            Format::Plain(_) => true,
+            Format::Plain(_) | Format::Json(_) => true,
             Format::Avro(avro) => avro.knows(id),
         }
     }
@@ -139,6 +155,7 @@ impl Decoder {
         let done = match &mut self.format {
             Format::Plain(plain) => plain.push(value, &self.shape.slot, &mut self.columns),
             Format::Avro(avro) => avro.push(value, header, &mut self.columns),
+            Format::Json(json) => json.push(value, header, &mut self.columns),
         };
         match done {
             Ok(()) => {
@@ -157,10 +174,12 @@ impl Decoder {
             return ValueError::Full;
         }
         self.columns.push_null(&self.shape);
-        let schema = match &self.format {
+        let framing = match &self.format {
             Format::Plain(_) => None,
-            Format::Avro(avro) => frame::split(avro.framing, value, header).ok().map(|(id, _)| id),
+            Format::Avro(avro) => Some(avro.framing),
+            Format::Json(json) => Some(json.framing),
         };
+        let schema = framing.and_then(|framing| Some(frame::split(framing, value, header).ok()?.0));
         let schema = schema.filter(|id| *id != SchemaId::Bare);
         let bad = BadValue { row: self.rows, schema, path: fault.path, reason: fault.reason.to_string() };
         self.rows += 1;
@@ -175,4 +194,15 @@ impl Decoder {
         self.rows = 0;
         Ok(make_array(self.columns.finish(&self.shape)?))
     }
+}
+
+fn check_nulls(shape: &Shape) -> Result<(), SchemaError> {
+    let nulls = shape_growth(shape);
+    if nulls <= MAX_NULL {
+        return Ok(());
+    }
+    let text = format!(
+        "a row that is null would take {nulls} bytes, and at most {MAX_NULL} may be: read some fields only, without large fixed ones"
+    );
+    Err(SchemaError::new("", text))
 }

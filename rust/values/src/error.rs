@@ -136,6 +136,8 @@ pub(crate) enum Reason {
     #[error("the value would have more than {0} bytes")]
     Long(usize),
     #[error("{0}")]
+    Json(crate::json::Wrong),
+    #[error("{0}")]
     Other(Box<str>),
     #[error("a column is full")]
     Full,
@@ -168,6 +170,13 @@ impl From<Reason> for Box<Fault> {
     #[cold]
     fn from(reason: Reason) -> Self {
         Box::new(Fault { reason, path: String::new() })
+    }
+}
+
+impl From<crate::json::Wrong> for Reason {
+    #[cold]
+    fn from(wrong: crate::json::Wrong) -> Self {
+        Reason::Json(wrong)
     }
 }
 

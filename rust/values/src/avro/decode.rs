@@ -178,7 +178,7 @@ fn sized<'a>(input: &mut Input<'a>, size: Option<usize>) -> Step<&'a [u8]> {
 }
 
 /// A number of any length, most significant byte first, in `N` bytes; none if it has none or does not fit.
-fn extended<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+pub(crate) fn extended<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     let sign = if *bytes.first()? >= 0x80 { 0xff } else { 0 };
     let mut out = [sign; N];
     let cut = bytes.len().saturating_sub(N);

@@ -1,14 +1,14 @@
 //! Avro, as its specification 1.12 has it.
 
 mod canonical;
-mod decode;
+pub(crate) mod decode;
 mod default;
 mod derive;
 pub(crate) mod encode;
 mod logical;
 mod parse;
 pub(crate) mod plan;
-mod project;
+pub(crate) mod project;
 pub(crate) mod reader;
 pub(crate) mod resolve;
 pub mod schema;

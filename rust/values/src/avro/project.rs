@@ -9,9 +9,27 @@ use crate::error::SchemaError;
 
 /// The names that are wanted, and what of them; nothing below is all of it.
 #[derive(Debug, Default)]
-struct Wanted<'a>(BTreeMap<&'a str, Wanted<'a>>);
+pub(crate) struct Wanted<'a>(BTreeMap<&'a str, Wanted<'a>>);
 
 impl<'a> Wanted<'a> {
+    pub(crate) fn of(fields: &'a [String]) -> Result<Self, SchemaError> {
+        let mut wanted = Wanted::default();
+        fields.iter().for_each(|field| wanted.add(field));
+        if wanted.is_all() {
+            return Err(SchemaError::new("", "fields names none: leave it out to have all"));
+        }
+        Ok(wanted)
+    }
+
+    pub(crate) fn is_all(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What is wanted of a field, if it is.
+    pub(crate) fn below(&self, name: &str) -> Option<&Self> {
+        self.0.get(name)
+    }
+
     fn add(&mut self, path: &'a str) {
         let (name, rest) = path.split_once('.').unwrap_or((path, ""));
         let known = self.0.contains_key(name);
@@ -26,16 +44,11 @@ impl<'a> Wanted<'a> {
 }
 
 pub(super) fn project(node: &Arc<Node>, fields: &[String]) -> Result<Arc<Node>, SchemaError> {
-    let mut wanted = Wanted::default();
-    fields.iter().for_each(|field| wanted.add(field));
-    if wanted.0.is_empty() {
-        return Err(SchemaError::new("", "fields names none: leave it out to have all"));
-    }
-    pruned(node, &wanted, "")
+    pruned(node, &Wanted::of(fields)?, "")
 }
 
 fn pruned(node: &Arc<Node>, wanted: &Wanted<'_>, path: &str) -> Result<Arc<Node>, SchemaError> {
-    if wanted.0.is_empty() {
+    if wanted.is_all() {
         return Ok(Arc::clone(node));
     }
     let kind = match &node.kind {
@@ -44,7 +57,7 @@ fn pruned(node: &Arc<Node>, wanted: &Wanted<'_>, path: &str) -> Result<Arc<Node>
         Kind::Record(record) => {
             known(wanted, record.fields.iter().map(|field| &*field.name), path)?;
             let kept = record.fields.iter().filter_map(|field| {
-                let below = wanted.0.get(&*field.name)?;
+                let below = wanted.below(&field.name)?;
                 let node = pruned(&field.node, below, &join(path, &field.name));
                 Some(node.map(|node| Field { node, ..field.clone() }))
             });
@@ -63,7 +76,11 @@ fn pruned(node: &Arc<Node>, wanted: &Wanted<'_>, path: &str) -> Result<Arc<Node>
     Ok(Arc::new(Node::new(kind, node.logical)))
 }
 
-fn known<'a>(wanted: &Wanted<'_>, names: impl Iterator<Item = &'a str>, path: &str) -> Result<(), SchemaError> {
+pub(crate) fn known<'a>(
+    wanted: &Wanted<'_>,
+    names: impl Iterator<Item = &'a str>,
+    path: &str,
+) -> Result<(), SchemaError> {
     let names: Vec<_> = names.collect();
     match wanted.0.keys().find(|name| !names.contains(name)) {
         None => Ok(()),

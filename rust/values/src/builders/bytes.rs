@@ -40,6 +40,14 @@ impl Bytes {
         Ok(())
     }
 
+    /// Appends what a function appends. If that fails, what it has appended is no row's, and is cut off with the row.
+    #[inline]
+    pub(crate) fn push_by(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Step) -> Step {
+        write(&mut self.data)?;
+        self.offsets.push(i32::try_from(self.data.len()).map_err(|_| Reason::Full)?);
+        Ok(())
+    }
+
     #[inline]
     pub(crate) fn push_null(&mut self) {
         self.nulls.push(self.offsets.len() - 1);

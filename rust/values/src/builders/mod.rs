@@ -23,6 +23,7 @@ pub(crate) struct Columns {
     pub(crate) budget: Budget,
     pub(crate) nulls: Vec<Count>,
     pub(crate) booleans: Vec<Values<bool>>,
+    pub(crate) tiny: Vec<Values<i8>>,
     pub(crate) shorts: Vec<Values<i16>>,
     pub(crate) ints: Vec<Values<i32>>,
     pub(crate) longs: Vec<Values<i64>>,
@@ -49,6 +50,7 @@ pub(crate) struct Shape {
 pub(crate) enum Slot {
     Null(usize),
     Boolean(usize),
+    Tiny(usize),
     Short(usize),
     Int(usize),
     Long(usize),
@@ -79,6 +81,7 @@ macro_rules! leaf {
         match $slot {
             Slot::Null($at) => leaf!(@ $columns.nulls, $at, $column, $do),
             Slot::Boolean($at) => leaf!(@ $columns.booleans, $at, $column, $do),
+            Slot::Tiny($at) => leaf!(@ $columns.tiny, $at, $column, $do),
             Slot::Short($at) => leaf!(@ $columns.shorts, $at, $column, $do),
             Slot::Int($at) | Slot::Symbols($at, _) => leaf!(@ $columns.ints, $at, $column, $do),
             Slot::Long($at) => leaf!(@ $columns.longs, $at, $column, $do),

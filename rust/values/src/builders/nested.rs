@@ -71,6 +71,11 @@ pub(crate) struct Count {
 
 impl Count {
     #[inline(always)]
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    #[inline(always)]
     pub(crate) fn push(&mut self) {
         self.rows += 1;
     }

@@ -19,7 +19,7 @@ macro_rules! native {
     })*};
 }
 
-native!(i16 i32 i64 f32 f64 i128 arrow_buffer::i256 arrow_buffer::IntervalMonthDayNano);
+native!(i8 i16 i32 i64 f32 f64 i128 arrow_buffer::i256 arrow_buffer::IntervalMonthDayNano);
 
 fn native<T: ArrowNativeType>(values: Vec<T>) -> Buffer {
     ScalarBuffer::from(values).into_inner()

@@ -1,9 +1,13 @@
-//! Avro values of random schemas, hostile ones, and schemas that differ; and columns back into values.
+//! Avro and JSON values of random schemas, hostile ones, and schemas that differ; and columns back into values.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
 mod encode_refused;
 mod encode_round;
 mod hostile;
+mod json;
+mod json_hostile;
+mod json_schemas;
+mod json_types;
 mod plain;
 mod random;
 mod resolution;

@@ -1,0 +1,217 @@
+"""JSON values: what rows look like, and finding that out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, final
+
+import pyarrow as pa
+
+from samsarrow import _core
+from samsarrow._faces import Do
+from samsarrow.exceptions import BadValueError, ConfigurationError
+from samsarrow.registry import RegisteredSchema, SchemaRegistry, _new, _schema
+from samsarrow.values.texts import JsonTexts
+
+__all__ = ["Json", "infer_schema"]
+
+_NAMES = ("schema", "registry", "subject", "version", "fields", "framing", "ignore_rules", "auto_register")
+
+Schema: TypeAlias = pa.Schema | pa.DataType | str | Mapping[str, Any]
+"""The columns or the type of rows; or a JSON Schema, as its text or as what that parses to."""
+
+
+@final
+class Json:
+    """JSON values, as rows of one type; docs/values.md has the table of types.
+
+    Members are found by name in any order, and those without a field are stepped over. What is missing is null, or bad
+    where the field is not nullable.
+    """
+
+    __slots__ = ("_arguments", "_decoders", "_ids", "_registry", "_schemas")
+
+    def __init__(
+        self,
+        source: Schema | SchemaRegistry | None = None,
+        /,
+        *,
+        schema: Schema | None = None,
+        registry: SchemaRegistry | None = None,
+        subject: str | None = None,
+        version: int | Literal["latest"] = "latest",
+        fields: Sequence[str] | None = None,
+        framing: Literal["auto", "confluent", "apicurio8", "none"] = "auto",
+        ignore_rules: bool = False,
+        auto_register: bool = True,
+    ) -> None:
+        """Reads the schema that is given.
+
+        Args:
+            source: `schema` or `registry`.
+            schema: what rows look like: a `pyarrow.Schema` or type, or a JSON Schema. `infer_schema` finds one.
+            registry: is asked for `schema`, once, at the first use.
+            subject: where `schema` is registered; by default `TOPIC-value`, or `TOPIC-key`.
+            version: of `subject`.
+            fields: only these, as `["id", "user.city"]`; the rest of each value is stepped over. They come in the
+                schema's order. A path goes through lists and maps to what is in them.
+            framing: what is before a value, and is stepped over: values say themselves what their members are called.
+                `auto` is Confluent's prefix, byte 0 and an id of 4 bytes, or nothing; `confluent` insists on it,
+                `apicurio8` has ids of 8 bytes, `none` nothing.
+            ignore_rules: takes values as they are where `schema` has rules (data contracts), which are never run here.
+            auto_register: whether a JSON Schema to write with is registered, which is done once. If not, it must be
+                there.
+
+        Raises:
+            ConfigurationError: the schema cannot be read, or has no type that JSON is read as; the text names the
+                field.
+        """
+        if isinstance(source, SchemaRegistry):
+            if registry is not None:
+                raise TypeError("the registry is given twice")
+            registry = source
+        elif source is not None:
+            if schema is not None:
+                raise TypeError("the schema is given twice")
+            schema = source
+        if schema is None and registry is None:
+            raise ConfigurationError(
+                "neither schema nor registry says what rows look like: infer_schema finds a schema"
+            )
+        if isinstance(fields, str):
+            raise TypeError(f"fields must be a list of names: [{fields!r}]")
+        self._arguments = (schema, registry, subject, version, fields, framing, ignore_rules, auto_register)
+        self._registry = registry
+        # By subject; None has the one of the schema that was given.
+        self._decoders: dict[str | None, _core.ValueDecoder] = {}
+        self._schemas: dict[str, RegisteredSchema] = {}
+        # By subject and text.
+        self._ids: dict[tuple[str, str], int] = {}
+        if schema is not None:
+            self._decoders[None] = self._made(_columns(schema), [])
+
+    def _made(self, schema: Any, needed: list[str]) -> _core.ValueDecoder:
+        *_, fields, framing, _, _ = self._arguments
+        return _core.ValueDecoder.json(schema, needed, None if fields is None else list(fields), framing)
+
+    async def _decoder(self, do: Do, topic: str | None, key: bool) -> _core.ValueDecoder:
+        """That of the schema, which a registry may have to be asked for."""
+        given = self._decoders.get(None)
+        if given is not None or self._registry is None:
+            return self._decoders[None]
+        subject = self._subject(topic, key)
+        if subject not in self._decoders:
+            found = await self._registered(do, subject)
+            self._decoders[subject] = self._made(found.schema, list(found.needed))
+        return self._decoders[subject]
+
+    def _subject(self, topic: str | None, key: bool) -> str:
+        subject: str | None = self._arguments[2]
+        if subject is None and topic is None:
+            raise ConfigurationError("neither schema nor subject nor topic says what rows look like: give one")
+        return subject or f"{topic}-{'key' if key else 'value'}"
+
+    async def _registered(self, do: Do, subject: str) -> RegisteredSchema:
+        """The schema of a subject."""
+        _, registry, _, version, _, _, ignore_rules, _ = self._arguments
+        assert registry is not None
+        if subject not in self._schemas:
+            found = await do(_schema(registry._open, None, None, subject, version))
+            if found.schema_type != "JSON":
+                raise ConfigurationError(f"the schema of subject {subject} is of type {found.schema_type}, not JSON")
+            if found.has_rules and not ignore_rules:
+                text = f"the schema of subject {subject} has rules, which are not run here"
+                raise ConfigurationError(f"{text}: ignore_rules=True takes values as they are")
+            self._schemas[subject] = found
+        return self._schemas[subject]
+
+    async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> JsonTexts:
+        """That of columns like the one in a batch, whose schema is registered where it is to be."""
+        schema, registry, _, _, _, framing, _, auto_register = self._arguments
+        if registry is None:
+            if framing in ("confluent", "apicurio8"):
+                text = f"framing {framing!r} has the id of what is written, and none is known"
+                raise ConfigurationError(f"{text}: give a registry")
+            return JsonTexts(like, b"", _core.ValueDecoder.json(_columns(schema), [], None, framing))
+        subject = self._subject(topic, key)
+        if schema is None:
+            found = await self._registered(do, subject)
+            number, reader = found.id, _core.ValueDecoder.json(found.schema, list(found.needed), None, framing)
+        else:
+            text = _columns(schema)
+            if not isinstance(text, str):
+                raise ConfigurationError("a registry takes a JSON Schema, and schema is Arrow's: give its text")
+            reader = _core.ValueDecoder.json(text, [], None, framing)
+            # What does not fit is not registered.
+            JsonTexts(like, b"", reader)
+            core = registry._open
+            ask = core.register if auto_register else core.lookup
+            if (subject, text) not in self._ids:
+                self._ids[subject, text] = await do(ask(subject, _new(text, "JSON", ()), False))
+            number = self._ids[subject, text]
+        if framing == "none":
+            return JsonTexts(like, b"", reader)
+        if number is None:
+            raise ConfigurationError(f"the registry gives no id for the schema of subject {subject}")
+        return JsonTexts(like, b"\0" + number.to_bytes(8 if framing == "apicurio8" else 4), reader)
+
+    async def _learn(self, do: Do, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
+        """Nothing: what values were written with makes no difference to how they are read."""
+
+    # Nor does what headers name.
+    _in_headers = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _json, self._arguments
+
+    def __repr__(self) -> str:
+        left_out = (None, None, None, "latest", None, "auto", False, True)
+        given = zip(_NAMES, self._arguments, left_out, strict=True)
+        return f"Json({', '.join(f'{name}={one!r}' for name, one, default in given if one != default)})"
+
+
+def _json(*arguments: Any) -> Json:
+    return Json(**dict(zip(_NAMES, arguments, strict=True)))
+
+
+def _columns(schema: Schema) -> Any:
+    """A JSON Schema's text, or Arrow data with one column of the type."""
+    if isinstance(schema, str):
+        return schema
+    if isinstance(schema, Mapping):
+        return json.dumps(schema)
+    kind = pa.struct(list(schema)) if isinstance(schema, pa.Schema) else schema
+    if not isinstance(kind, pa.DataType):
+        raise TypeError(f"schema must be a pyarrow.Schema, a type or a JSON Schema, not {type(schema).__name__}")
+    return pa.RecordBatchReader.from_batches(pa.schema([pa.field("value", kind)]), [])
+
+
+def infer_schema(values: pa.Array | pa.ChunkedArray) -> pa.Schema:
+    """Finds columns that take all of these values, which are objects in JSON.
+
+    Whole numbers become `int64` (`uint64` beyond it, `double` beyond both), others `double`, strings `string`. Where
+    values of several kinds stand in one place, or only null, or objects of more than 1000 names, the column has their
+    texts: it is of the extension type `arrow.json`. All columns are nullable.
+
+    Args:
+        values: `binary` or `string`, as the column `value` of a batch; with Confluent's prefix or without. Null is
+            stepped over.
+
+    Returns:
+        A schema for `Json(schema)`.
+
+    Raises:
+        BadValueError: a value is no JSON.
+        ConfigurationError: not all values are objects, or none has a field.
+        TypeError: the array is of another type.
+    """
+    if not isinstance(values, (pa.Array, pa.ChunkedArray)):
+        raise TypeError(f"expected an Arrow array of binary or string, got {type(values).__name__}")
+    found, bad = _core.infer_json(pa.table({"value": values}))
+    if found is None:
+        row, reason = bad or (0, "")
+        error = BadValueError(f"row {row}: {reason}")
+        error.row, error.field, error.reason = row, "", reason
+        raise error
+    return found.schema

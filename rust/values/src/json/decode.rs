@@ -1,0 +1,395 @@
+//! Runs a plan over the text of one value.
+
+use super::number::{Number, number_of};
+use super::plan::{Decimal, Node, Op, Struct, Whole, is_of_day};
+use super::scan::{Quoted, Scan, unescape};
+use super::temporal;
+use super::text;
+use super::wrong::Wrong;
+use crate::avro::decode::extended;
+use crate::builders::Columns;
+use crate::error::{Reason, Step};
+
+impl Node {
+    /// Reads a value and appends it. Where that fails, what is appended is cut back by who began the row.
+    ///
+    /// It calls itself as deep as the column's type is, never as texts are.
+    pub(crate) fn run<'a>(&self, mut scan: Scan<'a>, columns: &mut Columns) -> Step<Scan<'a>> {
+        self.step(&mut scan, columns)?;
+        Ok(scan)
+    }
+
+    /// What most values are, without a call.
+    #[inline(always)]
+    fn step(&self, scan: &mut Scan<'_>, columns: &mut Columns) -> Step {
+        match &self.op {
+            Op::Long(to) | Op::Timestamp(_, to) => {
+                if let Some(value) = scan.quick_whole() {
+                    columns.longs[*to].push(value);
+                    return Ok(());
+                }
+            }
+            Op::Int(to) => {
+                let before = *scan;
+                match scan.quick_whole().map(i32::try_from) {
+                    Some(Ok(value)) => {
+                        columns.ints[*to].push(value);
+                        return Ok(());
+                    }
+                    _ => *scan = before,
+                }
+            }
+            Op::Double(to) => {
+                if let Some(value) = scan.quick_double() {
+                    columns.doubles[*to].push(value);
+                    return Ok(());
+                }
+            }
+            Op::Text(to) if scan.eat(b'"') => {
+                let quoted = scan.quoted()?;
+                return put(*to, &quoted, columns);
+            }
+            Op::Boolean(to) => {
+                let value = scan.word(b"true");
+                if value || scan.word(b"false") {
+                    columns.booleans[*to].push(value);
+                    return Ok(());
+                }
+            }
+            _ => (),
+        }
+        *scan = self.run_rare(*scan, columns)?;
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn run_rare<'a>(&self, mut scan: Scan<'a>, columns: &mut Columns) -> Step<Scan<'a>> {
+        if scan.word(b"null") {
+            if !self.nullable {
+                return Err(Reason::from(Wrong::Null).into());
+            }
+            columns.push_null(&self.shape);
+            return Ok(scan);
+        }
+        let first = scan.peek();
+        match (&self.op, first) {
+            (Op::Json(to), _) => {
+                let from = scan.rest;
+                scan = scan.skip()?;
+                let text = from.get(..from.len() - scan.left()).unwrap_or_default();
+                columns.bytes[*to].push(text.into())?;
+            }
+            (Op::Struct(to, of), Some(b'{')) => scan = members(*to, of, scan, columns)?,
+            (Op::List(to, item), Some(b'[')) => scan = list(*to, item, scan, columns)?,
+            (Op::Map(to, keys, value), Some(b'{')) => scan = map(*to, *keys, value, scan, columns)?,
+            (_, Some(b'-' | b'0'..=b'9')) => {
+                let at = scan;
+                let number = scan.number()?;
+                self.number(&number, at, columns)?;
+            }
+            (_, Some(b'"')) => {
+                let at = scan;
+                scan.eat(b'"');
+                let quoted = scan.quoted()?;
+                self.text(&quoted, at, columns)?;
+            }
+            _ => return self.unexpected(scan),
+        }
+        Ok(scan)
+    }
+
+    fn number(&self, number: &Number<'_>, at: Scan<'_>, columns: &mut Columns) -> Step {
+        let long = || number.whole(&(i64::MIN.into()..=i64::MAX.into()), "int64").map(|value| value as i64);
+        match &self.op {
+            Op::Long(to) => columns.longs[*to].push(long()?),
+            Op::Int(to) => {
+                let value = number.whole(&(i32::MIN.into()..=i32::MAX.into()), "int32")?;
+                columns.ints[*to].push(value as i32);
+            }
+            Op::Date(to) => {
+                let value = number.whole(&(i32::MIN.into()..=i32::MAX.into()), "date32")?;
+                columns.ints[*to].push(value as i32);
+            }
+            Op::Whole(whole, to) => {
+                let (range, name) = whole.range();
+                let value = number.whole(&range, name)?;
+                // Unsigned numbers are kept as signed ones of the same bits.
+                match whole {
+                    Whole::Int8 | Whole::UInt8 => columns.tiny[*to].push(value as i8),
+                    Whole::Int16 | Whole::UInt16 => columns.shorts[*to].push(value as i16),
+                    Whole::UInt32 => columns.ints[*to].push(value as i32),
+                    Whole::UInt64 => columns.longs[*to].push(value as i64),
+                }
+            }
+            Op::Double(to) => columns.doubles[*to].push(number.float("double")?),
+            Op::Float(to) => columns.floats[*to].push(number.float("float")?),
+            Op::Timestamp(_, to) => columns.longs[*to].push(long()?),
+            Op::Time(unit, to) => {
+                let value = long()?;
+                if !is_of_day(value, *unit) {
+                    return Err(Reason::from(Wrong::Range("a time of day")).into());
+                }
+                self.time(*to, value, columns);
+            }
+            Op::Decimal(of) => decimal(of, number, columns).map_err(Reason::from)?,
+            _ => return self.unexpected(at),
+        }
+        Ok(())
+    }
+
+    fn text(&self, quoted: &Quoted<'_>, at: Scan<'_>, columns: &mut Columns) -> Step {
+        let mut plain = Vec::new();
+        let text = if quoted.escaped {
+            unescape(quoted.raw, &mut plain)?;
+            &plain
+        } else {
+            quoted.raw
+        };
+        match &self.op {
+            Op::Binary(to) => columns.bytes[*to].push_by(|data| text::base64(text, data))?,
+            Op::Fixed(to, size) => {
+                let mut bytes = Vec::new();
+                text::base64(text, &mut bytes)?;
+                if bytes.len() != *size {
+                    return Err(Reason::from(Wrong::Size(bytes.len(), *size)).into());
+                }
+                columns.fixed[*to].push(&bytes);
+            }
+            Op::Date(to) => {
+                let days = temporal::date(text).ok_or(Reason::from(Wrong::Text("date, as 2026-11-23 is")))?;
+                columns.ints[*to].push(days);
+            }
+            Op::Time(unit, to) => {
+                let value = temporal::time(text, *unit).ok_or(Reason::from(Wrong::Text("time, as 17:03:59.25 is")))?;
+                self.time(*to, value, columns);
+            }
+            Op::Timestamp(unit, to) => {
+                let wrong = || Reason::from(Wrong::Text("time of RFC 3339 that the column can hold"));
+                columns.longs[*to].push(temporal::timestamp(text, *unit).ok_or_else(wrong)?);
+            }
+            Op::Decimal(of) if of.base64 => base64_decimal(of, text, columns)?,
+            Op::Decimal(of) => {
+                let number = number_of(text).ok_or(Reason::from(Wrong::Text("number")))?;
+                decimal(of, &number, columns).map_err(Reason::from)?;
+            }
+            _ => return self.unexpected(at),
+        }
+        Ok(())
+    }
+
+    fn time(&self, to: usize, value: i64, columns: &mut Columns) {
+        match self.shape.data_type {
+            arrow_schema::DataType::Time32(_) => columns.ints[to].push(value as i32),
+            _ => columns.longs[to].push(value),
+        }
+    }
+
+    #[cold]
+    fn unexpected<T>(&self, at: Scan<'_>) -> Step<T> {
+        let wanted = match &self.op {
+            Op::Null => "null",
+            Op::Boolean(_) => "a boolean",
+            Op::Long(_) | Op::Int(_) | Op::Whole(..) => "a whole number",
+            Op::Double(_) | Op::Float(_) => "a number",
+            Op::Decimal(_) => "a decimal as a number or text",
+            Op::Text(_) => "a string",
+            Op::Binary(_) | Op::Fixed(..) => "a string of base64",
+            Op::Date(_) | Op::Time(..) | Op::Timestamp(..) => "a time as text or number",
+            Op::List(..) => "an array",
+            Op::Map(..) | Op::Struct(..) => "an object",
+            Op::Json(_) => "a value",
+        };
+        match at.skip() {
+            // A whole value of another kind, or no value at all.
+            Ok(_) => at.unexpected(wanted),
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+#[inline(always)]
+fn put(to: usize, quoted: &Quoted<'_>, columns: &mut Columns) -> Step {
+    if quoted.escaped {
+        return columns.bytes[to].push_by(|data| unescape(quoted.raw, data));
+    }
+    columns.bytes[to].push(quoted.piece)
+}
+
+fn decimal(of: &Decimal, number: &Number<'_>, columns: &mut Columns) -> Result<(), Wrong> {
+    if of.wide {
+        columns.wide_decimals[of.to].push(number.wide_unscaled(of.scale, of.precision)?);
+    } else {
+        columns.decimals[of.to].push(number.unscaled(of.scale, of.precision)?);
+    }
+    Ok(())
+}
+
+/// The bytes of the digits, most significant first, as Kafka Connect writes them.
+fn base64_decimal(of: &Decimal, text: &[u8], columns: &mut Columns) -> Step {
+    let mut bytes = Vec::new();
+    text::base64(text, &mut bytes)?;
+    let digits = || Reason::from(Wrong::Digits(of.precision));
+    let value = extended(&bytes).map(arrow_buffer::i256::from_be_bytes).ok_or_else(digits)?;
+    let beyond = arrow_buffer::i256::from_i128(10).wrapping_pow(of.precision.into());
+    if value >= beyond || value <= beyond.wrapping_neg() {
+        return Err(digits().into());
+    }
+    if of.wide {
+        columns.wide_decimals[of.to].push(value);
+    } else {
+        columns.decimals[of.to].push(value.to_i128().ok_or_else(digits)?);
+    }
+    Ok(())
+}
+
+fn list<'a>(to: usize, item: &Node, mut scan: Scan<'a>, columns: &mut Columns) -> Step<Scan<'a>> {
+    scan.eat(b'[');
+    scan.space();
+    let mut items = 0;
+    if !scan.eat(b']') {
+        loop {
+            columns.budget.take(1, 1, item.growth, scan.left())?;
+            item.step(&mut scan, columns).map_err(|fault| fault.at(items))?;
+            items += 1;
+            if !scan.more(b']')? {
+                break;
+            }
+        }
+    }
+    columns.lists[to].check(items)?;
+    columns.lists[to].push(items);
+    Ok(scan)
+}
+
+fn map<'a>(to: usize, keys: usize, value: &Node, mut scan: Scan<'a>, columns: &mut Columns) -> Step<Scan<'a>> {
+    scan.eat(b'{');
+    scan.space();
+    let mut entries = 0;
+    if !scan.eat(b'}') {
+        loop {
+            columns.budget.take(1, 1, value.growth.saturating_add(4), scan.left())?;
+            if !scan.eat(b'"') {
+                return scan.unexpected("a name in quotes");
+            }
+            let key = scan.quoted()?;
+            put(keys, &key, columns)?;
+            scan.colon()?;
+            let at = || format!("{:?}", String::from_utf8_lossy(key.raw));
+            value.step(&mut scan, columns).map_err(|fault| fault.at(at()))?;
+            entries += 1;
+            if !scan.more(b'}')? {
+                break;
+            }
+        }
+    }
+    columns.lists[to].check(entries)?;
+    columns.lists[to].push(entries);
+    Ok(scan)
+}
+
+/// Which members of a struct there are.
+#[derive(Default)]
+struct Seen {
+    first: u64,
+    others: Vec<u64>,
+}
+
+impl Seen {
+    /// Whether it is new.
+    #[inline(always)]
+    fn insert(&mut self, at: usize) -> bool {
+        let bit = 1 << (at % 64);
+        let word = if at < 64 { &mut self.first } else { self.other(at / 64) };
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+
+    #[cold]
+    fn other(&mut self, word: usize) -> &mut u64 {
+        if self.others.len() < word {
+            self.others.resize(word, 0);
+        }
+        // It has just been made so long.
+        self.others.get_mut(word - 1).unwrap_or(&mut self.first)
+    }
+
+    fn has(&self, at: usize) -> bool {
+        let word = if at < 64 { self.first } else { self.others.get(at / 64 - 1).copied().unwrap_or(0) };
+        word >> (at % 64) & 1 == 1
+    }
+}
+
+fn members<'a>(to: usize, of: &Struct, mut scan: Scan<'a>, columns: &mut Columns) -> Step<Scan<'a>> {
+    scan.eat(b'{');
+    scan.space();
+    let row = columns.structs[to].rows();
+    columns.structs[to].push();
+    let (mut seen, mut count, mut last) = (Seen::default(), 0, None);
+    if !scan.eat(b'}') {
+        loop {
+            let mut at = of.names.expected(last);
+            if !of.names.take(at, &mut scan) {
+                let found;
+                (found, scan) = other(of, last, scan)?;
+                match found {
+                    Some(found) => at = found,
+                    None => {
+                        scan.colon()?;
+                        scan = scan.skip()?;
+                        if scan.more(b'}')? {
+                            continue;
+                        }
+                        break;
+                    }
+                }
+            }
+            scan.colon()?;
+            last = Some(at);
+            let Some(member) = of.members.get(at) else { continue };
+            if seen.insert(at) {
+                count += 1;
+            } else {
+                // The last of a name counts, as for Python and Java.
+                columns.budget.take(1, 1, member.node.growth, scan.left())?;
+                columns.truncate(&member.node.shape, row);
+            }
+            member.node.step(&mut scan, columns).map_err(|fault| fault.within(&member.name))?;
+            if !scan.more(b'}')? {
+                break;
+            }
+        }
+    }
+    if count < of.members.len() {
+        missing(of, &seen, columns)?;
+    }
+    Ok(scan)
+}
+
+/// The place of a name that was not expected here, if there is one.
+#[inline(never)]
+fn other<'a>(of: &Struct, last: Option<usize>, mut scan: Scan<'a>) -> Step<(Option<usize>, Scan<'a>)> {
+    if !scan.eat(b'"') {
+        return scan.unexpected("a name in quotes");
+    }
+    let name = scan.quoted()?;
+    if !name.escaped {
+        return Ok((of.names.find(name.raw, last), scan));
+    }
+    let mut plain = Vec::new();
+    unescape(name.raw, &mut plain)?;
+    Ok((of.names.find(&plain, last), scan))
+}
+
+#[inline(never)]
+fn missing(of: &Struct, seen: &Seen, columns: &mut Columns) -> Step {
+    for (at, member) in of.members.iter().enumerate() {
+        if !seen.has(at) {
+            if !member.node.nullable {
+                return Err(Box::<crate::error::Fault>::from(Reason::from(Wrong::Missing)).within(&member.name));
+            }
+            columns.push_null(&member.node.shape);
+        }
+    }
+    Ok(())
+}

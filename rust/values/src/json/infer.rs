@@ -1,0 +1,249 @@
+//! The type that texts have in common.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema as ArrowSchema};
+
+use super::reader::{payload, placed};
+use super::scan::{Scan, unescape};
+use super::schema::json_field;
+use super::wrong::Wrong;
+use crate::error::{BadValue, Reason, SchemaError, Step};
+use crate::frame::Framing;
+
+/// What is deeper is the text of any value.
+const MAX_DEPTH: usize = 32;
+/// An object with more names has names that are data, and is the text of any value.
+const MAX_NAMES: usize = 1_000;
+/// The most types of a schema.
+const MAX_TYPES: usize = 10_000;
+
+/// Finds a type that takes all values that it is shown.
+#[derive(Debug, Default)]
+pub struct Inference {
+    root: Kind,
+    rows: usize,
+    types: usize,
+}
+
+/// What values were.
+#[derive(Debug, Default)]
+enum Kind {
+    /// Nothing but null.
+    #[default]
+    Nothing,
+    Boolean,
+    /// A whole number: whether one was below 0, and one beyond 63 bits.
+    Whole {
+        negative: bool,
+        beyond: bool,
+    },
+    Double,
+    Text,
+    List(Box<Kind>),
+    Object(Names),
+    /// Several, or too much.
+    Any,
+}
+
+/// Members in the order in which they came.
+#[derive(Debug, Default)]
+struct Names {
+    places: HashMap<Box<[u8]>, usize>,
+    members: Vec<Kind>,
+}
+
+impl Inference {
+    /// Takes a value, with Confluent's prefix or without, or null for null.
+    ///
+    /// # Errors
+    /// It is no JSON.
+    pub fn push(&mut self, value: Option<&[u8]>) -> Result<(), BadValue> {
+        self.rows += 1;
+        let Some(value) = value else { return Ok(()) };
+        let text = payload(Framing::Auto, value, None);
+        let done = text.and_then(|text| self.take(text).map_err(|fault| placed(fault, text.len())));
+        done.map_err(|fault| BadValue {
+            row: self.rows - 1,
+            schema: None,
+            path: fault.path,
+            reason: fault.reason.to_string(),
+        })
+    }
+
+    fn take(&mut self, text: &[u8]) -> Step {
+        let mut scan = Scan::new(text);
+        scan.space();
+        if scan.left() == 0 {
+            return Err(Reason::from(Wrong::Empty).into());
+        }
+        let mut end = self.root.merge(scan, &mut self.types, 0)?;
+        end.space();
+        if end.left() == 0 { Ok(()) } else { Err(Reason::from(Wrong::Trailing(end.left())).into()) }
+    }
+
+    /// The columns of the objects that values were. All may be null.
+    ///
+    /// # Errors
+    /// There were none, or something else among them, or they have too many members.
+    pub fn finish(self) -> Result<ArrowSchema, SchemaError> {
+        if self.types > MAX_TYPES {
+            let text = format!("the values have more than {MAX_TYPES} types: give a schema");
+            return Err(SchemaError::new("", text));
+        }
+        match self.root {
+            Kind::Object(names) if !names.members.is_empty() => Ok(ArrowSchema::new(names.fields())),
+            Kind::Object(_) | Kind::Nothing => Err(SchemaError::new("", "no value has a field to infer a schema from")),
+            _ => Err(SchemaError::new("", "not all values are objects with up to 1000 names: give a schema")),
+        }
+    }
+}
+
+impl Names {
+    fn fields(self) -> Vec<Field> {
+        let mut names: Vec<_> = self.places.into_iter().collect();
+        names.sort_unstable_by_key(|(_, place)| *place);
+        let fields = names.iter().zip(self.members);
+        fields.map(|((name, _), kind)| kind.field(&String::from_utf8_lossy(name))).collect()
+    }
+}
+
+impl Kind {
+    fn field(self, name: &str) -> Field {
+        let kind = match self {
+            Kind::Boolean => DataType::Boolean,
+            Kind::Whole { beyond: false, .. } => DataType::Int64,
+            Kind::Whole { negative: false, .. } => DataType::UInt64,
+            Kind::Whole { .. } | Kind::Double => DataType::Float64,
+            Kind::Text => DataType::Utf8,
+            Kind::List(item) => DataType::List(Arc::new(item.field("item"))),
+            Kind::Object(names) if !names.members.is_empty() => DataType::Struct(names.fields().into()),
+            // Of what nothing is known, any value may come.
+            Kind::Nothing | Kind::Object(_) | Kind::Any => return json_field(name, true),
+        };
+        Field::new(name, kind, true)
+    }
+
+    /// Takes a value. It calls itself no deeper than [`MAX_DEPTH`].
+    fn merge<'a>(&mut self, mut scan: Scan<'a>, types: &mut usize, depth: usize) -> Step<Scan<'a>> {
+        let from = scan;
+        match scan.peek() {
+            Some(b'{') if depth < MAX_DEPTH => {
+                if matches!(self, Kind::Nothing) {
+                    *self = Kind::Object(Names::default());
+                }
+                match self {
+                    Kind::Object(names) => {
+                        let (end, fits) = names.merge(scan, types, depth)?;
+                        if !fits {
+                            *self = Kind::Any;
+                        }
+                        Ok(end)
+                    }
+                    _ => self.mixed(from),
+                }
+            }
+            Some(b'[') if depth < MAX_DEPTH => {
+                if matches!(self, Kind::Nothing) {
+                    *types += 1;
+                    *self = Kind::List(Box::default());
+                }
+                match self {
+                    Kind::List(item) => items(item, scan, types, depth),
+                    _ => self.mixed(from),
+                }
+            }
+            Some(b'{' | b'[') => self.mixed(from),
+            Some(b'-' | b'0'..=b'9') => {
+                let number = scan.number()?;
+                let negative = number.text.starts_with('-');
+                let found = match number.is_plain() {
+                    true if number.text.parse::<i64>().is_ok() => Kind::Whole { negative, beyond: false },
+                    true if number.text.parse::<u64>().is_ok() => Kind::Whole { negative, beyond: true },
+                    _ => Kind::Double,
+                };
+                self.number(found);
+                Ok(scan)
+            }
+            Some(first) => {
+                let end = scan.skip()?;
+                match (first, &mut *self) {
+                    (b'n', _) | (b'"', Kind::Text) | (b't' | b'f', Kind::Boolean) => (),
+                    (b'"', Kind::Nothing) => *self = Kind::Text,
+                    (_, Kind::Nothing) => *self = Kind::Boolean,
+                    _ => *self = Kind::Any,
+                }
+                Ok(end)
+            }
+            None => scan.unexpected("a value"),
+        }
+    }
+
+    fn number(&mut self, found: Kind) {
+        *self = match (std::mem::take(self), found) {
+            (Kind::Nothing, found) => found,
+            (Kind::Whole { negative, beyond }, Kind::Whole { negative: n, beyond: b }) => {
+                Kind::Whole { negative: negative || n, beyond: beyond || b }
+            }
+            (Kind::Whole { .. } | Kind::Double, _) => Kind::Double,
+            _ => Kind::Any,
+        };
+    }
+
+    /// Another kind came.
+    fn mixed<'a>(&mut self, scan: Scan<'a>) -> Step<Scan<'a>> {
+        *self = Kind::Any;
+        scan.skip()
+    }
+}
+
+fn items<'a>(item: &mut Kind, mut scan: Scan<'a>, types: &mut usize, depth: usize) -> Step<Scan<'a>> {
+    scan.eat(b'[');
+    scan.space();
+    if !scan.eat(b']') {
+        loop {
+            scan = item.merge(scan, types, depth + 1)?;
+            if !scan.more(b']')? {
+                break;
+            }
+        }
+    }
+    Ok(scan)
+}
+
+impl Names {
+    /// And whether there are not too many.
+    fn merge<'a>(&mut self, mut scan: Scan<'a>, types: &mut usize, depth: usize) -> Step<(Scan<'a>, bool)> {
+        let start = scan;
+        scan.eat(b'{');
+        scan.space();
+        if scan.eat(b'}') {
+            return Ok((scan, true));
+        }
+        loop {
+            if !scan.eat(b'"') {
+                return scan.unexpected("a name in quotes");
+            }
+            let mut name = Vec::new();
+            unescape(scan.quoted()?.raw, &mut name)?;
+            scan.colon()?;
+            let place = match self.places.get(&*name) {
+                Some(place) => *place,
+                None if self.members.len() == MAX_NAMES || *types > MAX_TYPES => return Ok((start.skip()?, false)),
+                None => {
+                    *types += 1;
+                    self.places.insert(name.into(), self.members.len());
+                    self.members.push(Kind::Nothing);
+                    self.members.len() - 1
+                }
+            };
+            if let Some(member) = self.members.get_mut(place) {
+                scan = member.merge(scan, types, depth + 1)?;
+            }
+            if !scan.more(b'}')? {
+                return Ok((scan, true));
+            }
+        }
+    }
+}

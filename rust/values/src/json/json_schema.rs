@@ -1,0 +1,239 @@
+//! JSON Schema into an Arrow type: what drafts 4 to 2020-12 have in common, and what Kafka Connect adds.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, TimeUnit};
+
+use super::plan::{MAX_TYPES, join};
+use super::schema::{base64_decimal, json_field};
+use super::tree::Tree;
+use crate::error::SchemaError;
+use crate::target::NARROW_DIGITS;
+
+const MAX_DEPTH: usize = 128;
+
+/// The field that a schema's text describes. What is beyond an Arrow type is the text of any value.
+pub(super) fn field(text: &str, needed: &[String]) -> Result<Field, SchemaError> {
+    let root = Tree::parse(text)?;
+    let others = needed.iter().map(|text| Tree::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let documents: Vec<&Tree> = std::iter::once(&root).chain(&others).collect();
+    let at = Place { tree: &root, document: &root };
+    Reading { documents, open: vec![&root], types: 0 }.field("", at, true, "", 0)
+}
+
+/// A schema, and the text that it is in.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    tree: &'a Tree,
+    document: &'a Tree,
+}
+
+impl<'a> Place<'a> {
+    fn of(self, tree: &'a Tree) -> Place<'a> {
+        Place { tree, ..self }
+    }
+}
+
+struct Reading<'a> {
+    documents: Vec<&'a Tree>,
+    /// What is being read: a schema that refers to one of these contains itself.
+    open: Vec<&'a Tree>,
+    types: usize,
+}
+
+impl<'a> Reading<'a> {
+    fn field(
+        &mut self,
+        name: &str,
+        at: Place<'a>,
+        required: bool,
+        path: &str,
+        depth: usize,
+    ) -> Result<Field, SchemaError> {
+        self.types += 1;
+        if self.types > MAX_TYPES || depth > MAX_DEPTH {
+            let text = format!("a schema has at most {MAX_TYPES} types, and {MAX_DEPTH} in one another");
+            return Err(SchemaError::new(path, text));
+        }
+        let tree = at.tree;
+        match tree {
+            Tree::Object(_) => (),
+            Tree::Bool(_) => return Ok(json_field(name, true)),
+            _ => return Err(SchemaError::new(path, "a schema is an object, true or false")),
+        }
+        if let Some(reference) = tree.get("$ref").and_then(Tree::text) {
+            let to = self.resolve(reference, at, path)?;
+            if self.open.iter().any(|open| std::ptr::eq(*open, to.tree)) {
+                return Ok(json_field(name, !required));
+            }
+            self.open.push(to.tree);
+            let found = self.field(name, to, required, path, depth + 1);
+            self.open.pop();
+            return found;
+        }
+        let types: Vec<&str> = match tree.get("type") {
+            Some(Tree::String(one)) => vec![one],
+            Some(Tree::List(many)) => many.iter().filter_map(Tree::text).collect(),
+            _ => Vec::new(),
+        };
+        let null = types.contains(&"null") || tree.get("nullable") == Some(&Tree::Bool(true));
+        let required = required && !null;
+        let kinds: Vec<&str> = types.iter().copied().filter(|kind| *kind != "null").collect();
+        let kind = match &*kinds {
+            [] if !types.is_empty() => return Ok(Field::new(name, DataType::Null, true)),
+            [one] => *one,
+            ["integer", "number"] | ["number", "integer"] => "number",
+            [] => match self.implied(tree) {
+                Implied::Kind(kind) => kind,
+                Implied::Branch(branch, null) => {
+                    return self.field(name, at.of(branch), required && !null, path, depth + 1);
+                }
+                Implied::Any => "",
+            },
+            _ => "",
+        };
+        let data_type = match kind {
+            "object" => self.object(at, path, depth)?,
+            "array" => match tree.get("items") {
+                Some(Tree::List(_)) => None,
+                _ if tree.get("prefixItems").is_some() => None,
+                Some(items) => {
+                    let item = self.field("item", at.of(items), true, path, depth + 1)?;
+                    Some(DataType::List(Arc::new(item)))
+                }
+                None => Some(DataType::List(Arc::new(json_field("item", true)))),
+            },
+            "string" | "integer" | "number" | "boolean" => return scalar(name, kind, tree, !required, path),
+            _ => None,
+        };
+        Ok(match data_type {
+            Some(data_type) => Field::new(name, data_type, !required),
+            None => json_field(name, !required),
+        })
+    }
+
+    /// What a schema without a type is about.
+    fn implied(&self, tree: &'a Tree) -> Implied<'a> {
+        for name in ["oneOf", "anyOf", "allOf"] {
+            let Some(Tree::List(branches)) = tree.get(name) else { continue };
+            let is_null = |branch: &&Tree| branch.get("type").and_then(Tree::text) == Some("null");
+            let mut others = branches.iter().filter(|branch| !is_null(branch));
+            return match (others.next(), others.next()) {
+                (Some(one), None) => Implied::Branch(one, branches.len() > 1),
+                _ => Implied::Any,
+            };
+        }
+        match tree.get("enum") {
+            Some(Tree::List(values)) if values.iter().all(|value| value.text().is_some()) => Implied::Kind("string"),
+            None if matches!(tree.get("const"), Some(Tree::String(_))) => Implied::Kind("string"),
+            None if tree.get("properties").is_some() => Implied::Kind("object"),
+            None if tree.get("items").is_some() => Implied::Kind("array"),
+            _ => Implied::Any,
+        }
+    }
+
+    fn object(&mut self, at: Place<'a>, path: &str, depth: usize) -> Result<Option<DataType>, SchemaError> {
+        if let Some(Tree::Object(properties)) = at.tree.get("properties")
+            && !properties.is_empty()
+        {
+            let required: Vec<&str> = match at.tree.get("required") {
+                Some(Tree::List(names)) => names.iter().filter_map(Tree::text).collect(),
+                _ => Vec::new(),
+            };
+            let mut properties: Vec<_> = properties.iter().collect();
+            // Connect's order: its serializer writes names by the alphabet.
+            properties.sort_by_key(|(_, schema)| number(schema.get("connect.index")).unwrap_or(i64::MAX));
+            let mut fields = Vec::new();
+            for (name, schema) in properties {
+                let required = required.contains(&name.as_str());
+                fields.push(self.field(name, at.of(schema), required, &join(path, name), depth + 1)?);
+            }
+            return Ok(Some(DataType::Struct(fields.into())));
+        }
+        match at.tree.get("additionalProperties") {
+            Some(values @ Tree::Object(_)) => {
+                let value = self.field("value", at.of(values), true, path, depth + 1)?;
+                let entries = Fields::from(vec![Field::new("key", DataType::Utf8, false), value]);
+                let entries = Field::new("entries", DataType::Struct(entries), false);
+                Ok(Some(DataType::Map(Arc::new(entries), false)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn resolve(&self, reference: &str, at: Place<'a>, path: &str) -> Result<Place<'a>, SchemaError> {
+        let (base, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let is_called = |document: &&&Tree| {
+            let id = document.get("$id").or_else(|| document.get("id")).and_then(Tree::text);
+            let id = id.map(|id| id.trim_end_matches('#'));
+            id.is_some_and(|id| id == base || id.rsplit('/').next() == Some(base))
+        };
+        let document = match (base, &*self.documents) {
+            ("", _) => Some(at.document),
+            // The one reference that there is, by whatever name it is registered.
+            (_, [_, one]) => Some(*one),
+            (_, documents) => documents.iter().find(is_called).copied(),
+        };
+        let found = document.and_then(|document| Some(Place { tree: document.at(fragment)?, document }));
+        found.filter(|_| fragment.is_empty() || fragment.starts_with('/')).ok_or_else(|| {
+            let text =
+                format!("$ref {reference:?} leads to nothing in this schema, or in those that it refers to by $id");
+            SchemaError::new(path, text)
+        })
+    }
+}
+
+enum Implied<'a> {
+    Kind(&'static str),
+    /// One schema, or null as well.
+    Branch(&'a Tree, bool),
+    Any,
+}
+
+fn scalar(name: &str, kind: &str, tree: &Tree, nullable: bool, path: &str) -> Result<Field, SchemaError> {
+    let utc = |unit| DataType::Timestamp(unit, Some("UTC".into()));
+    let text = |name: &str| tree.get(name).and_then(Tree::text).unwrap_or_default();
+    let connect = text("title").strip_prefix("org.apache.kafka.connect.data.").unwrap_or_default();
+    let data_type = match (kind, connect, text("connect.type"), text("format")) {
+        ("number" | "string", "Decimal", ..) => {
+            let field = Field::new(name, decimal(tree, path)?, nullable);
+            return Ok(if kind == "string" { base64_decimal(field) } else { field });
+        }
+        ("integer", "Date", ..) => DataType::Date32,
+        ("integer", "Time", ..) => DataType::Time32(TimeUnit::Millisecond),
+        ("integer", "Timestamp", ..) => utc(TimeUnit::Millisecond),
+        ("integer", _, "int8", _) => DataType::Int8,
+        ("integer", _, "int16", _) => DataType::Int16,
+        ("integer", _, "int32", _) => DataType::Int32,
+        ("integer", ..) => DataType::Int64,
+        ("number", _, "float32", _) => DataType::Float32,
+        ("number", ..) => DataType::Float64,
+        ("boolean", ..) => DataType::Boolean,
+        ("string", _, "bytes", _) => DataType::Binary,
+        (_, _, _, "date-time") => utc(TimeUnit::Microsecond),
+        (_, _, _, "date") => DataType::Date32,
+        (_, _, _, "time") => DataType::Time64(TimeUnit::Microsecond),
+        _ if text("contentEncoding").eq_ignore_ascii_case("base64") => DataType::Binary,
+        _ => DataType::Utf8,
+    };
+    Ok(Field::new(name, data_type, nullable))
+}
+
+fn decimal(tree: &Tree, path: &str) -> Result<DataType, SchemaError> {
+    let parameter = |name| number(tree.get("connect.parameters").and_then(|all| all.get(name)));
+    let scale = parameter("scale").unwrap_or(0);
+    let precision = parameter("connect.decimal.precision").unwrap_or(NARROW_DIGITS.into());
+    match (u8::try_from(precision), i8::try_from(scale)) {
+        (Ok(precision @ 1..=NARROW_DIGITS), Ok(scale)) => Ok(DataType::Decimal128(precision, scale)),
+        (Ok(precision @ 1..=76), Ok(scale)) => Ok(DataType::Decimal256(precision, scale)),
+        _ => Err(SchemaError::new(path, format!("a decimal of {precision} digits, {scale} of them behind the point"))),
+    }
+}
+
+/// A number, or its text.
+fn number(tree: Option<&Tree>) -> Option<i64> {
+    match tree? {
+        Tree::Number(text) | Tree::String(text) => text.parse().ok(),
+        _ => None,
+    }
+}

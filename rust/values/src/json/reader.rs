@@ -1,0 +1,65 @@
+//! Values as rows of one type.
+
+use super::plan::{Node, plan};
+use super::scan::Scan;
+use super::schema::Schema;
+use super::wrong::Wrong;
+use crate::builders::Columns;
+use crate::error::{Fault, Reason, SchemaError, Step};
+use crate::frame::{self, Framing};
+use crate::input::Budget;
+
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pub(crate) root: Node,
+    pub(crate) framing: Framing,
+}
+
+impl Reader {
+    pub(crate) fn new(schema: &Schema, framing: Framing, columns: &mut Columns) -> Result<Reader, SchemaError> {
+        if framing == Framing::SingleObject {
+            return Err(SchemaError::new(
+                "",
+                "framing single-object is Avro's: JSON has auto, confluent, apicurio8 or none",
+            ));
+        }
+        Ok(Reader { root: plan(&schema.root, columns)?, framing })
+    }
+
+    #[inline]
+    pub(crate) fn push(&self, value: &[u8], header: Option<&[u8]>, columns: &mut Columns) -> Step {
+        let text = payload(self.framing, value, header)?;
+        columns.budget = Budget::of(text.len());
+        self.whole(Scan::new(text), columns).map_err(|fault| placed(fault, text.len()))
+    }
+
+    #[inline]
+    fn whole(&self, mut scan: Scan<'_>, columns: &mut Columns) -> Step {
+        scan.space();
+        if scan.left() == 0 {
+            return Err(Reason::from(Wrong::Empty).into());
+        }
+        let mut scan = self.root.run(scan, columns)?;
+        scan.space();
+        if scan.left() == 0 { Ok(()) } else { Err(Reason::from(Wrong::Trailing(scan.left())).into()) }
+    }
+}
+
+/// A value without its frame. No JSON text begins with byte 0, so where a frame is not asked for one without is whole.
+#[inline]
+pub(crate) fn payload<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Step<&'a [u8]> {
+    if framing == Framing::Bare || framing == Framing::Auto && header.is_none() && value.first() != Some(&0) {
+        return Ok(value);
+    }
+    let split = frame::split(framing, value, header);
+    Ok(split.map_err(|error| Reason::Other(error.to_string().into()))?.1)
+}
+
+/// Counts bytes from the front.
+#[cold]
+pub(crate) fn placed(mut fault: Box<Fault>, len: usize) -> Box<Fault> {
+    if let Reason::Json(wrong) = fault.reason {
+        fault.reason = Reason::Json(wrong.placed(len));
+    }
+    fault
+}

@@ -1,0 +1,328 @@
+//! The text of one value, read from front to back.
+
+use samsarrow_wire::Piece;
+
+use super::wrong::{Found, Wrong};
+use crate::error::{Reason, Step};
+use crate::input::utf8;
+
+/// How deep objects and arrays may lie in one another where they are not read: what is deeper many readers refuse.
+pub(crate) const MAX_DEPTH: usize = 128;
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+/// What is left of a text. It goes into calls, and comes back, by value, as an Avro value's bytes do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scan<'a> {
+    pub(super) rest: &'a [u8],
+}
+
+/// What is between two quotes: UTF-8, with escapes that JSON has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quoted<'a> {
+    pub(crate) raw: &'a [u8],
+    pub(crate) piece: Piece<'a>,
+    pub(crate) escaped: bool,
+}
+
+impl<'a> Scan<'a> {
+    #[inline]
+    pub(crate) fn new(text: &'a [u8]) -> Self {
+        Scan { rest: text }
+    }
+
+    #[inline]
+    pub(crate) fn left(&self) -> usize {
+        self.rest.len()
+    }
+
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.rest.first().copied()
+    }
+
+    /// Steps over space between parts.
+    #[inline(always)]
+    pub(crate) fn space(&mut self) {
+        match *self.rest {
+            [byte, ..] if byte > b' ' => (),
+            [b' ', byte, ..] if byte > b' ' => self.rest = self.rest.get(1..).unwrap_or_default(),
+            _ => *self = self.spaces(),
+        }
+    }
+
+    #[inline(never)]
+    fn spaces(self) -> Self {
+        let len = self.rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
+        Scan { rest: self.rest.get(len..).unwrap_or_default() }
+    }
+
+    /// Steps over this byte, if it is there.
+    #[inline(always)]
+    pub(crate) fn eat(&mut self, byte: u8) -> bool {
+        match self.rest {
+            [first, rest @ ..] if *first == byte => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Steps over this word, if it is there.
+    #[inline(always)]
+    pub(crate) fn word<const N: usize>(&mut self, word: &[u8; N]) -> bool {
+        match self.rest.split_first_chunk::<N>() {
+            Some((chunk, rest)) if chunk == word => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// That something else is here.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn unexpected<T>(self, wanted: &'static str) -> Step<T> {
+        Err(match self.peek() {
+            None => Reason::Truncated.into(),
+            found => Reason::from(Wrong::Unexpected { wanted, found: Found(found), at: self.left() }).into(),
+        })
+    }
+
+    /// A colon, with space around it.
+    #[inline(always)]
+    pub(crate) fn colon(&mut self) -> Step {
+        if !self.eat(b':') {
+            self.space();
+            if !self.eat(b':') {
+                return self.unexpected("a colon");
+            }
+        }
+        self.space();
+        Ok(())
+    }
+
+    /// Whether another item follows an item, rather than this end.
+    #[inline(always)]
+    pub(crate) fn more(&mut self, end: u8) -> Step<bool> {
+        self.space();
+        if self.eat(b',') {
+            self.space();
+            return Ok(true);
+        }
+        if self.eat(end) {
+            return Ok(false);
+        }
+        self.unexpected("a comma, or the end of the object or array")
+    }
+
+    /// A string whose first quote is behind.
+    #[inline(always)]
+    pub(crate) fn quoted(&mut self) -> Step<Quoted<'a>> {
+        let from = self.rest;
+        let (mut rest, mut high) = (from, 0);
+        while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
+            let word = u64::from_le_bytes(*chunk);
+            high |= word;
+            let special = special(word);
+            if special != 0 {
+                let at = from.len() - rest.len() + special.trailing_zeros() as usize / 8;
+                if let Some((raw, [b'"', after @ ..])) = from.split_at_checked(at)
+                    && high & HIGHS == 0
+                {
+                    self.rest = after;
+                    let piece = Piece::of(from, 0, at).unwrap_or(Piece::from(raw));
+                    return Ok(Quoted { raw, piece, escaped: false });
+                }
+                break;
+            }
+            rest = after;
+        }
+        let (quoted, rest) = slow_quoted(from)?;
+        self.rest = rest;
+        Ok(quoted)
+    }
+
+    /// Steps over a value of any kind, which is checked. It calls nothing deeper: it cannot run out of stack.
+    pub(crate) fn skip(mut self) -> Step<Self> {
+        // Of what is open: a bit each, set for an object.
+        let (mut objects, mut depth) = (0_u128, 0);
+        loop {
+            if self.eat(b'{') {
+                self.space();
+                if !self.eat(b'}') {
+                    depth = deeper(depth)?;
+                    objects = objects << 1 | 1;
+                    self.name()?;
+                    continue;
+                }
+            } else if self.eat(b'[') {
+                self.space();
+                if !self.eat(b']') {
+                    depth = deeper(depth)?;
+                    objects <<= 1;
+                    continue;
+                }
+            } else {
+                self.scalar()?;
+            }
+            // Behind a value.
+            loop {
+                if depth == 0 {
+                    return Ok(self);
+                }
+                let is_object = objects & 1 == 1;
+                if self.more(if is_object { b'}' } else { b']' })? {
+                    if is_object {
+                        self.name()?;
+                    }
+                    break;
+                }
+                (objects, depth) = (objects >> 1, depth - 1);
+            }
+        }
+    }
+
+    fn name(&mut self) -> Step {
+        if !self.eat(b'"') {
+            return self.unexpected("a name in quotes");
+        }
+        self.quoted()?;
+        self.colon()
+    }
+
+    fn scalar(&mut self) -> Step {
+        match self.peek() {
+            Some(b'"') => {
+                self.eat(b'"');
+                self.quoted().map(drop)
+            }
+            Some(b'-' | b'0'..=b'9') => self.number().map(drop),
+            _ if self.word(b"null") || self.word(b"true") || self.word(b"false") => Ok(()),
+            _ => self.unexpected_word(),
+        }
+    }
+
+    /// Neither a value, nor the start of `null` and its like at the end of the text.
+    #[cold]
+    pub(crate) fn unexpected_word<T>(self) -> Step<T> {
+        let cut = [&b"null"[..], b"true", b"false"].iter().any(|word| word.starts_with(self.rest));
+        if cut { Err(Reason::Truncated.into()) } else { self.unexpected("a value") }
+    }
+}
+
+fn deeper(depth: usize) -> Step<usize> {
+    if depth == MAX_DEPTH { Err(Reason::from(Wrong::Depth(MAX_DEPTH)).into()) } else { Ok(depth + 1) }
+}
+
+/// The high bit of each byte that ends or escapes; those above the lowest may be of others.
+#[inline(always)]
+fn special(word: u64) -> u64 {
+    let quote = (word ^ (ONES * b'"' as u64)).wrapping_sub(ONES);
+    let escape = (word ^ (ONES * b'\\' as u64)).wrapping_sub(ONES);
+    let control = word.wrapping_sub(ONES * 0x20);
+    (quote | escape | control) & !word & HIGHS
+}
+
+/// One with escapes, or with other characters than ASCII, or at the end of the text.
+#[inline(never)]
+fn slow_quoted(from: &[u8]) -> Step<(Quoted<'_>, &[u8])> {
+    let (mut rest, mut escaped) = (from, false);
+    loop {
+        while let Some((chunk, after)) = rest.split_first_chunk::<8>()
+            && special(u64::from_le_bytes(*chunk)) == 0
+        {
+            rest = after;
+        }
+        let plain = rest.iter().take_while(|&&byte| byte >= 0x20 && byte != b'"' && byte != b'\\').count();
+        rest = rest.get(plain..).unwrap_or_default();
+        match rest {
+            [b'"', after @ ..] => {
+                let len = from.len() - rest.len();
+                let raw = from.get(..len).unwrap_or_default();
+                let piece = Piece::of(from, 0, len).unwrap_or(Piece::from(raw));
+                utf8(raw, piece)?;
+                return Ok((Quoted { raw, piece, escaped }, after));
+            }
+            [b'\\', ..] => {
+                escaped = true;
+                rest = rest.get(escape(rest)?.1..).unwrap_or_default();
+            }
+            [] => {
+                // Bytes that are no UTF-8 are the better reason.
+                utf8_so_far(from)?;
+                return Err(Reason::Truncated.into());
+            }
+            _ => return Err(Reason::from(Wrong::Control(rest.len())).into()),
+        }
+    }
+}
+
+fn utf8_so_far(bytes: &[u8]) -> Step {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_some() => Err(Reason::Utf8.into()),
+        _ => Ok(()),
+    }
+}
+
+/// What an escape, with which the bytes begin, stands for, and its length.
+fn escape(rest: &[u8]) -> Step<(char, usize)> {
+    let wrong = |wrong: fn(usize) -> Wrong| Reason::from(wrong(rest.len()));
+    let short = match rest.get(1) {
+        None => return Err(Reason::Truncated.into()),
+        Some(b'u') => None,
+        Some(b'"') => Some('"'),
+        Some(b'\\') => Some('\\'),
+        Some(b'/') => Some('/'),
+        Some(b'b') => Some('\u{8}'),
+        Some(b'f') => Some('\u{c}'),
+        Some(b'n') => Some('\n'),
+        Some(b'r') => Some('\r'),
+        Some(b't') => Some('\t'),
+        Some(_) => return Err(wrong(Wrong::Escape).into()),
+    };
+    if let Some(short) = short {
+        return Ok((short, 2));
+    }
+    let unit = |from: usize| -> Step<u32> {
+        let Some(digits) = rest.get(from..from + 4) else {
+            let cut = rest.get(from..).unwrap_or_default().iter().all(u8::is_ascii_hexdigit);
+            return Err(if cut { Reason::Truncated.into() } else { wrong(Wrong::Escape).into() });
+        };
+        digits.iter().try_fold(0, |unit, &digit| match char::from(digit).to_digit(16) {
+            Some(digit) => Ok(unit << 4 | digit),
+            None => Err(wrong(Wrong::Escape).into()),
+        })
+    };
+    let first = unit(2)?;
+    if let Some(character) = char::from_u32(first) {
+        return Ok((character, 6));
+    }
+    match rest.get(6..8) {
+        Some(b"\\u") if first < 0xdc00 => {
+            let second = unit(8)?;
+            let low = second.checked_sub(0xdc00).filter(|low| *low < 0x400);
+            let both = low.and_then(|low| char::from_u32(0x1_0000 + ((first - 0xd800) << 10 | low)));
+            both.map(|both| (both, 12)).ok_or_else(|| wrong(Wrong::Surrogate).into())
+        }
+        None if first < 0xdc00 && matches!(rest.get(6), None | Some(b'\\')) => Err(Reason::Truncated.into()),
+        _ => Err(wrong(Wrong::Surrogate).into()),
+    }
+}
+
+/// Appends what a string stands for, of which the escapes were checked.
+pub(crate) fn unescape(raw: &[u8], out: &mut Vec<u8>) -> Step {
+    let mut rest = raw;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'\\') {
+        let (plain, from) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let (character, len) = escape(from)?;
+        out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        rest = from.get(len..).unwrap_or_default();
+    }
+    out.extend_from_slice(rest);
+    Ok(())
+}

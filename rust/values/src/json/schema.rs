@@ -1,0 +1,72 @@
+//! What rows look like.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, FieldRef};
+
+use super::{json_schema, project};
+use crate::error::SchemaError;
+
+/// The key of a field's metadata that names its extension type.
+const EXTENSION: &str = "ARROW:extension:name";
+/// The extension type of a value of any kind, as its text.
+pub(crate) const JSON: &str = "arrow.json";
+/// That a decimal's text is base64 of its digits' bytes.
+const DECIMAL: &str = "samsarrow:decimal";
+
+/// The type that values are read as.
+#[derive(Debug, Clone)]
+pub struct Schema {
+    pub(crate) root: FieldRef,
+}
+
+impl Schema {
+    /// An Arrow type. A string field of the extension type `arrow.json` takes values of any kind, as their texts.
+    pub fn from_arrow(data_type: DataType) -> Schema {
+        Schema { root: Arc::new(Field::new("", data_type, true)) }
+    }
+
+    /// A JSON Schema's text. Of what it says only types count: fields, items, and what is required. Each of `needed` is one
+    /// that it refers to by its `$id`.
+    ///
+    /// # Errors
+    /// The text is no JSON Schema, or refers to what is not there.
+    pub fn parse(text: &str, needed: &[String]) -> Result<Schema, SchemaError> {
+        let root = json_schema::field(text, needed)?.with_nullable(true);
+        Ok(Schema { root: Arc::new(root) })
+    }
+
+    /// The same with these fields only: `id`, `user.city`. A path goes through lists to their items and through maps to
+    /// their values.
+    ///
+    /// # Errors
+    /// There is no such field.
+    pub fn project(&self, fields: &[String]) -> Result<Schema, SchemaError> {
+        Ok(Schema { root: project::project(&self.root, fields)? })
+    }
+}
+
+pub(crate) fn is_json(field: &Field) -> bool {
+    field.extension_type_name() == Some(JSON)
+}
+
+pub(crate) fn is_base64(field: &Field) -> bool {
+    field.metadata().contains_key(DECIMAL)
+}
+
+/// A field for values of any kind, as their texts.
+pub(crate) fn json_field(name: &str, nullable: bool) -> Field {
+    Field::new(name, DataType::Utf8, nullable).with_metadata([(EXTENSION, JSON)])
+}
+
+/// The same field for a decimal of base64.
+pub(crate) fn base64_decimal(field: Field) -> Field {
+    field.with_metadata([(DECIMAL, "base64")])
+}
+
+/// The field of a column that is read as another: without what says how.
+pub(crate) fn output(field: &Field, data_type: &DataType) -> FieldRef {
+    let mut metadata = field.metadata().clone();
+    metadata.retain(|key, _| !key.starts_with("ARROW:extension:") && key != DECIMAL);
+    Arc::new(Field::new(field.name(), data_type.clone(), field.is_nullable()).with_metadata(metadata))
+}

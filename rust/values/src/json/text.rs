@@ -1,0 +1,25 @@
+//! Bytes as text.
+
+use base64::Engine as _;
+use base64::alphabet::{STANDARD, URL_SAFE};
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+
+use super::wrong::Wrong;
+use crate::error::{Reason, Step};
+
+const ANY_PADDING: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+const PLAIN: GeneralPurpose = GeneralPurpose::new(&STANDARD, ANY_PADDING);
+const FOR_URLS: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, ANY_PADDING);
+
+/// Appends the bytes of base64, in either alphabet, with padding or without.
+pub(crate) fn base64(text: &[u8], out: &mut Vec<u8>) -> Step {
+    let start = out.len();
+    for engine in [&PLAIN, &FOR_URLS] {
+        out.truncate(start);
+        if engine.decode_vec(text, out).is_ok() {
+            return Ok(());
+        }
+    }
+    Err(Reason::from(Wrong::Text("base64")).into())
+}

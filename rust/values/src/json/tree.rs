@@ -1,0 +1,108 @@
+//! A JSON text as a tree, with members in their order: for schemas.
+
+use super::scan::{Scan, unescape};
+use crate::error::{Reason, SchemaError, Step};
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Tree {
+    Null,
+    Bool(bool),
+    Number(String),
+    String(String),
+    List(Vec<Tree>),
+    Object(Vec<(String, Tree)>),
+}
+
+impl Tree {
+    pub(crate) fn parse(text: &str) -> Result<Tree, SchemaError> {
+        let whole = || {
+            let mut scan = Scan::new(text.as_bytes());
+            scan.space();
+            // It finds what is too deep before anything calls itself.
+            let mut end = scan.skip()?;
+            end.space();
+            if end.left() > 0 {
+                return end.unexpected("the end");
+            }
+            value(&mut scan)
+        };
+        whole().map_err(|fault| {
+            let fault = super::reader::placed(fault, text.len());
+            SchemaError::new("", format!("the schema is no JSON: {}", fault.reason))
+        })
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Tree> {
+        match self {
+            Tree::Object(members) => members.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            Tree::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// What a JSON pointer leads to.
+    pub(crate) fn at(&self, pointer: &str) -> Option<&Tree> {
+        let mut at = self;
+        for part in pointer.split('/').skip(1) {
+            let part = part.replace("~1", "/").replace("~0", "~");
+            at = match at {
+                Tree::List(items) => items.get(part.parse::<usize>().ok()?)?,
+                other => other.get(&part)?,
+            };
+        }
+        Some(at)
+    }
+}
+
+fn value(scan: &mut Scan<'_>) -> Step<Tree> {
+    Ok(match scan.peek() {
+        Some(b'{') => {
+            scan.eat(b'{');
+            scan.space();
+            let mut members = Vec::new();
+            if !scan.eat(b'}') {
+                loop {
+                    let name = string(scan)?;
+                    scan.colon()?;
+                    members.push((name, value(scan)?));
+                    if !scan.more(b'}')? {
+                        break;
+                    }
+                }
+            }
+            Tree::Object(members)
+        }
+        Some(b'[') => {
+            scan.eat(b'[');
+            scan.space();
+            let mut items = Vec::new();
+            if !scan.eat(b']') {
+                loop {
+                    items.push(value(scan)?);
+                    if !scan.more(b']')? {
+                        break;
+                    }
+                }
+            }
+            Tree::List(items)
+        }
+        Some(b'"') => Tree::String(string(scan)?),
+        _ if scan.word(b"null") => Tree::Null,
+        _ if scan.word(b"true") => Tree::Bool(true),
+        _ if scan.word(b"false") => Tree::Bool(false),
+        _ => Tree::Number(scan.number()?.text.to_owned()),
+    })
+}
+
+fn string(scan: &mut Scan<'_>) -> Step<String> {
+    scan.eat(b'"');
+    let mut text = Vec::new();
+    unescape(scan.quoted()?.raw, &mut text)?;
+    String::from_utf8(text).map_err(|_| Reason::Utf8.into())
+}

@@ -1,0 +1,70 @@
+//! What is wrong with a JSON text, or with a value for its column.
+
+/// Bytes are counted from the end, as far as they are not yet placed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Wrong {
+    #[error("the value is empty, which no JSON text is")]
+    Empty,
+    #[error("{0} bytes follow the value")]
+    Trailing(usize),
+    #[error("expected {wanted}, found {found} at byte {at}")]
+    Unexpected { wanted: &'static str, found: Found, at: usize },
+    #[error("a string has a control character at byte {0}, which must be escaped")]
+    Control(usize),
+    #[error("a string has an escape at byte {0} that JSON does not have")]
+    Escape(usize),
+    #[error("a string has half of a surrogate pair at byte {0}")]
+    Surrogate(usize),
+    #[error("more than {0} objects and arrays are within each other")]
+    Depth(usize),
+    #[error("null, and the column is not nullable")]
+    Null,
+    #[error("it is missing, and the column is not nullable")]
+    Missing,
+    #[error("the number is out of the range of {0}")]
+    Range(&'static str),
+    #[error("the number is no whole one")]
+    NotWhole,
+    #[error("the number has more digits behind the point than the {0} of its column")]
+    Scale(i8),
+    #[error("the number has more than {0} digits")]
+    Digits(u8),
+    #[error("the text is no {0}")]
+    Text(&'static str),
+    #[error("{0} bytes are not the {1} of the column")]
+    Size(usize, usize),
+}
+
+/// What stands where something else is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found(pub(crate) Option<u8>);
+
+impl std::fmt::Display for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = match self.0 {
+            None => "the end",
+            Some(b'"') => "a string",
+            Some(b'{') => "an object",
+            Some(b'[') => "an array",
+            Some(b't' | b'f') => "a boolean",
+            Some(b'n') => "null",
+            Some(b'-' | b'0'..=b'9') => "a number",
+            Some(byte @ b'!'..=b'~') => return write!(f, "{:?}", char::from(byte)),
+            Some(byte) => return write!(f, "the byte {byte:#04x}"),
+        };
+        f.write_str(name)
+    }
+}
+
+impl Wrong {
+    /// The same with bytes counted from the front, of a value with so many.
+    pub(crate) fn placed(self, len: usize) -> Wrong {
+        match self {
+            Wrong::Unexpected { wanted, found, at } => Wrong::Unexpected { wanted, found, at: len.saturating_sub(at) },
+            Wrong::Control(at) => Wrong::Control(len.saturating_sub(at)),
+            Wrong::Escape(at) => Wrong::Escape(len.saturating_sub(at)),
+            Wrong::Surrogate(at) => Wrong::Surrogate(len.saturating_sub(at)),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Decoders of JSON values, for the tests of them.
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_array::cast::AsArray;
+use arrow_schema::{DataType, Field};
+use samsarrow_values::json::Schema;
+use samsarrow_values::{Decoder, Options};
+
+use crate::{bare, decode, push};
+
+pub(crate) fn of(fields: Vec<Field>) -> DataType {
+    DataType::Struct(fields.into())
+}
+
+/// A nullable field.
+pub(crate) fn field(name: &str, kind: DataType) -> Field {
+    Field::new(name, kind, true)
+}
+
+pub(crate) fn list(item: DataType) -> DataType {
+    DataType::List(Arc::new(field("item", item)))
+}
+
+pub(crate) fn map(value: DataType) -> DataType {
+    let entries = of(vec![Field::new("key", DataType::Utf8, false), field("value", value)]);
+    DataType::Map(Arc::new(Field::new("entries", entries, false)), false)
+}
+
+/// A field for any value, as its text.
+pub(crate) fn any(name: &str) -> Field {
+    field(name, DataType::Utf8).with_metadata([("ARROW:extension:name", "arrow.json")])
+}
+
+/// Of values without frames.
+pub(crate) fn decoder(kind: &DataType) -> Decoder {
+    Decoder::json(&Schema::from_arrow(kind.clone()), &bare()).unwrap()
+}
+
+pub(crate) fn some(kind: &DataType, fields: &[&str]) -> Decoder {
+    let fields = Some(fields.iter().map(|&field| field.to_owned()).collect());
+    Decoder::json(&Schema::from_arrow(kind.clone()), &Options { fields, ..bare() }).unwrap()
+}
+
+/// A value that is good.
+pub(crate) fn one(kind: &DataType, text: &str) -> ArrayRef {
+    let (array, bad) = decode(&mut decoder(kind), [Some(text.as_bytes())]);
+    assert_eq!(bad, [], "{text}");
+    array
+}
+
+/// Where and why this one value is bad.
+pub(crate) fn refused(kind: &DataType, value: &[u8]) -> (String, String) {
+    match push(&mut decoder(kind), Some(value)) {
+        Err(bad) => (bad.path, bad.reason),
+        Ok(()) => panic!("{} is taken for {kind}", String::from_utf8_lossy(value)),
+    }
+}
+
+/// A text's value in a column of strings.
+pub(crate) fn string(text: &str) -> String {
+    one(&DataType::Utf8, text).as_string::<i32>().value(0).to_owned()
+}

@@ -1,0 +1,247 @@
+//! What JSON Schemas, and values, say of the type of rows.
+
+use arrow_schema::{DataType, Field, TimeUnit};
+use samsarrow_values::Decoder;
+use samsarrow_values::json::{Inference, Schema};
+use serde_json::{Value, json};
+
+use crate::bare;
+use crate::json::{any, field, list, of};
+
+fn parsed(schema: &Value, needed: &[Value]) -> Result<DataType, String> {
+    let needed: Vec<_> = needed.iter().map(Value::to_string).collect();
+    let schema = Schema::parse(&schema.to_string(), &needed).map_err(|error| error.to_string())?;
+    Decoder::json(&schema, &bare()).map(|decoder| decoder.data_type().clone()).map_err(|error| error.to_string())
+}
+
+/// The type of one property that is required.
+fn property(schema: &Value) -> Field {
+    let schema = json!({"type": "object", "properties": {"f": schema}, "required": ["f"]});
+    match parsed(&schema, &[]) {
+        Ok(DataType::Struct(fields)) => fields[0].as_ref().clone(),
+        other => panic!("{schema}: {other:?}"),
+    }
+}
+
+#[test]
+fn types_of_json_schema() {
+    let utc = |unit| DataType::Timestamp(unit, Some("UTC".into()));
+    let text = DataType::Utf8;
+    let connect = |kind: &str, name: &str| json!({"type": kind, "title": format!("org.apache.kafka.connect.data.{name}"), "connect.type": "x"});
+    let entries = of(vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Int64, false)]);
+    let map = DataType::Map(Field::new("entries", entries, false).into(), false);
+    let strings = DataType::List(Field::new("item", DataType::Utf8, false).into());
+    for (schema, kind, nullable) in [
+        (json!({"type": "string"}), text.clone(), false),
+        (json!({"type": "integer"}), DataType::Int64, false),
+        (json!({"type": "integer", "connect.type": "int8"}), DataType::Int8, false),
+        (json!({"type": "integer", "connect.type": "int16"}), DataType::Int16, false),
+        (json!({"type": "integer", "connect.type": "int32"}), DataType::Int32, false),
+        (json!({"type": "integer", "connect.type": "int64"}), DataType::Int64, false),
+        (json!({"type": "number"}), DataType::Float64, false),
+        (json!({"type": "number", "connect.type": "float32"}), DataType::Float32, false),
+        (json!({"type": "boolean"}), DataType::Boolean, false),
+        (json!({"type": "null"}), DataType::Null, true),
+        (json!({"type": ["null", "integer"]}), DataType::Int64, true),
+        (json!({"type": ["integer", "number"]}), DataType::Float64, false),
+        (json!({"type": "integer", "nullable": true}), DataType::Int64, true),
+        (json!({"type": "string", "format": "date-time"}), utc(TimeUnit::Microsecond), false),
+        (json!({"type": "string", "format": "date"}), DataType::Date32, false),
+        (json!({"type": "string", "format": "time"}), DataType::Time64(TimeUnit::Microsecond), false),
+        (json!({"type": "string", "format": "uuid"}), text.clone(), false),
+        (json!({"type": "string", "contentEncoding": "base64"}), DataType::Binary, false),
+        (json!({"type": "string", "connect.type": "bytes"}), DataType::Binary, false),
+        (connect("integer", "Date"), DataType::Date32, false),
+        (connect("integer", "Time"), DataType::Time32(TimeUnit::Millisecond), false),
+        (connect("integer", "Timestamp"), utc(TimeUnit::Millisecond), false),
+        (connect("number", "Decimal"), DataType::Decimal128(38, 0), false),
+        (json!({"type": "array", "items": {"type": "string"}}), strings.clone(), false),
+        (json!({"items": {"type": "string"}}), strings, false),
+        (json!({"type": "array"}), list(text.clone()), false),
+        (json!({"type": "array", "items": [{"type": "string"}]}), text.clone(), false),
+        (json!({"type": "object", "additionalProperties": {"type": "integer"}}), map, false),
+        (json!({"type": "object"}), text.clone(), false),
+        (json!({"properties": {"a": {"type": "string"}}}), of(vec![field("a", text.clone())]), false),
+        (json!({"oneOf": [{"type": "null"}, {"type": "integer"}]}), DataType::Int64, true),
+        (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), DataType::Int64, true),
+        (json!({"oneOf": [{"type": "string"}, {"type": "integer"}]}), text.clone(), false),
+        (json!({"allOf": [{"type": "integer"}]}), DataType::Int64, false),
+        (json!({"enum": ["a", "b"]}), text.clone(), false),
+        (json!({"enum": ["a", 1]}), text.clone(), false),
+        (json!({"const": "a"}), text.clone(), false),
+        (json!({"type": ["string", "integer"]}), text.clone(), false),
+        (json!(true), text.clone(), true),
+        (json!({}), text, false),
+    ] {
+        let found = property(&schema);
+        assert_eq!((found.data_type(), found.is_nullable()), (&kind, nullable), "{schema}");
+    }
+}
+
+#[test]
+fn what_is_beyond_a_type_is_kept_as_text() {
+    let schema = json!({"type": "object", "properties": {"a": {"oneOf": [{"type": "string"}, {"type": "integer"}]}, "b": {"type": "object"}}});
+    let mut decoder = Decoder::json(&Schema::parse(&schema.to_string(), &[]).unwrap(), &bare()).unwrap();
+    decoder.push(Some(br#"{"a": "x", "b": {"c": [1]}}"#), None).unwrap();
+    let array = decoder.finish().unwrap();
+    let text = |at: usize| {
+        arrow_cast::display::array_value_to_string(arrow_array::cast::AsArray::as_struct(&array).column(at), 0).unwrap()
+    };
+    assert_eq!((text(0).as_str(), text(1).as_str()), ("\"x\"", "{\"c\": [1]}"));
+}
+
+#[test]
+fn references_lead_to_types() {
+    let schema = json!({
+        "$defs": {"user/one": {"type": "object", "properties": {"name": {"type": "string"}, "friend": {"$ref": "#/$defs/user~1one"}}}},
+        "definitions": {"id": {"type": "integer"}},
+        "type": "object",
+        "properties": {"z": {"$ref": "#/$defs/user~1one"}, "a": {"$ref": "#/definitions/id"}, "self": {"$ref": "#"},
+            "list": {"type": "array", "items": {"$ref": "#/definitions/id"}}},
+        "required": ["a"],
+    });
+    // Properties are read in the order of the text, which this map has by the alphabet.
+    let ids = DataType::List(Field::new("item", DataType::Int64, false).into());
+    let user = of(vec![field("friend", DataType::Utf8), field("name", DataType::Utf8)]);
+    let want = of(vec![
+        Field::new("a", DataType::Int64, false),
+        field("list", ids),
+        field("self", DataType::Utf8),
+        field("z", user),
+    ]);
+    assert_eq!(parsed(&schema, &[]), Ok(want));
+    let city = json!({"$id": "http://x.y/city.json", "type": "string"});
+    let ids = json!({"$id": "ids.json", "$defs": {"id": {"type": "integer"}, "other": {"$ref": "#/$defs/id"}}});
+    let uses = json!({"type": "object", "properties": {"city": {"$ref": "city.json"}, "id": {"$ref": "ids.json#/$defs/other"}}});
+    let want = of(vec![field("city", DataType::Utf8), field("id", DataType::Int64)]);
+    assert_eq!(parsed(&uses, &[city.clone(), ids]), Ok(want));
+    let by_any_name = json!({"type": "object", "properties": {"city": {"$ref": "registered-as.json"}}});
+    assert_eq!(parsed(&by_any_name, &[city]), Ok(of(vec![field("city", DataType::Utf8)])));
+}
+
+#[test]
+fn properties_keep_their_order() {
+    let names = |text: &str| match Decoder::json(&Schema::parse(text, &[]).unwrap(), &bare()).unwrap().data_type() {
+        DataType::Struct(fields) => fields.iter().map(|field| field.name().clone()).collect::<Vec<_>>().join(""),
+        other => panic!("{other}"),
+    };
+    assert_eq!(
+        names(r#"{"properties": {"z": {"type": "string"}, "a": {"type": "string"}, "m": {"type": "string"}}}"#),
+        "zam"
+    );
+    assert_eq!(
+        names(
+            r#"{"properties": {"a": {"type": "string", "connect.index": 2}, "b": {"oneOf": [{"type": "null"}, {"type": "string"}], "connect.index": 0}, "c": {"type": "string", "connect.index": 1}}}"#
+        ),
+        "bca"
+    );
+}
+
+#[test]
+fn decimals_of_connect_are_bytes() {
+    let title = "org.apache.kafka.connect.data.Decimal";
+    let parameters = json!({"scale": "2", "connect.decimal.precision": "10"});
+    for (kind, text) in [("string", "\"MDk=\""), ("number", "123.45")] {
+        let schema = json!({"type": kind, "title": title, "connect.type": "bytes", "connect.parameters": parameters});
+        let mut decoder = Decoder::json(&Schema::parse(&schema.to_string(), &[]).unwrap(), &bare()).unwrap();
+        decoder.push(Some(text.as_bytes()), None).unwrap();
+        let array = decoder.finish().unwrap();
+        assert_eq!(array.data_type(), &DataType::Decimal128(10, 2));
+        assert_eq!(arrow_cast::display::array_value_to_string(&array, 0).unwrap(), "123.45");
+    }
+}
+
+#[test]
+fn schemas_that_cannot_be_are_refused() {
+    for (schema, why) in [
+        (json!(7), "a schema is an object"),
+        (json!({"$ref": "#/nothing"}), "leads to nothing"),
+        (json!({"$ref": "other.json"}), "leads to nothing"),
+        (json!({"properties": {"a": {"properties": {"b": 3}}}}), "field a.b: a schema is an object"),
+    ] {
+        let error = parsed(&schema, &[]).unwrap_err();
+        assert!(error.contains(why), "{schema}: {error}");
+    }
+    let error = Schema::parse("{\"a\": }", &[]).unwrap_err().to_string();
+    assert_eq!(error, "the schema is no JSON: expected a value, found '}' at byte 6");
+    // Each definition has the one before it twice.
+    let mut definitions = serde_json::Map::new();
+    definitions.insert("d0".into(), json!({"type": "string"}));
+    for at in 1..40 {
+        let below = json!({"$ref": format!("#/definitions/d{}", at - 1)});
+        definitions.insert(format!("d{at}"), json!({"properties": {"a": below, "b": below}}));
+    }
+    let error = parsed(&json!({"definitions": definitions, "$ref": "#/definitions/d39"}), &[]).unwrap_err();
+    assert!(error.contains("at most 100000 types"), "{error}");
+}
+
+fn inferred(values: &[Value]) -> DataType {
+    let mut inference = Inference::default();
+    values.iter().for_each(|value| inference.push(Some(value.to_string().as_bytes())).unwrap());
+    of(inference.finish().unwrap().fields().iter().map(|field| field.as_ref().clone()).collect())
+}
+
+#[test]
+fn values_have_types_in_common() {
+    let kind = |values: &[Value]| {
+        let rows: Vec<_> = values.iter().map(|value| json!({"f": value})).collect();
+        match inferred(&rows) {
+            DataType::Struct(fields) => fields[0].as_ref().clone(),
+            other => panic!("{other}"),
+        }
+    };
+    for (values, want) in [
+        (vec![json!(1), json!(-2), json!(null)], field("f", DataType::Int64)),
+        (vec![json!(1), json!(2.5)], field("f", DataType::Float64)),
+        (vec![json!(u64::MAX), json!(1)], field("f", DataType::UInt64)),
+        (vec![json!(u64::MAX), json!(-1)], field("f", DataType::Float64)),
+        (vec![json!(true)], field("f", DataType::Boolean)),
+        (vec![json!("a"), json!(null)], field("f", DataType::Utf8)),
+        (vec![json!("a"), json!(1)], any("f")),
+        (vec![json!(true), json!(1)], any("f")),
+        (vec![json!({"a": 1}), json!([1])], any("f")),
+        (vec![json!(null)], any("f")),
+        (vec![json!({})], any("f")),
+        (vec![json!([1]), json!([null, 2.5]), json!([])], field("f", list(DataType::Float64))),
+        (
+            vec![json!({"a": 1}), json!({"b": ["x"], "a": 2}), json!({})],
+            field("f", of(vec![field("a", DataType::Int64), field("b", list(DataType::Utf8))])),
+        ),
+    ] {
+        assert_eq!(kind(&values), want, "{values:?}");
+    }
+    let nothing = kind(&[json!([])]);
+    assert_eq!(nothing.data_type(), &DataType::List(any("item").into()));
+}
+
+#[test]
+fn inference_is_bounded() {
+    let wide = |names: usize| Value::Object((0..names).map(|at| (format!("k{at}"), json!(at))).collect());
+    match inferred(&[json!({"few": wide(1000), "many": wide(1001)})]) {
+        DataType::Struct(fields) => {
+            assert!(matches!(fields[0].data_type(), DataType::Struct(_)));
+            assert_eq!(fields[1].as_ref(), &any("many"));
+        }
+        other => panic!("{other}"),
+    }
+    let deep = (0..60).fold(json!(1), |below, _| json!({"a": below}));
+    assert!(matches!(inferred(&[deep]), DataType::Struct(_)));
+    let mut inference = Inference::default();
+    (0..200).for_each(|at| inference.push(Some(json!({format!("k{at}"): wide(900)}).to_string().as_bytes())).unwrap());
+    assert!(inference.finish().unwrap_err().to_string().contains("more than 10000 types"));
+    for (values, why) in [
+        (vec![], "no value has a field"),
+        (vec!["null", "{}"], "no value has a field"),
+        (vec!["[1]"], "not all values are objects"),
+        (vec!["{\"a\": 1}", "1"], "not all values"),
+    ] {
+        let mut inference = Inference::default();
+        values.iter().for_each(|value| inference.push(Some(value.as_bytes())).unwrap());
+        assert!(inference.finish().unwrap_err().to_string().contains(why));
+    }
+    let mut inference = Inference::default();
+    inference.push(None).unwrap();
+    inference.push(Some(b"\0\0\0\0\x01{\"a\": 1}")).unwrap();
+    let bad = inference.push(Some(b"{\"a\": ")).unwrap_err();
+    assert_eq!((bad.row, bad.reason.as_str()), (2, "the value ends too early"));
+}
