@@ -69,7 +69,9 @@ class Json:
                 raise TypeError("the schema is given twice")
             schema = source
         if schema is None and registry is None:
-            raise ConfigurationError("neither schema nor registry says what rows look like: infer_schema finds a schema")
+            raise ConfigurationError(
+                "neither schema nor registry says what rows look like: infer_schema finds a schema"
+            )
         if isinstance(fields, str):
             raise TypeError(f"fields must be a list of names: [{fields!r}]")
         self._arguments = (schema, registry, subject, version, fields, framing, ignore_rules)
@@ -116,9 +118,7 @@ class Json:
         return f"Json({', '.join(f'{name}={one!r}' for name, one, default in given if one != default)})"
 
 
-def _json(
-    schema: Any, registry: Any, subject: Any, version: Any, fields: Any, framing: Any, rules: Any
-) -> Json:
+def _json(schema: Any, registry: Any, subject: Any, version: Any, fields: Any, framing: Any, rules: Any) -> Json:
     return Json(
         schema=schema,
         registry=registry,
