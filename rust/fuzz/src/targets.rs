@@ -1,5 +1,6 @@
 //! What takes bytes off the wire or off a disk, and what must hold whatever the bytes are.
 mod compressed;
+pub(crate) mod json;
 mod member;
 mod partition;
 pub(crate) mod secure;
@@ -47,6 +48,10 @@ pub enum Values {
     Resolve,
     /// A frame each.
     Framed,
+    /// One of a few JSON Schemas.
+    Json,
+    /// A JSON Schema's text.
+    JsonSchema,
 }
 
 /// What logins, and their options, are made of.
@@ -159,6 +164,9 @@ pub const TARGETS: &[Target] = &[
     values("avro_schema", Values::Schema, values::schema, 400, ANY_SCHEMA),
     values("avro_resolve", Values::Resolve, values::resolve, 400, ANY_SCHEMA),
     values("values_frame", Values::Framed, values::framed, 32, CONSTANT),
+    // Two bytes may be an item of a list that becomes a struct of three columns, twice while they grow.
+    values("json", Values::Json, json::json, 256, CONSTANT),
+    values("json_schema", Values::JsonSchema, json::schema, 400, ANY_SCHEMA),
 ];
 
 /// The target of a name.

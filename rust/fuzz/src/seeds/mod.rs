@@ -1,6 +1,7 @@
 //! Inputs: valid ones with random content, made hostile in a few places.
 mod batches;
 mod codecs;
+mod json;
 mod members;
 mod messages;
 mod schemas;
@@ -9,7 +10,7 @@ mod values;
 
 use crate::bytes::{fix_batches, fix_lz4, havoc};
 use crate::random::Random;
-use crate::targets::Input;
+use crate::targets::{Input, Values};
 use crate::tree::{Node, Writer, mutate};
 
 /// Makes the inputs of all targets; the same seed gives the same input.
@@ -70,6 +71,11 @@ impl Seeds {
             Input::Secure(what) => {
                 let (flags, tree) = secure::of(what, &mut random);
                 let mut out = vec![flags];
+                self.write(tree, valid, &mut random, &mut out, |_| {});
+                out
+            }
+            Input::Values(what @ (Values::Json | Values::JsonSchema)) => {
+                let (mut out, tree) = json::of(what, valid, &mut random);
                 self.write(tree, valid, &mut random, &mut out, |_| {});
                 out
             }

@@ -36,7 +36,7 @@ pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (Vec<u8>, No
             text(writer, valid, random, &mut texts);
             rows
         }
-        Values::Framed => {
+        Values::Framed | Values::Json | Values::JsonSchema => {
             if random.one_in(2) {
                 // Auto, which knows most.
                 flags -= flags % FRAMINGS.len() as u8;

@@ -1,0 +1,322 @@
+"""Random types, JSON texts of them, and what Python's own `json` reads in those."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import random
+import re
+import struct
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+NAMES = ["id", "user", "a name of more than sixteen bytes", "ä", "n\tame", 'q"uote', "", "x1", "x2", "x3"]
+STRINGS = [
+    "",
+    "plain",
+    "exactly8",
+    "a text of more than sixteen bytes",
+    "Grüße 語",
+    "😀",
+    'q"\\/',
+    "line\nbreak\t\x00",
+    "\x7f",
+]
+LEAVES = [
+    pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.float32(),
+    pa.float64(), pa.float64(), pa.bool_(), pa.string(), pa.string(), pa.string(), pa.binary(), pa.binary(3),
+    pa.date32(), pa.time32("ms"), pa.time64("us"), pa.timestamp("ms", "UTC"), pa.timestamp("us"), pa.timestamp("s", "UTC"),
+    pa.decimal128(12, 3), pa.decimal256(50, 10), pa.null(),
+]  # fmt: skip
+PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class BadError(Exception):
+    """The oracle says that a value is bad."""
+
+
+class UnsureError(Exception):
+    """The oracle does not say."""
+
+
+class Pairs(list[tuple[str, Any]]):
+    """An object's members, as they come."""
+
+
+class Generator:
+    """Types and texts that follow from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def struct(self, depth: int) -> pa.DataType:
+        names = self.random.sample(NAMES, self.random.randint(1, 6))
+        return pa.struct([self.field(name, depth) for name in names])
+
+    def field(self, name: str, depth: int) -> pa.Field:
+        kind = self.kind(depth)
+        return pa.field(name, kind, nullable=pa.types.is_null(kind) or self.random.random() < 0.8)
+
+    def kind(self, depth: int) -> pa.DataType:
+        choice = self.random.randrange(6 if depth else 3)
+        if choice == 3:
+            return pa.list_(self.field("item", depth - 1))
+        if choice == 4:
+            return pa.map_(pa.string(), self.field("value", depth - 1))
+        return self.struct(depth - 1) if choice == 5 else self.random.choice(LEAVES)
+
+    def text(self, kind: pa.DataType, *, nullable: bool = True, odd: float = 0.004) -> str:
+        """A value's text: of another kind with this probability, which may be good all the same."""
+        if nullable and self.random.random() < 0.15:
+            return "null"
+        if self.random.random() < odd:
+            return self.random.choice(
+                ['"x"', "1", "1.5", "true", "[]", "{}", "null", "1e400", "-1", "99999999999999999999"]
+            )
+        if pa.types.is_struct(kind):
+            members = [
+                (self.name(field.name), self.text(field.type, nullable=field.nullable, odd=odd))
+                for field in kind
+                if not field.nullable or self.random.random() < 0.85
+            ]
+            if self.random.random() < 0.3:
+                members.append((self.name("other"), self.any(3)))
+            if self.random.random() < 0.5:
+                self.random.shuffle(members)
+            return self.object(members)
+        if pa.types.is_map(kind):
+            keys = self.random.sample(NAMES, self.random.randrange(4))
+            value = kind.item_field
+            return self.object(
+                [(self.name(key), self.text(value.type, nullable=value.nullable, odd=odd)) for key in keys]
+            )
+        if pa.types.is_list(kind):
+            item = kind.value_field
+            items = [self.text(item.type, nullable=item.nullable, odd=odd) for _ in range(self.random.randrange(4))]
+            return f"[{self.space()}{self.comma().join(items)}{self.space()}]"
+        return self.leaf(kind)
+
+    def any(self, depth: int) -> str:
+        """A value of any kind."""
+        choice = self.random.randrange(7 if depth else 5)
+        if choice == 5:
+            return "[" + self.comma().join(self.any(depth - 1) for _ in range(self.random.randrange(4))) + "]"
+        if choice == 6:
+            return self.object([(self.name(name), self.any(depth - 1)) for name in self.random.sample(NAMES, 2)])
+        leaves = ["null", "true", "false", str(self.random.randrange(-5, 5)), "-1.5e3", "0"]
+        return self.name(self.random.choice(STRINGS)) if choice else self.random.choice(leaves)
+
+    def leaf(self, kind: pa.DataType) -> str:
+        some = self.random
+        if pa.types.is_null(kind):
+            return "null"
+        if pa.types.is_boolean(kind):
+            return some.choice(["true", "false"])
+        if pa.types.is_integer(kind):
+            low, high = bounds(kind)
+            value = some.choice([low, high, 0, some.randint(low, high), some.randint(low // 2**20, high >> 20)])
+            return f"{value}.0" if some.random() < 0.05 else str(value)
+        if kind == pa.float32():
+            return some.choice(["0", "-0.0", "1.5", "16777217", "0.1", "3e38", "1e-40", str(some.randrange(10**6) / 8)])
+        if pa.types.is_floating(kind):
+            wild = struct.unpack("<d", some.randbytes(8))[0]
+            wild = wild if math.isfinite(wild) else 0.1
+            return some.choice([repr(wild), repr(some.random()), str(some.randrange(10**20)), "1E2", "-0", "5e-324"])
+        if pa.types.is_decimal(kind):
+            digits = some.randrange(kind.precision + 1)
+            number = Decimal(some.randrange(-(10**digits), 10**digits)).scaleb(-some.randrange(kind.scale + 1))
+            return f'"{number}"' if some.random() < 0.4 else str(number)
+        if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+            size = kind.byte_width if pa.types.is_fixed_size_binary(kind) else some.randrange(20)
+            return f'"{base64.b64encode(some.randbytes(size)).decode()}"'
+        if pa.types.is_date32(kind):
+            day = date(1970, 1, 1) + timedelta(days=some.randrange(-700_000, 2_900_000))
+            return some.choice([f'"{day.isoformat()}"', str(some.randrange(-1000, 30000))])
+        if pa.types.is_time(kind):
+            most = 86_400 * PER_SECOND[kind.unit]
+            when = (datetime(1970, 1, 1) + timedelta(microseconds=some.randrange(86_400 * 10**6))).time()
+            return some.choice([str(some.randrange(most)), f'"{when.isoformat()}"', f'"{when.isoformat()}Z"'])
+        if pa.types.is_timestamp(kind):
+            when = datetime(1, 1, 2) + timedelta(microseconds=some.randrange(9998 * 365 * 86_400 * 10**6))
+            zone = some.choice(["", "Z", "+00:00", "-05:30", "+1400"])
+            number = some.randrange(-(10**10), 10**10) * PER_SECOND[kind.unit]
+            return some.choice([str(number), f'"{when.isoformat(sep=some.choice("T "))}{zone}"'])
+        return self.name(some.choice(STRINGS))
+
+    def name(self, text: str) -> str:
+        return json.dumps(text, ensure_ascii=self.random.random() < 0.5)
+
+    def space(self) -> str:
+        return self.random.choice(["", "", "", " ", "\n  "])
+
+    def comma(self) -> str:
+        return f"{self.space()},{self.space()}"
+
+    def object(self, members: list[tuple[str, str]]) -> str:
+        inside = self.comma().join(f"{name}{self.space()}:{self.space()}{value}" for name, value in members)
+        return f"{{{self.space()}{inside}{self.space()}}}"
+
+    def damaged(self, text: str) -> str:
+        """The text with a few characters changed."""
+        for _ in range(self.random.randint(1, 2)):
+            at = self.random.randrange(len(text))
+            cut = self.random.randrange(2)
+            text = text[:at] + self.random.choice(["", *'0{}[]",:\\ \n-.eutfn\x01']) + text[at + cut :]
+            text = text or " "
+        return text
+
+
+def bounds(kind: pa.DataType) -> tuple[int, int]:
+    bits = kind.bit_width
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if pa.types.is_signed_integer(kind) else (0, 2**bits - 1)
+
+
+def loaded(text: str) -> Any:
+    """What Python's `json` reads, without what only Python takes."""
+    try:
+        value = json.loads(text, parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=Pairs)
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    except (ValueError, RecursionError):
+        raise BadError from None
+    return value
+
+
+def _refuse(_: str) -> None:
+    raise ValueError
+
+
+def expected(value: Any, kind: pa.DataType, *, nullable: bool = True) -> Any:
+    """What a column of the type has for a value."""
+    if value is None:
+        return None if nullable else _bad()
+    if pa.types.is_struct(kind):
+        return _members(value if isinstance(value, Pairs) else _bad(), kind)
+    if pa.types.is_map(kind):
+        item = kind.item_field
+        pairs = value if isinstance(value, Pairs) else _bad()
+        return [(key, expected(below, item.type, nullable=item.nullable)) for key, below in pairs]
+    if pa.types.is_list(kind):
+        item = kind.value_field
+        items = value if isinstance(value, list) and not isinstance(value, Pairs) else _bad()
+        return [expected(below, item.type, nullable=item.nullable) for below in items]
+    if pa.types.is_null(kind):
+        return _bad()
+    if pa.types.is_boolean(kind) or pa.types.is_string(kind):
+        return value if isinstance(value, bool if pa.types.is_boolean(kind) else str) else _bad()
+    number = isinstance(value, (int, Decimal)) and not isinstance(value, bool)
+    if not number and not isinstance(value, str):
+        return _bad()
+    if pa.types.is_decimal(kind):
+        return _decimal(value, kind)
+    if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return _bad() if number else _bytes(value, kind)
+    if pa.types.is_temporal(kind):
+        return _whole(value, *_limits(kind)) if number else _temporal(value, kind)
+    if not number:
+        return _bad()
+    return _whole(value, *bounds(kind)) if pa.types.is_integer(kind) else _float(value, kind)
+
+
+def _bad() -> Any:
+    raise BadError
+
+
+def _members(pairs: Pairs, kind: pa.DataType) -> dict[str, Any]:
+    fields = {field.name: field for field in kind}
+    found = {
+        key: expected(below, fields[key].type, nullable=fields[key].nullable) for key, below in pairs if key in fields
+    }
+    for name, field in fields.items():
+        if name not in found:
+            found[name] = None if field.nullable else _bad()
+    return found
+
+
+def _limits(kind: pa.DataType) -> tuple[int, int]:
+    if pa.types.is_time(kind):
+        return 0, 86_400 * PER_SECOND[kind.unit] - 1
+    return bounds(pa.int32() if pa.types.is_date32(kind) else pa.int64())
+
+
+def _whole(value: int | Decimal, low: int, high: int) -> int:
+    if isinstance(value, Decimal) and ((value.adjusted() > 40 and value) or value != value.to_integral_value()):
+        return _bad()
+    return int(value) if low <= value <= high else _bad()
+
+
+def _float(value: int | Decimal, kind: pa.DataType) -> float:
+    try:
+        found = float(value)
+        if kind == pa.float32():
+            found = struct.unpack("f", struct.pack("f", found))[0]
+    except OverflowError:
+        return _bad()
+    return found if math.isfinite(found) else _bad()
+
+
+def _decimal(value: Any, kind: pa.DataType) -> Decimal:
+    if isinstance(value, str) and not re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", value):
+        return _bad()
+    number = Decimal(value)
+    if number and (number.adjusted() > 80 or number.adjusted() < -80):
+        return _bad()
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    whole = int("".join(map(str, digits)))
+    shift = exponent + kind.scale
+    if whole and shift < 0 and whole % 10**-shift:
+        return _bad()
+    unscaled = whole * 10**shift if shift >= 0 else whole // 10 ** min(-shift, 200)
+    if not whole:
+        unscaled = 0
+    if unscaled >= 10**kind.precision:
+        return _bad()
+    return Decimal((sign if unscaled else 0, tuple(map(int, str(unscaled))), -kind.scale))
+
+
+def _bytes(text: str, kind: pa.DataType) -> bytes:
+    try:
+        found = base64.b64decode(text, validate=True)
+    except ValueError:
+        raise UnsureError from None
+    if base64.b64encode(found).decode() != text:
+        raise UnsureError
+    return _bad() if pa.types.is_fixed_size_binary(kind) and len(found) != kind.byte_width else found
+
+
+DAY = r"(\d{4}-\d\d-\d\d)"
+CLOCK = r"(\d\d:\d\d:\d\d)(?:\.(\d+))?"
+ZONE = r"(?:[Zz]|([+-])(\d\d):?(\d\d))?"
+
+
+def _temporal(text: str, kind: pa.DataType) -> int:
+    try:
+        if pa.types.is_date32(kind):
+            return (date.fromisoformat(text) - date(1970, 1, 1)).days if re.fullmatch(DAY, text, re.ASCII) else _bad()
+        if pa.types.is_time(kind):
+            found = re.fullmatch(CLOCK + r"(?:[Zz]|[+-]00:00)?", text, re.ASCII) or _bad()
+            when = datetime.fromisoformat(f"1970-01-01T{found[1]}+00:00")
+            return _ticks(when, found[2], kind.unit)
+        found = re.fullmatch(f"{DAY}[Tt ]{CLOCK}{ZONE}", text, re.ASCII) or _bad()
+        when = datetime.fromisoformat(f"{found[1]}T{found[2]}+00:00")
+        ticks = _ticks(when, found[3], kind.unit)
+        if found[4] is None:
+            return ticks
+        hours, minutes = int(found[5]), int(found[6])
+        east = (hours * 60 + minutes) * 60 if hours < 24 and minutes < 60 else _bad()
+        return ticks + (-east if found[4] == "+" else east) * PER_SECOND[kind.unit]
+    except ValueError:
+        # The year 0, which Python does not have.
+        if "0000" in text:
+            raise UnsureError from None
+        return _bad()
+
+
+def _ticks(when: datetime, fraction: str | None, unit: str) -> int:
+    per = PER_SECOND[unit]
+    return round((when - EPOCH).total_seconds()) * per + int((fraction or "").ljust(9, "0")[:9]) // (10**9 // per)

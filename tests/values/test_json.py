@@ -1,0 +1,283 @@
+"""JSON values: random types and texts through Python's `json` and through us: SAMSARROW_JSON_PAIRS=20000 for long."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import struct
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from samsarrow import Avro, Json, SchemaRegistry, decode_values, infer_schema
+from samsarrow.exceptions import BadValueError, ConfigurationError, SchemaNotFoundError
+from samsarrow.testing import Registry
+
+jsons = pytest.importorskip("support.jsons")
+
+PAIRS = int(os.environ.get("SAMSARROW_JSON_PAIRS", "1600"))
+BLOCK = 200
+ROWS = 6
+EVENT = pa.schema([pa.field("id", pa.int64(), nullable=False), ("user", pa.struct([("city", pa.string())]))])
+VALUES = [b'{"id": 1, "user": {"city": "Rome"}}', None, b'{"user": null, "id": 2, "more": []}']
+WANT = [{"id": 1, "user": {"city": "Rome"}}, None, {"id": 2, "user": None}]
+
+
+def want(text: str, kind: pa.DataType) -> tuple[Any, bool]:
+    """What the oracle reads, and whether it is sure."""
+    try:
+        return jsons.expected(jsons.loaded(text), kind), True
+    except jsons.BadError:
+        return None, True
+    except jsons.UnsureError:
+        return None, False
+
+
+def check(texts: list[str], kind: pa.DataType, seed: int) -> None:
+    got = decode_values(pa.array([text.encode() for text in texts]), Json(kind), bad_values="null")
+    got.validate(full=True)
+    assert got.type == kind, (got.type, kind)
+    for row, text in enumerate(texts):
+        row_wanted, sure = want(text, kind)
+        if sure:
+            one = pa.array([row_wanted], kind)
+            assert got[row : row + 1].equals(one), (seed, kind, text, got[row : row + 1], one)
+
+
+@pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
+def test_values_are_what_python_reads(block: int) -> None:
+    for seed in range(block, block + BLOCK):
+        make = jsons.Generator(seed)
+        kind = make.struct(3)
+        check([make.text(kind) for _ in range(ROWS)], kind, seed)
+
+
+@pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
+def test_damaged_values_are_bad_where_python_says_so(block: int) -> None:
+    for seed in range(block, block + BLOCK):
+        make = jsons.Generator(seed + 1_000_000)
+        kind = make.struct(2)
+        good = make.text(kind, nullable=False, odd=0)
+        check([good, make.damaged(good), good, make.damaged(good), good], kind, seed)
+
+
+@pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
+def test_some_fields_are_what_they_are_among_all(block: int) -> None:
+    for seed in range(block, block + BLOCK):
+        make = jsons.Generator(seed + 2_000_000)
+        kind = make.struct(3)
+        values = pa.array([make.text(kind, odd=0).encode() for _ in range(ROWS)])
+        names = [field.name for field in kind if field.name and "." not in field.name]
+        if not names:
+            continue
+        name = make.random.choice(names)
+        whole = decode_values(values, Json(kind))
+        some = decode_values(values, Json(kind, fields=[name]))
+        assert some.type == pa.struct([kind.field(name)])
+        assert some.field(0).equals(whole.field(name)), (seed, kind)
+
+
+def merged(kinds: list[Any]) -> pa.DataType | None:
+    """The type of values as Python has them; None is any."""
+    kinds = [one for one in kinds if one is not None]
+    if not kinds or len({type(one) for one in kinds} - {int, Decimal}) + (isinstance_any(kinds, (int, Decimal))) > 1:
+        return None
+    match kinds[0]:
+        case bool():
+            return pa.bool_()
+        case int() | Decimal():
+            whole = [one for one in kinds if isinstance(one, int)]
+            if len(whole) < len(kinds) or max(whole) >= 2**64 or min(whole) < -(2**63):
+                return pa.float64()
+            if max(whole) >= 2**63:
+                return pa.uint64() if min(whole) >= 0 else pa.float64()
+            return pa.int64()
+        case str():
+            return pa.string()
+        case jsons.Pairs():
+            names = list(dict.fromkeys(name for one in kinds for name, _ in one))
+            below = {name: [value for one in kinds for key, value in one if key == name] for name in names}
+            return pa.struct([field(name, merged(values)) for name, values in below.items()]) if names else None
+    return pa.list_(field("item", merged([item for one in kinds for item in one])))
+
+
+def isinstance_any(kinds: list[Any], of: tuple[type, ...]) -> bool:
+    return any(isinstance(one, of) and not isinstance(one, bool) for one in kinds)
+
+
+def field(name: str, kind: pa.DataType | None) -> pa.Field:
+    if kind is not None:
+        return pa.field(name, kind)
+    if hasattr(pa, "json_"):
+        return pa.field(name, pa.json_(pa.string()))
+    return pa.field(name, pa.string(), metadata={"ARROW:extension:name": "arrow.json"})
+
+
+@pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
+def test_inference_finds_what_takes_all_values(block: int) -> None:
+    for seed in range(block, block + BLOCK):
+        make = jsons.Generator(seed + 3_000_000)
+        kinds = [make.struct(3) for _ in range(2)]
+        texts = [make.text(random.Random(seed).choice(kinds), nullable=False, odd=0) for _ in range(ROWS)]
+        texts += [make.text(kinds[0], nullable=False, odd=0)]
+        wanted = merged([jsons.loaded(text) for text in texts])
+        values = pa.array([text.encode() for text in texts])
+        if wanted is None:
+            with pytest.raises(ConfigurationError):
+                infer_schema(values)
+            continue
+        found = infer_schema(values)
+        assert pa.struct(list(found)) == wanted, (seed, texts)
+        got = decode_values(values, Json(found))
+        assert got.null_count == 0
+        got.validate(full=True)
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary_view()], ids=str)
+def test_every_layout_of_binary_is_read(kind: pa.DataType) -> None:
+    got = decode_values(pa.array(VALUES, kind), Json(EVENT))
+    assert (got.to_pylist(), got.type) == (WANT, pa.struct(list(EVENT)))
+    chunks = decode_values(pa.chunked_array([VALUES[:1], VALUES[1:]], kind), Json(EVENT))
+    assert [chunk.to_pylist() for chunk in chunks.chunks] == [WANT[:1], WANT[1:]]
+
+
+def test_a_bad_value_says_which_and_why() -> None:
+    values = pa.array([VALUES[0], b'{"id": 1, "user": {"city": 7}}', VALUES[2]])
+    with pytest.raises(BadValueError) as raised:
+        decode_values(values, Json(EVENT), topic="orders")
+    error = raised.value
+    reason = "expected a string, found a number at byte 27"
+    assert str(error) == f"orders, row 1, field user.city: {reason}"
+    assert (error.row, error.schema_id, error.field, error.reason) == (1, None, "user.city", reason)
+    framed = pa.array([b"\0\0\0\0\x07{"])
+    with pytest.raises(BadValueError, match="row 0, schema id 7: the value ends too early"):
+        decode_values(framed, Json(EVENT))
+    assert decode_values(values, Json(EVENT), bad_values="null").to_pylist() == [WANT[0], None, WANT[2]]
+
+
+def test_frames_are_stepped_over() -> None:
+    values = pa.array(
+        [b"\0" + struct.pack(">I", 7) + value if value and at else value for at, value in enumerate(VALUES)]
+    )
+    assert decode_values(values, Json(EVENT)).to_pylist() == WANT
+    with pytest.raises(BadValueError, match="the value does not begin with byte 0"):
+        decode_values(values, Json(EVENT, framing="confluent"))
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    headers = pa.array([[("__value_schema_id", b"\0\0\0\0\x07")], None, []], kind)
+    assert decode_values(pa.array(VALUES), Json(EVENT), headers=headers).to_pylist() == WANT
+
+
+SCHEMA = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer"},
+        "at": {"type": "string", "format": "date-time"},
+        "tags": {"type": "array", "items": {"$ref": "#/definitions/tag"}},
+        "extra": {"type": "object"},
+    },
+    "required": ["id"],
+    "definitions": {"tag": {"type": "string"}},
+}
+TEXT = b'{"id": 7, "at": "2026-11-23T17:03:59Z", "tags": ["a"], "extra": {"x": 1}}'
+
+
+def test_json_schemas_say_what_rows_look_like() -> None:
+    want = pa.struct(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            ("at", pa.timestamp("us", "UTC")),
+            ("tags", pa.list_(pa.field("item", pa.string(), nullable=False))),
+            ("extra", pa.string()),
+        ]
+    )
+    for schema in (SCHEMA, json.dumps(SCHEMA)):
+        got = decode_values(pa.array([TEXT]), Json(schema))
+        assert got.type == want
+        row = got.to_pylist()[0]
+        assert (row["id"], row["at"].isoformat(), row["tags"], row["extra"]) == (
+            7,
+            "2026-11-23T17:03:59+00:00",
+            ["a"],
+            '{"x": 1}',
+        )
+
+
+@pytest.fixture
+def server() -> Iterator[Registry]:
+    with Registry() as server:
+        yield server
+
+
+def test_registered_schemas_say_what_rows_look_like(server: Registry) -> None:
+    number = server.register("orders-value", json.dumps(SCHEMA), schema_type="JSON")
+    server.register("keys", '"long"')
+    rules = {"domainRules": [{"name": "secret", "type": "ENCRYPT"}]}
+    server.register("ruled", json.dumps(SCHEMA), schema_type="JSON", rules=rules)
+    values = pa.array([b"\0" + struct.pack(">I", number) + TEXT, TEXT])
+    with SchemaRegistry(server.url, missing_id_retries_wait_ms=5) as registry:
+        form = Json(registry, fields=["tags"])
+        before = server.requests()
+        for _ in range(3):
+            assert decode_values(values, form, topic="orders").to_pylist() == [{"tags": ["a"]}] * 2
+        assert server.requests() - before == 1
+        assert decode_values(values, Json(registry=registry, subject="orders-value", version=1))[0].as_py()["id"] == 7
+        for make, error, why in [
+            (lambda: decode_values(values, Json(registry)), ConfigurationError, "neither schema nor subject"),
+            (lambda: decode_values(values, Json(registry), topic="o"), SchemaNotFoundError, "o-value"),
+            (lambda: decode_values(values, Json(registry, subject="keys")), ConfigurationError, "type AVRO, not JSON"),
+            (lambda: decode_values(values, Json(registry, subject="ruled")), ConfigurationError, "has rules"),
+        ]:
+            with pytest.raises(error, match=why):
+                make()
+        assert len(decode_values(values, Json(registry, subject="ruled", ignore_rules=True))) == 2
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: Json(), "neither schema nor registry"),
+        (lambda: Json("{"), "the schema is no JSON"),
+        (lambda: Json(EVENT, fields=["usr"]), "field usr: there is no such field; there are id, user"),
+        (lambda: Json(EVENT, framing="x"), "framing must be"),
+        (lambda: Json(EVENT, framing="single-object"), "framing single-object is Avro's"),
+        (lambda: Json(pa.struct([("a", pa.duration("s"))])), "field a: .* cannot be read from JSON"),
+        (lambda: infer_schema(pa.array([b"[1]"])), "not all values are objects"),
+        (lambda: infer_schema(pa.array([b"{}", None])), "no value has a field"),
+    ],
+)
+def test_what_cannot_be_is_said_before_any_value(make: Any, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        make()
+
+
+def test_arguments_of_other_types_are_refused() -> None:
+    for make in (
+        lambda: Json(7),
+        lambda: Json(EVENT, schema=EVENT),
+        lambda: Json(EVENT, fields="id"),
+        lambda: infer_schema([b"{}"]),
+        lambda: infer_schema(pa.array([1])),
+    ):
+        with pytest.raises(TypeError):
+            make()
+
+
+def test_inference_says_which_value_is_no_json() -> None:
+    with pytest.raises(BadValueError, match="row 2: expected a colon, found a number at byte 5") as raised:
+        infer_schema(pa.chunked_array([['{"a": 1}', None], ['{"a" 1}']]))
+    assert raised.value.row == 2
+
+
+def test_formats_are_pickled_and_have_texts() -> None:
+    form = pickle.loads(pickle.dumps(Json(EVENT, fields=["id"])))
+    assert decode_values(pa.array(VALUES), form).to_pylist() == [{"id": 1}, None, {"id": 2}]
+    assert repr(Json(schema='{"type": "object"}', framing="none")) == (
+        """Json(schema='{"type": "object"}', framing='none')"""
+    )
+    assert not isinstance(form, Avro)
