@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         TopicListing,
         TopicPartition,
     )
-    from samsarrow.values import Avro, decode_values
+    from samsarrow.values import Avro, Protobuf, decode_values
 
 # Loaded at their first use (PEP 562): programs pay for what they use, and pytest for nothing.
 _MODULES = {
@@ -105,7 +105,7 @@ _MODULES = {
         "TopicListing",
         "TopicPartition",
     ),
-    "values": ("Avro", "decode_values"),
+    "values": ("Avro", "Protobuf", "decode_values"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = frozenset(
@@ -149,6 +149,7 @@ __all__ = [
     "PatternType",
     "Producer",
     "ProducerMetrics",
+    "Protobuf",
     "RebalanceListener",
     "RecordMetadata",
     "RegisteredSchema",

@@ -514,6 +514,16 @@ class ValueDecoder:
         enums: str,
     ) -> ValueDecoder: ...
     @staticmethod
+    def protobuf(
+        schema: str | bytes,
+        needed: Sequence[str],
+        message: str | None,
+        by_id: bool,
+        fields: Sequence[str] | None,
+        framing: str,
+        enums: str,
+    ) -> ValueDecoder: ...
+    @staticmethod
     def plain(name: str) -> ValueDecoder: ...
     def learn(self, registry: Registry, batch: Any, key: bool, ignore_rules: bool) -> None: ...
     def decode(

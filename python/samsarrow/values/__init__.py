@@ -2,5 +2,6 @@
 
 from samsarrow.values.avro import Avro
 from samsarrow.values.decode import decode_values
+from samsarrow.values.protobuf import Protobuf
 
-__all__ = ["Avro", "decode_values"]
+__all__ = ["Avro", "Protobuf", "decode_values"]

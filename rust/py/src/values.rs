@@ -12,14 +12,14 @@ use samsarrow_client::error::Error;
 use samsarrow_values::avro::Schema;
 use samsarrow_values::frame::split;
 use samsarrow_values::plain::Plain;
-use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, Part, SchemaError, SchemaId, ValueError};
+use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, Part, SchemaError, SchemaId, ValueError, proto};
 
 use crate::arrow_ffi;
 use crate::error::to_py;
 use crate::gate;
 use crate::registry::Registry as PyRegistry;
 use crate::runtime::run;
-use crate::writers::{Id, Writers, ask};
+use crate::writers::{Id, Kind, Writers, ask};
 
 /// Row, schema, field and reason of a value that is bad, and its schema as text.
 type Bad = (usize, Option<Id>, String, String, Option<String>);
@@ -30,19 +30,42 @@ type Decoded<'py> = (Option<Bound<'py, PyAny>>, Option<Bad>);
 enum Format {
     Plain(Plain),
     Avro { schema: Schema, options: Options, writers: Mutex<Writers> },
+    Protobuf { schema: proto::Schema, message: Option<String>, by_id: bool, options: Options, writers: Mutex<Writers> },
 }
 
 impl Format {
     fn decoder(&self) -> Result<Decoder, String> {
-        match self {
+        let made = match self {
             Format::Plain(plain) => Ok(Decoder::plain(*plain)),
-            Format::Avro { schema, options, .. } => Decoder::avro(schema, options).map_err(|error| error.to_string()),
+            Format::Avro { schema, options, .. } => Decoder::avro(schema, options),
+            Format::Protobuf { schema, message, by_id, options, .. } => {
+                Decoder::protobuf(schema, message.as_deref(), *by_id, options)
+            }
+        };
+        made.map_err(|error| error.to_string())
+    }
+
+    /// What is known of writers, and of which kind their schemas are.
+    fn writers(&self) -> Option<(Kind, &Mutex<Writers>)> {
+        match self {
+            Format::Plain(_) => None,
+            Format::Avro { writers, .. } => Some((Kind::Avro, writers)),
+            Format::Protobuf { writers, .. } => Some((Kind::Protobuf, writers)),
+        }
+    }
+
+    /// Which schema a value names.
+    fn id(&self, value: &[u8], header: Option<&[u8]>) -> Option<SchemaId> {
+        match self {
+            Format::Plain(_) => None,
+            Format::Avro { options, .. } => split(options.framing, value, header).ok().map(|(id, _)| id),
+            Format::Protobuf { options, .. } => proto::split(options.framing, value, header).ok().map(|(id, ..)| id),
         }
     }
 
     /// Has a decoder know what was learned since.
     fn catch_up(&self, decoder: &mut Decoder, known: usize) -> usize {
-        let Format::Avro { writers, .. } = self else { return 0 };
+        let Some((_, writers)) = self.writers() else { return 0 };
         writers.lock().unwrap_or_else(PoisonError::into_inner).catch_up(decoder, known)
     }
 }
@@ -75,14 +98,14 @@ impl ValueDecoder {
 
     /// The ids in a batch that a registry is to be asked for.
     fn unknown(&self, batch: &RecordBatch, part: Part) -> Result<BTreeSet<SchemaId>, Failure> {
-        let Format::Avro { options, writers, .. } = &self.format else { return Ok(BTreeSet::new()) };
+        let Some((_, writers)) = self.format.writers() else { return Ok(BTreeSet::new()) };
         let column = batch.column_by_name("value").ok_or("there is no column of values")?;
         let headers = batch.column_by_name("headers").map(|headers| Headers::of(headers, part)).transpose()?;
-        let (headers, framing) = (headers.as_ref(), options.framing);
+        let (headers, format) = (headers.as_ref(), &self.format);
         let mut ids = match column.data_type() {
-            DataType::Binary => ids(framing, column.as_binary::<i32>().iter(), headers),
-            DataType::LargeBinary => ids(framing, column.as_binary::<i64>().iter(), headers),
-            DataType::BinaryView => ids(framing, column.as_binary_view().iter(), headers),
+            DataType::Binary => ids(format, column.as_binary::<i32>().iter(), headers),
+            DataType::LargeBinary => ids(format, column.as_binary::<i64>().iter(), headers),
+            DataType::BinaryView => ids(format, column.as_binary_view().iter(), headers),
             // Of another type, which is an error in its place.
             _ => BTreeSet::new(),
         };
@@ -119,14 +142,14 @@ impl ValueDecoder {
 
 /// The ids and GUIDs that values name.
 fn ids<'a>(
-    framing: Framing,
+    format: &Format,
     values: impl Iterator<Item = Option<&'a [u8]>>,
     headers: Option<&Headers>,
 ) -> BTreeSet<SchemaId> {
     let (mut found, mut last) = (BTreeSet::new(), None);
     for (row, value) in values.enumerate() {
         let Some(value) = value else { continue };
-        let Ok((id, _)) = split(framing, value, headers.and_then(|headers| headers.of_row(row))) else { continue };
+        let Some(id) = format.id(value, headers.and_then(|headers| headers.of_row(row))) else { continue };
         if last != Some(id) && matches!(id, SchemaId::Id(_) | SchemaId::Guid(_)) {
             found.insert(id);
         }
@@ -150,6 +173,27 @@ pub(crate) fn avro_refusal(
         Ok(decoder.refusal(SchemaId::Id(0)).map(ToString::to_string))
     };
     refusal().map_err(|error: SchemaError| to_py(py, &Error::configuration(error.to_string())))
+}
+
+/// A schema of messages.
+#[derive(FromPyObject)]
+enum Source {
+    Text(String),
+    Descriptors(Vec<u8>),
+}
+
+fn framing_of(name: &str, names: &[&str]) -> Result<Framing, String> {
+    let known = names.contains(&name).then(|| Framing::from_name(name)).flatten();
+    let (last, others) = names.split_last().map_or(("", &[][..]), |(last, others)| (*last, others));
+    known.ok_or_else(|| format!("framing must be {} or {last}, not {name:?}", others.join(", ")))
+}
+
+fn enums_of(name: &str) -> Result<Enums, String> {
+    match name {
+        "string" => Ok(Enums::Strings),
+        "dictionary" => Ok(Enums::Dictionary),
+        other => Err(format!("enums must be string or dictionary, not {other:?}")),
+    }
 }
 
 /// A batch of no values.
@@ -255,14 +299,8 @@ impl ValueDecoder {
     ) -> PyResult<Self> {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
         let parse = |text: &str| Schema::parse(text).map_err(|error| refuse(error.to_string()));
-        let framing = Framing::from_name(framing).ok_or_else(|| {
-            refuse(format!("framing must be auto, confluent, apicurio8, single-object or none, not {framing:?}"))
-        })?;
-        let enums = match enums {
-            "string" => Enums::Strings,
-            "dictionary" => Enums::Dictionary,
-            other => return Err(refuse(format!("enums must be string or dictionary, not {other:?}"))),
-        };
+        let framing = framing_of(framing, &["auto", "confluent", "apicurio8", "single-object", "none"]).map_err(refuse)?;
+        let enums = enums_of(enums).map_err(refuse)?;
         let mut known = Writers::default();
         for (id, text) in writers {
             known.given(id, parse(&text)?);
@@ -272,12 +310,38 @@ impl ValueDecoder {
         Self::new(py, Format::Avro { schema, options, writers: Mutex::new(known) })
     }
 
+    /// For Protobuf values: of a schema's text, or of descriptors.
+    #[staticmethod]
+    #[pyo3(signature = (schema, needed, message, by_id, fields, framing, enums))]
+    #[expect(clippy::too_many_arguments, reason = "as Python has them")]
+    fn protobuf(
+        py: Python<'_>,
+        schema: Source,
+        needed: Vec<String>,
+        message: Option<String>,
+        by_id: bool,
+        fields: Option<Vec<String>>,
+        framing: &str,
+        enums: &str,
+    ) -> PyResult<Self> {
+        let refuse = |text: String| to_py(py, &Error::configuration(text));
+        let framing = framing_of(framing, &["auto", "confluent", "none"]).map_err(refuse)?;
+        let enums = enums_of(enums).map_err(refuse)?;
+        let schema = match schema {
+            Source::Text(text) => proto::Schema::parse_with(&text, &needed),
+            Source::Descriptors(bytes) => proto::Schema::from_descriptors(&bytes),
+        };
+        let schema = schema.map_err(|error| refuse(error.to_string()))?;
+        let options = Options { framing, enums, fields };
+        Self::new(py, Format::Protobuf { schema, message, by_id, options, writers: Mutex::default() })
+    }
+
     /// For values of one of Kafka's own types.
     #[staticmethod]
     fn plain(py: Python<'_>, name: &str) -> PyResult<Self> {
         let plain = Plain::from_name(name).ok_or_else(|| {
             let names = "string, short, int, long, float, double, boolean or uuid";
-            to_py(py, &Error::configuration(format!("a format must be Avro(…), or {names}, not {name:?}")))
+            to_py(py, &Error::configuration(format!("a format must be Avro(…), Protobuf(…), or {names}, not {name:?}")))
         })?;
         Self::new(py, Format::Plain(plain))
     }
@@ -297,8 +361,8 @@ impl ValueDecoder {
         if ids.is_empty() {
             return Ok(());
         }
-        let found = run(py, ask(registry.core(py)?, ids, ignore_rules))?;
-        if let Format::Avro { writers, .. } = &self.format {
+        if let Some((kind, writers)) = self.format.writers() {
+            let found = run(py, ask(registry.core(py)?, ids, kind, ignore_rules))?;
             let mut writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
             found.into_iter().for_each(|(id, found)| writers.learn(id, found));
         }

@@ -102,6 +102,9 @@ pub enum FrameError {
     /// A header that is no id.
     #[error("the header with the schema's id has {0} bytes, or is of another kind")]
     Header(usize),
+    /// Nothing that says which message it is.
+    #[error("no message indexes follow the schema's id")]
+    Indexes,
 }
 
 /// The schema that a value names, and the bytes that are left.

@@ -1,4 +1,4 @@
-//! Values of records into Arrow columns: Avro, and the plain types that Kafka's own serializers write.
+//! Values of records into Arrow columns: Avro, Protobuf, and the plain types that Kafka's own serializers write.
 //!
 //! A schema that values were written with and the one that a program reads with become a *plan*, which turns the bytes of
 //! one value into one row. A value that is bad leaves a null row, and all others as they are.
@@ -10,6 +10,7 @@ pub mod error;
 pub mod frame;
 mod input;
 pub mod plain;
+pub mod proto;
 mod target;
 
 pub use decoder::{Decoder, Options};

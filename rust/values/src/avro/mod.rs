@@ -6,7 +6,7 @@ mod default;
 mod logical;
 mod parse;
 pub(crate) mod plan;
-mod project;
+pub(crate) mod project;
 pub(crate) mod reader;
 pub(crate) mod resolve;
 pub mod schema;

@@ -9,9 +9,34 @@ use crate::error::SchemaError;
 
 /// The names that are wanted, and what of them; nothing below is all of it.
 #[derive(Debug, Default)]
-struct Wanted<'a>(BTreeMap<&'a str, Wanted<'a>>);
+pub(crate) struct Wanted<'a>(BTreeMap<&'a str, Wanted<'a>>);
 
 impl<'a> Wanted<'a> {
+    /// Of these paths.
+    pub(crate) fn of(fields: &'a [String]) -> Result<Wanted<'a>, SchemaError> {
+        let mut wanted = Wanted::default();
+        fields.iter().for_each(|field| wanted.add(field));
+        if wanted.all() {
+            return Err(SchemaError::new("", "fields names none: leave it out to have all"));
+        }
+        Ok(wanted)
+    }
+
+    /// Whether nothing is left out.
+    pub(crate) fn all(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What is wanted of this field.
+    pub(crate) fn get(&self, name: &str) -> Option<&Wanted<'a>> {
+        self.0.get(name)
+    }
+
+    /// All that are wanted are among these.
+    pub(crate) fn check<'n>(&self, names: impl Iterator<Item = &'n str>, path: &str) -> Result<(), SchemaError> {
+        known(self, names, path)
+    }
+
     fn add(&mut self, path: &'a str) {
         let (name, rest) = path.split_once('.').unwrap_or((path, ""));
         let known = self.0.contains_key(name);
@@ -26,12 +51,7 @@ impl<'a> Wanted<'a> {
 }
 
 pub(super) fn project(node: &Arc<Node>, fields: &[String]) -> Result<Arc<Node>, SchemaError> {
-    let mut wanted = Wanted::default();
-    fields.iter().for_each(|field| wanted.add(field));
-    if wanted.0.is_empty() {
-        return Err(SchemaError::new("", "fields names none: leave it out to have all"));
-    }
-    pruned(node, &wanted, "")
+    pruned(node, &Wanted::of(fields)?, "")
 }
 
 fn pruned(node: &Arc<Node>, wanted: &Wanted<'_>, path: &str) -> Result<Arc<Node>, SchemaError> {

@@ -3,6 +3,8 @@
 
 mod hostile;
 mod plain;
+mod proto;
+mod proto_types;
 mod random;
 mod resolution;
 mod rollback;
