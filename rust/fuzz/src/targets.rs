@@ -2,6 +2,7 @@
 mod compressed;
 mod member;
 mod partition;
+pub(crate) mod protobuf;
 pub(crate) mod secure;
 mod segment;
 pub(crate) mod values;
@@ -47,6 +48,10 @@ pub enum Values {
     Resolve,
     /// A frame each.
     Framed,
+    /// One of a few `.proto` files.
+    Protobuf,
+    /// A `.proto` file's text, or descriptors.
+    ProtobufSchema,
 }
 
 /// What logins, and their options, are made of.
@@ -159,6 +164,8 @@ pub const TARGETS: &[Target] = &[
     values("avro_schema", Values::Schema, values::schema, 400, ANY_SCHEMA),
     values("avro_resolve", Values::Resolve, values::resolve, 400, ANY_SCHEMA),
     values("values_frame", Values::Framed, values::framed, 32, CONSTANT),
+    values("protobuf", Values::Protobuf, protobuf::values, 128, CONSTANT),
+    values("protobuf_schema", Values::ProtobufSchema, protobuf::schema, 400, ANY_SCHEMA),
 ];
 
 /// The target of a name.

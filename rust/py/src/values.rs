@@ -299,7 +299,8 @@ impl ValueDecoder {
     ) -> PyResult<Self> {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
         let parse = |text: &str| Schema::parse(text).map_err(|error| refuse(error.to_string()));
-        let framing = framing_of(framing, &["auto", "confluent", "apicurio8", "single-object", "none"]).map_err(refuse)?;
+        let framing =
+            framing_of(framing, &["auto", "confluent", "apicurio8", "single-object", "none"]).map_err(refuse)?;
         let enums = enums_of(enums).map_err(refuse)?;
         let mut known = Writers::default();
         for (id, text) in writers {

@@ -3,6 +3,7 @@ mod batches;
 mod codecs;
 mod members;
 mod messages;
+mod protobuf;
 mod schemas;
 mod secure;
 mod values;

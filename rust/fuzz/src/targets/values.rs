@@ -48,8 +48,8 @@ pub(crate) const SCHEMAS: &[(&str, &[&str])] = &[
 ];
 
 /// The most values of one input; schemas of any make may make much of each.
-const MAX_ROWS: usize = 64;
-const MAX_ROWS_OF_ANY: usize = 3;
+pub(super) const MAX_ROWS: usize = 64;
+pub(super) const MAX_ROWS_OF_ANY: usize = 3;
 
 /// Which schema, with the flags 64 for enums as dictionaries and 128 for some fields only; then values.
 pub(super) fn avro(input: &[u8]) {
@@ -181,7 +181,7 @@ fn names_of_both_kinds(canonical: &str) -> bool {
 }
 
 /// Bytes after their length, in two bytes; fewer where there are no more.
-fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+pub(super) fn part<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (len, after) = rest.split_first_chunk::<2>()?;
     let (bytes, after) = after.split_at(usize::from(u16::from_be_bytes(*len)).min(after.len()));
     *rest = after;
@@ -200,12 +200,12 @@ fn value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 #[derive(Debug)]
-struct Row<'a> {
+pub(super) struct Row<'a> {
     header: Option<&'a [u8]>,
     value: Option<&'a [u8]>,
 }
 
-fn rows<'a>(rest: &mut &'a [u8], most: usize) -> Vec<Row<'a>> {
+pub(super) fn rows<'a>(rest: &mut &'a [u8], most: usize) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     while rows.len() < most && !rest.is_empty() {
         rows.push(Row { header: None, value: value(rest) });
@@ -214,7 +214,7 @@ fn rows<'a>(rest: &mut &'a [u8], most: usize) -> Vec<Row<'a>> {
 }
 
 /// Every value has a row, whatever is before and after it the same as if it were alone.
-fn decode(make: impl Fn() -> Decoder, rows: &[Row<'_>]) {
+pub(super) fn decode(make: impl Fn() -> Decoder, rows: &[Row<'_>]) {
     let mut decoder = make();
     let bad: Vec<_> = rows.iter().map(|row| push(&mut decoder, row)).collect();
     assert_eq!(decoder.rows(), rows.len());

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::file::{Default as Given, Features, Field as RawField, File, Label, Message as Raw, Presence, Scalar, Syntax, Type};
+use super::file::{
+    Default as Given, Features, Field as RawField, File, Label, Message as Raw, Presence, Scalar, Syntax, Type,
+};
 use super::schema::{Entity, Enum, Field, Kind, Literal, Message, Pool};
 use super::{known, lexer, parse};
 use crate::error::SchemaError;
@@ -70,7 +72,8 @@ fn declare_all<'a>(
         let id = pool.messages.len();
         if enter(pool, &name, Entity::Message(id), file)? {
             let features = raw.features.or(above);
-            let message = Message { name: name.as_str().into(), fields: Vec::new(), nested: Vec::new(), entry: raw.entry };
+            let message =
+                Message { name: name.as_str().into(), fields: Vec::new(), nested: Vec::new(), entry: raw.entry };
             pool.messages.push(message);
             open.push(Open { id, raw, features, file });
             declare_enums(pool, &name, &raw.enums, file)?;
@@ -157,7 +160,13 @@ fn field(pool: &Pool, file: &File, raw: &Raw, field: &RawField, above: Features,
     {
         kind = Kind::Group(id);
     }
-    if raw.entry && matches!(kind, Kind::Scalar(Scalar::Double | Scalar::Float | Scalar::Bytes) | Kind::Enum(_) | Kind::Message(_)) && number == 1 {
+    if raw.entry
+        && matches!(
+            kind,
+            Kind::Scalar(Scalar::Double | Scalar::Float | Scalar::Bytes) | Kind::Enum(_) | Kind::Message(_)
+        )
+        && number == 1
+    {
         return fail("keys of maps are integers, booleans or text".to_owned());
     }
     let repeated = field.label == Label::Repeated;

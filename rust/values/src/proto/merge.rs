@@ -30,9 +30,10 @@ pub(super) fn merged(plan: &Plan, message: &[u8]) -> Step<Option<Vec<u8>>> {
         let tag = skip::tag(&mut input)?;
         let entry = plan.find(tag);
         let pieces = match entry {
-            Some(Entry { op: Op::Message(_) | Op::Wrapper(_) | Op::Timestamp(_) | Op::Duration(_) | Op::Json(..), .. }) => {
-                Some(input.delimited()?.0)
-            }
+            Some(Entry {
+                op: Op::Message(_) | Op::Wrapper(_) | Op::Timestamp(_) | Op::Duration(_) | Op::Json(..),
+                ..
+            }) => Some(input.delimited()?.0),
             Some(Entry { op: Op::Group(_), .. }) => Some(skip::group(&mut input, tag)?),
             _ => {
                 skip::field(&mut input, tag)?;

@@ -81,7 +81,9 @@ impl Reader {
             None if self.framing == Framing::Bare => value,
             None => self.unframed(value, header)?,
         };
-        let Slot::Struct(at, fields) = &shape.slot else { return Err(Reason::Other("there are no columns".into()).into()) };
+        let Slot::Struct(at, fields) = &shape.slot else {
+            return Err(Reason::Other("there are no columns".into()).into());
+        };
         columns.budget = Budget::of(message.len());
         columns.structs[*at].push();
         match self.plan.run::<false>(message, fields, columns) {

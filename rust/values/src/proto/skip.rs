@@ -42,7 +42,9 @@ fn simple(input: &mut Input<'_>, tag: u32) -> Step {
         2 => input.delimited().map(drop),
         5 => input.bytes(4).map(drop),
         END => Err(Reason::Other(format!("group {} ends, and none has begun", tag >> 3).into()).into()),
-        other => Err(Reason::Other(format!("there is no wire type {other}, as field {} has it", tag >> 3).into()).into()),
+        other => {
+            Err(Reason::Other(format!("there is no wire type {other}, as field {} has it", tag >> 3).into()).into())
+        }
     }
 }
 

@@ -309,8 +309,8 @@ impl<'a> Builder<'a> {
             "Struct" => json(self.columns, Json::Struct),
             "Value" => json(self.columns, Json::Value),
             "ListValue" => json(self.columns, Json::List),
-            "DoubleValue" | "FloatValue" | "Int64Value" | "UInt64Value" | "Int32Value" | "UInt32Value" | "BoolValue"
-            | "StringValue" | "BytesValue" => {
+            "DoubleValue" | "FloatValue" | "Int64Value" | "UInt64Value" | "Int32Value" | "UInt32Value"
+            | "BoolValue" | "StringValue" | "BytesValue" => {
                 let field = message.fields.first()?;
                 let Kind::Scalar(scalar) = field.kind else { return None };
                 let shape = self.scalar(scalar);

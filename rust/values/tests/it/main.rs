@@ -1,9 +1,10 @@
-//! Avro values of random schemas, hostile ones, and schemas that differ.
+//! Values of random schemas, hostile ones, and schemas that differ.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
 mod hostile;
 mod plain;
 mod proto;
+mod proto_hostile;
 mod proto_types;
 mod random;
 mod resolution;
