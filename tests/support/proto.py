@@ -111,7 +111,7 @@ class Generator:
             case 12:
                 return "\\\\x\\001\\377"
             case 14:
-                return "B"
+                return f"B_{field.type_name.rpartition('.')[2]}"
             case 1 | 2:
                 return self.random.choice(["1.5", "-2", "inf", "-inf"])
         return "7"
@@ -122,10 +122,7 @@ class Generator:
             case "enum":
                 one = into.enum_type.add(name=self.name("E"))
                 for name, number in {"A": 0, "B": 1, "C": self.random.choice([2, -1, 70_000])}.items():
-                    one.value.add(name=f"{one.name}_{name}" if self.random.random() < 0 else name, number=number)
-                if any(value.name in self.enum_names(into) for value in one.value):
-                    for value in one.value:
-                        value.name = f"{value.name}_{one.name}" if value.name != "B" else f"B_{one.name}"
+                    one.value.add(name=f"{name}_{one.name}", number=number)
                 field.type, field.type_name = 14, f"{full}.{one.name}"
             case "known":
                 field.type, field.type_name = 11, f".google.protobuf.{self.random.choice(TYPES)}"
@@ -139,9 +136,6 @@ class Generator:
                 field.options.features.message_encoding = 2
             case _:
                 field.type = self.random.choice(SCALARS)
-
-    def enum_names(self, into: Any) -> set[str]:
-        return {value.name for one in into.enum_type[:-1] for value in one.value}
 
     def text(self) -> str:
         """The file as it is written."""
@@ -204,7 +198,8 @@ class Generator:
         parts = [part for field in descriptor.fields for part in self.parts(field, depth)]
         if self.random.random() < 0.5:
             self.random.shuffle(parts)
-        if self.random.random() < 0.2:
+        # upb takes an entry of a map that has unknown fields for an unknown field of the message; no other library does.
+        if self.random.random() < 0.2 and not descriptor.GetOptions().map_entry:
             parts.insert(self.random.randint(0, len(parts)), self.unknown())
         return b"".join(parts)
 

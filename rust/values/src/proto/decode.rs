@@ -124,6 +124,8 @@ impl Plan {
                     entry.step::<MERGE>(&mut Input::new(&[0]), shapes, columns)?;
                 }
             }
+            // It may be in another piece of the message.
+            Some(Absent::Required(_)) if !MERGE => return Err(Reason::Again.into()),
             Some(absent) => absent.push(columns)?,
             None => (),
         }

@@ -2,6 +2,7 @@
 
 mod decode;
 mod descriptor;
+pub mod encode;
 mod file;
 mod frame;
 mod json;
