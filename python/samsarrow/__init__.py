@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         TopicListing,
         TopicPartition,
     )
-    from samsarrow.values import Avro, Protobuf, decode_values
+    from samsarrow.values import Avro, Protobuf, decode_values, encode_values
 
 # Loaded at their first use (PEP 562): programs pay for what they use, and pytest for nothing.
 _MODULES = {
@@ -105,7 +105,7 @@ _MODULES = {
         "TopicListing",
         "TopicPartition",
     ),
-    "values": ("Avro", "Protobuf", "decode_values"),
+    "values": ("Avro", "Protobuf", "decode_values", "encode_values"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = frozenset(
@@ -167,6 +167,7 @@ __all__ = [
     "decode_batches",
     "decode_values",
     "encode_batches",
+    "encode_values",
     "read_segment",
 ]
 

@@ -71,6 +71,17 @@ class AsyncSchemaRegistry:
     ) -> int:
         return await self._open.register(subject, _new(schema, schema_type, references), normalize)
 
+    async def lookup(
+        self,
+        subject: str,
+        schema: str | Mapping[str, Any] | Sequence[Any],
+        *,
+        schema_type: SchemaType = "AVRO",
+        references: Sequence[SchemaReference] = (),
+        normalize: bool = False,
+    ) -> int:
+        return await self._open.lookup(subject, _new(schema, schema_type, references), normalize)
+
     async def check(
         self,
         subject: str,

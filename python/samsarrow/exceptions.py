@@ -137,7 +137,7 @@ class CorruptRecordError(KafkaError):
 
 
 class BadValueError(KafkaError, ValueError):
-    """A value cannot be read as its schema says.
+    """A value cannot be read as its schema says, or a row not be written so.
 
     Attributes:
         row: which, from 0 on.

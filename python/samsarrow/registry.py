@@ -157,6 +157,33 @@ class SchemaRegistry:
         """
         return self._open.register(subject, _new(schema, schema_type, references), normalize).wait()
 
+    def lookup(
+        self,
+        subject: str,
+        schema: str | Mapping[str, Any] | Sequence[Any],
+        *,
+        schema_type: SchemaType = "AVRO",
+        references: Sequence[SchemaReference] = (),
+        normalize: bool = False,
+    ) -> int:
+        """Looks for a schema among those of a subject, without registering it.
+
+        Args:
+            subject: as for `register`.
+            schema: as for `register`.
+            schema_type: as for `register`.
+            references: as for `register`.
+            normalize: as for `register`.
+
+        Returns:
+            Its id.
+
+        Raises:
+            SchemaNotFoundError: the subject has no such schema.
+            RegistryError: it is no schema, or the registry cannot be asked.
+        """
+        return self._open.lookup(subject, _new(schema, schema_type, references), normalize).wait()
+
     def check(
         self,
         subject: str,

@@ -7,6 +7,7 @@ import datetime
 import io
 import random
 import string
+import struct
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -15,6 +16,7 @@ import fastavro
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 PRIMITIVES = ["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
+NAMED = {"record", "enum", "fixed"}
 PROMOTIONS = {"int": ["long", "float", "double"], "long": ["float", "double"], "float": ["double"]}
 
 
@@ -199,3 +201,50 @@ def encoded(schema: Any, value: Any) -> bytes:
 
 def by_fastavro(value: bytes, writer: Any, reader: Any = None) -> Any:
     return fastavro.schemaless_reader(io.BytesIO(value), writer, reader)
+
+
+def expected(value: Any, schema: Any) -> Any:
+    """What fastavro read, as pyarrow gives our column."""
+    if isinstance(schema, list):
+        members = [branch for branch in schema if branch != "null"]
+        if value is None or not members:
+            return None
+        if len(members) == 1:
+            return expected(value, members[0])
+        chosen = next(branch for branch in members if is_of(value, branch))
+        names = [name(branch) for branch in members]
+        return {
+            key: expected(value, chosen) if branch is chosen else None
+            for key, branch in zip(names, members, strict=True)
+        }
+    if isinstance(schema, str):
+        # Python's numbers are doubles.
+        return struct.unpack("f", struct.pack("f", value))[0] if schema == "float" else value
+    match schema["type"]:
+        case "array":
+            return [expected(item, schema["items"]) for item in value]
+        case "map":
+            return [(key, expected(item, schema["values"])) for key, item in value.items()]
+        case "record":
+            return {field["name"]: expected(value[field["name"]], field["type"]) for field in schema["fields"]}
+    return str(value) if isinstance(value, UUID) else value
+
+
+def is_of(value: Any, schema: Any) -> bool:
+    kind = schema if isinstance(schema, str) else schema["type"]
+    kinds = {
+        "boolean": bool,
+        "long": int,
+        "double": float,
+        "string": str,
+        "bytes": bytes,
+        "array": list,
+        "record": dict,
+    }
+    return type(value) is kinds[kind]
+
+
+def name(schema: Any) -> str:
+    if isinstance(schema, str):
+        return schema
+    return schema["name"].rpartition(".")[2] if schema["type"] in NAMED else schema["type"]

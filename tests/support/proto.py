@@ -24,7 +24,17 @@ NARROW = {2: "<f", 7: "<I", 15: "<i"}
 NAMES = {kind: name.removeprefix("TYPE_").lower() for name, kind in Field.Type.items()}
 SCALARS = [*sorted(VARINTS - {14}), *WIDE, *NARROW, 9, 12]
 KEYS = [3, 4, 5, 6, 7, 8, 9, 13, 15, 16, 17, 18]
-TYPES = ["Timestamp", "Duration", "Any", "Int32Value", "UInt64Value", "StringValue", "BoolValue", "DoubleValue", "BytesValue"]
+TYPES = [
+    "Timestamp",
+    "Duration",
+    "Any",
+    "Int32Value",
+    "UInt64Value",
+    "StringValue",
+    "BoolValue",
+    "DoubleValue",
+    "BytesValue",
+]
 TYPES += ["Struct", "Value", "ListValue"]
 
 
@@ -137,6 +147,18 @@ class Generator:
             case _:
                 field.type = self.random.choice(SCALARS)
 
+    def file_set(self) -> bytes:
+        """The file as `protoc` describes it."""
+        return descriptor_pb2.FileDescriptorSet(file=[self.file]).SerializeToString()
+
+    def damaged(self, value: bytes) -> bytes:
+        """With a few bytes changed, or fewer of them."""
+        out = bytearray(value)
+        for _ in range(self.random.randint(1, 3)):
+            if out:
+                out[self.random.randrange(len(out))] = self.random.getrandbits(8)
+        return bytes(out[: self.random.randint(0, len(out))] if self.random.random() < 0.2 else out)
+
     def text(self) -> str:
         """The file as it is written."""
         lines = {"editions": 'edition = "2023";'}.get(self.syntax, f'syntax = "{self.syntax}";')
@@ -147,20 +169,23 @@ class Generator:
     def message_text(self, message: Any) -> str:
         entries = {nested.name: nested for nested in message.nested_type if nested.options.map_entry}
         groups = {field.type_name.rpartition(".")[2] for field in message.field if field.type == 10}
-        out = [f"message {message.name} {{"]
-        for nested in message.nested_type:
-            if nested.name not in entries and nested.name not in groups:
-                out.append(self.message_text(nested))
-        for one in message.enum_type:
-            out.append(f"enum {one.name} {{ /* a comment */ {' '.join(f'{v.name} = {v.number};' for v in one.value)} }}")
+        apart = {*entries, *groups}
         real = {number: oneof.name for number, oneof in enumerate(message.oneof_decl) if not oneof.name.startswith("_")}
-        for field in message.field:
-            if not field.HasField("oneof_index") or field.proto3_optional:
-                out.append(self.field_text(field, message, entries))
-        for number, name in real.items():
-            members = [f for f in message.field if f.HasField("oneof_index") and f.oneof_index == number]
-            out.append(f"oneof {name} {{ {' '.join(self.field_text(f, message, entries, member=True) for f in members)} }}")
-        return "\n".join([*out, "}\n"])
+        own = [f for f in message.field if not f.HasField("oneof_index") or f.proto3_optional]
+        parts = [
+            *(self.message_text(nested) for nested in message.nested_type if nested.name not in apart),
+            *(self.enum_text(one) for one in message.enum_type),
+            *(self.field_text(field, message, entries) for field in own),
+            *(self.oneof_text(number, name, message, entries) for number, name in real.items()),
+        ]
+        return "\n".join([f"message {message.name} {{", *parts, "}\n"])
+
+    def enum_text(self, one: Any) -> str:
+        return f"enum {one.name} {{ /* a comment */ {' '.join(f'{v.name} = {v.number};' for v in one.value)} }}"
+
+    def oneof_text(self, number: int, name: str, message: Any, entries: dict[str, Any]) -> str:
+        members = [f for f in message.field if f.HasField("oneof_index") and f.oneof_index == number]
+        return f"oneof {name} {{ {' '.join(self.field_text(f, message, entries, member=True) for f in members)} }}"
 
     def field_text(self, field: Any, message: Any, entries: dict[str, Any], *, member: bool = False) -> str:
         options = []
@@ -198,7 +223,7 @@ class Generator:
         parts = [part for field in descriptor.fields for part in self.parts(field, depth)]
         if self.random.random() < 0.5:
             self.random.shuffle(parts)
-        # upb takes an entry of a map that has unknown fields for an unknown field of the message; no other library does.
+        # upb takes an entry of a map with unknown fields for an unknown field of the message; no other library does.
         if self.random.random() < 0.2 and not descriptor.GetOptions().map_entry:
             parts.insert(self.random.randint(0, len(parts)), self.unknown())
         return b"".join(parts)
@@ -216,7 +241,11 @@ class Generator:
         if field.is_repeated:
             count = self.random.choice([0, 1, 2, 5])
         else:
-            count = self.random.choice([0, 1, 1, 1, 1, 1, 2]) if not field.is_required else self.random.choice([1, 1, 1, 1, 0])
+            count = (
+                self.random.choice([0, 1, 1, 1, 1, 1, 2])
+                if not field.is_required
+                else self.random.choice([1, 1, 1, 1, 0])
+            )
         if depth <= 0 and field.message_type and field.message_type.fields:
             count = 0 if not field.is_required else 1
         while count > 0:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-import struct
 from typing import Any
-from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -19,54 +17,6 @@ generate = pytest.importorskip("support.avro")
 PAIRS = int(os.environ.get("SAMSARROW_AVRO_PAIRS", "400"))
 BLOCK = 50
 ROWS = 6
-NAMED = {"record", "enum", "fixed"}
-
-
-def expected(value: Any, schema: Any) -> Any:
-    """What fastavro read, as pyarrow gives our column."""
-    if isinstance(schema, list):
-        members = [branch for branch in schema if branch != "null"]
-        if value is None or not members:
-            return None
-        if len(members) == 1:
-            return expected(value, members[0])
-        chosen = next(branch for branch in members if is_of(value, branch))
-        names = [name(branch) for branch in members]
-        return {
-            key: expected(value, chosen) if branch is chosen else None
-            for key, branch in zip(names, members, strict=True)
-        }
-    if isinstance(schema, str):
-        # Python's numbers are doubles.
-        return struct.unpack("f", struct.pack("f", value))[0] if schema == "float" else value
-    match schema["type"]:
-        case "array":
-            return [expected(item, schema["items"]) for item in value]
-        case "map":
-            return [(key, expected(item, schema["values"])) for key, item in value.items()]
-        case "record":
-            return {field["name"]: expected(value[field["name"]], field["type"]) for field in schema["fields"]}
-    return str(value) if isinstance(value, UUID) else value
-
-
-def is_of(value: Any, schema: Any) -> bool:
-    kind = schema if isinstance(schema, str) else schema["type"]
-    kinds = {
-        "boolean": bool,
-        "long": int,
-        "double": float,
-        "string": str,
-        "bytes": bytes,
-        "array": list,
-        "record": dict,
-    }
-    return type(value) is kinds[kind]
-
-
-def name(schema: Any) -> str:
-    if isinstance(schema, str):
-        return schema
-    return schema["name"].rpartition(".")[2] if schema["type"] in NAMED else schema["type"]
 
 
 @pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
@@ -78,13 +28,13 @@ def test_values_are_what_fastavro_reads(block: int) -> None:
         values = [generate.encoded(parsed, make.value(schema)) for _ in range(ROWS)]
         got = decode_values(pa.array(values, pa.binary()), Avro(schema, framing="none"))
         got.validate(full=True)
-        want = [expected(generate.by_fastavro(value, parsed), schema) for value in values]
+        want = [generate.expected(generate.by_fastavro(value, parsed), schema) for value in values]
         assert got.to_pylist() == want, (seed, schema)
 
 
 def resolved(value: bytes, writer: Any, reader: Any, schema: Any) -> Any:
     try:
-        return expected(generate.by_fastavro(value, writer, reader), schema)
+        return generate.expected(generate.by_fastavro(value, writer, reader), schema)
     except (fastavro.read.SchemaResolutionError, ValueError, UnicodeDecodeError):
         return None
 

@@ -1,7 +1,8 @@
-"""Typed values: what serializers wrote, into Arrow columns."""
+"""Typed values: what serializers wrote, into Arrow columns, and back."""
 
 from samsarrow.values.avro import Avro
 from samsarrow.values.decode import decode_values
+from samsarrow.values.encode import encode_values
 from samsarrow.values.protobuf import Protobuf
 
-__all__ = ["Avro", "Protobuf", "decode_values"]
+__all__ = ["Avro", "Protobuf", "decode_values", "encode_values"]

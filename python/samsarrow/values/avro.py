@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.registry import SchemaRegistry
+from samsarrow.registry import RegisteredSchema, SchemaRegistry
+from samsarrow.values.subjects import SubjectStrategy, legal, subject_of
 
 __all__ = ["Avro"]
 
@@ -27,7 +28,7 @@ class Avro:
     differ are resolved as Avro's specification 1.12 has it: fields by name or alias in any order, defaults, promotions.
     """
 
-    __slots__ = ("_arguments", "_decoders", "_given", "_registry")
+    __slots__ = ("_arguments", "_decoders", "_encoders", "_given", "_ids", "_registry")
 
     def __init__(
         self,
@@ -43,16 +44,20 @@ class Avro:
         framing: Literal["auto", "confluent", "apicurio8", "single-object", "none"] = "auto",
         enums: Literal["string", "dictionary"] = "string",
         ignore_rules: bool = False,
+        name: str | None = None,
+        auto_register: bool = True,
+        use_latest: bool = False,
+        subject_strategy: SubjectStrategy = "topic",
     ) -> None:
         """Reads the schemas that are given.
 
         Args:
             source: `schema` or `registry`.
-            schema: what rows look like; also what values without frames were written with. With a registry or a single
-                writer it may be left out.
+            schema: what rows look like; also what values without frames were written with, and what is written. With a
+                registry or a single writer it may be left out: what is written then follows from the columns' types.
             registry: is asked for what values were written with, as far as `writers` does not say; and for `schema`,
                 once, at the first use.
-            subject: where `schema` is registered; by default `TOPIC-value`, or `TOPIC-key`.
+            subject: where `schema` is registered; by default as `subject_strategy` has it.
             version: of `subject`.
             writers: what values were written with, by the id or GUID that stands in their frames or headers. A sequence
                 is of schemas that values name by fingerprint.
@@ -63,6 +68,13 @@ class Avro:
                 bytes, `single-object` C3 01 and a fingerprint, `none` nothing.
             enums: `dictionary` is `dictionary<int32, string>`.
             ignore_rules: takes values as they are whose schema has rules (data contracts), which are never run here.
+            name: of the record that is written where no schema is given, with its namespace, as `shop.Order`; by
+                default `TOPIC_value`, or `TOPIC_key`.
+            auto_register: whether a schema to write with is registered, which is done once. If not, it must be there.
+            use_latest: writes with what the subject's `version` is, and registers nothing.
+            subject_strategy: `topic` has subjects `TOPIC-value` and `TOPIC-key`, `record` the full name of the record,
+                `topic-record` both, as `TOPIC-shop.Order`; a callable is given the topic, whether it is for keys, and
+                the record's name, and returns the subject.
 
         Raises:
             ConfigurationError: a schema cannot be read, or has no Arrow type; the text names the field.
@@ -86,11 +98,32 @@ class Avro:
             schema = known[0][1]
         if isinstance(fields, str):
             raise TypeError(f"fields must be a list of names: [{fields!r}]")
-        self._arguments = (schema, registry, subject, version, writers, fields, framing, enums, ignore_rules)
+        if not callable(subject_strategy) and subject_strategy not in ("topic", "record", "topic-record"):
+            text = f"subject_strategy must be topic, record, topic-record or a callable, not {subject_strategy!r}"
+            raise ConfigurationError(text)
+        self._arguments: dict[str, Any] = {
+            "schema": schema,
+            "registry": registry,
+            "subject": subject,
+            "version": version,
+            "writers": writers,
+            "fields": fields,
+            "framing": framing,
+            "enums": enums,
+            "ignore_rules": ignore_rules,
+            "name": name,
+            "auto_register": auto_register,
+            "use_latest": use_latest,
+            "subject_strategy": subject_strategy,
+        }
         self._given = (known, None if fields is None else list(fields), framing, enums)
         self._registry = registry
         # By subject; None has the one of the schema that was given.
         self._decoders: dict[str | None, _core.ValueDecoder] = {}
+        # By the columns' type, topic and part.
+        self._encoders: dict[tuple[pa.DataType, str | None, bool], _core.ValueEncoder] = {}
+        # By subject and text.
+        self._ids: dict[tuple[str, str], int] = {}
         if schema is not None:
             self._decoders[None] = _core.ValueDecoder.avro(_text(schema), [], *self._given)
 
@@ -99,55 +132,93 @@ class Avro:
         given = self._decoders.get(None)
         if given is not None or self._registry is None:
             return self._decoders[None]
-        _, _, subject, version, *_ = self._arguments
-        if subject is None:
-            if topic is None:
-                raise ConfigurationError("neither schema nor subject nor topic says what rows look like: give one")
-            subject = f"{topic}-{'key' if key else 'value'}"
+        subject = self._subject(topic, key, self._arguments["name"])
         if subject not in self._decoders:
-            found = self._registry.schema(subject=subject, version=version)
-            if found.schema_type != "AVRO":
-                raise ConfigurationError(f"the schema of subject {subject} is of type {found.schema_type}, not AVRO")
+            found = self._latest(subject)
             self._decoders[subject] = _core.ValueDecoder.avro(found.schema, list(found.needed), *self._given)
         return self._decoders[subject]
+
+    def _subject(self, topic: str | None, key: bool, record: str | None) -> str:
+        """Where the schema is registered."""
+        subject: str | None = self._arguments["subject"]
+        return subject_of(self._arguments["subject_strategy"], topic, key, record) if subject is None else subject
+
+    def _latest(self, subject: str) -> RegisteredSchema:
+        """The latest version, or the one that was asked for."""
+        assert self._registry is not None
+        found = self._registry.schema(subject=subject, version=self._arguments["version"])
+        if found.schema_type != "AVRO":
+            raise ConfigurationError(f"the schema of subject {subject} is of type {found.schema_type}, not AVRO")
+        return found
+
+    def _encoder(self, like: pa.RecordBatch, topic: str | None, key: bool) -> _core.ValueEncoder:
+        """That of columns like the one in a batch. What it writes with is registered where it is to be."""
+        place = (like.schema.field(0).type, topic, key)
+        if place not in self._encoders:
+            text, needed, number = self._written(like, topic, key)
+            framing: str = self._arguments["framing"]
+            self._encoders[place] = _core.ValueEncoder.avro(text, needed, like, framing, number)
+        return self._encoders[place]
+
+    def _written(self, like: pa.RecordBatch, topic: str | None, key: bool) -> tuple[str, list[str], int | None]:
+        """What is written: the schema, what it needs, and its id where frames have one."""
+        given, known = self._arguments, self._given[0]
+        framed = given["framing"] in ("auto", "confluent", "apicurio8")
+        if self._registry is None:
+            if not framed:
+                return known[0][1] if given["schema"] is None else _text(given["schema"]), [], None
+            match known:
+                case [(int() as number, text)]:
+                    return text, [], number
+            why = f"framing {given['framing']!r} has the id of what is written, and none is known"
+            raise ConfigurationError(f"{why}: give a registry, or writers={{id: schema}} of one id")
+        if given["use_latest"]:
+            named = given["name"] if given["schema"] is None else _core.avro_name(_text(given["schema"]), [])
+            found = self._latest(self._subject(topic, key, named))
+            return found.schema, list(found.needed), found.id if framed else None
+        text = self._derived(like, topic, key) if given["schema"] is None else _text(given["schema"])
+        # What does not fit is not registered.
+        _core.ValueEncoder.avro(text, [], like, "none", None)
+        if not framed:
+            return text, [], None
+        subject = self._subject(topic, key, _core.avro_name(text, []))
+        if (subject, text) not in self._ids:
+            ask = self._registry.register if given["auto_register"] else self._registry.lookup
+            self._ids[subject, text] = ask(subject, text)
+        return text, [], self._ids[subject, text]
+
+    def _derived(self, like: pa.RecordBatch, topic: str | None, key: bool) -> str:
+        part = "key" if key else "value"
+        name = self._arguments["name"] or (part.title() if topic is None else f"{legal(topic)}_{part}")
+        return _core.avro_schema(like, name)
 
     def _learn(self, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
         """Has the registry say what values of a batch were written with."""
         if self._registry is not None:
-            decoder.learn(self._registry._open, batch, key, self._arguments[-1])
+            decoder.learn(self._registry._open, batch, key, self._arguments["ignore_rules"])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _avro, self._arguments
+        return _avro, (self._arguments,)
 
     def __repr__(self) -> str:
-        names = ("schema", "registry", "subject", "version", "writers", "fields", "framing", "enums", "ignore_rules")
-        left_out = (None, None, None, "latest", (), None, "auto", "string", False)
-        given = zip(names, self._arguments, left_out, strict=True)
-        return f"Avro({', '.join(f'{name}={one!r}' for name, one, default in given if one != default)})"
+        given = (f"{name}={one!r}" for name, one in self._arguments.items() if one != _LEFT_OUT.get(name))
+        return f"Avro({', '.join(given)})"
 
 
-def _avro(
-    schema: Any,
-    registry: Any,
-    subject: Any,
-    version: Any,
-    writers: Any,
-    fields: Any,
-    framing: Any,
-    enums: Any,
-    rules: Any,
-) -> Avro:
-    return Avro(
-        schema=schema,
-        registry=registry,
-        subject=subject,
-        version=version,
-        writers=writers,
-        fields=fields,
-        framing=framing,
-        enums=enums,
-        ignore_rules=rules,
-    )
+_LEFT_OUT = {
+    "version": "latest",
+    "writers": (),
+    "framing": "auto",
+    "enums": "string",
+    "ignore_rules": False,
+    "auto_register": True,
+    "use_latest": False,
+    "subject_strategy": "topic",
+}
+
+
+def _avro(arguments: dict[str, Any]) -> Avro:
+    return Avro(**arguments)
 
 
 def _id(key: int | str | UUID) -> int | bytes:

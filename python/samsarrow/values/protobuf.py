@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.registry import SchemaRegistry
+from samsarrow.registry import RegisteredSchema, SchemaRegistry
+from samsarrow.values.subjects import subject_of
 
 __all__ = ["Protobuf"]
 
@@ -22,7 +23,7 @@ class Protobuf:
     the message have their fields by number.
     """
 
-    __slots__ = ("_arguments", "_decoders", "_given", "_registry")
+    __slots__ = ("_arguments", "_decoders", "_encoders", "_given", "_imports", "_registry")
 
     def __init__(
         self,
@@ -39,6 +40,8 @@ class Protobuf:
         framing: Literal["auto", "confluent", "none"] = "auto",
         enums: Literal["string", "dictionary"] = "string",
         ignore_rules: bool = False,
+        auto_register: bool = True,
+        use_latest: bool = False,
     ) -> None:
         """Reads the schema that is given.
 
@@ -61,6 +64,9 @@ class Protobuf:
                 message's indexes. `none` has the message alone.
             enums: `dictionary` is `dictionary<int32, string>`.
             ignore_rules: takes values as they are whose schema has rules (data contracts), which are never run here.
+            auto_register: registers `schema` when values are encoded; otherwise it has to be there.
+            use_latest: encodes with the version of `subject`, also where `schema` is given. Without `schema` that is
+                what happens.
 
         Raises:
             ConfigurationError: the schema cannot be read, or has no Arrow type; the text names the line or field.
@@ -77,67 +83,112 @@ class Protobuf:
             raise ConfigurationError("neither schema nor registry says what rows look like: give one")
         if isinstance(fields, str):
             raise TypeError(f"fields must be a list of names: [{fields!r}]")
-        self._arguments = (
-            (schema, registry, message, subject, version),
-            (imports, fields, framing, enums, ignore_rules),
-        )
+        self._arguments: dict[str, Any] = {
+            "schema": schema,
+            "registry": registry,
+            "message": message,
+            "subject": subject,
+            "version": version,
+            "imports": imports,
+            "fields": fields,
+            "framing": framing,
+            "enums": enums,
+            "ignore_rules": ignore_rules,
+            "auto_register": auto_register,
+            "use_latest": use_latest,
+        }
         by_id = registry is not None
         self._given = (message, by_id, None if fields is None else list(fields), framing, enums)
+        self._imports = list((imports or {}).values())
         self._registry = registry
         # By subject; None has the one of the schema that was given.
         self._decoders: dict[str | None, _core.ValueDecoder] = {}
+        # By the columns' type and the subject.
+        self._encoders: dict[tuple[pa.DataType, str | None], _core.ValueEncoder] = {}
         if schema is not None:
-            needed = list((imports or {}).values())
-            self._decoders[None] = _core.ValueDecoder.protobuf(schema, needed, *self._given)
+            self._decoders[None] = _core.ValueDecoder.protobuf(schema, self._imports, *self._given)
 
     def _decoder(self, topic: str | None, key: bool) -> _core.ValueDecoder:
         """That of the schema, which a registry may have to be asked for."""
         given = self._decoders.get(None)
         if given is not None or self._registry is None:
             return self._decoders[None]
-        _, _, _, subject, version = self._arguments[0]
-        if subject is None:
-            if topic is None:
-                raise ConfigurationError("neither schema nor subject nor topic says what rows look like: give one")
-            subject = f"{topic}-{'key' if key else 'value'}"
+        subject = self._subject(topic, key)
         if subject not in self._decoders:
-            found = self._registry.schema(subject=subject, version=version)
-            if found.schema_type != "PROTOBUF":
-                raise ConfigurationError(
-                    f"the schema of subject {subject} is of type {found.schema_type}, not PROTOBUF"
-                )
+            found = self._latest(subject)
             self._decoders[subject] = _core.ValueDecoder.protobuf(found.schema, list(found.needed), *self._given)
         return self._decoders[subject]
+
+    def _subject(self, topic: str | None, key: bool) -> str:
+        """Where the schema is registered."""
+        subject: str | None = self._arguments["subject"]
+        return subject_of("topic", topic, key, None) if subject is None else subject
+
+    def _latest(self, subject: str) -> RegisteredSchema:
+        """The latest version, or the one that was asked for."""
+        assert self._registry is not None
+        found = self._registry.schema(subject=subject, version=self._arguments["version"])
+        if found.schema_type != "PROTOBUF":
+            raise ConfigurationError(f"the schema of subject {subject} is of type {found.schema_type}, not PROTOBUF")
+        return found
+
+    def _encoder(self, like: pa.RecordBatch, topic: str | None, key: bool) -> _core.ValueEncoder:
+        """That of columns like the one in a batch. What it writes with is registered where it is to be."""
+        framed = self._arguments["framing"] != "none"
+        subject = self._subject(topic, key) if self._registry is not None and framed else None
+        place = (like.schema.field(0).type, subject)
+        if place not in self._encoders:
+            text, needed, number = self._written(like, topic, key, framed)
+            given = (self._arguments["message"], like, self._arguments["framing"], number)
+            self._encoders[place] = _core.ValueEncoder.protobuf(text, needed, *given)
+        return self._encoders[place]
+
+    def _written(
+        self, like: pa.RecordBatch, topic: str | None, key: bool, framed: bool
+    ) -> tuple[str | bytes, list[str], int | None]:
+        """What is written: the schema, what it needs, and its id where frames have one."""
+        given, schema = self._arguments, self._arguments["schema"]
+        if self._registry is not None and (schema is None or given["use_latest"]):
+            found = self._latest(self._subject(topic, key))
+            return found.schema, list(found.needed), found.id
+        if not framed:
+            return schema, self._imports, None
+        if self._registry is None:
+            raise ConfigurationError(
+                f"framing {given['framing']!r} has the id of what is written, and none is known: give a registry"
+            )
+        if isinstance(schema, bytes) or self._imports:
+            raise ConfigurationError(
+                "descriptors, and a schema with imports, are not registered here: register it with its references, and"
+                " give use_latest=True"
+            )
+        # What does not fit is not registered.
+        _core.ValueEncoder.protobuf(schema, [], given["message"], like, "none", None)
+        ask = self._registry.register if given["auto_register"] else self._registry.lookup
+        return schema, [], ask(self._subject(topic, key), schema, schema_type="PROTOBUF")
 
     def _learn(self, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
         """Has the registry say what values of a batch were written with."""
         if self._registry is not None:
-            decoder.learn(self._registry._open, batch, key, self._arguments[1][-1])
+            decoder.learn(self._registry._open, batch, key, self._arguments["ignore_rules"])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _protobuf, self._arguments
+        return _protobuf, (self._arguments,)
 
     def __repr__(self) -> str:
-        names = ("schema", "registry", "message", "subject", "version")
-        more = ("imports", "fields", "framing", "enums", "ignore_rules")
-        left_out = (None, None, None, None, "latest", None, None, "auto", "string", False)
-        first, second = self._arguments
-        given = zip((*names, *more), (*first, *second), left_out, strict=True)
-        return f"Protobuf({', '.join(f'{name}={one!r}' for name, one, default in given if one != default)})"
+        given = (f"{name}={one!r}" for name, one in self._arguments.items() if one != _LEFT_OUT.get(name))
+        return f"Protobuf({', '.join(given)})"
 
 
-def _protobuf(first: tuple[Any, ...], second: tuple[Any, ...]) -> Protobuf:
-    schema, registry, message, subject, version = first
-    imports, fields, framing, enums, rules = second
-    return Protobuf(
-        schema=schema,
-        registry=registry,
-        message=message,
-        subject=subject,
-        version=version,
-        imports=imports,
-        fields=fields,
-        framing=framing,
-        enums=enums,
-        ignore_rules=rules,
-    )
+_LEFT_OUT = {
+    "version": "latest",
+    "framing": "auto",
+    "enums": "string",
+    "ignore_rules": False,
+    "auto_register": True,
+    "use_latest": False,
+}
+
+
+def _protobuf(arguments: dict[str, Any]) -> Protobuf:
+    return Protobuf(**arguments)

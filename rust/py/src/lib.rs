@@ -10,6 +10,7 @@ mod codec;
 mod config;
 mod consumer;
 mod delivery;
+mod encoder;
 mod error;
 mod gate;
 mod lanes;
@@ -98,6 +99,8 @@ mod _core {
     use super::consumer::Consumer;
     #[pymodule_export]
     use super::delivery::{BatchDelivery, Delivery, callbacks_crowd};
+    #[pymodule_export]
+    use super::encoder::{ValueEncoder, avro_name, avro_schema};
     #[pymodule_export]
     use super::lanes::{Server, unraisable};
     #[pymodule_export]

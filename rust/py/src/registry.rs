@@ -80,6 +80,12 @@ impl Registry {
         Ok(Call::new(work, |py, id| id.into_py_any(py)))
     }
 
+    fn lookup(&self, py: Python<'_>, subject: String, schema: PyNew, normalize: bool) -> PyResult<Call> {
+        let (core, schema) = (self.core(py)?, new(schema));
+        let work = async move { core.lookup(&subject, &schema, normalize).await };
+        Ok(Call::new(work, |py, id| id.into_py_any(py)))
+    }
+
     /// Reasons against it.
     fn check(&self, py: Python<'_>, subject: String, schema: PyNew) -> PyResult<Call> {
         let (core, schema) = (self.core(py)?, new(schema));

@@ -19,7 +19,7 @@ use crate::error::to_py;
 use crate::gate;
 use crate::registry::Registry as PyRegistry;
 use crate::runtime::run;
-use crate::writers::{Id, Kind, Writers, ask};
+use crate::writers::{File, Id, Kind, Writers, ask};
 
 /// Row, schema, field and reason of a value that is bad, and its schema as text.
 type Bad = (usize, Option<Id>, String, String, Option<String>);
@@ -175,13 +175,6 @@ pub(crate) fn avro_refusal(
     refusal().map_err(|error: SchemaError| to_py(py, &Error::configuration(error.to_string())))
 }
 
-/// A schema of messages.
-#[derive(FromPyObject)]
-enum Source {
-    Text(String),
-    Descriptors(Vec<u8>),
-}
-
 fn framing_of(name: &str, names: &[&str]) -> Result<Framing, String> {
     let known = names.contains(&name).then(|| Framing::from_name(name)).flatten();
     let (last, others) = names.split_last().map_or(("", &[][..]), |(last, others)| (*last, others));
@@ -317,7 +310,7 @@ impl ValueDecoder {
     #[expect(clippy::too_many_arguments, reason = "as Python has them")]
     fn protobuf(
         py: Python<'_>,
-        schema: Source,
+        schema: File,
         needed: Vec<String>,
         message: Option<String>,
         by_id: bool,
@@ -328,11 +321,7 @@ impl ValueDecoder {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
         let framing = framing_of(framing, &["auto", "confluent", "none"]).map_err(refuse)?;
         let enums = enums_of(enums).map_err(refuse)?;
-        let schema = match schema {
-            Source::Text(text) => proto::Schema::parse_with(&text, &needed),
-            Source::Descriptors(bytes) => proto::Schema::from_descriptors(&bytes),
-        };
-        let schema = schema.map_err(|error| refuse(error.to_string()))?;
+        let schema = schema.parse(&needed).map_err(|error| refuse(error.to_string()))?;
         let options = Options { framing, enums, fields };
         Self::new(py, Format::Protobuf { schema, message, by_id, options, writers: Mutex::default() })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use samsarrow_client::error::Error;
 use samsarrow_client::registry::{RegisteredSchema, Registry, SchemaKey};
-use samsarrow_values::{Decoder, SchemaId, avro, proto};
+use samsarrow_values::{Decoder, SchemaError, SchemaId, avro, proto};
 use tokio::task::JoinSet;
 
 /// Ids that are not there and whose reason is kept: bytes that are no frames may name any.
@@ -67,6 +67,22 @@ impl Written {
         match self {
             Written::Avro(schema) => decoder.add_writer(id, schema),
             Written::Protobuf(schema) => decoder.add_protobuf_writer(id, schema),
+        }
+    }
+}
+
+/// A schema of messages, as Python has it.
+#[derive(FromPyObject)]
+pub(crate) enum File {
+    Text(String),
+    Descriptors(Vec<u8>),
+}
+
+impl File {
+    pub(crate) fn parse(&self, needed: &[String]) -> Result<proto::Schema, SchemaError> {
+        match self {
+            File::Text(text) => proto::Schema::parse_with(text, needed),
+            File::Descriptors(bytes) => proto::Schema::from_descriptors(bytes),
         }
     }
 }

@@ -30,7 +30,7 @@ impl fmt::Display for SchemaError {
 
 impl std::error::Error for SchemaError {}
 
-/// A value that cannot be read. Its row is null.
+/// A value that cannot be read, whose row is null; or a row that cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadValue {
     /// Which row, from 0 on.
@@ -69,7 +69,18 @@ pub enum ValueError {
     Full,
 }
 
-/// Why a value cannot be read.
+/// Why rows did not become values.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// A row is bad.
+    #[error("{0}")]
+    Bad(Box<BadValue>),
+    /// The column does not fit the schema.
+    #[error("{0}")]
+    Schema(#[from] SchemaError),
+}
+
+/// Why a value cannot be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Reason {
     #[error("the value ends too early")]
@@ -108,6 +119,22 @@ pub(crate) enum Reason {
     TimeUnit,
     #[error("{0} bytes are no {1}")]
     Length(usize, &'static str),
+    #[error("it is null, and the schema has no null here")]
+    Null,
+    #[error("{0} bytes, and the fixed has {1}")]
+    Size(usize, usize),
+    #[error("{0:?} is none of the enum's symbols")]
+    NoSymbol(Box<str>),
+    #[error("both {0} and {1} are set, and a union has one of its members")]
+    Members(Box<str>, Box<str>),
+    #[error("{0} is no multiple of {1}: in the schema's unit it would lose digits")]
+    Inexact(i64, i64),
+    #[error("the decimal has more than {0} digits")]
+    Digits(u8),
+    #[error("months, days or milliseconds are negative, or beyond 32 bits")]
+    Negated,
+    #[error("the value would have more than {0} bytes")]
+    Long(usize),
     #[error("{0}")]
     Other(Box<str>),
     /// No fault of the value's: it has what can be read only after a look at all of it.

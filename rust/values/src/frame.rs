@@ -90,6 +90,43 @@ pub(crate) fn hyphened(bytes: &[u8; 16]) -> String {
     text
 }
 
+/// The bytes of a UUID's text, if it is one.
+pub(crate) fn unhyphened(text: &[u8]) -> Option<[u8; 16]> {
+    let (mut bytes, mut digits) = ([0; 16], 0_usize);
+    for (at, byte) in text.iter().enumerate() {
+        match (at, byte) {
+            (8 | 13 | 18 | 23, b'-') => (),
+            (8 | 13 | 18 | 23, _) => return None,
+            _ => {
+                let digit = char::from(*byte).to_digit(16)? as u8;
+                let to = bytes.get_mut(digits / 2)?;
+                *to = *to << 4 | digit;
+                digits += 1;
+            }
+        }
+    }
+    (text.len() == 36).then_some(bytes)
+}
+
+/// What stands before values of this schema.
+///
+/// # Errors
+/// The framing needs an id, or one that fits into it.
+pub fn prefix(framing: Framing, id: Option<SchemaId>) -> Result<Vec<u8>, FrameError> {
+    match (framing, id) {
+        (Framing::Bare, _) => Ok(Vec::new()),
+        (Framing::Auto | Framing::Confluent, Some(SchemaId::Id(id))) => {
+            let id = u32::try_from(id).map_err(|_| FrameError::Long(id))?;
+            Ok([&[0][..], &id.to_be_bytes()].concat())
+        }
+        (Framing::Apicurio, Some(SchemaId::Id(id))) => Ok([&[0][..], &id.to_be_bytes()].concat()),
+        (Framing::SingleObject, Some(SchemaId::Fingerprint(print))) => {
+            Ok([&[0xc3, 0x01][..], &print.to_le_bytes()].concat())
+        }
+        _ => Err(FrameError::Id),
+    }
+}
+
 /// Why a frame names no schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
@@ -105,6 +142,12 @@ pub enum FrameError {
     /// Nothing that says which message it is.
     #[error("no message indexes follow the schema's id")]
     Indexes,
+    /// No id to write.
+    #[error("the framing has the schema's id, and none is known")]
+    Id,
+    /// One that is not a registry's.
+    #[error("the framing has 4 bytes for the schema's id, and {0} does not fit into them")]
+    Long(u64),
 }
 
 /// The schema that a value names, and the bytes that are left.

@@ -211,7 +211,7 @@ fn varint_len(bytes: &[u8]) -> Step<usize> {
 
 /// The first eight bytes; of fewer than that, zeros are what is missing.
 #[inline(always)]
-fn word(bytes: &[u8]) -> u64 {
+pub(crate) fn word(bytes: &[u8]) -> u64 {
     if let Some(chunk) = bytes.first_chunk::<8>() {
         return u64::from_le_bytes(*chunk);
     }

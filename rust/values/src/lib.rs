@@ -1,11 +1,13 @@
-//! Values of records into Arrow columns: Avro, Protobuf, and the plain types that Kafka's own serializers write.
+//! Values of records into Arrow columns, and back: Avro, Protobuf, and the plain types that Kafka's own serializers write.
 //!
 //! A schema that values were written with and the one that a program reads with become a *plan*, which turns the bytes of
-//! one value into one row. A value that is bad leaves a null row, and all others as they are.
+//! one value into one row. A value that is bad leaves a null row, and all others as they are. Back, one schema and the type of
+//! a column say where each part of a value comes from; what does not fit shows before any row.
 
 pub mod avro;
 mod builders;
 pub mod decoder;
+pub mod encoder;
 pub mod error;
 pub mod frame;
 mod input;
@@ -14,6 +16,7 @@ pub mod proto;
 mod target;
 
 pub use decoder::{Decoder, Options};
-pub use error::{BadValue, SchemaError, ValueError};
+pub use encoder::Encoder;
+pub use error::{BadValue, EncodeError, SchemaError, ValueError};
 pub use frame::{Framing, Part, SchemaId};
 pub use target::Enums;

@@ -1,10 +1,13 @@
 //! The types that Kafka's own serializers write, most significant byte first.
 
+use arrow_array::Array;
 use arrow_schema::DataType;
 use samsarrow_wire::Piece;
 
+use crate::avro::encode::{self, Source};
+use crate::avro::schema::{Kind, Logical, Node};
 use crate::builders::{Bytes, Columns, Shape, Slot, Values, add};
-use crate::error::{Reason, Step};
+use crate::error::{Reason, SchemaError, Step};
 use crate::input::utf8;
 
 /// One of Kafka's own types.
@@ -90,6 +93,55 @@ impl Plain {
                 [byte] => return Err(Reason::Boolean(byte).into()),
             },
             _ => return Err(Reason::Length(value.len(), self.name()).into()),
+        }
+        Ok(())
+    }
+
+    /// Where the values of a column come from.
+    pub(crate) fn source(self, column: &dyn Array) -> Result<Source, SchemaError> {
+        use Kind::{Boolean, Double, Float, Int, Long, String};
+        let (kind, logical) = match self {
+            Plain::Short | Plain::Int => (Int, None),
+            Plain::Long => (Long, None),
+            Plain::Float => (Float, None),
+            Plain::Double => (Double, None),
+            Plain::Boolean => (Boolean, None),
+            Plain::String => (String, None),
+            Plain::Uuid => (String, Some(Logical::Uuid)),
+        };
+        let short = matches!(column.data_type(), DataType::Int8 | DataType::Int16 | DataType::UInt8);
+        let source = (self != Plain::Short || short).then(|| encode::valid(&Node::new(kind, logical), column, "").ok());
+        source.flatten().ok_or_else(|| {
+            let text = format!("a column of {} cannot be written as {}: cast it", column.data_type(), self.name());
+            SchemaError::new("", text)
+        })
+    }
+
+    /// Writes a row, which is not null.
+    #[inline]
+    pub(crate) fn write(self, source: &Source, row: usize, out: &mut Vec<u8>) -> Step {
+        match source {
+            Source::Int(values) if self == Plain::Short => {
+                let value = i16::try_from(encode::at(values, row)?).map_err(|_| Reason::Overlong)?;
+                out.extend_from_slice(&value.to_be_bytes());
+            }
+            Source::Int(values) if self == Plain::Long => {
+                out.extend_from_slice(&i64::from(encode::at(values, row)?).to_be_bytes());
+            }
+            Source::Int(values) => out.extend_from_slice(&encode::at(values, row)?.to_be_bytes()),
+            Source::Long(values) => out.extend_from_slice(&encode::at(values, row)?.to_be_bytes()),
+            Source::Float(values) => out.extend_from_slice(&encode::at(values, row)?.to_be_bytes()),
+            Source::Double(values) => out.extend_from_slice(&encode::at(values, row)?.to_be_bytes()),
+            Source::Boolean(values) => out.push(values.value(row).into()),
+            Source::Keys(of) => self.write(&of.1, encode::at(&of.0, row)?, out)?,
+            // Texts have their length before them there, and none here.
+            text => {
+                let start = out.len();
+                encode::unprefixed(text, row, out)?;
+                if self == Plain::Uuid && !out.get(start..).is_some_and(is_uuid) {
+                    return Err(Reason::Uuid.into());
+                }
+            }
         }
         Ok(())
     }

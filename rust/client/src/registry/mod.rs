@@ -174,6 +174,20 @@ impl Registry {
         Err(Error::SchemaIncompatible { text, reasons })
     }
 
+    /// The id of a schema that is registered.
+    ///
+    /// # Errors
+    /// [`Error::SchemaNotFound`] where the subject has no such schema; [`Error::Registry`] where nobody can say.
+    pub async fn lookup(&self, subject: &str, schema: &NewSchema, normalize: bool) -> Result<u64> {
+        let inner = &self.inner;
+        let doing = format!("a schema of subject {subject}");
+        let query = if normalize { "?normalize=true" } else { "" };
+        let path = format!("/subjects/{}{query}", inner.escaped(subject));
+        let answer = inner.transport.ask(Method::POST, &path, Some(&schema.body())).await?;
+        let answer = answer.map_err(|refusal: Refusal| refusal.error(&doing))?;
+        answer.get("id").and_then(Value::as_u64).ok_or_else(|| inner.odd(&doing))
+    }
+
     /// Why a schema cannot be the next of a subject; nothing if it can.
     ///
     /// # Errors

@@ -3,6 +3,8 @@
 mod canonical;
 mod decode;
 mod default;
+mod derive;
+pub(crate) mod encode;
 mod logical;
 mod parse;
 pub(crate) mod plan;
@@ -12,4 +14,5 @@ pub(crate) mod resolve;
 pub mod schema;
 mod skip;
 
+pub use derive::derive;
 pub use schema::Schema;

@@ -42,6 +42,11 @@ impl Schema {
         Ok(Schema { root: project::project(&self.root, fields)? })
     }
 
+    /// The name with its namespace, if it is a record, an enum or a fixed.
+    pub fn name(&self) -> Option<&str> {
+        self.root.name().map(|name| &*name.full)
+    }
+
     /// CRC-64-AVRO of the schema's canonical form.
     pub fn fingerprint(&self) -> u64 {
         canonical::fingerprint(&self.canonical())

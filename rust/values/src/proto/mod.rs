@@ -2,7 +2,7 @@
 
 mod decode;
 mod descriptor;
-pub mod encode;
+mod encode;
 mod file;
 mod frame;
 mod json;
@@ -18,5 +18,7 @@ mod skip;
 mod target;
 mod times;
 
+pub(crate) use encode::Source;
+pub use encode::Writer;
 pub use frame::{MessageIndexes, split};
 pub use schema::Schema;

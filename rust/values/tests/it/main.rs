@@ -1,6 +1,8 @@
-//! Values of random schemas, hostile ones, and schemas that differ.
+//! Values of random schemas, hostile ones, and schemas that differ; and columns back into values.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
+mod encode_refused;
+mod encode_round;
 mod hostile;
 mod plain;
 mod proto;

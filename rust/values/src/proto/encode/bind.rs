@@ -53,7 +53,7 @@ impl Writer {
     }
 
     /// What stands between a schema's id and the message.
-    pub fn indexes(&self) -> &[u8] {
+    pub(crate) fn indexes(&self) -> &[u8] {
         &self.indexes
     }
 
@@ -61,7 +61,7 @@ impl Writer {
     ///
     /// # Errors
     /// A column has no field or one of another type, or a required field has no column; the error names it.
-    pub fn source(&self, column: &dyn Array) -> Result<Source, SchemaError> {
+    pub(crate) fn source(&self, column: &dyn Array) -> Result<Source, SchemaError> {
         let Some(rows) = column.as_struct_opt() else {
             return Err(SchemaError::new("", format!("a message is a struct, not {}", column.data_type())));
         };
@@ -134,7 +134,7 @@ fn of_field(pool: &Pool, field: &Declared, column: &ArrayRef, path: &str) -> Bou
     if let Some(entry) = entry(pool, field.kind) {
         return map(pool, field, entry, column, nulls, path);
     }
-    let Some(list) = column.as_list_opt::<i32>() else { return Err(unfit("repeated field", column, path)) };
+    let Some(list) = column.as_list_opt::<i32>() else { return Err(unfit("a repeated field", column, path)) };
     let value = self::value(pool, field.kind, list.values(), path)?;
     let offsets = list.offsets().clone();
     let (wire, rule) = match value.wire() {
@@ -166,7 +166,7 @@ fn map(
     path: &str,
 ) -> Bound<Field> {
     let (Some(map), [key, of]) = (column.as_map_opt(), &*entry.fields) else {
-        return Err(unfit("map", column, path));
+        return Err(unfit("a map", column, path));
     };
     let offsets: OffsetBuffer<i32> = map.offsets().clone();
     let keys = self::value(pool, key.kind, map.keys(), path)?;
@@ -186,9 +186,7 @@ fn map(
 
 fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value> {
     match kind {
-        Kind::Scalar(scalar) => {
-            of_scalar(scalar, column).ok_or_else(|| unfit(&format!("field of type {}", scalar.name()), column, path))
-        }
+        Kind::Scalar(scalar) => of_scalar(scalar, column).ok_or_else(|| unfit(scalar.name(), column, path)),
         Kind::Enum(id) => {
             let of = pool.enums.get(id).ok_or_else(|| SchemaError::new(path, "the enum is missing"))?;
             let numbers = of.values.iter().map(|(name, number)| (name.clone(), *number)).collect();
@@ -196,7 +194,7 @@ fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value>
             let names = Names { name: Arc::clone(&of.name), numbers, default };
             match texts(column) {
                 Some(texts) if texts.is_text() => Ok(Value::Name(texts, names)),
-                _ => ints(column).map(Value::Int).ok_or_else(|| unfit("enum", column, path)),
+                _ => ints(column).map(Value::Int).ok_or_else(|| unfit("an enum", column, path)),
             }
         }
         Kind::Message(id) | Kind::Group(id) => {
@@ -338,7 +336,7 @@ fn times(time: i64, factor: i64) -> Result<i64, ArrowError> {
 }
 
 fn unfit(what: &str, column: &ArrayRef, path: &str) -> SchemaError {
-    SchemaError::new(path, format!("a {what} cannot be written from a column of {}", column.data_type()))
+    SchemaError::new(path, format!("a column of {} cannot be written as {what}", column.data_type()))
 }
 
 fn join(path: &str, name: &str) -> String {

@@ -6,4 +6,4 @@ mod run;
 mod source;
 
 pub use bind::Writer;
-pub use source::Source;
+pub(crate) use source::Source;

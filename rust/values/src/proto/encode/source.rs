@@ -13,7 +13,7 @@ use super::super::plan::Json;
 
 /// A message's fields, each with its column.
 #[derive(Debug)]
-pub struct Source {
+pub(crate) struct Source {
     /// In the order of their numbers.
     pub(super) fields: Vec<Field>,
     /// Fields of which one may be set.

@@ -1,0 +1,134 @@
+//! A schema against the column that it is for: where each part of a value comes from, or what does not fit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, StructArray};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+
+use super::bytes::Blobs;
+use super::source::{Entries, Field, Ranges, Source};
+use super::{leaf, unions};
+use crate::avro::default;
+use crate::avro::parse::join;
+use crate::avro::schema::{Kind, Node, Record};
+use crate::error::SchemaError;
+
+/// Rows of a column as values of this schema.
+pub(crate) fn source(node: &Node, array: &dyn Array, path: &str) -> Result<Source, SchemaError> {
+    let nulls = nulls_of(array);
+    match (&node.kind, nulls) {
+        (Kind::Union(branches), nulls) => unions::union(node, branches, array, nulls, path),
+        (Kind::Null, _) | (_, None) => valid(node, array, path),
+        (_, Some(nulls)) => Ok(Source::Required(Box::new((nulls, valid(node, array, path)?)))),
+    }
+}
+
+/// The rows that are null, if there are such; those of a dictionary too.
+pub(super) fn nulls_of(array: &dyn Array) -> Option<NullBuffer> {
+    array.logical_nulls().filter(|nulls| nulls.null_count() > 0)
+}
+
+/// The same of rows that are not null: nobody asks for another.
+pub(crate) fn valid(node: &Node, array: &dyn Array, path: &str) -> Result<Source, SchemaError> {
+    if let Some(dictionary) = array.as_any_dictionary_opt() {
+        let values = valid(node, dictionary.values(), path)?;
+        if dictionary.values().is_empty() {
+            return Ok(values);
+        }
+        return Ok(Source::Keys(Box::new((
+            dictionary.normalized_keys().into(),
+            leaf::numbered(values, dictionary.values().len()),
+        ))));
+    }
+    match &node.kind {
+        Kind::Union(branches) => unions::union(node, branches, array, None, path),
+        Kind::Record(record) => match array.as_struct_opt() {
+            Some(columns) => fields(record, columns, path),
+            None => Err(unfit(node, array, path)),
+        },
+        Kind::Array(item) => match items(array) {
+            Some((ranges, items)) => Ok(Source::List(Box::new((ranges, source(item, items, path)?)))),
+            None => Err(unfit(node, array, path)),
+        },
+        Kind::Map(value) => match array.as_map_opt() {
+            Some(map) => {
+                let text = Node::new(Kind::String, None);
+                let (Ok(keys), Some(names)) = (source(&text, map.keys(), path), Blobs::texts(map.keys())) else {
+                    return Err(SchemaError::new(
+                        path,
+                        format!("keys of a map must be string, not {}", map.key_type()),
+                    ));
+                };
+                let values = source(value, map.values(), path)?;
+                let ranges = Ranges::Small(map.offsets().clone());
+                Ok(Source::Map(Box::new(Entries { ranges, keys, names, values })))
+            }
+            None => Err(unfit(node, array, path)),
+        },
+        _ => leaf::leaf(node, array, path),
+    }
+}
+
+/// Which items each row of a list has.
+fn items(array: &dyn Array) -> Option<(Ranges, &dyn Array)> {
+    Some(match array.data_type() {
+        DataType::List(_) => {
+            let list = array.as_list::<i32>();
+            (Ranges::Small(list.offsets().clone()), list.values())
+        }
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            (Ranges::Large(list.offsets().clone()), list.values())
+        }
+        DataType::FixedSizeList(_, size) => {
+            (Ranges::Fixed(usize::try_from(*size).ok()?), array.as_fixed_size_list().values())
+        }
+        _ => return None,
+    })
+}
+
+fn fields(record: &Record, columns: &StructArray, path: &str) -> Result<Source, SchemaError> {
+    let mut named: HashMap<&str, &dyn Array> = HashMap::new();
+    for (name, column) in columns.column_names().into_iter().zip(columns.columns()) {
+        if named.insert(name, column).is_some() {
+            return Err(SchemaError::new(&join(path, name), "there are two columns of this name"));
+        }
+    }
+    let mut sources = Vec::new();
+    for field in &record.fields {
+        let at = join(path, &field.name);
+        let source = match (named.remove(&*field.name), &field.default) {
+            (Some(column), _) => source(&field.node, column, &at)?,
+            (None, Some(json)) => Source::Constant(default::encoded(&field.node, json, &at)?.into()),
+            (None, None) => {
+                return Err(SchemaError::new(&at, "there is no such column, and the schema has no default for it"));
+            }
+        };
+        sources.push(Field { name: Arc::clone(&field.name), source });
+    }
+    match columns.column_names().into_iter().find(|name| named.contains_key(name)) {
+        None => Ok(Source::Record(sources.into())),
+        Some(name) => {
+            let there: Vec<_> = record.fields.iter().map(|field| &*field.name).collect();
+            let text = format!("the schema has no field for this column; there are {}", there.join(", "));
+            Err(SchemaError::new(&join(path, name), text))
+        }
+    }
+}
+
+#[cold]
+pub(super) fn unfit(node: &Node, array: &dyn Array, path: &str) -> SchemaError {
+    let wanted = match (&node.kind, node.logical) {
+        (Kind::Union(branches), _) => {
+            let names: Vec<_> = branches.iter().map(|branch| branch.described()).collect();
+            format!("a union of {}", names.join(", "))
+        }
+        (_, Some(logical)) => format!("{} that is {}", node.described(), leaf::logical_name(logical)),
+        _ => node.described(),
+    };
+    let text = format!("a column of {} cannot be written as {wanted}: cast it", array.data_type());
+    SchemaError::new(path, text)
+}

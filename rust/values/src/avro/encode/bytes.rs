@@ -1,0 +1,84 @@
+//! Bytes and texts of every layout of a column.
+
+use std::ops::Range;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, BinaryViewArray};
+use arrow_buffer::{ArrowNativeType, Buffer, OffsetBuffer};
+use arrow_schema::DataType;
+
+use crate::error::{Fault, Reason, Step};
+
+/// A column of bytes.
+#[derive(Debug, Clone)]
+pub(crate) enum Blobs {
+    Small(OffsetBuffer<i32>, Buffer),
+    Large(OffsetBuffer<i64>, Buffer),
+    Views(BinaryViewArray),
+    Fixed(usize, Buffer),
+}
+
+impl Blobs {
+    /// A column of text.
+    pub(crate) fn texts(array: &dyn Array) -> Option<Blobs> {
+        Some(match array.data_type() {
+            DataType::Utf8 => {
+                let array = array.as_string::<i32>();
+                Blobs::Small(array.offsets().clone(), array.values().clone())
+            }
+            DataType::LargeUtf8 => {
+                let array = array.as_string::<i64>();
+                Blobs::Large(array.offsets().clone(), array.values().clone())
+            }
+            DataType::Utf8View => Blobs::Views(array.as_string_view().clone().to_binary_view()),
+            _ => return None,
+        })
+    }
+
+    /// A column of bytes, which need not be text.
+    pub(crate) fn bytes(array: &dyn Array) -> Option<Blobs> {
+        Some(match array.data_type() {
+            DataType::Binary => {
+                let array = array.as_binary::<i32>();
+                Blobs::Small(array.offsets().clone(), array.values().clone())
+            }
+            DataType::LargeBinary => {
+                let array = array.as_binary::<i64>();
+                Blobs::Large(array.offsets().clone(), array.values().clone())
+            }
+            DataType::BinaryView => Blobs::Views(array.as_binary_view().clone()),
+            DataType::FixedSizeBinary(size) => {
+                let array = array.as_fixed_size_binary();
+                Blobs::Fixed(usize::try_from(*size).ok()?, array.values().clone())
+            }
+            _ => return None,
+        })
+    }
+
+    /// The bytes of a row.
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> Step<&[u8]> {
+        let found = match self {
+            Blobs::Small(offsets, data) => data.get(range(offsets, row)?),
+            Blobs::Large(offsets, data) => data.get(range(offsets, row)?),
+            Blobs::Views(views) => (row < views.len()).then(|| views.value(row)),
+            Blobs::Fixed(size, data) => data.get(row * size..row * size + size),
+        };
+        found.ok_or_else(beyond)
+    }
+}
+
+/// Where the data of a row is.
+#[inline(always)]
+pub(super) fn range<O: ArrowNativeType>(offsets: &[O], row: usize) -> Step<Range<usize>> {
+    match offsets.get(row..) {
+        Some([from, to, ..]) => Ok(from.as_usize()..to.as_usize()),
+        _ => Err(beyond()),
+    }
+}
+
+/// What no column of Arrow's may do.
+#[cold]
+pub(super) fn beyond() -> Box<Fault> {
+    Reason::Other("the column ends before its rows do".into()).into()
+}

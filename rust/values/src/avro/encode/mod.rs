@@ -1,0 +1,13 @@
+//! Columns into the bytes of values.
+
+mod bind;
+mod bytes;
+mod leaf;
+mod run;
+mod source;
+mod symbols;
+mod unions;
+
+pub(crate) use bind::valid;
+pub(crate) use run::{at, unprefixed};
+pub(crate) use source::Source;

@@ -1,0 +1,35 @@
+//! Which number a symbol of an enum has.
+
+use std::collections::HashMap;
+
+use crate::avro::schema::Enum;
+use crate::input::word;
+
+/// Beyond these, a table is quicker than looking at each.
+const FEW: usize = 16;
+
+/// Numbers of symbols.
+#[derive(Debug)]
+pub(crate) struct Symbols {
+    /// Lengths and texts of up to 8 bytes, where all symbols are so short and few.
+    short: Box<[(usize, u64)]>,
+    all: HashMap<Box<[u8]>, i64>,
+}
+
+impl Symbols {
+    pub(super) fn of(of: &Enum) -> Symbols {
+        let all = of.symbols.iter().zip(0..).map(|(symbol, at)| (symbol.as_bytes().into(), at)).collect();
+        let few = of.symbols.len() <= FEW && of.symbols.iter().all(|symbol| symbol.len() <= 8);
+        let short = of.symbols.iter().filter(|_| few).map(|symbol| (symbol.len(), word(symbol.as_bytes())));
+        Symbols { short: short.collect(), all }
+    }
+
+    #[inline]
+    pub(crate) fn number(&self, text: &[u8]) -> Option<i64> {
+        if self.short.is_empty() {
+            return self.all.get(text).copied();
+        }
+        let wanted = (text.len(), word(text));
+        self.short.iter().position(|one| *one == wanted).map(|at| at as i64)
+    }
+}

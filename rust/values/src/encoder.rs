@@ -1,0 +1,199 @@
+//! An Arrow column into values, one after the other.
+
+use arrow_array::{Array, BinaryArray, new_empty_array};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::DataType;
+use samsarrow_wire::Piece;
+
+use crate::avro::Schema;
+use crate::avro::encode::{self, Source};
+use crate::avro::schema::Kind;
+use crate::error::{BadValue, EncodeError, Fault, Reason, SchemaError, Step};
+use crate::frame::{self, Framing, SchemaId};
+use crate::plain::Plain;
+use crate::proto;
+
+/// Room behind a value, so that short copies into it need no call.
+const SLACK: usize = 64;
+
+/// Writes rows as values.
+#[derive(Debug)]
+pub struct Encoder {
+    format: Format,
+    /// What stands before each value, and zeros up to 16 bytes.
+    prefix: [u8; 16],
+    prefix_len: usize,
+    /// Bytes of one array: its offsets have 32 bits.
+    most: usize,
+}
+
+#[derive(Debug)]
+enum Format {
+    Plain(Plain),
+    /// And whether bytes are the whole value, to which Confluent's serializers give no length.
+    Avro(Box<Schema>, bool),
+    /// And what stands before each, which has message indexes of any number.
+    Protobuf(Box<proto::Writer>, Vec<u8>),
+}
+
+/// Where the parts of rows are.
+enum Rows {
+    Values(Source),
+    Messages(proto::Source),
+}
+
+impl Encoder {
+    /// For values of this schema; `id` is what their frames name it by, where that is no fingerprint.
+    ///
+    /// # Errors
+    /// A field has no column, a column no field, or one another type; or the framing needs an id.
+    pub fn avro(
+        schema: &Schema,
+        data_type: &DataType,
+        framing: Framing,
+        id: Option<u64>,
+    ) -> Result<Encoder, SchemaError> {
+        let id = match framing {
+            Framing::SingleObject => Some(SchemaId::Fingerprint(schema.fingerprint())),
+            _ => id.map(SchemaId::Id),
+        };
+        let bytes = frame::prefix(framing, id).map_err(|error| SchemaError::new("", error.to_string()))?;
+        let raw = matches!(schema.root.kind, Kind::Bytes) && matches!(framing, Framing::Auto | Framing::Confluent);
+        Self::new(Format::Avro(Box::new(schema.clone()), raw), data_type, &bytes)
+    }
+
+    /// For Protobuf messages; `id` is the schema's, which frames have.
+    ///
+    /// # Errors
+    /// A required field has no column, a column no field, or one another type; or the framing needs an id.
+    pub fn protobuf(
+        writer: proto::Writer,
+        data_type: &DataType,
+        framing: Framing,
+        id: Option<u64>,
+    ) -> Result<Encoder, SchemaError> {
+        let frame = frame::prefix(framing, id.map(SchemaId::Id));
+        let mut frame = frame.map_err(|error| SchemaError::new("", error.to_string()))?;
+        if framing != Framing::Bare {
+            frame.extend_from_slice(writer.indexes());
+        }
+        Self::new(Format::Protobuf(Box::new(writer), frame), data_type, &[])
+    }
+
+    /// For values of one of Kafka's own types.
+    ///
+    /// # Errors
+    /// The column is of another type.
+    pub fn plain(plain: Plain, data_type: &DataType) -> Result<Encoder, SchemaError> {
+        Self::new(Format::Plain(plain), data_type, &[])
+    }
+
+    fn new(format: Format, data_type: &DataType, frame: &[u8]) -> Result<Encoder, SchemaError> {
+        let mut prefix = [0; 16];
+        prefix.iter_mut().zip(frame).for_each(|(to, from)| *to = *from);
+        let encoder = Encoder { format, prefix, prefix_len: frame.len(), most: i32::MAX as usize };
+        // What does not fit shows before the first row.
+        encoder.source(&new_empty_array(data_type))?;
+        Ok(encoder)
+    }
+
+    /// Has arrays of values end before they have more bytes than this.
+    #[must_use]
+    pub fn with_most_bytes(self, most: usize) -> Encoder {
+        Encoder { most: most.min(i32::MAX as usize), ..self }
+    }
+
+    fn source(&self, column: &dyn Array) -> Result<Rows, SchemaError> {
+        match &self.format {
+            Format::Plain(plain) => plain.source(column).map(Rows::Values),
+            Format::Avro(schema, _) => encode::valid(&schema.root, column, "").map(Rows::Values),
+            Format::Protobuf(writer, _) => writer.source(column).map(Rows::Messages),
+        }
+    }
+
+    /// The values of a column's rows, a null for a null: in one array, or in several where they have more than 2 GiB.
+    ///
+    /// # Errors
+    /// A row cannot be written, or the column is not of the type that was announced and does not fit.
+    pub fn encode(&self, column: &dyn Array) -> Result<Vec<BinaryArray>, EncodeError> {
+        let source = self.source(column)?;
+        let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let mut done = Vec::new();
+        let mut values = Values::new(0, column.len());
+        for row in 0..column.len() {
+            if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
+                let start = values.data.len();
+                if let Err(fault) = self.write(&source, row, &mut values.data) {
+                    return Err(bad(row, *fault));
+                }
+                if values.data.len() > self.most {
+                    let own = values.data.split_off(start);
+                    if own.len() > self.most {
+                        return Err(bad(row, *Box::<Fault>::from(Reason::Long(self.most))));
+                    }
+                    done.push(values.finish(nulls.as_ref())?);
+                    values = Values::new(row, column.len() - row);
+                    values.data.extend_from_slice(&own);
+                }
+            }
+            values.end();
+        }
+        done.push(values.finish(nulls.as_ref())?);
+        Ok(done)
+    }
+
+    #[inline]
+    fn write(&self, rows: &Rows, row: usize, out: &mut Vec<u8>) -> Step {
+        if out.capacity() - out.len() < SLACK {
+            out.reserve(SLACK.max(out.len()));
+        }
+        match (&self.format, rows) {
+            (Format::Plain(plain), Rows::Values(source)) => plain.write(source, row, out),
+            (Format::Avro(_, raw), Rows::Values(source)) => {
+                let prefix = Piece::of(&self.prefix, 0, self.prefix_len).unwrap_or(Piece::from(&[][..]));
+                prefix.append_short::<16>(out);
+                if *raw { encode::unprefixed(source, row, out) } else { source.run(row, out) }
+            }
+            (Format::Protobuf(_, frame), Rows::Messages(source)) => {
+                out.extend_from_slice(frame);
+                source.run(row, out)
+            }
+            _ => Err(Reason::Other("the columns are of another format".into()).into()),
+        }
+    }
+}
+
+#[cold]
+fn bad(row: usize, fault: Fault) -> EncodeError {
+    EncodeError::Bad(Box::new(BadValue { row, schema: None, path: fault.path, reason: fault.reason.to_string() }))
+}
+
+/// Values in the making.
+struct Values {
+    /// The first row.
+    from: usize,
+    offsets: Vec<i32>,
+    data: Vec<u8>,
+}
+
+impl Values {
+    fn new(from: usize, rows: usize) -> Values {
+        let mut offsets = Vec::with_capacity(rows + 1);
+        offsets.push(0);
+        Values { from, offsets, data: Vec::new() }
+    }
+
+    /// The row ends here; there are no more bytes than offsets have numbers for.
+    #[inline]
+    fn end(&mut self) {
+        self.offsets.push(self.data.len() as i32);
+    }
+
+    fn finish(self, nulls: Option<&NullBuffer>) -> Result<BinaryArray, SchemaError> {
+        let rows = self.offsets.len() - 1;
+        let nulls = nulls.map(|nulls| nulls.slice(self.from, rows));
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
+        BinaryArray::try_new(offsets, Buffer::from_vec(self.data), nulls)
+            .map_err(|error| SchemaError::new("", error.to_string()))
+    }
+}

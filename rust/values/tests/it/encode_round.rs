@@ -1,0 +1,310 @@
+//! What is written is what is read back.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{FixedSizeListBuilder, Int32Builder, LargeListBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float16Type, Int8Type, Int32Type};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BinaryViewArray, Date64Array, Decimal32Array, Decimal128Array, Decimal256Array,
+    DictionaryArray, FixedSizeBinaryArray, Float32Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray,
+    LargeBinaryArray, LargeStringArray, NullArray, PrimitiveArray, StringArray, StringViewArray, StructArray,
+    Time32SecondArray, Time64NanosecondArray, TimestampMicrosecondArray, TimestampNanosecondArray,
+    TimestampSecondArray, UInt8Array, UInt32Array,
+};
+use arrow_buffer::{IntervalMonthDayNano, i256};
+use samsarrow_values::avro::Schema;
+use samsarrow_values::plain::Plain;
+use samsarrow_values::{Decoder, Encoder, Framing, Options, SchemaId};
+
+use crate::random::{Random, Schemas, value};
+use crate::{decode, decoder};
+
+/// The values of a column, without frames.
+pub(crate) fn encode(schema: &str, column: &dyn Array) -> BinaryArray {
+    let encoder = Encoder::avro(&Schema::parse(schema).unwrap(), column.data_type(), Framing::Bare, None).unwrap();
+    let mut arrays = encoder.encode(column).unwrap();
+    assert_eq!(arrays.len(), 1);
+    arrays.remove(0)
+}
+
+/// What values are read as, where none is bad.
+fn read(schema: &str, values: &BinaryArray) -> ArrayRef {
+    let (array, bad) = decode(&mut decoder(schema), values.iter());
+    assert_eq!(bad, [], "{schema}");
+    array
+}
+
+#[test]
+fn random_values_of_random_schemas_come_back() {
+    for seed in 0..500 {
+        let random = &mut Random(seed);
+        let schema = Schemas::default().record(random, 3);
+        let text = schema.to_string();
+        let values: Vec<Option<Vec<u8>>> = (0..5)
+            .map(|row| {
+                let mut bytes = Vec::new();
+                value(&schema, random, &mut bytes);
+                (row != 3).then_some(bytes)
+            })
+            .collect();
+        let (column, bad) = decode(&mut decoder(&text), values.iter().map(Option::as_deref));
+        assert_eq!(bad, [], "{seed}");
+        let written = encode(&text, &column);
+        assert_eq!(&read(&text, &written), &column, "{seed}: {text}");
+        // A part of a column is written as that part.
+        let part = encode(&text, &column.slice(2, 3));
+        assert_eq!(part.iter().collect::<Vec<_>>(), written.iter().skip(2).collect::<Vec<_>>(), "{seed}: {text}");
+    }
+}
+
+fn optional(of: &str) -> String {
+    format!(r#"["null", {of}]"#)
+}
+
+/// Each column written as this schema is read back as that other one.
+fn becomes(schema: &str, column: &dyn Array, want: &dyn Array) {
+    assert_eq!(&*read(schema, &encode(schema, column)), want, "{schema}");
+    // Within a record, where nulls are written.
+    let record =
+        format!(r#"{{"type": "record", "name": "Outer", "fields": [{{"name": "a", "type": {}}}]}}"#, optional(schema));
+    let field = Arc::new(arrow_schema::Field::new("a", column.data_type().clone(), true));
+    let outer = StructArray::new(vec![field].into(), vec![arrow_array::make_array(column.to_data())], None);
+    assert_eq!(&**read(&record, &encode(&record, &outer)).as_struct().column(0), want, "{record}");
+}
+
+#[test]
+fn numbers_are_widened_where_nothing_is_lost() {
+    becomes(r#""int""#, &UInt8Array::from(vec![Some(255), None]), &Int32Array::from(vec![Some(255), None]));
+    becomes(r#""long""#, &Int16Array::from(vec![-3]), &Int64Array::from(vec![-3]));
+    becomes(r#""long""#, &UInt32Array::from(vec![u32::MAX]), &Int64Array::from(vec![i64::from(u32::MAX)]));
+    becomes(r#""float""#, &Int16Array::from(vec![-3]), &Float32Array::from(vec![-3.0]));
+    let half = PrimitiveArray::<Float16Type>::from_iter_values([Default::default()]);
+    becomes(r#""float""#, &half, &Float32Array::from(vec![0.0]));
+    becomes(r#""double""#, &Int32Array::from(vec![i32::MAX]), &arrow_array::Float64Array::from(vec![2147483647.0]));
+    becomes(r#""double""#, &Float32Array::from(vec![0.1]), &arrow_array::Float64Array::from(vec![f64::from(0.1_f32)]));
+    for value in [0, 1, -1, 63, 64, -64, -65, 8191, 8192, i64::MAX, i64::MIN] {
+        becomes(r#""long""#, &Int64Array::from(vec![value]), &Int64Array::from(vec![value]));
+    }
+}
+
+#[test]
+fn texts_and_bytes_may_be_laid_out_in_any_way() {
+    let long = "a text of more than twelve bytes";
+    let want = StringArray::from(vec![Some("añ"), None, Some(long), Some("")]);
+    let texts = || want.iter();
+    becomes(r#""string""#, &want, &want);
+    becomes(r#""string""#, &texts().collect::<LargeStringArray>(), &want);
+    becomes(r#""string""#, &texts().collect::<StringViewArray>(), &want);
+    becomes(r#""string""#, &texts().collect::<DictionaryArray<Int8Type>>(), &want);
+    let bytes: BinaryArray = texts().map(|text| text.map(str::as_bytes)).collect();
+    becomes(r#""bytes""#, &bytes, &bytes);
+    becomes(r#""bytes""#, &bytes.iter().collect::<LargeBinaryArray>(), &bytes);
+    becomes(r#""bytes""#, &bytes.iter().collect::<BinaryViewArray>(), &bytes);
+    let fixed = FixedSizeBinaryArray::try_from_iter([b"abc", b"def"].iter()).unwrap();
+    let schema = r#"{"type": "fixed", "name": "F", "size": 3}"#;
+    becomes(schema, &fixed, &fixed);
+    becomes(schema, &BinaryArray::from_iter_values([b"abc", b"def"]), &fixed);
+    becomes(r#""bytes""#, &fixed, &BinaryArray::from_iter_values([b"abc", b"def"]));
+}
+
+#[test]
+fn enums_are_written_from_texts_and_dictionaries() {
+    let want = StringArray::from(vec![Some("view"), None, Some("click"), Some("view")]);
+    for more in [0, 30] {
+        let symbols: Vec<_> = ["\"click\"".to_owned(), "\"view\"".to_owned()]
+            .into_iter()
+            .chain((0..more).map(|at| format!("\"S{at}\"")))
+            .collect();
+        let schema = format!(r#"{{"type": "enum", "name": "E", "symbols": [{}]}}"#, symbols.join(", "));
+        becomes(&schema, &want, &want);
+        becomes(&schema, &want.iter().collect::<DictionaryArray<Int32Type>>(), &want);
+    }
+    // A dictionary may have what no row has.
+    let column: DictionaryArray<Int32Type> = [Some("other"), Some("view")].into_iter().collect();
+    let schema = r#"{"type": "enum", "name": "E", "symbols": ["click", "view"]}"#;
+    assert_eq!(encode(schema, &column.slice(1, 1)).value(0), [2]);
+}
+
+#[test]
+fn times_keep_their_meaning() {
+    let schema = |kind: &str, logical: &str| format!(r#"{{"type": "{kind}", "logicalType": "{logical}"}}"#);
+    let utc = |values: Vec<Option<i64>>| TimestampMicrosecondArray::from(values).with_timezone("UTC");
+    let seconds = TimestampSecondArray::from(vec![Some(-1), None]).with_timezone("+02:00");
+    becomes(&schema("long", "timestamp-micros"), &seconds, &utc(vec![Some(-1_000_000), None]));
+    let nanos = TimestampNanosecondArray::from(vec![-7_000]);
+    becomes(&schema("long", "local-timestamp-micros"), &nanos, &TimestampMicrosecondArray::from(vec![-7]));
+    let date = arrow_array::Date32Array::from(vec![-3]);
+    becomes(&schema("int", "date"), &date, &date);
+    becomes(&schema("int", "date"), &Date64Array::from(vec![-3 * 86_400_000]), &date);
+    let millis = arrow_array::Time32MillisecondArray::from(vec![7_000]);
+    becomes(&schema("int", "time-millis"), &millis, &millis);
+    becomes(&schema("int", "time-millis"), &Time32SecondArray::from(vec![7]), &millis);
+    becomes(&schema("int", "time-millis"), &Time64NanosecondArray::from(vec![7_000_000_000]), &millis);
+    let micros = arrow_array::Time64MicrosecondArray::from(vec![7_000]);
+    becomes(&schema("long", "time-micros"), &Time64NanosecondArray::from(vec![7_000_000]), &micros);
+    let interval = |nanos| IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(1, 2, nanos)]);
+    let duration = r#"{"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"}"#;
+    becomes(duration, &interval(3_000_000), &interval(3_000_000));
+}
+
+#[test]
+fn decimals_are_written_in_as_few_bytes_as_hold_them() {
+    let schema = r#"{"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2}"#;
+    let fixed = r#"{"type": "fixed", "name": "D", "size": 17, "logicalType": "decimal", "precision": 38, "scale": 2}"#;
+    let most = 10_i128.pow(38) - 1;
+    for (value, bytes) in
+        [(0, 1), (127, 1), (128, 2), (-128, 1), (-129, 2), (32767, 2), (32768, 3), (most, 16), (-most, 16)]
+    {
+        let column = Decimal128Array::from(vec![value]).with_precision_and_scale(38, 2).unwrap();
+        assert_eq!(encode(schema, &column).value(0).len(), 1 + bytes, "{value}");
+        becomes(schema, &column, &column);
+        becomes(fixed, &column, &column);
+        let wide = Decimal256Array::from(vec![i256::from_i128(value)]).with_precision_and_scale(60, 2).unwrap();
+        becomes(schema, &wide, &column);
+    }
+    let small = Decimal32Array::from(vec![-15]).with_precision_and_scale(4, 2).unwrap();
+    becomes(schema, &small, &Decimal128Array::from(vec![-15]).with_precision_and_scale(38, 2).unwrap());
+    let wide = r#"{"type": "bytes", "logicalType": "decimal", "precision": 76}"#;
+    let most = i256::from_i128(10).wrapping_pow(76) - i256::ONE;
+    let column = Decimal256Array::from(vec![most, -most]).with_precision_and_scale(76, 0).unwrap();
+    becomes(wide, &column, &column);
+}
+
+#[test]
+fn uuids_are_texts_or_bytes() {
+    let text = StringArray::from(vec!["01020304-0506-0708-090a-0b0c0d0e0fff"]);
+    let bytes = FixedSizeBinaryArray::try_from_iter([[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 255]].iter());
+    for schema in [
+        r#"{"type": "string", "logicalType": "uuid"}"#,
+        r#"{"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}"#,
+    ] {
+        becomes(schema, &text, &text);
+        becomes(schema, bytes.as_ref().unwrap(), &text);
+    }
+}
+
+#[test]
+fn lists_of_every_kind_are_arrays() {
+    let want = arrow_array::ListArray::from_iter_primitive::<Int32Type, _, _>([
+        Some(vec![Some(1), Some(2)]),
+        None,
+        Some(vec![Some(3), Some(4)]),
+    ]);
+    let schema = r#"{"type": "array", "items": ["null", "int"]}"#;
+    becomes(schema, &want, &want);
+    let mut large = LargeListBuilder::new(Int32Builder::new());
+    let mut fixed = FixedSizeListBuilder::new(Int32Builder::new(), 2);
+    for (at, row) in want.iter().enumerate() {
+        match row {
+            Some(items) => {
+                large.values().extend(items.as_primitive::<Int32Type>().iter());
+                fixed.values().extend(items.as_primitive::<Int32Type>().iter());
+            }
+            None => fixed.values().append_nulls(2),
+        }
+        large.append(want.is_valid(at));
+        fixed.append(want.is_valid(at));
+    }
+    becomes(schema, &large.finish(), &want);
+    let fixed = fixed.finish();
+    becomes(schema, &fixed, &want);
+    becomes(schema, &fixed.slice(1, 2), &want.slice(1, 2));
+}
+
+#[test]
+fn a_union_takes_a_column_of_one_of_its_types() {
+    let schema = r#"["null", "long", "int", {"type": "enum", "name": "E", "symbols": ["x"]}, "string"]"#;
+    let first = |column: &dyn Array| encode(schema, column).value(0).to_vec();
+    assert_eq!(first(&Int32Array::from(vec![1])), [4, 2]);
+    assert_eq!(first(&Int64Array::from(vec![1])), [2, 2]);
+    assert_eq!(first(&UInt32Array::from(vec![1])), [2, 2]);
+    assert_eq!(first(&StringArray::from(vec!["x"])), [8, 2, b'x']);
+    let record = format!(r#"{{"type": "record", "name": "R", "fields": [{{"name": "a", "type": {schema}}}]}}"#);
+    let nothing: ArrayRef = Arc::new(NullArray::new(1));
+    let row = StructArray::try_from(vec![("a", nothing)]).unwrap();
+    assert_eq!(encode(&record, &row).value(0), [0]);
+}
+
+#[test]
+fn fields_without_a_column_take_their_default() {
+    let schema = r#"{"type": "record", "name": "R", "fields": [
+        {"name": "b", "type": "string", "default": "x"}, {"name": "a", "type": "int"}]}"#;
+    let a: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+    let rows = StructArray::try_from(vec![("a", a)]).unwrap();
+    assert_eq!(encode(schema, &rows).iter().collect::<Vec<_>>(), [Some(&[2, b'x', 2][..]), Some(&[2, b'x', 4])]);
+}
+
+#[test]
+fn frames_are_those_that_are_read() {
+    let schema = Schema::parse(r#""string""#).unwrap();
+    let column = StringArray::from(vec![Some("one"), None, Some("")]);
+    for (framing, id, first) in [
+        (Framing::Auto, Some(258), &b"\0\0\0\x01\x02\x06one"[..]),
+        (Framing::Confluent, Some(258), b"\0\0\0\x01\x02\x06one"),
+        (Framing::Apicurio, Some(258), b"\0\0\0\0\0\0\0\x01\x02\x06one"),
+        (Framing::SingleObject, None, b"\xc3\x01\xc7\x03\x45\x63\x72\x48\x01\x8f\x06one"),
+        (Framing::Bare, None, b"\x06one"),
+    ] {
+        let encoder = Encoder::avro(&schema, column.data_type(), framing, id).unwrap();
+        let values = encoder.encode(&column).unwrap().remove(0);
+        assert_eq!(values.value(0), first, "{framing:?}");
+        assert!(values.is_null(1));
+        let mut decoder = Decoder::avro(&schema, &Options { framing, ..Options::default() }).unwrap();
+        decoder.add_writer(SchemaId::Id(258), &schema);
+        let (array, bad) = decode(&mut decoder, values.iter());
+        assert_eq!((bad.len(), array.as_string::<i32>()), (0, &column), "{framing:?}");
+    }
+    let bytes = Schema::parse("bytes").unwrap();
+    let column = BinaryArray::from_iter_values([vec![7; 300], vec![]]);
+    let encoder = Encoder::avro(&bytes, column.data_type(), Framing::Confluent, Some(1)).unwrap();
+    let values = encoder.encode(&column).unwrap().remove(0);
+    assert_eq!((values.value(0).len(), values.value(1)), (305, &b"\0\0\0\0\x01"[..]));
+    assert_eq!(encode(r#""bytes""#, &column).value(1), [0]);
+}
+
+#[test]
+fn arrays_end_before_their_offsets_do() {
+    let column = StringArray::from(vec![Some("0123456789"), None, Some("abcdefghij"), Some("x"), None]);
+    let schema = Schema::parse("string").unwrap();
+    let encoder = Encoder::avro(&schema, column.data_type(), Framing::Bare, None).unwrap().with_most_bytes(12);
+    let arrays = encoder.encode(&column).unwrap();
+    assert_eq!(arrays.iter().map(Array::len).collect::<Vec<_>>(), [2, 1, 2]);
+    let got: Vec<_> = arrays.iter().flat_map(|array| array.iter()).collect();
+    assert_eq!(got, encode(r#""string""#, &column).iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn kafkas_own_types_come_back() {
+    let texts = StringArray::from(vec![Some("Grüße"), None, Some("")]);
+    let uuid = StringArray::from(vec!["0188d1a6-b1c5-7c3e-9f45-6F0e8b1f2a3d"]);
+    let columns: [(&str, ArrayRef); 11] = [
+        ("string", Arc::new(texts.clone())),
+        ("string", Arc::new(texts.iter().collect::<LargeStringArray>())),
+        ("string", Arc::new(texts.iter().collect::<StringViewArray>())),
+        ("string", Arc::new(texts.iter().collect::<DictionaryArray<Int32Type>>())),
+        ("uuid", Arc::new(uuid)),
+        ("short", Arc::new(Int16Array::from(vec![Some(-2), None]))),
+        ("int", Arc::new(Int32Array::from(vec![i32::MIN]))),
+        ("long", Arc::new(Int64Array::from(vec![i64::MIN]))),
+        ("float", Arc::new(Float32Array::from(vec![1.5]))),
+        ("double", Arc::new(arrow_array::Float64Array::from(vec![-2.5]))),
+        ("boolean", Arc::new(arrow_array::BooleanArray::from(vec![true, false]))),
+    ];
+    for (name, column) in columns {
+        let plain = Plain::from_name(name).unwrap();
+        let values = Encoder::plain(plain, column.data_type()).unwrap().encode(&column).unwrap().remove(0);
+        let (got, bad) = decode(&mut Decoder::plain(plain), values.iter());
+        assert_eq!((bad.len(), got.null_count()), (0, column.null_count()), "{name}");
+        let again = Encoder::plain(plain, got.data_type()).unwrap().encode(&got).unwrap().remove(0);
+        assert_eq!(again, values, "{name}");
+        if !matches!(name, "string") {
+            assert_eq!(&got, &column);
+        } else {
+            assert_eq!(got.as_string::<i32>(), &texts);
+        }
+    }
+    let short = Encoder::plain(Plain::Long, &arrow_schema::DataType::Int8).unwrap();
+    let values = short.encode(&arrow_array::Int8Array::from(vec![-1])).unwrap().remove(0);
+    assert_eq!(values.value(0), [0xff; 8]);
+}
