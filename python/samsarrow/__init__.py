@@ -54,7 +54,15 @@ if TYPE_CHECKING:
         TopicListing,
         TopicPartition,
     )
-    from samsarrow.values import Avro, DeadLetter, Json, decode_values, encode_values, infer_schema
+    from samsarrow.values import (
+        Avro,
+        DeadLetter,
+        Json,
+        Protobuf,
+        decode_values,
+        encode_values,
+        infer_schema,
+    )
 
 # Loaded at their first use (PEP 562): programs pay for what they use, and pytest for nothing.
 _MODULES = {
@@ -105,7 +113,7 @@ _MODULES = {
         "TopicListing",
         "TopicPartition",
     ),
-    "values": ("Avro", "DeadLetter", "Json", "decode_values", "encode_values", "infer_schema"),
+    "values": ("Avro", "DeadLetter", "Json", "Protobuf", "decode_values", "encode_values", "infer_schema"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = frozenset(
@@ -151,6 +159,7 @@ __all__ = [
     "PatternType",
     "Producer",
     "ProducerMetrics",
+    "Protobuf",
     "RebalanceListener",
     "RecordMetadata",
     "RegisteredSchema",

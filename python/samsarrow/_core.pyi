@@ -517,6 +517,16 @@ class ValueDecoder:
     @staticmethod
     def json(schema: Any, needed: Sequence[str], fields: Sequence[str] | None, framing: str) -> ValueDecoder: ...
     @staticmethod
+    def protobuf(
+        schema: str | bytes,
+        needed: Sequence[str],
+        message: str | None,
+        by_id: bool,
+        fields: Sequence[str] | None,
+        framing: str,
+        enums: str,
+    ) -> ValueDecoder: ...
+    @staticmethod
     def plain(name: str) -> ValueDecoder: ...
     def learn(self, registry: Registry, batch: Any, key: bool, ignore_rules: bool) -> Call[None] | None: ...
     def decode(
@@ -528,6 +538,15 @@ class ValueEncoder:
     @staticmethod
     def avro(
         schema: str, needed: Sequence[str], like: pa.RecordBatch, framing: str, schema_id: int | None
+    ) -> ValueEncoder: ...
+    @staticmethod
+    def protobuf(
+        schema: str | bytes,
+        needed: Sequence[str],
+        message: str | None,
+        like: pa.RecordBatch,
+        framing: str,
+        schema_id: int | None,
     ) -> ValueEncoder: ...
     @staticmethod
     def plain(name: str, like: pa.RecordBatch) -> ValueEncoder: ...

@@ -118,7 +118,7 @@ def test_the_examples_on_values_run_as_written(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     said = re.findall(r"^It prints `(.*?)`", page, re.MULTILINE)
-    assert len(said) == 11
+    assert len(said) == 12
     assert done.stdout.splitlines() == said
 
 

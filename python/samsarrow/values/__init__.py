@@ -5,5 +5,6 @@ from samsarrow.values.dead_letter import DeadLetter
 from samsarrow.values.decode import decode_values
 from samsarrow.values.encode import encode_values
 from samsarrow.values.json import Json, infer_schema
+from samsarrow.values.protobuf import Protobuf
 
-__all__ = ["Avro", "DeadLetter", "Json", "decode_values", "encode_values", "infer_schema"]
+__all__ = ["Avro", "DeadLetter", "Json", "Protobuf", "decode_values", "encode_values", "infer_schema"]

@@ -12,10 +12,13 @@ from samsarrow._faces import Blocking, Do, now
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.values.avro import Avro
 from samsarrow.values.json import Json
+from samsarrow.values.protobuf import Protobuf
 
 __all__ = ["Format", "decode_values"]
 
-Format: TypeAlias = Avro | Json | Literal["string", "short", "int", "long", "float", "double", "boolean", "uuid"]
+Format: TypeAlias = (
+    Avro | Json | Protobuf | Literal["string", "short", "int", "long", "float", "double", "boolean", "uuid"]
+)
 """How values are written: with a schema, or as one of Kafka's own types."""
 
 
@@ -32,7 +35,7 @@ def decode_values(
 
     Args:
         array: `binary`, `large_binary` or `binary_view`, as in the column `value` of a batch.
-        format: `Avro(…)`, `Json(…)`, or the name of a type of Kafka's own: `"long"`.
+        format: `Avro(…)`, `Json(…)`, `Protobuf(…)`, or the name of a type of Kafka's own: `"long"`.
         topic: where the values come from: for the texts of errors, and for a registry's subject.
         headers: the column `headers` of the same rows, `list<struct<key: string, value: binary>>`, where headers name
             the schema.

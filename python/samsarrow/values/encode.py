@@ -30,7 +30,7 @@ def encode_values(
     Args:
         array: of structs, for records; the rows of a record batch or a table are such, too. Or of another type that the
             format has.
-        format: `Avro(…)`, or the name of a type of Kafka's own: `"long"`.
+        format: `Avro(…)`, `Protobuf(…)`, or the name of a type of Kafka's own: `"long"`.
         topic: where the values go to: for a registry's subject, and the texts of errors.
         key: whether these are keys, whose subject is another one.
 

@@ -3,6 +3,7 @@ mod compressed;
 pub(crate) mod json;
 mod member;
 mod partition;
+pub(crate) mod protobuf;
 pub(crate) mod secure;
 mod segment;
 pub(crate) mod values;
@@ -52,6 +53,10 @@ pub enum Values {
     Json,
     /// A JSON Schema's text.
     JsonSchema,
+    /// One of a few `.proto` files.
+    Protobuf,
+    /// A `.proto` file's text, or descriptors.
+    ProtobufSchema,
 }
 
 /// What logins, and their options, are made of.
@@ -167,6 +172,8 @@ pub const TARGETS: &[Target] = &[
     // Two bytes may be an item of a list that becomes a struct of three columns, twice while they grow.
     values("json", Values::Json, json::json, 256, CONSTANT),
     values("json_schema", Values::JsonSchema, json::schema, 400, ANY_SCHEMA),
+    values("protobuf", Values::Protobuf, protobuf::values, 128, CONSTANT),
+    values("protobuf_schema", Values::ProtobufSchema, protobuf::schema, 400, ANY_SCHEMA),
 ];
 
 /// The target of a name.

@@ -16,6 +16,8 @@ pub(crate) enum Number {
     Little(usize),
     /// A zig-zag varint of 64 bits.
     Varint,
+    /// A varint of 64 bits.
+    Unsigned,
     /// A length of DER (X.690).
     Der,
 }
@@ -34,8 +36,9 @@ impl Number {
                     out.extend_from_slice(bytes);
                 }
             },
-            Number::Varint => {
-                let mut left = (value << 1 ^ value >> 63) as u64;
+            Number::Varint | Number::Unsigned => {
+                let zigzag = (value << 1 ^ value >> 63) as u64;
+                let mut left = if self == Number::Varint { zigzag } else { value as u64 };
                 while left >= 0x80 {
                     out.push(left as u8 | 0x80);
                     left >>= 7;

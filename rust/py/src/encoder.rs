@@ -8,11 +8,12 @@ use pyo3::prelude::*;
 use samsarrow_client::error::Error;
 use samsarrow_values::avro::{Schema, derive};
 use samsarrow_values::plain::Plain;
-use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError};
+use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError, proto};
 
 use crate::arrow_ffi::{self, Input};
 use crate::error::to_py;
 use crate::gate;
+use crate::writers::File;
 
 /// Row, nothing, field, reason and nothing, as what cannot be decoded has a schema in these places.
 type Bad = (usize, Option<u64>, String, String, Option<String>);
@@ -47,13 +48,36 @@ impl ValueEncoder {
         made().map(|encoder| Self { encoder }).map_err(|error| refused(py, &error))
     }
 
+    /// For Protobuf messages of columns like the one in a batch.
+    #[staticmethod]
+    #[pyo3(signature = (schema, needed, message, like, framing, schema_id))]
+    fn protobuf(
+        py: Python<'_>,
+        schema: File,
+        needed: Vec<String>,
+        message: Option<&str>,
+        like: &Bound<'_, PyAny>,
+        framing: &str,
+        schema_id: Option<u64>,
+    ) -> PyResult<Self> {
+        let column = column(like)?;
+        let Some(framing) = Framing::from_name(framing) else {
+            return Err(to_py(py, &Error::configuration(format!("there is no framing {framing:?}"))));
+        };
+        let made = || {
+            let writer = proto::Writer::new(&schema.parse(&needed)?, message)?;
+            Encoder::protobuf(writer, column.data_type(), framing, schema_id)
+        };
+        made().map(|encoder| Self { encoder }).map_err(|error| refused(py, &error))
+    }
+
     /// For values of one of Kafka's own types.
     #[staticmethod]
     fn plain(py: Python<'_>, name: &str, like: &Bound<'_, PyAny>) -> PyResult<Self> {
         let column = column(like)?;
         let Some(plain) = Plain::from_name(name) else {
             let names = "string, short, int, long, float, double, boolean or uuid";
-            let text = format!("a format must be Avro(…), or {names}, not {name:?}");
+            let text = format!("a format must be Avro(…), Protobuf(…), or {names}, not {name:?}");
             return Err(to_py(py, &Error::configuration(text)));
         };
         let made = Encoder::plain(plain, column.data_type());

@@ -29,6 +29,7 @@ mod spark;
 mod testing;
 mod testing_security;
 mod tokens;
+mod value_format;
 mod value_ids;
 mod values;
 mod writers;

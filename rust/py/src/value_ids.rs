@@ -4,19 +4,20 @@ use std::collections::BTreeSet;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, ListArray, StringArray};
-use samsarrow_values::frame::split;
-use samsarrow_values::{Framing, Part, SchemaId};
+use samsarrow_values::{Part, SchemaId};
+
+use crate::value_format::Format;
 
 /// The ids and GUIDs that values name.
 pub(crate) fn ids<'a>(
-    framing: Framing,
+    format: &Format,
     values: impl Iterator<Item = Option<&'a [u8]>>,
     headers: Option<&Headers>,
 ) -> BTreeSet<SchemaId> {
     let (mut found, mut last) = (BTreeSet::new(), None);
     for (row, value) in values.enumerate() {
         let Some(value) = value else { continue };
-        let Ok((id, _)) = split(framing, value, headers.and_then(|headers| headers.of_row(row))) else { continue };
+        let Some(id) = format.id(value, headers.and_then(|headers| headers.of_row(row))) else { continue };
         if last != Some(id) && matches!(id, SchemaId::Id(_) | SchemaId::Guid(_)) {
             found.insert(id);
         }

@@ -13,43 +13,22 @@ use samsarrow_client::error::Error;
 use samsarrow_values::avro::Schema;
 use samsarrow_values::json;
 use samsarrow_values::plain::Plain;
-use samsarrow_values::{BadValue, Decoder, Enums, Framing, Options, Part, SchemaError, SchemaId, ValueError};
+use samsarrow_values::{BadValue, Decoder, Framing, Options, Part, SchemaError, SchemaId, ValueError};
 
 use crate::arrow_ffi;
 use crate::call::Call;
 use crate::error::to_py;
 use crate::gate;
 use crate::registry::Registry as PyRegistry;
+use crate::value_format::{Format, enums_of, framing_of};
 use crate::value_ids::{Headers, ids};
-use crate::writers::{Id, Writers, ask};
+use crate::writers::{File, Id, Writers, ask};
 
 /// Row, schema, field and reason of a value that is bad, and its schema as text.
 type Bad = (usize, Option<Id>, String, String, Option<String>);
 
 /// A batch with the column `value` and, unless the first bad value ends it, `error`; and that value.
 type Decoded<'py> = (Bound<'py, PyAny>, Option<Bad>);
-
-enum Format {
-    Plain(Plain),
-    Avro { schema: Schema, options: Options, writers: Arc<Mutex<Writers>> },
-    Json { schema: json::Schema, options: Options },
-}
-
-impl Format {
-    fn decoder(&self) -> Result<Decoder, String> {
-        match self {
-            Format::Plain(plain) => Ok(Decoder::plain(*plain)),
-            Format::Avro { schema, options, .. } => Decoder::avro(schema, options).map_err(|error| error.to_string()),
-            Format::Json { schema, options } => Decoder::json(schema, options).map_err(|error| error.to_string()),
-        }
-    }
-
-    /// Has a decoder know what was learned since.
-    fn catch_up(&self, decoder: &mut Decoder, known: usize) -> usize {
-        let Format::Avro { writers, .. } = self else { return 0 };
-        writers.lock().unwrap_or_else(PoisonError::into_inner).catch_up(decoder, known)
-    }
-}
 
 /// See `samsarrow.values`.
 #[pyclass(frozen, module = "samsarrow._core")]
@@ -79,18 +58,18 @@ impl ValueDecoder {
 
     /// The ids in a batch that a registry is to be asked for.
     fn unknown(&self, batch: &RecordBatch, part: Part) -> Result<BTreeSet<SchemaId>, Failure> {
-        let Format::Avro { options, writers, .. } = &self.format else { return Ok(BTreeSet::new()) };
+        let Some((_, writers)) = self.format.writers() else { return Ok(BTreeSet::new()) };
         let column = batch.column_by_name("value").ok_or("there is no column of values")?;
         let headers = batch
             .column_by_name("headers")
             .map(|headers| Headers::of(headers, part))
             .transpose()
             .map_err(Failure::Type)?;
-        let (headers, framing) = (headers.as_ref(), options.framing);
+        let (headers, format) = (headers.as_ref(), &self.format);
         let mut ids = match column.data_type() {
-            DataType::Binary => ids(framing, column.as_binary::<i32>().iter(), headers),
-            DataType::LargeBinary => ids(framing, column.as_binary::<i64>().iter(), headers),
-            DataType::BinaryView => ids(framing, column.as_binary_view().iter(), headers),
+            DataType::Binary => ids(format, column.as_binary::<i32>().iter(), headers),
+            DataType::LargeBinary => ids(format, column.as_binary::<i64>().iter(), headers),
+            DataType::BinaryView => ids(format, column.as_binary_view().iter(), headers),
             // Of another type, which is an error in its place.
             _ => BTreeSet::new(),
         };
@@ -257,14 +236,9 @@ impl ValueDecoder {
     ) -> PyResult<Self> {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
         let parse = |text: &str| Schema::parse(text).map_err(|error| refuse(error.to_string()));
-        let framing = Framing::from_name(framing).ok_or_else(|| {
-            refuse(format!("framing must be auto, confluent, apicurio8, single-object or none, not {framing:?}"))
-        })?;
-        let enums = match enums {
-            "string" => Enums::Strings,
-            "dictionary" => Enums::Dictionary,
-            other => return Err(refuse(format!("enums must be string or dictionary, not {other:?}"))),
-        };
+        let framing =
+            framing_of(framing, &["auto", "confluent", "apicurio8", "single-object", "none"]).map_err(refuse)?;
+        let enums = enums_of(enums).map_err(refuse)?;
         let mut known = Writers::default();
         for (id, text) in writers {
             known.given(id, parse(&text)?);
@@ -298,12 +272,35 @@ impl ValueDecoder {
         Self::new(py, Format::Json { schema, options: Options { framing, fields, ..Options::default() } })
     }
 
+    /// For Protobuf values: of a schema's text, or of descriptors.
+    #[staticmethod]
+    #[pyo3(signature = (schema, needed, message, by_id, fields, framing, enums))]
+    #[expect(clippy::too_many_arguments, reason = "as Python has them")]
+    fn protobuf(
+        py: Python<'_>,
+        schema: File,
+        needed: Vec<String>,
+        message: Option<String>,
+        by_id: bool,
+        fields: Option<Vec<String>>,
+        framing: &str,
+        enums: &str,
+    ) -> PyResult<Self> {
+        let refuse = |text: String| to_py(py, &Error::configuration(text));
+        let framing = framing_of(framing, &["auto", "confluent", "none"]).map_err(refuse)?;
+        let enums = enums_of(enums).map_err(refuse)?;
+        let schema = schema.parse(&needed).map_err(|error| refuse(error.to_string()))?;
+        let options = Options { framing, enums, fields };
+        Self::new(py, Format::Protobuf { schema, message, by_id, options, writers: Arc::default() })
+    }
+
     /// For values of one of Kafka's own types.
     #[staticmethod]
     fn plain(py: Python<'_>, name: &str) -> PyResult<Self> {
         let plain = Plain::from_name(name).ok_or_else(|| {
             let names = "string, short, int, long, float, double, boolean or uuid";
-            to_py(py, &Error::configuration(format!("a format must be Avro(…), Json(…), or {names}, not {name:?}")))
+            let text = format!("a format must be Avro(…), Json(…), Protobuf(…), or {names}, not {name:?}");
+            to_py(py, &Error::configuration(text))
         })?;
         Self::new(py, Format::Plain(plain))
     }
@@ -320,11 +317,11 @@ impl ValueDecoder {
         let Some(batch) = taken(py, batch)? else { return Ok(None) };
         let part = if key { Part::Key } else { Part::Value };
         let ids = gate::detach(py, || self.unknown(&batch, part)).map_err(|failure| failed(py, failure))?;
-        let Format::Avro { writers, .. } = &self.format else { return Ok(None) };
+        let Some((kind, writers)) = self.format.writers() else { return Ok(None) };
         if ids.is_empty() {
             return Ok(None);
         }
-        let (work, writers) = (ask(registry.core(py)?, ids, ignore_rules), Arc::clone(writers));
+        let (work, writers) = (ask(registry.core(py)?, ids, kind, ignore_rules), Arc::clone(writers));
         Ok(Some(Call::done(async move {
             let found = work.await?;
             let mut writers = writers.lock().unwrap_or_else(PoisonError::into_inner);

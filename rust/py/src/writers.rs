@@ -6,8 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use samsarrow_client::error::Error;
 use samsarrow_client::registry::{RegisteredSchema, Registry, SchemaKey};
-use samsarrow_values::avro::Schema;
-use samsarrow_values::{Decoder, SchemaId};
+use samsarrow_values::{Decoder, SchemaError, SchemaId, avro, proto};
 use tokio::task::JoinSet;
 
 /// Ids that are not there and whose reason is kept: bytes that are no frames may name any.
@@ -32,10 +31,66 @@ impl Id {
     }
 }
 
+/// A kind of schemas, as registries name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Avro,
+    Protobuf,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Avro => "AVRO",
+            Kind::Protobuf => "PROTOBUF",
+        }
+    }
+
+    fn parse(self, schema: &RegisteredSchema) -> Result<Written, String> {
+        let (text, needed) = (&schema.text, &schema.needed);
+        let parsed = match self {
+            Kind::Avro => avro::Schema::parse_with(text, needed).map(Written::Avro),
+            Kind::Protobuf => proto::Schema::parse_with(text, needed).map(Written::Protobuf),
+        };
+        parsed.map_err(|error| error.to_string())
+    }
+}
+
+/// A schema that values were written with.
+pub(crate) enum Written {
+    Avro(avro::Schema),
+    Protobuf(proto::Schema),
+}
+
+impl Written {
+    fn add_to(&self, decoder: &mut Decoder, id: SchemaId) {
+        match self {
+            Written::Avro(schema) => decoder.add_writer(id, schema),
+            Written::Protobuf(schema) => decoder.add_protobuf_writer(id, schema),
+        }
+    }
+}
+
+/// A schema of messages, as Python has it.
+#[derive(FromPyObject)]
+pub(crate) enum File {
+    Text(String),
+    Descriptors(Vec<u8>),
+}
+
+impl File {
+    pub(crate) fn parse(&self, needed: &[String]) -> Result<proto::Schema, SchemaError> {
+        match self {
+            File::Text(text) => proto::Schema::parse_with(text, needed),
+            File::Descriptors(bytes) => proto::Schema::from_descriptors(bytes),
+        }
+    }
+}
+
 /// What values were written with, or why they cannot be read; in the order in which that was learned.
 #[derive(Default)]
 pub(crate) struct Writers {
-    learned: Vec<(SchemaId, Result<Schema, String>)>,
+    learned: Vec<(SchemaId, Result<Written, String>)>,
     /// What need not be asked for again.
     settled: HashSet<SchemaId>,
     /// What a registry had none for.
@@ -44,7 +99,7 @@ pub(crate) struct Writers {
 
 impl Writers {
     /// Takes what a program says.
-    pub(crate) fn given(&mut self, id: Option<Id>, writer: Schema) {
+    pub(crate) fn given(&mut self, id: Option<Id>, writer: avro::Schema) {
         let print = SchemaId::Fingerprint(writer.fingerprint());
         let id = id.map(|id| match id {
             Id::Number(id) => SchemaId::Id(id),
@@ -52,7 +107,7 @@ impl Writers {
         });
         for id in id.into_iter().chain([print]) {
             self.settled.insert(id);
-            self.learned.push((id, Ok(writer.clone())));
+            self.learned.push((id, Ok(Written::Avro(writer.clone()))));
         }
     }
 
@@ -80,7 +135,7 @@ impl Writers {
     pub(crate) fn catch_up(&self, decoder: &mut Decoder, known: usize) -> usize {
         for (id, writer) in self.learned.iter().skip(known) {
             match writer {
-                Ok(writer) => decoder.add_writer(*id, writer),
+                Ok(writer) => writer.add_to(decoder, *id),
                 Err(reason) => decoder.refuse_writer(*id, reason),
             }
         }
@@ -90,7 +145,7 @@ impl Writers {
 
 /// What a registry says of an id.
 pub(crate) enum Found {
-    Schema(Schema),
+    Schema(Written),
     /// It is nothing that can be read, and stays so.
     Refused(String),
     /// There is none now.
@@ -98,21 +153,21 @@ pub(crate) enum Found {
 }
 
 impl Found {
-    fn of(answer: Result<Arc<RegisteredSchema>, Error>, ignore_rules: bool) -> Result<Found, Error> {
+    fn of(answer: Result<Arc<RegisteredSchema>, Error>, kind: Kind, ignore_rules: bool) -> Result<Found, Error> {
         let schema = match answer {
             Ok(schema) => schema,
             Err(Error::SchemaNotFound(text)) => return Ok(Found::Missing(text)),
             Err(other) => return Err(other),
         };
-        if schema.kind != "AVRO" {
-            return Ok(Found::Refused(format!("the value is written with a schema of type {}, not AVRO", schema.kind)));
+        if schema.kind != kind.name() {
+            let (found, wanted) = (&schema.kind, kind.name());
+            return Ok(Found::Refused(format!("the value is written with a schema of type {found}, not {wanted}")));
         }
         if schema.has_rules && !ignore_rules {
             let text = "its schema has rules, which are not run here: ignore_rules=True takes values as they are";
             return Ok(Found::Refused(text.to_owned()));
         }
-        let parsed = Schema::parse_with(&schema.text, &schema.needed);
-        Ok(parsed.map_or_else(|error| Found::Refused(error.to_string()), Found::Schema))
+        Ok(kind.parse(&schema).map_or_else(Found::Refused, Found::Schema))
     }
 }
 
@@ -120,6 +175,7 @@ impl Found {
 pub(crate) async fn ask(
     registry: Registry,
     ids: BTreeSet<SchemaId>,
+    kind: Kind,
     ignore_rules: bool,
 ) -> Result<Vec<(SchemaId, Found)>, Error> {
     let mut asked = JoinSet::new();
@@ -130,7 +186,7 @@ pub(crate) async fn ask(
             SchemaId::Bare | SchemaId::Fingerprint(_) => continue,
         };
         let registry = registry.clone();
-        asked.spawn(async move { Found::of(registry.schema(key).await, ignore_rules).map(|found| (id, found)) });
+        asked.spawn(async move { Found::of(registry.schema(key).await, kind, ignore_rules).map(|found| (id, found)) });
     }
     let mut found = Vec::new();
     while let Some(done) = asked.join_next().await {

@@ -11,6 +11,7 @@ use crate::error::{BadValue, Fault, Reason, SchemaError, ValueError};
 use crate::frame::{self, Framing, SchemaId};
 use crate::json;
 use crate::plain::Plain;
+use crate::proto;
 use crate::target::{self, Enums};
 
 /// The most rows of an array whose children have offsets of 32 bits.
@@ -19,7 +20,7 @@ const MAX_ROWS: usize = i32::MAX as usize;
 /// Bytes of columns that a row takes if it is null: of a fixed, null is as large as a value, and takes none to write.
 const MAX_NULL: u64 = 16 << 20;
 
-/// How Avro and JSON values are read.
+/// How values with schemas are read.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Where the id of the writer's schema is.
@@ -44,6 +45,7 @@ enum Format {
     Plain(Plain),
     Avro(Box<Reader>),
     Json(Box<json::reader::Reader>),
+    Protobuf(Box<proto::reader::Reader>),
 }
 
 impl Decoder {
@@ -87,6 +89,25 @@ impl Decoder {
         Ok(Decoder { columns, shape, format: Format::Json(Box::new(reader)), rows: 0 })
     }
 
+    /// For Protobuf values as rows of this message, or of the file's first. Ids in frames stand for this schema, unless
+    /// something is said of them; with `by_id` for what is said of them alone.
+    ///
+    /// # Errors
+    /// There is no such message or field, or it contains itself.
+    pub fn protobuf(
+        schema: &proto::Schema,
+        message: Option<&str>,
+        by_id: bool,
+        options: &Options,
+    ) -> Result<Decoder, SchemaError> {
+        let mut columns = Columns::default();
+        let (mut reader, shape) = proto::reader::Reader::new(schema, message, options, &mut columns)?;
+        if by_id {
+            reader.by_id();
+        }
+        Ok(Decoder { columns, shape, format: Format::Protobuf(Box::new(reader)), rows: 0 })
+    }
+
     /// For values of one of Kafka's own types.
     pub fn plain(plain: Plain) -> Decoder {
         let mut columns = Columns::default();
@@ -102,17 +123,30 @@ impl Decoder {
         }
     }
 
+    /// The same of Protobuf values.
+    pub fn add_protobuf_writer(&mut self, id: SchemaId, schema: &proto::Schema) {
+        if let Format::Protobuf(protobuf) = &mut self.format {
+            protobuf.add(id, Ok(schema.clone()));
+        }
+    }
+
     /// Says why values of this id cannot be read.
     pub fn refuse_writer(&mut self, id: SchemaId, reason: &str) {
-        if let Format::Avro(avro) = &mut self.format {
-            avro.add(id, Err(SchemaError::new("", reason)));
+        let error = SchemaError::new("", reason);
+        match &mut self.format {
+            Format::Plain(_) | Format::Json(_) => (),
+            Format::Avro(avro) => avro.add(id, Err(error)),
+            Format::Protobuf(protobuf) => protobuf.add(id, Err(error)),
         }
     }
 
     /// Why no value of this id can be read, if that is known.
     pub fn refusal(&self, id: SchemaId) -> Option<&SchemaError> {
-        let Format::Avro(avro) = &self.format else { return None };
-        avro.refusal(id)
+        match &self.format {
+            Format::Plain(_) | Format::Json(_) => None,
+            Format::Avro(avro) => avro.refusal(id),
+            Format::Protobuf(protobuf) => protobuf.refusal(id),
+        }
     }
 
     /// Whether values of this id can be pushed.
@@ -120,6 +154,7 @@ impl Decoder {
         match &self.format {
             Format::Plain(_) | Format::Json(_) => true,
             Format::Avro(avro) => avro.knows(id),
+            Format::Protobuf(protobuf) => protobuf.knows(id),
         }
     }
 
@@ -156,6 +191,7 @@ impl Decoder {
             Format::Plain(plain) => plain.push(value, &self.shape.slot, &mut self.columns),
             Format::Avro(avro) => avro.push(value, header, &mut self.columns),
             Format::Json(json) => json.push(value, header, &mut self.columns),
+            Format::Protobuf(protobuf) => protobuf.push(value, header, &self.shape, self.rows, &mut self.columns),
         };
         match done {
             Ok(()) => {
@@ -174,12 +210,12 @@ impl Decoder {
             return ValueError::Full;
         }
         self.columns.push_null(&self.shape);
-        let framing = match &self.format {
+        let schema = match &self.format {
             Format::Plain(_) => None,
-            Format::Avro(avro) => Some(avro.framing),
-            Format::Json(json) => Some(json.framing),
+            Format::Avro(avro) => frame::split(avro.framing, value, header).ok().map(|(id, _)| id),
+            Format::Json(json) => frame::split(json.framing, value, header).ok().map(|(id, _)| id),
+            Format::Protobuf(protobuf) => protobuf.id_of(value, header),
         };
-        let schema = framing.and_then(|framing| Some(frame::split(framing, value, header).ok()?.0));
         let schema = schema.filter(|id| *id != SchemaId::Bare);
         let bad = BadValue { row: self.rows, schema, path: fault.path, reason: fault.reason.to_string() };
         self.rows += 1;

@@ -11,6 +11,7 @@ use crate::avro::schema::Kind;
 use crate::error::{BadValue, EncodeError, Fault, Reason, SchemaError, Step};
 use crate::frame::{self, Framing, SchemaId};
 use crate::plain::Plain;
+use crate::proto;
 
 /// Room behind a value, so that short copies into it need no call.
 const SLACK: usize = 64;
@@ -31,6 +32,14 @@ enum Format {
     Plain(Plain),
     /// And whether bytes are the whole value, to which Confluent's serializers give no length.
     Avro(Box<Schema>, bool),
+    /// And what stands before each, which has message indexes of any number.
+    Protobuf(Box<proto::Writer>, Vec<u8>),
+}
+
+/// Where the parts of rows are.
+enum Rows {
+    Values(Source),
+    Messages(proto::Source),
 }
 
 impl Encoder {
@@ -51,6 +60,24 @@ impl Encoder {
         let bytes = frame::prefix(framing, id).map_err(|error| SchemaError::new("", error.to_string()))?;
         let raw = matches!(schema.root.kind, Kind::Bytes) && matches!(framing, Framing::Auto | Framing::Confluent);
         Self::new(Format::Avro(Box::new(schema.clone()), raw), data_type, &bytes)
+    }
+
+    /// For Protobuf messages; `id` is the schema's, which frames have.
+    ///
+    /// # Errors
+    /// A required field has no column, a column no field, or one another type; or the framing needs an id.
+    pub fn protobuf(
+        writer: proto::Writer,
+        data_type: &DataType,
+        framing: Framing,
+        id: Option<u64>,
+    ) -> Result<Encoder, SchemaError> {
+        let frame = frame::prefix(framing, id.map(SchemaId::Id));
+        let mut frame = frame.map_err(|error| SchemaError::new("", error.to_string()))?;
+        if framing != Framing::Bare {
+            frame.extend_from_slice(writer.indexes());
+        }
+        Self::new(Format::Protobuf(Box::new(writer), frame), data_type, &[])
     }
 
     /// For values of one of Kafka's own types.
@@ -76,10 +103,11 @@ impl Encoder {
         Encoder { most: most.min(i32::MAX as usize), ..self }
     }
 
-    fn source(&self, column: &dyn Array) -> Result<Source, SchemaError> {
+    fn source(&self, column: &dyn Array) -> Result<Rows, SchemaError> {
         match &self.format {
-            Format::Plain(plain) => plain.source(column),
-            Format::Avro(schema, _) => encode::valid(&schema.root, column, ""),
+            Format::Plain(plain) => plain.source(column).map(Rows::Values),
+            Format::Avro(schema, _) => encode::valid(&schema.root, column, "").map(Rows::Values),
+            Format::Protobuf(writer, _) => writer.source(column).map(Rows::Messages),
         }
     }
 
@@ -115,17 +143,22 @@ impl Encoder {
     }
 
     #[inline]
-    fn write(&self, source: &Source, row: usize, out: &mut Vec<u8>) -> Step {
+    fn write(&self, rows: &Rows, row: usize, out: &mut Vec<u8>) -> Step {
         if out.capacity() - out.len() < SLACK {
             out.reserve(SLACK.max(out.len()));
         }
-        match &self.format {
-            Format::Plain(plain) => plain.write(source, row, out),
-            Format::Avro(_, raw) => {
+        match (&self.format, rows) {
+            (Format::Plain(plain), Rows::Values(source)) => plain.write(source, row, out),
+            (Format::Avro(_, raw), Rows::Values(source)) => {
                 let prefix = Piece::of(&self.prefix, 0, self.prefix_len).unwrap_or(Piece::from(&[][..]));
                 prefix.append_short::<16>(out);
                 if *raw { encode::unprefixed(source, row, out) } else { source.run(row, out) }
             }
+            (Format::Protobuf(_, frame), Rows::Messages(source)) => {
+                out.extend_from_slice(frame);
+                source.run(row, out)
+            }
+            _ => Err(Reason::Other("the columns are of another format".into()).into()),
         }
     }
 }

@@ -139,6 +139,9 @@ pub(crate) enum Reason {
     Json(crate::json::Wrong),
     #[error("{0}")]
     Other(Box<str>),
+    /// No fault of the value's: it has what can be read only after a look at all of it.
+    #[error("a field comes more than once")]
+    Again,
     #[error("a column is full")]
     Full,
 }

@@ -139,6 +139,9 @@ pub enum FrameError {
     /// A header that is no id.
     #[error("the header with the schema's id has {0} bytes, or is of another kind")]
     Header(usize),
+    /// Nothing that says which message it is.
+    #[error("no message indexes follow the schema's id")]
+    Indexes,
     /// No id to write.
     #[error("the framing has the schema's id, and none is known")]
     Id,

@@ -30,10 +30,16 @@ impl<'a> Input<'a> {
         self.rest.len()
     }
 
-    /// A zig-zag varint of 64 bits.
+    /// What is left.
     #[inline(always)]
-    pub(crate) fn long(&mut self) -> Step<i64> {
-        let raw = match *self.rest {
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// A varint of 64 bits.
+    #[inline(always)]
+    pub(crate) fn varint(&mut self) -> Step<u64> {
+        Ok(match *self.rest {
             [a, ref rest @ ..] if a < 0x80 => {
                 self.rest = rest;
                 u64::from(a)
@@ -47,7 +53,13 @@ impl<'a> Input<'a> {
                 self.rest = self.rest.get(len..).unwrap_or_default();
                 raw
             }
-        };
+        })
+    }
+
+    /// A zig-zag varint of 64 bits.
+    #[inline(always)]
+    pub(crate) fn long(&mut self) -> Step<i64> {
+        let raw = self.varint()?;
         Ok((raw >> 1) as i64 ^ -((raw & 1) as i64))
     }
 
@@ -89,6 +101,18 @@ impl<'a> Input<'a> {
     #[inline(always)]
     pub(crate) fn prefixed(&mut self) -> Step<(&'a [u8], Piece<'a>)> {
         let len = self.long()?;
+        self.announced(len)
+    }
+
+    /// The same with a length that is no zig-zag number.
+    #[inline(always)]
+    pub(crate) fn delimited(&mut self) -> Step<(&'a [u8], Piece<'a>)> {
+        let len = self.varint()?;
+        self.announced(i64::try_from(len).unwrap_or(i64::MAX))
+    }
+
+    #[inline(always)]
+    fn announced(&mut self, len: i64) -> Step<(&'a [u8], Piece<'a>)> {
         let from = self.rest;
         let Some((bytes, rest)) = usize::try_from(len).ok().and_then(|len| from.split_at_checked(len)) else {
             return Err(length_error(len, from.len()).into());

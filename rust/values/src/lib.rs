@@ -1,4 +1,4 @@
-//! Values of records into Arrow columns, and back: Avro, JSON, and the plain types that Kafka's own serializers write.
+//! Values of records into Arrow columns, and back: Avro, JSON, Protobuf, and the plain types that Kafka's own serializers write.
 //!
 //! A schema that values were written with and the one that a program reads with become a *plan*, which turns the bytes of
 //! one value into one row. A value that is bad leaves a null row, and all others as they are. Back, one schema and the type of
@@ -13,6 +13,7 @@ pub mod frame;
 mod input;
 pub mod json;
 pub mod plain;
+pub mod proto;
 mod target;
 
 pub use decoder::{Decoder, Options};

@@ -143,7 +143,7 @@ fn union(members: &[&Arc<Node>], enums: Enums, columns: &mut Columns) -> Result<
     Ok((DataType::Struct(fields.into()), Slot::Struct(at, shapes.into())))
 }
 
-fn symbols(symbols: &[Box<str>]) -> Result<ArrayData, ArrowError> {
+pub(crate) fn symbols(symbols: &[Box<str>]) -> Result<ArrayData, ArrowError> {
     let ends = symbols.iter().scan(0i32, |end, symbol| {
         *end = end.saturating_add(symbol.len() as i32);
         Some(*end)

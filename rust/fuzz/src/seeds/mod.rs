@@ -4,6 +4,7 @@ mod codecs;
 mod json;
 mod members;
 mod messages;
+mod protobuf;
 mod schemas;
 mod secure;
 mod values;

@@ -6,6 +6,7 @@ use samsarrow_values::avro::Schema;
 use samsarrow_values::plain::Plain;
 use serde_json::Value;
 
+use super::protobuf;
 use super::schemas::{changed, evolved, made};
 use crate::bytes::havoc;
 use crate::random::Random;
@@ -15,6 +16,9 @@ use crate::tree::{Node, Number, Packing};
 
 /// Flags of the target and the schemas, then the values, of which the tree is.
 pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (Vec<u8>, Node) {
+    if let Values::Protobuf | Values::ProtobufSchema = what {
+        return protobuf::of(what == Values::ProtobufSchema, valid, random);
+    }
     let mut flags = random.next() as u8;
     let mut texts = Vec::new();
     let node = match what {
@@ -45,6 +49,7 @@ pub(super) fn of(what: Values, valid: bool, random: &mut Random) -> (Vec<u8>, No
             let plain = PLAIN.get(usize::from(flags) / FRAMINGS.len() % PLAIN.len()).copied().unwrap_or(Plain::String);
             Node::Group((0..random.below(9)).map(|_| framed(framing, plain, random)).collect())
         }
+        Values::Protobuf | Values::ProtobufSchema => Node::Group(Vec::new()),
     };
     ([vec![flags], texts].concat(), node)
 }

@@ -70,9 +70,13 @@ pub(crate) struct Symbol {
 
 impl Symbol {
     pub(crate) fn new(symbol: &str) -> Symbol {
-        let mut padded = symbol.as_bytes().to_vec();
+        Self::of_bytes(symbol.as_bytes())
+    }
+
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Symbol {
+        let mut padded = bytes.to_vec();
         padded.resize(padded.len() + 16, 0);
-        Symbol { padded: padded.into(), len: symbol.len() }
+        Symbol { padded: padded.into(), len: bytes.len() }
     }
 
     #[inline(always)]

@@ -55,6 +55,15 @@ impl Bytes {
         self.offsets.push(self.data.len() as i32);
     }
 
+    /// The last values.
+    pub(crate) fn last(&self, rows: usize) -> impl Iterator<Item = &[u8]> + Clone {
+        let ends = self.offsets.get(self.offsets.len().saturating_sub(rows + 1)..).unwrap_or_default();
+        ends.windows(2).filter_map(|ends| match *ends {
+            [start, end] => self.data.get(start as usize..end as usize),
+            _ => None,
+        })
+    }
+
     pub(crate) fn truncate(&mut self, rows: usize) {
         self.offsets.truncate(rows + 1);
         self.data.truncate(self.offsets.last().map_or(0, |&end| end as usize));

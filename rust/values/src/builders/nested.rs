@@ -13,11 +13,13 @@ pub(crate) struct List {
     /// One more than rows.
     offsets: Vec<i32>,
     nulls: Nulls,
+    /// Items of the row that is not complete.
+    open: u64,
 }
 
 impl Default for List {
     fn default() -> Self {
-        List { offsets: vec![0], nulls: Nulls::default() }
+        List { offsets: vec![0], nulls: Nulls::default(), open: 0 }
     }
 }
 
@@ -38,6 +40,27 @@ impl List {
         self.offsets.push(self.items() + items as i32);
     }
 
+    /// Counts items of a row that may have more.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, items: u64) {
+        self.open += items;
+    }
+
+    /// How many there are of it.
+    #[inline(always)]
+    pub(crate) fn open(&self) -> u64 {
+        self.open
+    }
+
+    /// Appends the row of the items that were added.
+    #[inline(always)]
+    pub(crate) fn close(&mut self) -> Step {
+        self.check(self.open)?;
+        self.push(self.open);
+        self.open = 0;
+        Ok(())
+    }
+
     pub(crate) fn push_null(&mut self) {
         self.nulls.push(self.offsets.len() - 1);
         self.offsets.push(self.items());
@@ -47,6 +70,7 @@ impl List {
     pub(crate) fn truncate(&mut self, rows: usize) -> usize {
         self.offsets.truncate(rows + 1);
         self.nulls.truncate(rows);
+        self.open = 0;
         self.items() as usize
     }
 
@@ -55,7 +79,7 @@ impl List {
     }
 
     pub(crate) fn finish(&mut self, data_type: DataType, items: ArrayData) -> ArrayDataBuilder {
-        let List { offsets, mut nulls } = std::mem::take(self);
+        let List { offsets, mut nulls, .. } = std::mem::take(self);
         let rows = offsets.len() - 1;
         let offsets = ScalarBuffer::from(offsets).into_inner();
         ArrayData::builder(data_type).len(rows).add_buffer(offsets).add_child_data(items).nulls(nulls.finish(rows))

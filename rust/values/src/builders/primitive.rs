@@ -50,6 +50,11 @@ impl<T: Native> Values<T> {
         self.values.push(T::default());
     }
 
+    /// The last values.
+    pub(crate) fn last(&self, rows: usize) -> &[T] {
+        self.values.get(self.values.len().saturating_sub(rows)..).unwrap_or_default()
+    }
+
     pub(crate) fn truncate(&mut self, rows: usize) {
         self.values.truncate(rows);
         self.nulls.truncate(rows);

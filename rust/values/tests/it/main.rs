@@ -1,4 +1,4 @@
-//! Avro and JSON values of random schemas, hostile ones, and schemas that differ; and columns back into values.
+//! Values of random schemas, hostile ones, and schemas that differ; and columns back into values.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "a test fails by panicking")]
 
 mod encode_refused;
@@ -9,6 +9,9 @@ mod json_hostile;
 mod json_schemas;
 mod json_types;
 mod plain;
+mod proto;
+mod proto_hostile;
+mod proto_types;
 mod random;
 mod resolution;
 mod rollback;

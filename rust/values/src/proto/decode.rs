@@ -1,0 +1,334 @@
+//! Runs a plan over the bytes of one message.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use samsarrow_wire::Piece;
+
+use super::json;
+use super::merge;
+use super::plan::{Absent, Entry, Keys, Op, Plan, Wrapper};
+use super::skip;
+use super::times;
+use crate::builders::{Columns, Shape, Slot};
+use crate::error::{Fault, Reason, Step};
+use crate::input::{Input, utf8};
+
+/// Which fields have come.
+struct Seen {
+    first: u64,
+    /// Of fields from number 64 on.
+    more: Vec<u64>,
+}
+
+impl Seen {
+    #[inline(always)]
+    fn new(fields: usize) -> Seen {
+        let more = if fields > 64 { vec![0; fields.div_ceil(64) - 1] } else { Vec::new() };
+        Seen { first: 0, more }
+    }
+
+    /// Whether it had come before.
+    #[inline(always)]
+    fn put(&mut self, field: u16) -> bool {
+        let bit = 1 << (field % 64);
+        let word = match usize::from(field / 64).checked_sub(1) {
+            None => &mut self.first,
+            Some(at) => match self.more.get_mut(at) {
+                Some(word) => word,
+                None => return false,
+            },
+        };
+        let before = *word & bit != 0;
+        *word |= bit;
+        before
+    }
+
+    fn has(&self, field: u16) -> bool {
+        let word = match usize::from(field / 64).checked_sub(1) {
+            None => self.first,
+            Some(at) => self.more.get(at).copied().unwrap_or(0),
+        };
+        word >> (field % 64) & 1 == 1
+    }
+}
+
+impl Plan {
+    /// Reads a message, whose columns these are.
+    ///
+    /// A field that comes twice is found when its column has it already. Such messages are rare, and begin anew with
+    /// `MERGE`, where what belongs together is put together before anything is read.
+    pub(super) fn run<const MERGE: bool>(&self, message: &[u8], shapes: &[Shape], columns: &mut Columns) -> Step {
+        if MERGE && let Some(merged) = merge::merged(self, message)? {
+            return self.pass::<MERGE>(&merged, shapes, columns);
+        }
+        self.pass::<MERGE>(message, shapes, columns)
+    }
+
+    #[inline(always)]
+    fn pass<const MERGE: bool>(&self, message: &[u8], shapes: &[Shape], columns: &mut Columns) -> Step {
+        let mut seen = Seen::new(self.absent.len());
+        let mut input = Input::new(message);
+        while input.len() > 0 {
+            let tag = skip::tag(&mut input)?;
+            let entry = match self.short.get(tag as usize) {
+                Some(&place) => usize::from(place).checked_sub(1).and_then(|at| self.entries.get(at)),
+                None => self.find(tag),
+            };
+            let Some(entry) = entry else {
+                skip::field(&mut input, tag)?;
+                continue;
+            };
+            if entry.single && seen.put(entry.field) {
+                return Err(Reason::Again.into());
+            }
+            entry.step::<MERGE>(&mut input, shapes, columns).map_err(|fault| fault.within(&entry.name))?;
+        }
+        self.end::<MERGE>(&seen, shapes, columns)
+    }
+
+    /// What did not come, and what had no end before.
+    #[inline(always)]
+    fn end<const MERGE: bool>(&self, seen: &Seen, shapes: &[Shape], columns: &mut Columns) -> Step {
+        for (at, &wanted) in self.wanted.iter().enumerate() {
+            let seen = at.checked_sub(1).map_or(seen.first, |at| seen.more.get(at).copied().unwrap_or(0));
+            let mut missing = wanted & !seen;
+            while missing != 0 {
+                self.absent::<MERGE>(64 * at + missing.trailing_zeros() as usize, shapes, columns)?;
+                missing &= missing - 1;
+            }
+        }
+        for members in &self.oneofs {
+            if members.iter().filter(|member| seen.has(**member)).count() > 1 {
+                return Err(Reason::Again.into());
+            }
+        }
+        for &list in &self.lists {
+            columns.lists[list].close()?;
+        }
+        for &(list, keys) in &self.maps {
+            if !MERGE && repeats(keys, columns.lists[list].open() as usize, columns) {
+                return Err(Reason::Again.into());
+            }
+            columns.lists[list].close()?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn absent<const MERGE: bool>(&self, field: usize, shapes: &[Shape], columns: &mut Columns) -> Step {
+        match self.absent.get(field) {
+            Some(Absent::Null) => shapes.get(field).into_iter().for_each(|shape| columns.push_null(shape)),
+            Some(Absent::Empty(entry)) => {
+                if let Some(entry) = self.entries.get(*entry) {
+                    entry.step::<MERGE>(&mut Input::new(&[0]), shapes, columns)?;
+                }
+            }
+            // It may be in another piece of the message.
+            Some(Absent::Required(_)) if !MERGE => return Err(Reason::Again.into()),
+            Some(absent) => absent.push(columns)?,
+            None => (),
+        }
+        Ok(())
+    }
+}
+
+impl Absent {
+    /// Appends the default.
+    #[inline(always)]
+    pub(super) fn push(&self, columns: &mut Columns) -> Step {
+        match self {
+            Absent::Int(to, value) => columns.ints[*to].push(*value),
+            Absent::Long(to, value) => columns.longs[*to].push(*value),
+            Absent::Float(to, value) => columns.floats[*to].push(*value),
+            Absent::Double(to, value) => columns.doubles[*to].push(*value),
+            Absent::Boolean(to, value) => columns.booleans[*to].push(*value),
+            Absent::Text(to, text) => columns.bytes[*to].push(text.piece())?,
+            Absent::Required(name) => {
+                let reason = Reason::Other("the field is required, and not there".into());
+                return Err(Box::<Fault>::from(reason).within(name));
+            }
+            Absent::Nothing | Absent::Null | Absent::Empty(_) => (),
+        }
+        Ok(())
+    }
+}
+
+impl Entry {
+    /// What most fields are, without a call.
+    #[inline(always)]
+    fn step<const MERGE: bool>(&self, input: &mut Input<'_>, shapes: &[Shape], columns: &mut Columns) -> Step {
+        match &self.op {
+            Op::Int(to) => columns.ints[*to].push(input.varint()? as i32),
+            Op::Long(to) => columns.longs[*to].push(input.varint()? as i64),
+            Op::Double(to) => columns.doubles[*to].push(f64::from_le_bytes(input.chunk()?)),
+            Op::Boolean(to) => columns.booleans[*to].push(input.varint()? != 0),
+            Op::Text(to) => text(*to, input, columns)?,
+            Op::Bytes(to) => columns.bytes[*to].push(input.delimited()?.1)?,
+            Op::Name(to, names) => {
+                let number = input.varint()? as i32;
+                match names.get(number) {
+                    Some(name) => columns.bytes[*to].push(name.piece())?,
+                    None => unnamed(number, *to, columns)?,
+                }
+            }
+            Op::Skip => skip::field(input, self.tag)?,
+            other => *input = other.rare::<MERGE>(*input, self.tag, shapes.get(usize::from(self.field)), columns)?,
+        }
+        Ok(())
+    }
+}
+
+impl Op {
+    /// Reads a value that stands behind this tag, and appends it to the column of this shape.
+    #[inline(never)]
+    fn rare<'a, const MERGE: bool>(
+        &self,
+        mut input: Input<'a>,
+        tag: u32,
+        shape: Option<&Shape>,
+        columns: &mut Columns,
+    ) -> Step<Input<'a>> {
+        match (self, shape.map(|shape| &shape.slot)) {
+            (Op::Message(plan), Some(Slot::Struct(at, fields))) => {
+                columns.structs[*at].push();
+                plan.run::<MERGE>(input.delimited()?.0, fields, columns)?;
+            }
+            (Op::Group(plan), Some(Slot::Struct(at, fields))) => {
+                columns.structs[*at].push();
+                let message = skip::group(&mut input, tag)?;
+                plan.run::<MERGE>(message, fields, columns)?;
+            }
+            (Op::Item(list, growth, op), Some(Slot::List(_, item))) => {
+                let number = columns.lists[*list].open();
+                if *growth > 0 {
+                    columns.budget.take(1, 1, *growth, input.len())?;
+                }
+                input = op.rare::<MERGE>(input, tag, Some(item), columns).map_err(|fault| fault.at(number))?;
+                columns.lists[*list].add(1);
+            }
+            (Op::Packed(list, growth, op), Some(Slot::List(_, item))) => {
+                let (bytes, _) = input.delimited()?;
+                let mut items = Input::new(bytes);
+                while items.len() > 0 {
+                    let number = columns.lists[*list].open();
+                    if *growth > 0 {
+                        columns.budget.take(1, 1, *growth, items.len())?;
+                    }
+                    items = op.rare::<MERGE>(items, tag, Some(item), columns).map_err(|fault| fault.at(number))?;
+                    columns.lists[*list].add(1);
+                }
+            }
+            (Op::Entry(list, growth, plan), Some(Slot::Map(_, entry))) => {
+                let (bytes, _) = input.delimited()?;
+                columns.budget.take(1, 1, *growth, bytes.len())?;
+                let number = columns.lists[*list].open();
+                plan.run::<MERGE>(bytes, &**entry, columns).map_err(|fault| fault.at(number))?;
+                columns.lists[*list].add(1);
+            }
+            (Op::Wrapper(of), _) => of.run(input.delimited()?.0, columns)?,
+            (Op::Timestamp(to), _) => columns.longs[*to].push(times::timestamp(input.delimited()?.0)?),
+            (Op::Duration(to), _) => columns.longs[*to].push(times::duration(input.delimited()?.0)?),
+            (Op::Json(to, what), _) => {
+                let text = json::text(*what, input.delimited()?.0, &mut columns.budget)?;
+                columns.bytes[*to].push(Piece::from(text.as_bytes()))?;
+            }
+            _ => self.scalar(&mut input, columns)?,
+        }
+        Ok(input)
+    }
+
+    #[inline(always)]
+    fn scalar(&self, input: &mut Input<'_>, columns: &mut Columns) -> Step {
+        match self {
+            Op::Int(to) => columns.ints[*to].push(input.varint()? as i32),
+            Op::ZigzagInt(to) => columns.ints[*to].push(zigzag(u64::from(input.varint()? as u32)) as i32),
+            Op::FixedInt(to) => columns.ints[*to].push(i32::from_le_bytes(input.chunk()?)),
+            Op::Long(to) => columns.longs[*to].push(input.varint()? as i64),
+            Op::ZigzagLong(to) => columns.longs[*to].push(input.long()?),
+            Op::FixedLong(to) => columns.longs[*to].push(i64::from_le_bytes(input.chunk()?)),
+            Op::Float(to) => columns.floats[*to].push(f32::from_le_bytes(input.chunk()?)),
+            Op::Double(to) => columns.doubles[*to].push(f64::from_le_bytes(input.chunk()?)),
+            Op::Boolean(to) => columns.booleans[*to].push(input.varint()? != 0),
+            Op::Text(to) => text(*to, input, columns)?,
+            Op::Bytes(to) => columns.bytes[*to].push(input.delimited()?.1)?,
+            Op::Name(to, names) => {
+                let number = input.varint()? as i32;
+                match names.get(number) {
+                    Some(name) => columns.bytes[*to].push(name.piece())?,
+                    None => unnamed(number, *to, columns)?,
+                }
+            }
+            Op::Key(to, keys) => {
+                let number = input.varint()? as i32;
+                let unknown = || Reason::Other(format!("the enum has no value {number}").into());
+                columns.ints[*to].push(*keys.get(number).ok_or_else(unknown)?);
+            }
+            _ => return Err(Reason::Other("the plan does not fit its columns".into()).into()),
+        }
+        Ok(())
+    }
+}
+
+impl Wrapper {
+    /// The last of its field counts.
+    fn run(&self, message: &[u8], columns: &mut Columns) -> Step {
+        let mut last = None;
+        let mut input = Input::new(message);
+        while input.len() > 0 {
+            let tag = skip::tag(&mut input)?;
+            if tag == self.tag {
+                last = Some(input);
+            }
+            skip::field(&mut input, tag)?;
+        }
+        match last {
+            Some(mut input) => self.op.scalar(&mut input, columns),
+            None => self.absent.push(columns),
+        }
+    }
+}
+
+pub(super) fn zigzag(raw: u64) -> i64 {
+    (raw >> 1) as i64 ^ -((raw & 1) as i64)
+}
+
+#[inline(always)]
+fn text(to: usize, input: &mut Input<'_>, columns: &mut Columns) -> Step {
+    let (text, piece) = input.delimited()?;
+    utf8(text, piece)?;
+    columns.bytes[to].push(piece)
+}
+
+/// A number that the enum has no name for.
+#[cold]
+fn unnamed(number: i32, to: usize, columns: &mut Columns) -> Step {
+    columns.bytes[to].push(Piece::from(number.to_string().as_bytes()))
+}
+
+/// Whether one of the last keys is there twice.
+fn repeats(keys: Keys, entries: usize, columns: &Columns) -> bool {
+    match keys {
+        _ if entries < 2 => false,
+        Keys::Ints(at) => twice(columns.ints[at].last(entries).iter()),
+        Keys::Longs(at) => twice(columns.longs[at].last(entries).iter()),
+        Keys::Booleans(at) => twice(columns.booleans[at].last(entries).iter()),
+        Keys::Texts(at) => twice(columns.bytes[at].last(entries)),
+    }
+}
+
+fn twice<T: Eq + Hash>(keys: impl Iterator<Item = T> + Clone) -> bool {
+    /// Up to this many, comparing all with each other is faster.
+    const FEW: usize = 8;
+    if keys.clone().nth(FEW).is_none() {
+        let mut rest = keys;
+        while let Some(key) = rest.next() {
+            if rest.clone().any(|other| other == key) {
+                return true;
+            }
+        }
+        return false;
+    }
+    let mut met = HashSet::new();
+    !keys.into_iter().all(|key| met.insert(key))
+}

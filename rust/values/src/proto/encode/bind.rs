@@ -1,0 +1,344 @@
+//! Columns for the fields of a message.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    DurationMicrosecondType, Float32Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, StructArray, UInt32Array, UInt64Array};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_schema::{ArrowError, DataType, TimeUnit};
+use samsarrow_wire::varint::put_varlong;
+
+use super::super::Schema;
+use super::super::plan::Json;
+use super::super::schema::{Field as Declared, Kind, Message, Pool, Scalar};
+use super::source::{Field, Names, Rule, Slices, Source, Value};
+use crate::error::SchemaError;
+
+type Bound<T> = Result<T, SchemaError>;
+
+/// Writes rows as one message of a schema.
+#[derive(Debug, Clone)]
+pub struct Writer {
+    schema: Schema,
+    message: usize,
+    indexes: Vec<u8>,
+}
+
+impl Writer {
+    /// For the message of this name, or the file's first.
+    ///
+    /// # Errors
+    /// There is no such message, or it is not of the file itself.
+    pub fn new(schema: &Schema, message: Option<&str>) -> Result<Writer, SchemaError> {
+        let id = schema.message(message)?;
+        let Some(way) = way(&schema.pool, &schema.pool.own, id) else {
+            return Err(SchemaError::new(
+                "",
+                "the message is not declared in the file itself, so no indexes lead to it",
+            ));
+        };
+        let mut indexes = Vec::new();
+        if way == [0] {
+            indexes.push(0);
+        } else {
+            put_varlong(&mut indexes, way.len() as i64);
+            way.iter().for_each(|index| put_varlong(&mut indexes, *index as i64));
+        }
+        Ok(Writer { schema: schema.clone(), message: id, indexes })
+    }
+
+    /// What stands between a schema's id and the message.
+    pub(crate) fn indexes(&self) -> &[u8] {
+        &self.indexes
+    }
+
+    /// The fields of a struct column.
+    ///
+    /// # Errors
+    /// A column has no field or one of another type, or a required field has no column; the error names it.
+    pub(crate) fn source(&self, column: &dyn Array) -> Result<Source, SchemaError> {
+        let Some(rows) = column.as_struct_opt() else {
+            return Err(SchemaError::new("", format!("a message is a struct, not {}", column.data_type())));
+        };
+        of_message(&self.schema.pool, self.message, rows, "")
+    }
+}
+
+/// The numbers that lead to a message.
+fn way(pool: &Pool, among: &[usize], id: usize) -> Option<Vec<usize>> {
+    among.iter().enumerate().find_map(|(at, one)| {
+        if *one == id {
+            return Some(vec![at]);
+        }
+        let mut way = way(pool, &pool.messages.get(*one)?.nested, id)?;
+        way.insert(0, at);
+        Some(way)
+    })
+}
+
+fn of_message(pool: &Pool, id: usize, rows: &StructArray, path: &str) -> Bound<Source> {
+    let message = pool.messages.get(id).ok_or_else(|| SchemaError::new(path, "the message is missing"))?;
+    for column in rows.column_names() {
+        if !message.fields.iter().any(|field| *field.name == *column) {
+            return Err(SchemaError::new(&join(path, column), format!("message {} has no such field", message.name)));
+        }
+    }
+    let mut declared: Vec<&Declared> = message.fields.iter().collect();
+    declared.sort_by_key(|field| field.number);
+    let mut source = Source { fields: Vec::new(), oneofs: Vec::new() };
+    for field in declared {
+        let path = join(path, &field.name);
+        let Some(column) = rows.column_by_name(&field.name) else {
+            if field.required {
+                return Err(SchemaError::new(&path, "the field is required, and has no column"));
+            }
+            continue;
+        };
+        if let Some(oneof) = field.oneof {
+            if source.oneofs.len() <= oneof {
+                source.oneofs.resize_with(oneof + 1, Vec::new);
+            }
+            if let Some(members) = source.oneofs.get_mut(oneof) {
+                members.push(source.fields.len());
+            }
+        }
+        source.fields.push(of_field(pool, field, column, &path)?);
+    }
+    Ok(source)
+}
+
+fn of_field(pool: &Pool, field: &Declared, column: &ArrayRef, path: &str) -> Bound<Field> {
+    let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    let make = |tag, nulls, item_nulls, rule, value| Field {
+        name: Arc::clone(&field.name),
+        tag,
+        nulls,
+        item_nulls,
+        rule,
+        value,
+    };
+    if !field.repeated {
+        let value = self::value(pool, field.kind, column, path)?;
+        let rule = match (field.required, field.presence || field.default.is_some()) {
+            (true, _) => Rule::Required,
+            (_, true) => Rule::Present,
+            _ => Rule::Implicit,
+        };
+        return Ok(make(field.number << 3 | value.wire(), nulls, None, rule, value));
+    }
+    if let Some(entry) = entry(pool, field.kind) {
+        return map(pool, field, entry, column, nulls, path);
+    }
+    let Some(list) = column.as_list_opt::<i32>() else { return Err(unfit("a repeated field", column, path)) };
+    let value = self::value(pool, field.kind, list.values(), path)?;
+    let offsets = list.offsets().clone();
+    let (wire, rule) = match value.wire() {
+        wire @ (0 | 1 | 5) if !field.packed => (wire, Rule::List(offsets)),
+        0 | 1 | 5 => (2, Rule::Packed(offsets)),
+        wire => (wire, Rule::List(offsets)),
+    };
+    Ok(make(field.number << 3 | wire, nulls, item_nulls(list.values()), rule, value))
+}
+
+fn item_nulls(items: &ArrayRef) -> Option<NullBuffer> {
+    items.logical_nulls().filter(|nulls| nulls.null_count() > 0)
+}
+
+/// The message of a map's entries.
+fn entry(pool: &Pool, kind: Kind) -> Option<&Message> {
+    match kind {
+        Kind::Message(id) => pool.messages.get(id).filter(|message| message.entry),
+        _ => None,
+    }
+}
+
+fn map(
+    pool: &Pool,
+    field: &Declared,
+    entry: &Message,
+    column: &ArrayRef,
+    nulls: Option<NullBuffer>,
+    path: &str,
+) -> Bound<Field> {
+    let (Some(map), [key, of]) = (column.as_map_opt(), &*entry.fields) else {
+        return Err(unfit("a map", column, path));
+    };
+    let offsets: OffsetBuffer<i32> = map.offsets().clone();
+    let keys = self::value(pool, key.kind, map.keys(), path)?;
+    let keys = Field {
+        name: Arc::clone(&key.name),
+        tag: 1 << 3 | keys.wire(),
+        nulls: None,
+        item_nulls: None,
+        rule: Rule::Present,
+        value: keys,
+    };
+    let value = self::value(pool, of.kind, map.values(), path)?;
+    let rule = Rule::Map(offsets, Box::new(keys));
+    let (name, tag) = (Arc::clone(&field.name), field.number << 3 | 2);
+    Ok(Field { name, tag, nulls, item_nulls: item_nulls(map.values()), rule, value })
+}
+
+fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value> {
+    match kind {
+        Kind::Scalar(scalar) => of_scalar(scalar, column).ok_or_else(|| unfit(scalar.name(), column, path)),
+        Kind::Enum(id) => {
+            let of = pool.enums.get(id).ok_or_else(|| SchemaError::new(path, "the enum is missing"))?;
+            let numbers = of.values.iter().map(|(name, number)| (name.clone(), *number)).collect();
+            let default = of.values.first().map_or(0, |(_, number)| *number);
+            let names = Names { name: Arc::clone(&of.name), numbers, default };
+            match texts(column) {
+                Some(texts) if texts.is_text() => Ok(Value::Name(texts, names)),
+                _ => ints(column).map(Value::Int).ok_or_else(|| unfit("an enum", column, path)),
+            }
+        }
+        Kind::Message(id) | Kind::Group(id) => {
+            let message = pool.messages.get(id).ok_or_else(|| SchemaError::new(path, "the message is missing"))?;
+            if let Some(known) = known(message, column) {
+                return known.ok_or_else(|| unfit(&message.name, column, path));
+            }
+            let Some(rows) = column.as_struct_opt() else { return Err(unfit(&message.name, column, path)) };
+            let source = of_message(pool, id, rows, path)?;
+            Ok(if matches!(kind, Kind::Group(_)) { Value::Group(source) } else { Value::Message(source) })
+        }
+    }
+}
+
+/// Of messages with Arrow types of their own; none within where the column has another.
+fn known(message: &Message, column: &ArrayRef) -> Option<Option<Value>> {
+    let json = |what| texts(column).filter(Slices::is_text).map(|texts| Value::Json(texts, what));
+    Some(match message.name.strip_prefix("google.protobuf.")? {
+        "Timestamp" => micros(column).map(Value::Timestamp),
+        "Duration" => column
+            .as_primitive_opt::<DurationMicrosecondType>()
+            .map(|times| Value::Duration(times.reinterpret_cast::<Int64Type>())),
+        "Struct" => json(Json::Struct),
+        "Value" => json(Json::Value),
+        "ListValue" => json(Json::List),
+        "DoubleValue" | "FloatValue" | "Int64Value" | "UInt64Value" | "Int32Value" | "UInt32Value" | "BoolValue"
+        | "StringValue" | "BytesValue" => match message.fields.first()?.kind {
+            Kind::Scalar(scalar) => of_scalar(scalar, column).map(|value| {
+                let (tag, rule) = (1 << 3 | value.wire(), Rule::Implicit);
+                Value::Wrapper(Box::new(Field {
+                    name: "value".into(),
+                    tag,
+                    nulls: None,
+                    item_nulls: None,
+                    rule,
+                    value,
+                }))
+            }),
+            _ => None,
+        },
+        _ => return None,
+    })
+}
+
+fn of_scalar(scalar: Scalar, column: &ArrayRef) -> Option<Value> {
+    Some(match scalar {
+        Scalar::Int32 => Value::Int(ints(column)?),
+        Scalar::Sint32 => Value::ZigzagInt(ints(column)?),
+        Scalar::Sfixed32 => Value::FixedInt(ints(column)?),
+        Scalar::Int64 => Value::Long(longs(column)?),
+        Scalar::Sint64 => Value::ZigzagLong(longs(column)?),
+        Scalar::Sfixed64 => Value::FixedLong(longs(column)?),
+        Scalar::Uint32 => Value::Uint(uints(column)?),
+        Scalar::Fixed32 => Value::FixedUint(uints(column)?),
+        Scalar::Uint64 => Value::Ulong(ulongs(column)?),
+        Scalar::Fixed64 => Value::FixedUlong(ulongs(column)?),
+        Scalar::Float => Value::Float(column.as_primitive_opt()?.clone()),
+        Scalar::Double => Value::Double(doubles(column)?),
+        Scalar::Bool => Value::Boolean(column.as_boolean_opt()?.clone()),
+        Scalar::String => Value::Bytes(texts(column).filter(Slices::is_text)?),
+        Scalar::Bytes => Value::Bytes(Slices::of(column).filter(|slices| !slices.is_text())?),
+    })
+}
+
+fn ints(column: &ArrayRef) -> Option<Int32Array> {
+    match column.data_type() {
+        DataType::Int8 => Some(column.as_primitive::<Int8Type>().unary(i32::from)),
+        DataType::Int16 => Some(column.as_primitive::<Int16Type>().unary(i32::from)),
+        _ => column.as_primitive_opt().cloned(),
+    }
+}
+
+fn longs(column: &ArrayRef) -> Option<Int64Array> {
+    match column.data_type() {
+        DataType::Int32 => Some(column.as_primitive::<Int32Type>().unary(i64::from)),
+        DataType::Int8 | DataType::Int16 => Some(ints(column)?.unary(i64::from)),
+        DataType::UInt32 => Some(column.as_primitive::<UInt32Type>().unary(i64::from)),
+        _ => column.as_primitive_opt().cloned(),
+    }
+}
+
+fn uints(column: &ArrayRef) -> Option<UInt32Array> {
+    match column.data_type() {
+        DataType::UInt8 => Some(column.as_primitive::<UInt8Type>().unary(u32::from)),
+        DataType::UInt16 => Some(column.as_primitive::<UInt16Type>().unary(u32::from)),
+        _ => column.as_primitive_opt().cloned(),
+    }
+}
+
+fn ulongs(column: &ArrayRef) -> Option<UInt64Array> {
+    match column.data_type() {
+        DataType::UInt8 | DataType::UInt16 | DataType::UInt32 => Some(uints(column)?.unary(u64::from)),
+        _ => column.as_primitive_opt::<UInt64Type>().cloned(),
+    }
+}
+
+fn doubles(column: &ArrayRef) -> Option<Float64Array> {
+    match column.data_type() {
+        DataType::Float32 => Some(column.as_primitive::<Float32Type>().unary(f64::from)),
+        _ => column.as_primitive_opt().cloned(),
+    }
+}
+
+fn texts(column: &ArrayRef) -> Option<Slices> {
+    match column.data_type() {
+        DataType::Dictionary(..) => {
+            let dictionary = column.as_any_dictionary_opt()?;
+            let names = dictionary.values().as_string_opt::<i32>()?;
+            let valid =
+                |(row, key): (usize, usize)| (dictionary.is_valid(row) && key < names.len()).then(|| names.value(key));
+            let keys = dictionary.normalized_keys();
+            Some(Slices::Text(keys.into_iter().enumerate().map(valid).collect()))
+        }
+        _ => Slices::of(column),
+    }
+}
+
+/// Of any unit; what has no time zone is as if in UTC.
+fn micros(column: &ArrayRef) -> Option<Int64Array> {
+    Some(match column.data_type() {
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            column.as_primitive::<TimestampSecondType>().try_unary(|time| times(time, 1_000_000)).ok()?
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            column.as_primitive::<TimestampMillisecondType>().try_unary(|time| times(time, 1000)).ok()?
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            column.as_primitive::<TimestampMicrosecondType>().reinterpret_cast::<Int64Type>()
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            column.as_primitive::<TimestampNanosecondType>().unary(|time| time.div_euclid(1000))
+        }
+        _ => return None,
+    })
+}
+
+fn times(time: i64, factor: i64) -> Result<i64, ArrowError> {
+    time.checked_mul(factor).ok_or_else(|| ArrowError::ComputeError("beyond 64 bits".to_owned()))
+}
+
+fn unfit(what: &str, column: &ArrayRef, path: &str) -> SchemaError {
+    SchemaError::new(path, format!("a column of {} cannot be written as {what}", column.data_type()))
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}

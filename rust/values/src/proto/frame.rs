@@ -1,0 +1,96 @@
+//! Which message of a schema a value is: in the frame, behind the schema's id.
+
+use crate::frame::{FrameError, Framing, SchemaId};
+use crate::input::Input;
+
+/// Messages within each other that indexes lead through.
+const MAX_INDEXES: i64 = 100;
+
+/// The way to a message: its number in the file, then within that, and so on; as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageIndexes<'a>(pub(super) &'a [u8]);
+
+impl MessageIndexes<'_> {
+    /// The numbers. Of none it is the first message of the file.
+    pub(super) fn numbers(self) -> Option<Vec<i64>> {
+        let mut input = Input::new(self.0);
+        let count = input.long().ok()?;
+        if count == 0 {
+            return Some(vec![0]);
+        }
+        (0..count).map(|_| input.long().ok()).collect()
+    }
+}
+
+/// The schema that a value names, the message in it, and the bytes that are left. A header has the indexes too, as
+/// Confluent's serializers write it.
+///
+/// # Errors
+/// Where it names none.
+pub fn split<'a>(
+    framing: Framing,
+    value: &'a [u8],
+    header: Option<&'a [u8]>,
+) -> Result<(SchemaId, MessageIndexes<'a>, &'a [u8]), FrameError> {
+    if let (Framing::Auto, Some(header)) = (framing, header) {
+        let len = if header.first() == Some(&1) { 17 } else { 5 };
+        let (head, indexes) = header.split_at_checked(len).ok_or(FrameError::Header(header.len()))?;
+        let (id, _) = crate::frame::split(framing, &[], Some(head))?;
+        let (indexes, rest) = split_indexes(indexes).ok_or(FrameError::Indexes)?;
+        return if rest.is_empty() { Ok((id, indexes, value)) } else { Err(FrameError::Header(header.len())) };
+    }
+    let (id, rest) = crate::frame::split(framing, value, None)?;
+    if id == SchemaId::Bare {
+        return Ok((id, MessageIndexes(&[0]), rest));
+    }
+    let (indexes, rest) = split_indexes(rest).ok_or(FrameError::Indexes)?;
+    Ok((id, indexes, rest))
+}
+
+/// A count and as many numbers, zig-zag; the one number 0 is the count 0.
+fn split_indexes(bytes: &[u8]) -> Option<(MessageIndexes<'_>, &[u8])> {
+    let mut input = Input::new(bytes);
+    let count = input.long().ok()?;
+    if !(0..=MAX_INDEXES).contains(&count) {
+        return None;
+    }
+    for _ in 0..count {
+        input.skip_varint().ok()?;
+    }
+    let (indexes, rest) = bytes.split_at_checked(bytes.len() - input.len())?;
+    Some((MessageIndexes(indexes), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+
+    fn auto<'a>(value: &'a [u8], header: Option<&'a [u8]>) -> Result<(SchemaId, Vec<i64>, &'a [u8]), FrameError> {
+        split(Framing::Auto, value, header).map(|(id, indexes, rest)| (id, indexes.numbers().unwrap(), rest))
+    }
+
+    #[test]
+    fn frames_name_messages() {
+        let id = SchemaId::Id(7);
+        assert_eq!(auto(b"\0\0\0\0\x07\0rest", None), Ok((id, vec![0], &b"rest"[..])));
+        assert_eq!(auto(b"\0\0\0\0\x07\x02\x02rest", None), Ok((id, vec![1], &b"rest"[..])));
+        assert_eq!(auto(b"\0\0\0\0\x07\x04\x00\x80\x01", None), Ok((id, vec![0, 64], &b""[..])));
+        assert_eq!(auto(b"rest", Some(b"\0\0\0\0\x07\x02\x02")), Ok((id, vec![1], &b"rest"[..])));
+        let guid = SchemaId::Guid(*b"0123456789abcdef");
+        assert_eq!(auto(b"rest", Some(b"\x010123456789abcdef\0")), Ok((guid, vec![0], &b"rest"[..])));
+        let bare = split(Framing::Bare, b"\0\0", None).unwrap();
+        assert_eq!((bare.0, bare.2), (SchemaId::Bare, &b"\0\0"[..]));
+    }
+
+    #[test]
+    fn frames_that_name_none_are_refused() {
+        for value in [&b"\0\0\0\0\x07"[..], b"\0\0\0\0\x07\x02", b"\0\0\0\0\x07\x01", b"\0\0\0\0\x07\xca\x01"] {
+            assert_eq!(auto(value, None), Err(FrameError::Indexes));
+        }
+        assert_eq!(auto(b"", Some(b"\0\0\0\0\x07")), Err(FrameError::Indexes));
+        assert_eq!(auto(b"", Some(b"\0\0\0\0\x07\0\0")), Err(FrameError::Header(7)));
+        assert_eq!(auto(b"", Some(b"\x02\0\0\0\x07\0")), Err(FrameError::Header(5)));
+        assert_eq!(auto(b"\x01", None), Err(FrameError::None));
+    }
+}

@@ -1,0 +1,135 @@
+//! Values of several writers as rows of one message. A field is the same if its number is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Schema;
+use super::frame::{self, MessageIndexes};
+use super::plan::Plan;
+use super::target::Builder;
+use crate::avro::project::Wanted;
+use crate::builders::{Columns, Shape, Slot};
+use crate::decoder::Options;
+use crate::error::{Fault, Reason, SchemaError, Step};
+use crate::frame::{Framing, SchemaId};
+use crate::input::Budget;
+
+#[derive(Debug)]
+pub(crate) struct Reader {
+    schema: Schema,
+    /// The message that rows are of.
+    name: Arc<str>,
+    plan: Plan,
+    pub(crate) framing: Framing,
+    /// What values were written with; none where every id stands for the reader's own schema.
+    writers: Option<BTreeMap<SchemaId, Result<Schema, SchemaError>>>,
+    /// The prefix of the last value that had one, with its indexes: most values have the same.
+    last: Vec<u8>,
+}
+
+impl Reader {
+    pub(crate) fn new(
+        schema: &Schema,
+        message: Option<&str>,
+        options: &Options,
+        columns: &mut Columns,
+    ) -> Result<(Reader, Shape), SchemaError> {
+        let id = schema.message(message)?;
+        let wanted = options.fields.as_deref().map(Wanted::of).transpose()?.unwrap_or_default();
+        let target = Builder::new(&schema.pool, options.enums, columns).message(id, &wanted, "")?;
+        let name = schema.pool.messages.get(id).map_or_else(|| "".into(), |message| Arc::clone(&message.name));
+        let (schema, framing, plan) = (schema.clone(), options.framing, target.plan);
+        Ok((Reader { schema, name, plan, framing, writers: None, last: Vec::new() }, target.shape))
+    }
+
+    /// Has ids stand for what is said of them alone.
+    pub(crate) fn by_id(&mut self) {
+        self.writers.get_or_insert_default();
+    }
+
+    /// Says what values of this id are written with, or why they cannot be read.
+    pub(crate) fn add(&mut self, id: SchemaId, writer: Result<Schema, SchemaError>) {
+        self.writers.get_or_insert_default().insert(id, writer);
+        self.last.clear();
+    }
+
+    pub(crate) fn refusal(&self, id: SchemaId) -> Option<&SchemaError> {
+        self.writers.as_ref()?.get(&id)?.as_ref().err()
+    }
+
+    pub(crate) fn knows(&self, id: SchemaId) -> bool {
+        id == SchemaId::Bare || self.writers.as_ref().is_none_or(|writers| writers.contains_key(&id))
+    }
+
+    pub(crate) fn id_of(&self, value: &[u8], header: Option<&[u8]>) -> Option<SchemaId> {
+        frame::split(self.framing, value, header).ok().map(|(id, ..)| id)
+    }
+
+    /// Reads a value as row number `row`.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        value: &[u8],
+        header: Option<&[u8]>,
+        shape: &Shape,
+        row: usize,
+        columns: &mut Columns,
+    ) -> Step {
+        let known = if header.is_none() && !self.last.is_empty() { value.strip_prefix(&*self.last) } else { None };
+        let message = match known {
+            Some(message) => message,
+            None if self.framing == Framing::Bare => value,
+            None => self.unframed(value, header)?,
+        };
+        let Slot::Struct(at, fields) = &shape.slot else {
+            return Err(Reason::Other("there are no columns".into()).into());
+        };
+        columns.budget = Budget::of(message.len());
+        columns.structs[*at].push();
+        match self.plan.run::<false>(message, fields, columns) {
+            Err(fault) if fault.reason == Reason::Again => {
+                columns.truncate(shape, row);
+                columns.budget = Budget::of(message.len());
+                columns.structs[*at].push();
+                self.plan.run::<true>(message, fields, columns)
+            }
+            done => done,
+        }
+    }
+
+    /// The message in a frame, if it is what rows are of.
+    fn unframed<'a>(&mut self, value: &'a [u8], header: Option<&[u8]>) -> Step<&'a [u8]> {
+        let (id, indexes, len) = match frame::split(self.framing, value, header) {
+            Ok((id, indexes, message)) => (id, indexes, message.len()),
+            Err(error) => return Err(Reason::Other(error.to_string().into()).into()),
+        };
+        let (prefix, message) = value.split_at_checked(value.len() - len).unwrap_or_default();
+        if id != SchemaId::Bare {
+            self.check(id, indexes)?;
+        }
+        if header.is_none() {
+            self.last = prefix.to_vec();
+        }
+        Ok(message)
+    }
+
+    fn check(&self, id: SchemaId, indexes: MessageIndexes<'_>) -> Step {
+        let writer = match &self.writers {
+            None => &self.schema,
+            Some(writers) => match writers.get(&id) {
+                Some(Ok(writer)) => writer,
+                Some(Err(error)) => {
+                    let reason = Reason::Other(error.text.as_str().into());
+                    return Err(Box::new(Fault { reason, path: error.path.clone() }));
+                }
+                None => return Err(Reason::Other(format!("no writer's schema is known for {id}").into()).into()),
+            },
+        };
+        let numbers = indexes.numbers().unwrap_or_default();
+        match writer.at_indexes(&numbers) {
+            Some(name) if *name == self.name => Ok(()),
+            Some(name) => Err(Reason::Other(format!("it is a {name}, and {} is read", self.name).into()).into()),
+            None => Err(Reason::Other(format!("its schema has no message of indexes {numbers:?}").into()).into()),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Messages and enums, each by its number among them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+pub(crate) use super::file::Scalar;
+use super::{descriptor, link, parse};
+use crate::error::SchemaError;
+
+/// What a `.proto` file, with those that it imports, says of messages.
+#[derive(Debug, Clone)]
+pub struct Schema {
+    pub(super) pool: Arc<Pool>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    pub(super) messages: Vec<Message>,
+    pub(super) enums: Vec<Enum>,
+    /// By full name.
+    pub(super) names: HashMap<String, Entity>,
+    /// The messages of the file itself, which indexes count.
+    pub(super) own: Vec<usize>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Entity {
+    Message(usize),
+    Enum(usize),
+}
+
+#[derive(Debug)]
+pub(crate) struct Message {
+    /// With its package.
+    pub(super) name: Arc<str>,
+    pub(super) fields: Vec<Field>,
+    /// Those that are declared within it.
+    pub(super) nested: Vec<usize>,
+    /// A key and a value of a map.
+    pub(super) entry: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(super) name: Arc<str>,
+    pub(super) number: u32,
+    pub(super) kind: Kind,
+    pub(super) repeated: bool,
+    pub(super) packed: bool,
+    pub(super) presence: bool,
+    pub(super) required: bool,
+    pub(super) oneof: Option<usize>,
+    pub(super) default: Option<Literal>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Scalar(Scalar),
+    Enum(usize),
+    Message(usize),
+    /// A message between two tags.
+    Group(usize),
+}
+
+/// A default that is given.
+#[derive(Debug, Clone)]
+pub(crate) enum Literal {
+    Integer(i64),
+    Float(f64),
+    Bool(bool),
+    Bytes(Vec<u8>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Enum {
+    pub(super) name: Arc<str>,
+    pub(super) values: Vec<(Box<str>, i32)>,
+}
+
+impl Schema {
+    /// Reads the text of a `.proto` file; or its descriptor in base64, which registries have from some clients.
+    ///
+    /// # Errors
+    /// The text is neither; the error names the line, or the field.
+    pub fn parse(text: &str) -> Result<Schema, SchemaError> {
+        Self::parse_with(text, &[])
+    }
+
+    /// The same with the files that it imports, in any order. Those of `google/protobuf` and `google/type` are there.
+    ///
+    /// # Errors
+    /// As [`Self::parse`], of any of them.
+    pub fn parse_with(text: &str, imports: &[String]) -> Result<Schema, SchemaError> {
+        let own = one_file(text)?;
+        let others = imports.iter().map(|text| one_file(text)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Schema { pool: Arc::new(link::link(own, others)?) })
+    }
+
+    /// Reads a serialized FileDescriptorSet, the last file of which is the one that `protoc` was given.
+    ///
+    /// # Errors
+    /// The bytes are none, or a type is missing.
+    pub fn from_descriptors(bytes: &[u8]) -> Result<Schema, SchemaError> {
+        let mut files = descriptor::file_set(bytes)?;
+        let own = files.pop().ok_or_else(|| SchemaError::new("", "the FileDescriptorSet has no file"))?;
+        Ok(Schema { pool: Arc::new(link::link(own, files)?) })
+    }
+
+    /// The message of this name, with its package or without it where that is clear; or else the file's first.
+    pub(super) fn message(&self, name: Option<&str>) -> Result<usize, SchemaError> {
+        let Some(name) = name else {
+            return self.pool.own.first().copied().ok_or_else(|| SchemaError::new("", "the file has no message"));
+        };
+        if let Some(Entity::Message(id)) = self.pool.names.get(name.trim_start_matches('.')) {
+            return Ok(*id);
+        }
+        let suffix = format!(".{name}");
+        let messages = || self.pool.messages.iter().enumerate().filter(|(_, message)| !message.entry);
+        let found: Vec<_> = messages().filter(|(_, message)| message.name.ends_with(&suffix)).collect();
+        match *found {
+            [(id, _)] => Ok(id),
+            [] => {
+                let own = self.pool.own.iter().filter_map(|id| Some(&*self.pool.messages.get(*id)?.name));
+                let own: Vec<_> = own.take(100).collect();
+                Err(SchemaError::new("", format!("there is no message {name}; the file has {}", own.join(", "))))
+            }
+            _ => {
+                let names: Vec<_> = found.iter().map(|(_, message)| &*message.name).take(100).collect();
+                Err(SchemaError::new("", format!("message {name} may be any of {}", names.join(", "))))
+            }
+        }
+    }
+
+    /// The name of the message that indexes lead to: of the file, then within that, and so on.
+    pub(super) fn at_indexes(&self, indexes: &[i64]) -> Option<&Arc<str>> {
+        let mut among = &self.pool.own;
+        let mut found = None;
+        for index in indexes {
+            let message = self.pool.messages.get(*among.get(usize::try_from(*index).ok()?)?)?;
+            among = &message.nested;
+            found = Some(&message.name);
+        }
+        found
+    }
+}
+
+fn one_file(text: &str) -> Result<super::file::File, SchemaError> {
+    let text = text.trim();
+    if !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
+        && let Ok(bytes) = STANDARD.decode(text)
+    {
+        return descriptor::file(&bytes);
+    }
+    parse::parse(text)
+}

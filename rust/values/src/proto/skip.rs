@@ -1,0 +1,75 @@
+//! Tags, and what stands behind those that nobody wants.
+
+use crate::error::{Fault, Reason, Step};
+use crate::input::Input;
+
+/// Groups within each other, as in Protobuf's own decoders.
+const MAX_DEPTH: usize = 100;
+
+const START: u32 = 3;
+const END: u32 = 4;
+
+/// A field's number, and in the last three bits how it is written.
+#[inline(always)]
+pub(super) fn tag(input: &mut Input<'_>) -> Step<u32> {
+    let tag = input.varint()?;
+    match u32::try_from(tag) {
+        Ok(tag) if tag >= 8 => Ok(tag),
+        _ => Err(odd(tag)),
+    }
+}
+
+#[cold]
+fn odd(tag: u64) -> Box<Fault> {
+    Reason::Other(format!("there is no field {}", tag >> 3).into()).into()
+}
+
+#[cold]
+pub(super) fn too_deep() -> Box<Fault> {
+    Reason::Other(format!("more than {MAX_DEPTH} are within each other").into()).into()
+}
+
+/// Steps over the field behind a tag.
+pub(super) fn field(input: &mut Input<'_>, tag: u32) -> Step {
+    if tag & 7 == START { group(input, tag).map(drop) } else { simple(input, tag) }
+}
+
+#[inline(always)]
+fn simple(input: &mut Input<'_>, tag: u32) -> Step {
+    match tag & 7 {
+        0 => input.skip_varint(),
+        1 => input.bytes(8).map(drop),
+        2 => input.delimited().map(drop),
+        5 => input.bytes(4).map(drop),
+        END => Err(Reason::Other(format!("group {} ends, and none has begun", tag >> 3).into()).into()),
+        other => {
+            Err(Reason::Other(format!("there is no wire type {other}, as field {} has it", tag >> 3).into()).into())
+        }
+    }
+}
+
+/// What is in the group that this tag began.
+pub(super) fn group<'a>(input: &mut Input<'a>, start: u32) -> Step<&'a [u8]> {
+    let from = input.rest();
+    let mut open = vec![start >> 3];
+    while let Some(&number) = open.last() {
+        let before = input.len();
+        let tag = self::tag(input)?;
+        match tag & 7 {
+            START if open.len() >= MAX_DEPTH => return Err(too_deep()),
+            START => open.push(tag >> 3),
+            END if tag >> 3 == number => {
+                open.pop();
+                if open.is_empty() {
+                    return Ok(from.get(..from.len() - before).unwrap_or_default());
+                }
+            }
+            END => {
+                let text = format!("group {} ends within group {number}", tag >> 3);
+                return Err(Reason::Other(text.into()).into());
+            }
+            _ => simple(input, tag)?,
+        }
+    }
+    Ok(&[])
+}

@@ -1,0 +1,208 @@
+"""Random messages through google's protobuf and through us: SAMSARROW_PROTOBUF_SCHEMAS=10000 for the long form."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from samsarrow import Protobuf, SchemaRegistry, decode_values, encode_values
+from samsarrow.exceptions import BadValueError, ConfigurationError
+from samsarrow.testing import Registry
+
+generate = pytest.importorskip("support.proto", reason="google's protobuf is not installed")
+
+SCHEMAS = int(os.environ.get("SAMSARROW_PROTOBUF_SCHEMAS", "400"))
+BLOCK = 50
+ROWS = 12
+
+ORDER = 'syntax = "proto3"; package p; message Order { int64 id = 1; Kind kind = 2; enum Kind { A = 0; B = 1; } }'
+
+
+def column(values: list[bytes]) -> pa.Array:
+    return pa.array(values, pa.binary())
+
+
+def shown(got: pa.Array, make: Any) -> list[Any]:
+    got.validate(full=True)
+    return [generate.actual(row, make.descriptor) for row in got.to_pylist()]
+
+
+@pytest.mark.parametrize("block", range(0, SCHEMAS, BLOCK))
+def test_values_are_what_google_reads(block: int) -> None:
+    good = 0
+    for seed in range(block, block + BLOCK):
+        make = generate.Generator(seed)
+        values = [make.value() for _ in range(ROWS)] + [b""]
+        want = [generate.read(make.type, value) for value in values]
+        for schema in (make.text(), make.file_set()):
+            form = Protobuf(schema, message="p.M0", framing="none")
+            got = decode_values(column(values), form, bad_values="null")
+            assert shown(got, make) == want, (seed, schema)
+        good += sum(row is not None for row in want)
+    assert good > BLOCK * ROWS / 2
+
+
+@pytest.mark.parametrize("block", range(0, SCHEMAS, BLOCK))
+def test_google_reads_what_is_written(block: int) -> None:
+    for seed in range(block, block + BLOCK):
+        make = generate.Generator(seed)
+        form = Protobuf(make.text(), message="p.M0", framing="none")
+        first = decode_values(column([make.value() for _ in range(ROWS)]), form, bad_values="null").drop_null()
+        written = encode_values(first, form)
+        assert [generate.read(make.type, value.as_py()) for value in written] == shown(first, make), seed
+        assert decode_values(written, form).equals(first), seed
+
+
+@pytest.mark.parametrize("block", range(0, SCHEMAS, BLOCK))
+def test_bytes_that_changed_are_read_as_google_does(block: int) -> None:
+    for seed in range(block, block + BLOCK):
+        make = generate.Generator(seed)
+        if make.syntax != "proto3":
+            # Others take text that is not UTF-8, and enums that have no such number.
+            continue
+        values = [make.damaged(make.value()) for _ in range(ROWS)]
+        want = [generate.read(make.type, value) for value in values]
+        got = decode_values(column(values), Protobuf(make.text(), message="p.M0", framing="none"), bad_values="null")
+        assert shown(got, make) == want, seed
+
+
+def test_some_fields_are_what_they_are_among_all() -> None:
+    for seed in range(100):
+        make = generate.Generator(seed)
+        values = column([make.value() for _ in range(ROWS)])
+        name = make.random.choice(make.descriptor.fields).name
+        everything = decode_values(values, Protobuf(make.text(), message="p.M0", framing="none"), bad_values="null")
+        some = Protobuf(make.text(), message="p.M0", framing="none", fields=[name])
+        got = decode_values(values, some, bad_values="null")
+        for one, whole in zip(got.to_pylist(), everything.to_pylist(), strict=True):
+            # A field that makes a row bad may be one that is not read.
+            assert whole is None or repr(one) == repr({name: whole[name]}), (seed, name)
+
+
+def test_frames_name_messages() -> None:
+    schema = f"{ORDER} message Refund {{ int64 order = 1; message Part {{ string sku = 1; }} }}"
+    values = column([b"\0\0\0\0\7\0\x08\x01", b"\0\0\0\0\7\2\2\x08\x02"])
+    assert decode_values(values[:1], Protobuf(schema)).to_pylist() == [{"id": 1, "kind": "A"}]
+    refunds = decode_values(values, Protobuf(schema, message="Refund"), bad_values="null").to_pylist()
+    assert refunds == [None, {"order": 2}]
+    with pytest.raises(BadValueError, match=r"row 1, schema id 7: it is a p\.Refund, and p\.Order is read") as bad:
+        decode_values(values, Protobuf(schema))
+    assert (bad.value.row, bad.value.schema_id) == (1, 7)
+    headers = pa.array(
+        [[("__value_schema_id", b"\1" + bytes(16) + b"\4\2\0")]],
+        pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    )
+    parts = decode_values(column([b"\x0a\x01a"]), Protobuf(schema, message="Refund.Part"), headers=headers)
+    assert parts.to_pylist() == [{"sku": "a"}]
+
+
+def test_a_registry_says_what_values_are() -> None:
+    common = 'syntax = "proto3"; package c; message User { string city = 1; }'
+    file = 'syntax = "proto3"; package p; import "common.proto";'
+    first = file + "message Old {} message Order { int32 id = 1; c.User user = 2; }"
+    second = file + "message Order { int64 id = 1; c.User user = 2; string note = 3; }"
+    with Registry() as server, SchemaRegistry(server.url) as registry:
+        server.register("common", common, schema_type="PROTOBUF")
+        references = [("common.proto", "common", 1)]
+        ids = [
+            server.register("orders-value", text, schema_type="PROTOBUF", references=references)
+            for text in (first, second)
+        ]
+        other = server.register("others-value", '"long"')
+        frames = [b"\0" + number.to_bytes(4) for number in (*ids, other)]
+        values = [frames[0] + b"\2\2\x08\x07\x12\x03\x0a\x01x", frames[1] + b"\0\x08\x08\x1a\x01n", frames[0] + b"\0"]
+        values.append(frames[2] + b"\0")
+        orders = Protobuf(registry)
+        got = decode_values(column(values), orders, topic="orders", bad_values="null")
+        assert got.to_pylist() == [
+            {"id": 7, "user": {"city": "x"}, "note": ""},
+            {"id": 8, "user": None, "note": "n"},
+            None,
+            None,
+        ]
+        with pytest.raises(BadValueError, match="a schema of type AVRO, not PROTOBUF"):
+            decode_values(column(values[3:]), orders, topic="orders")
+        assert server.requests("GET /schemas/ids") == 3
+        with pytest.raises(ConfigurationError, match="is of type AVRO, not PROTOBUF"):
+            decode_values(column(values), orders, topic="others")
+        assert encode_values(got[1:2], orders, topic="orders").to_pylist() == [values[1]]
+
+
+def test_what_is_written_is_registered() -> None:
+    schema = f"{ORDER} message Refund {{ int64 order = 1; }}"
+    with Registry() as server, SchemaRegistry(server.url) as registry:
+        refunds = Protobuf(schema, registry=registry, message="Refund")
+        rows = pa.array([{"order": 5}, None, {"order": 0}])
+        written = encode_values(rows, refunds, topic="refunds")
+        found = registry.schema(subject="refunds-value")
+        assert (found.schema, found.schema_type) == (schema, "PROTOBUF")
+        frame = b"\0" + found.id.to_bytes(4) + b"\2\2" if found.id is not None else b""
+        assert written.to_pylist() == [frame + b"\x08\x05", None, frame]
+        assert decode_values(written, refunds).to_pylist() == rows.to_pylist()
+        with pytest.raises(ConfigurationError, match=r"field orders: message p\.Refund has no such field"):
+            encode_values(pa.array([{"orders": 5}]), refunds, topic="elsewhere")
+        assert registry.subjects() == ["refunds-value"]
+    with pytest.raises(ConfigurationError, match="give a registry"):
+        encode_values(rows, Protobuf(schema, message="Refund"))
+
+
+def test_what_has_no_place_in_a_message_is_refused() -> None:
+    schema = """syntax = "proto3"; message M { repeated int32 a = 1; oneof o { int32 b = 2; string c = 3; } E e = 4;
+        map<string, int32> m = 5; google.protobuf.Struct s = 6; enum E { X = 0; } }"""
+    form = Protobuf(schema, framing="none")
+
+    def refused(row: dict[str, Any], kind: pa.DataType) -> str:
+        with pytest.raises((BadValueError, ConfigurationError)) as error:
+            encode_values(
+                pa.array([row], pa.struct([(next(iter(row)), kind), ("b", pa.int32()), ("c", pa.string())])), form
+            )
+        return str(error.value)
+
+    assert (
+        refused({"a": [1, None]}, pa.list_(pa.int32())) == "row 0, field a[1]: Protobuf has no null in lists and maps"
+    )
+    assert refused({"e": "Y"}, pa.string()) == "row 0, field e: enum E has no Y"
+    assert refused({"s": "[1]"}, pa.string()) == "row 0, field s: the JSON is no object"
+    assert refused({"e": 1.5}, pa.float64()) == "field e: a column of Float64 cannot be written as an enum"
+    assert "b and c are set" in refused({"e": "X", "b": 1, "c": "x"}, pa.string())
+    assert refused({"a": 5}, pa.int32()) == "field a: a column of Int32 cannot be written as a repeated field"
+
+
+def test_formats_are_made_once_and_pickled() -> None:
+    given = Protobuf(ORDER, fields=["id"], framing="none")
+    assert repr(given) == f"Protobuf(schema={ORDER!r}, fields=['id'], framing='none')"
+    again = pickle.loads(pickle.dumps(given))
+    assert decode_values(column([b"\x08\x09"]), again).to_pylist() == [{"id": 9}]
+    imported = 'syntax = "proto3"; import "order.proto"; message M { p.Order order = 1; }'
+    form = Protobuf(imported, imports={"order.proto": ORDER}, framing="none")
+    assert decode_values(column([b"\x0a\x02\x10\x01"]), form).to_pylist() == [{"order": {"id": 0, "kind": "B"}}]
+    kind = pa.struct(
+        [pa.field("id", pa.int64(), False), pa.field("kind", pa.dictionary(pa.int32(), pa.string()), False)]
+    )
+    assert decode_values(column([]), Protobuf(ORDER, enums="dictionary")).type == kind
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({}, "neither schema nor registry"),
+        ({"schema": "message M {"}, "line 1: a name is expected"),
+        ({"schema": ORDER, "message": "Other"}, r"there is no message Other; the file has p\.Order"),
+        ({"schema": ORDER, "fields": ["ident"]}, "field ident: there is no such field; there are id, kind"),
+        ({"schema": ORDER, "framing": "apicurio8"}, "framing must be auto, confluent or none"),
+        ({"schema": ORDER, "enums": "int"}, "enums must be string or dictionary"),
+        ({"schema": b"\xff"}, "no FileDescriptorSet"),
+        ({"schema": "syntax = 'proto3'; message M { M m = 1; }"}, "field m: M contains itself"),
+        (
+            {"schema": "syntax = 'proto3'; import 'x.proto'; message M { X m = 1; }"},
+            r"imports that are given, of x\.proto",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_at_once(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        Protobuf(**arguments)
