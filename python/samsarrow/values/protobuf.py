@@ -179,7 +179,7 @@ class Protobuf:
     @property
     def _in_headers(self) -> bool:
         """Whether headers of records may name the schema."""
-        return self._arguments["framing"] == "auto"
+        return bool(self._arguments["framing"] == "auto")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _protobuf, (self._arguments,)
