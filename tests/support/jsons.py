@@ -29,8 +29,8 @@ STRINGS = [
 LEAVES = [
     pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.float32(),
     pa.float64(), pa.float64(), pa.bool_(), pa.string(), pa.string(), pa.string(), pa.binary(), pa.binary(3),
-    pa.date32(), pa.time32("ms"), pa.time64("us"), pa.timestamp("ms", "UTC"), pa.timestamp("us"), pa.timestamp("s", "UTC"),
-    pa.decimal128(12, 3), pa.decimal256(50, 10), pa.null(),
+    pa.date32(), pa.time32("ms"), pa.time64("us"), pa.timestamp("ms", "UTC"), pa.timestamp("us"),
+    pa.timestamp("s", "UTC"), pa.decimal128(12, 3), pa.decimal256(50, 10), pa.null(),
 ]  # fmt: skip
 PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
