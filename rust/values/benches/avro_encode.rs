@@ -66,7 +66,7 @@ fn events(dictionary: bool) -> RecordBatch {
         }
     };
     let schema = ArrowSchema::new(columns.iter().map(field).collect::<Vec<_>>());
-    let schema = schema.with_metadata([(SCHEMA_METADATA_KEY.to_owned(), EVENT.to_owned())].into());
+    let schema = schema.with_metadata(HashMap::from([(SCHEMA_METADATA_KEY.to_owned(), EVENT.to_owned())]));
     RecordBatch::try_new(Arc::new(schema), columns.map(|(_, column)| column).to_vec()).expect("a batch")
 }
 
