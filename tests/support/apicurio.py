@@ -21,7 +21,7 @@ from support.kafka import SUPPORT, KafkaUnavailableError, free_ports
 
 VERSION = "2.6.13.Final"
 CACHE = SUPPORT.parent.parent / ".cache" / "apicurio"
-START_DEADLINE_S = 120.0
+START_DEADLINE_S = 150.0
 
 
 def _maven(pom: str, goal: str, *options: str) -> None:

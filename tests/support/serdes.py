@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from support.apicurio import serdes_classpath
+from support.apicurio import Apicurio, serdes_classpath
 from support.kafka import SUPPORT
 
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -65,9 +65,10 @@ class JavaSerdes:
         return answer["error"] if "error" in answer else answer["read"]
 
     def serialize(
-        self, topic: str, schema: Any, values: Sequence[bytes], **config: str
+        self, registry: Apicurio, topic: str, schema: Any, values: Sequence[bytes], **config: str
     ) -> tuple[list[tuple[bytes, dict[str, bytes]]], list[Any]]:
         """What Apicurio's serializer makes of values, with headers, and what its deserializer makes of that."""
+        config |= {"url": registry.own_url, "auto_register": "true"}
         dotted = {f"apicurio.registry.{name.replace('__', '.').replace('_', '-')}": of for name, of in config.items()}
         answer = self._ask("serialize", values, topic=topic, schema=schema, config=dotted)
         assert "error" not in answer, answer

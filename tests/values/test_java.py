@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from samsarrow import Avro, SchemaRegistry, decode_values
+from samsarrow.exceptions import BadValueError
 from support.apicurio import Apicurio
 from support.serdes import JavaSerdes, shown
 
@@ -79,3 +80,36 @@ def test_each_kind_of_change_is_what_java_makes_of_it(serdes: JavaSerdes) -> Non
         assert None not in wanted, name
         framed = [b"\0\0\0\0\1" + value for value in of_writer]
         assert rows(framed, Avro(reader, writers={1: writer}), reader) == wanted, name
+
+
+def test_apicurio_writes_ids_of_four_and_of_eight_bytes(serdes: JavaSerdes, apicurio: Apicurio) -> None:
+    """Ids must be those of contents: Confluent's API has no others."""
+    make = generate.Generator(7)
+    with SchemaRegistry(apicurio.url) as registry:
+        for number, (framing, size, legacy) in enumerate((("confluent", 5, "true"), ("apicurio8", 9, "false"))):
+            schema = make.record(2)
+            values = encoded(schema, [make.value(schema) for _ in range(ROWS)])
+            topic = f"apicurio-{number}"
+            config = {"use_id": "contentId", "as_confluent": legacy, "headers__enabled": "false"}
+            sent, wanted = serdes.serialize(apicurio, topic, schema, values, **config)
+            assert {value[0] for value, _ in sent} == {0}
+            found = registry.schema(subject=f"{topic}-value")
+            assert found.id is not None
+            assert {value[1:size] for value, _ in sent} == {found.id.to_bytes(size - 1)}
+            form = Avro(registry, framing=framing)  # type: ignore[arg-type]
+            assert rows([value for value, _ in sent], form, schema, topic=topic) == wanted
+
+
+def test_apicurio_puts_ids_into_headers_of_its_own(serdes: JavaSerdes, apicurio: Apicurio) -> None:
+    """Which are not read: such values are of the one schema that is given, or bad."""
+    make = generate.Generator(8)
+    schema = make.record(2)
+    values = encoded(schema, [make.value(schema) for _ in range(ROWS)])
+    config = {"use_id": "contentId", "headers__enabled": "true"}
+    sent, wanted = serdes.serialize(apicurio, "apicurio-headers", schema, values, **config)
+    assert {"apicurio.value.contentId"} <= set.intersection(*(set(headers) for _, headers in sent))
+    alone = [value for value, _ in sent]
+    assert rows(alone, Avro(schema, framing="none"), schema) == wanted
+    column = pa.array([[{"key": key, "value": of} for key, of in headers.items()] for _, headers in sent], HEADERS)
+    with pytest.raises(BadValueError, match="neither a header nor byte 0"):
+        decode_values(pa.array(alone, pa.binary()), Avro(schema, writers={}), headers=column)
