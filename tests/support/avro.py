@@ -21,10 +21,16 @@ PROMOTIONS = {"int": ["long", "float", "double"], "long": ["float", "double"], "
 
 
 class Generator:
-    """Schemas whose names are all different."""
+    """Schemas whose names are all different.
 
-    def __init__(self, seed: int) -> None:
+    Args:
+        seed: everything follows from it.
+        rename: whether records of `evolved` schemas move to another namespace, which Java takes for others.
+    """
+
+    def __init__(self, seed: int, *, rename: bool = True) -> None:
         self.random = random.Random(seed)
+        self.rename = rename
         self.names = 0
 
     def name(self, kind: str) -> str:
@@ -175,7 +181,8 @@ class Generator:
                     schema["symbols"].remove(schema["symbols"][0])
                     schema["default"] = "LATER"
             case "record":
-                schema["name"] = f"other.{schema['name'].rpartition('.')[2]}"
+                if self.rename:
+                    schema["name"] = f"other.{schema['name'].rpartition('.')[2]}"
                 fields = [{**field, "type": self.evolved(field["type"])} for field in schema["fields"]]
                 fields = [field for field in fields if pick.random() < 0.8]
                 for field in fields:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from support.apicurio import Apicurio, program, serdes_classpath
 from support.kafka import (
     DEFAULT_VERSION,
     ZOOKEEPER_VERSION,
@@ -16,14 +17,16 @@ from support.kafka import (
     classpath,
 )
 from support.peers.java_api import JavaPeer
+from support.serdes import JavaSerdes
 from support.waiting import until
 
 _numbers = itertools.count()
 
 
-def _need_kafka(version: str) -> None:
+def _need(fetch: Callable[[], object]) -> None:
+    """Skips where something cannot be had, and says why; in CI that is an error."""
     try:
-        classpath(version)
+        fetch()
     except KafkaUnavailableError as reason:
         if os.environ.get("CI"):
             raise
@@ -33,7 +36,7 @@ def _need_kafka(version: str) -> None:
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaServer]:
     """One node of Apache Kafka for the whole run."""
-    _need_kafka(DEFAULT_VERSION)
+    _need(lambda: classpath(DEFAULT_VERSION))
     with KafkaServer() as server:
         yield server
 
@@ -41,7 +44,7 @@ def kafka() -> Iterator[KafkaServer]:
 @pytest.fixture(scope="session")
 def old_kafka() -> Iterator[ZooKeeperKafkaServer]:
     """One broker with ZooKeeper, which stores and serves every record format, for the whole run."""
-    _need_kafka(ZOOKEEPER_VERSION)
+    _need(lambda: classpath(ZOOKEEPER_VERSION))
     with ZooKeeperKafkaServer() as server:
         yield server
 
@@ -57,6 +60,22 @@ def java(kafka: KafkaServer) -> Iterator[JavaPeer]:
 def old_java(old_kafka: ZooKeeperKafkaServer) -> Iterator[JavaPeer]:
     """The Java clients of `old_kafka`."""
     with JavaPeer(old_kafka) as peer:
+        yield peer
+
+
+@pytest.fixture(scope="session")
+def apicurio() -> Iterator[Apicurio]:
+    """Apicurio's schema registry for the whole run."""
+    _need(program)
+    with Apicurio() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def serdes() -> Iterator[JavaSerdes]:
+    """Java's serializers of Avro for the whole run."""
+    _need(serdes_classpath)
+    with JavaSerdes() as peer:
         yield peer
 
 

@@ -1,0 +1,202 @@
+"""A program that sends what it cannot read to another topic, killed again and again: SAMSARROW_KILLS=20 for the long form."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from samsarrow import Consumer, Producer, TopicPartition
+from samsarrow.offsets import SqlOffsetStore
+from support.examples import Program
+from support.kafka import KafkaServer
+
+KILLS = int(os.environ.get("SAMSARROW_KILLS", "5"))
+SEED = int(os.environ.get("SAMSARROW_KILLS_SEED", "7"))
+pytestmark = pytest.mark.timeout(120 + 20 * KILLS)
+PARTITIONS = 3
+# Of each life, and of the long run of bad ones among them, which is longer than a batch.
+RECORDS, RUN = 1200, 250
+
+PROGRAM = """
+import sqlite3
+import sys
+import time
+
+from samsarrow import Avro, Consumer, DeadLetter, Producer, RebalanceListener
+from samsarrow.offsets import SqlOffsetStore, next_offsets
+
+servers, topic, dead, path = sys.argv[1:]
+order = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+database = sqlite3.connect(path, timeout=20)
+database.execute('CREATE TABLE IF NOT EXISTS results ("partition" INTEGER, "offset" INTEGER, id INTEGER)')
+database.commit()
+store = SqlOffsetStore(database, topic, owner="worker")
+
+with (
+    Producer(bootstrap_servers=servers) as producer,
+    Consumer(
+        bootstrap_servers=servers,
+        group_id=topic,
+        group_instance_id="worker",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        max_poll_records=50,
+        value_format=Avro(order, writers={1: order}),
+        bad_values=DeadLetter(dead, producer),
+    ) as consumer,
+):
+
+    def go_on(partitions):
+        for partition, stored in store.claim(partitions).items():
+            consumer.seek(partition, stored.offset if stored else 0)
+
+    consumer.subscribe([topic], listener=RebalanceListener(on_partitions_assigned=go_on))
+    for batch in consumer:
+        rows = batch.select(["partition", "offset", "value"]).to_pylist()
+        cursor = database.cursor()
+        found = [(row["partition"], row["offset"], row["value"]["id"]) for row in rows]
+        cursor.executemany("INSERT INTO results VALUES (?, ?, ?)", found)
+        store.store(next_offsets(batch), cursor)
+        database.commit()
+"""
+
+
+class Place(NamedTuple):
+    """Where a record is."""
+
+    partition: int
+    offset: int
+
+
+def zigzag(number: int) -> bytes:
+    out, number = b"", number << 1
+    while number > 127:
+        out, number = out + bytes([number & 127 | 128]), number >> 7
+    return out + bytes([number])
+
+
+def value(number: int, chance: random.Random, *, good: bool) -> bytes:
+    """Of the record of this number; what is bad is so in one way or another."""
+    whole = b"\0\0\0\0\1" + zigzag(number)
+    spoiled = [b"", b"\0\0\0\0\2" + whole[5:], whole + b"\0", whole[:5], b"{}", b"\0\0\0\0\1" + b"\xff" * 11]
+    return whole if good else chance.choice(spoiled)
+
+
+class Orders:
+    """What was sent: numbers of good and of bad records."""
+
+    def __init__(self, servers: str, topic: str, chance: random.Random) -> None:
+        self._servers, self._topic, self._chance = servers, topic, chance
+        self.good: set[int] = set()
+        self.bad: set[int] = set()
+
+    def send(self) -> None:
+        """As many as a life is to find; the last of each partition are good."""
+        first = len(self.good) + len(self.bad)
+        run = range(self._chance.randrange(RECORDS - RUN - PARTITIONS), RECORDS)[:RUN]
+        with Producer(bootstrap_servers=self._servers) as producer:
+            for at in range(RECORDS):
+                number = first + at
+                last = at >= RECORDS - PARTITIONS
+                good = last or (at not in run and self._chance.random() > 0.1)
+                (self.good if good else self.bad).add(number)
+                made = value(number, self._chance, good=good)
+                # A run of one partition is a batch that has nothing else.
+                partition = 0 if at in run else number % PARTITIONS
+                producer.send(self._topic, made, key=b"%d" % number, partition=partition)
+
+
+class Worker:
+    """What the program has done so far."""
+
+    def __init__(self, servers: str, topic: str, dead: str, path: Path) -> None:
+        self._servers, self._topic, self._dead, self._path = servers, topic, dead, path
+
+    def _table(self, topic: str, partitions: int) -> list[dict[str, Any]]:
+        options: dict[str, Any] = {"auto_offset_reset": "earliest", "include_headers": True}
+        with Consumer(bootstrap_servers=self._servers, **options) as reader:
+            reader.assign([TopicPartition(topic, number) for number in range(partitions)])
+            rows: list[dict[str, Any]] = pa.Table.from_batches(reader.reader()).to_pylist()
+            return rows
+
+    def places(self) -> dict[int, Place]:
+        """Where each record is."""
+        rows = self._table(self._topic, PARTITIONS)
+        return {int(row["key"]): Place(row["partition"], row["offset"]) for row in rows}
+
+    def results(self) -> list[tuple[int, int, int]]:
+        """Rows of the table: partition, offset and number."""
+        with closing(sqlite3.connect(self._path, timeout=20)) as database:
+            try:
+                return database.execute('SELECT "partition", "offset", id FROM results').fetchall()
+            except sqlite3.OperationalError:
+                return []
+
+    def stored(self) -> dict[int, int]:
+        """The offsets beside the table."""
+        with closing(sqlite3.connect(self._path, timeout=20)) as database:
+            partitions = [TopicPartition(self._topic, number) for number in range(PARTITIONS)]
+            found = SqlOffsetStore(database, self._topic).load(partitions)
+            return {partition.partition: one.offset for partition, one in found.items() if one is not None}
+
+    def letters(self) -> list[tuple[int, Place]]:
+        """The number of each dead letter, and where its headers say that it was."""
+        found = []
+        for row in self._table(self._dead, 1):
+            headers = {one["key"].removeprefix("__connect.errors."): one["value"] for one in row["headers"]}
+            assert headers["topic"] == self._topic.encode()
+            found.append((int(row["key"]), Place(int(headers["partition"]), int(headers["offset"]))))
+        return found
+
+
+def test_bad_records_are_never_lost_and_good_ones_are_there_once(
+    kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic, dead = new_topic(PARTITIONS), new_topic()
+    chance = random.Random(SEED)
+    servers, script, path = kafka.bootstrap_servers, tmp_path / "program.py", tmp_path / "results.db"
+    script.write_text(PROGRAM)
+    orders, worker = Orders(servers, topic, chance), Worker(servers, topic, dead, path)
+    orders.send()
+    at_work = 0
+    with Program(script, servers, topic, dead, str(path), imports=("samsarrow.offsets",)) as program:
+        for _ in range(KILLS):
+            before = len(worker.results())
+            # Most die at work, some while they start or join.
+            if chance.random() < 0.8:
+                more = chance.randrange(1, RECORDS // 2)
+                program.until(lambda before=before, more=more: len(worker.results()) >= before + more)
+                at_work += 1
+            time.sleep(chance.uniform(0, 0.05))
+            program.kill()
+            # Whatever offsets were stored, the bad records below are in the other topic.
+            places, stored = worker.places(), worker.stored()
+            sent = {number for number, _ in worker.letters()}
+            passed = {n for n in orders.bad if places[n].offset < stored.get(places[n].partition, 0)}
+            assert passed <= sent, sorted(passed - sent)
+            orders.send()
+            program.start()
+        program.until(lambda: len(worker.results()) >= len(orders.good))
+    places, letters = worker.places(), worker.letters()
+    counts = Counter(number for number, _ in letters)
+    sys.stdout.write(
+        f"{KILLS} kills, {at_work} of them at work (seed {SEED}): {len(orders.good)} good records, {len(orders.bad)} bad "
+        f"ones as {len(letters)} dead letters\n"
+    )
+    wanted = sorted((*places[number], number) for number in orders.good)
+    assert sorted(worker.results()) == wanted
+    assert set(counts) == orders.bad
+    assert all(place == places[number] for number, place in letters)
+    ends = {part: max(one.offset for one in places.values() if one.partition == part) + 1 for part in range(PARTITIONS)}
+    assert worker.stored() == ends

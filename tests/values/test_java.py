@@ -1,0 +1,115 @@
+"""What Java's Avro 1.12.0 and Apicurio's serializers 2.6.13 write, and how Java resolves: its own readers are the oracle."""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from samsarrow import Avro, SchemaRegistry, decode_values
+from samsarrow.exceptions import BadValueError
+from support.apicurio import Apicurio
+from support.serdes import JavaSerdes, shown
+
+fastavro = pytest.importorskip("fastavro", reason="fastavro is not installed")
+generate = pytest.importorskip("support.avro")
+CHANGES = pytest.importorskip("support.changes").CHANGES
+
+SCHEMAS = int(os.environ.get("SAMSARROW_AVRO_PAIRS", "60"))
+ROWS = 6
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def encoded(schema: Any, values: list[Any]) -> list[bytes]:
+    parsed = fastavro.parse_schema(copy.deepcopy(schema))
+    return [generate.encoded(parsed, value) for value in values]
+
+
+def rows(values: list[bytes], form: Avro, schema: Any, **more: Any) -> list[Any]:
+    """Ours, as the Java program shows the same; None is a bad value."""
+    got = decode_values(pa.array(values, pa.binary()), form, bad_values="null", **more)
+    got.validate(full=True)
+    return [None if row is None else shown(row, schema) for row in got.to_pylist()]
+
+
+def read(java: JavaSerdes, values: list[bytes], writer: Any, reader: Any) -> list[Any]:
+    """What Java reads; None is what it cannot."""
+    answer = java.read(values, writer, reader)
+    assert isinstance(answer, list), (answer, writer, reader)
+    return [one.get("ok") for one in answer]
+
+
+def test_what_java_writes_is_what_java_reads(serdes: JavaSerdes) -> None:
+    blocks = 0
+    for seed in range(SCHEMAS):
+        make = generate.Generator(seed + 2_000_000)
+        schema = make.record(3)
+        written = serdes.write(schema, encoded(schema, [make.value(schema) for _ in range(ROWS)]))
+        wanted = read(serdes, written["plain"], schema, schema)
+        assert None not in wanted
+        bare = Avro(schema, framing="none")
+        assert rows(written["plain"], bare, schema) == wanted, (seed, schema)
+        assert rows(written["blocked"], bare, schema) == wanted, (seed, schema)
+        prints = Avro(schema, writers=[schema], framing="single-object")
+        assert rows(written["single"], prints, schema) == wanted, (seed, schema)
+        blocks += written["blocked"] != written["plain"]
+    assert blocks > SCHEMAS / 3
+
+
+def test_other_schemas_read_what_java_resolves(serdes: JavaSerdes) -> None:
+    read_by_both = 0
+    for seed in range(SCHEMAS):
+        make = generate.Generator(seed + 3_000_000, rename=False)
+        schema = make.record(3)
+        other = make.evolved(schema)
+        values = encoded(schema, [make.value(schema) for _ in range(ROWS)])
+        wanted = read(serdes, values, schema, other)
+        form = Avro(other, writers={1: schema})
+        assert rows([b"\0\0\0\0\1" + value for value in values], form, other) == wanted, (seed, schema, other)
+        read_by_both += sum(row is not None for row in wanted)
+    assert read_by_both > SCHEMAS * ROWS * 0.8
+
+
+def test_each_kind_of_change_is_what_java_makes_of_it(serdes: JavaSerdes) -> None:
+    for name, (writer, reader, values) in CHANGES.items():
+        of_writer = encoded(writer, values)
+        wanted = read(serdes, of_writer, writer, reader)
+        assert None not in wanted, name
+        framed = [b"\0\0\0\0\1" + value for value in of_writer]
+        assert rows(framed, Avro(reader, writers={1: writer}), reader) == wanted, name
+
+
+def test_apicurio_writes_ids_of_four_and_of_eight_bytes(serdes: JavaSerdes, apicurio: Apicurio) -> None:
+    """Ids must be those of contents: Confluent's API has no others."""
+    make = generate.Generator(7)
+    with SchemaRegistry(apicurio.url) as registry:
+        for number, (framing, size, legacy) in enumerate((("confluent", 5, "true"), ("apicurio8", 9, "false"))):
+            schema = make.record(2)
+            values = encoded(schema, [make.value(schema) for _ in range(ROWS)])
+            topic = f"apicurio-{number}"
+            config = {"use_id": "contentId", "as_confluent": legacy, "headers__enabled": "false"}
+            sent, wanted = serdes.serialize(apicurio, topic, schema, values, **config)
+            assert {value[0] for value, _ in sent} == {0}
+            found = registry.schema(subject=f"{topic}-value")
+            assert found.id is not None
+            assert {value[1:size] for value, _ in sent} == {found.id.to_bytes(size - 1)}
+            form = Avro(registry, framing=framing)  # type: ignore[arg-type]
+            assert rows([value for value, _ in sent], form, schema, topic=topic) == wanted
+
+
+def test_apicurio_puts_ids_into_headers_of_its_own(serdes: JavaSerdes, apicurio: Apicurio) -> None:
+    """Which are not read: such values are of the one schema that is given, or bad."""
+    make = generate.Generator(8)
+    schema = make.record(2)
+    values = encoded(schema, [make.value(schema) for _ in range(ROWS)])
+    config = {"use_id": "contentId", "headers__enabled": "true"}
+    sent, wanted = serdes.serialize(apicurio, "apicurio-headers", schema, values, **config)
+    assert {"apicurio.value.contentId"} <= set.intersection(*(set(headers) for _, headers in sent))
+    alone = [value for value, _ in sent]
+    assert rows(alone, Avro(schema, framing="none"), schema) == wanted
+    column = pa.array([[{"key": key, "value": of} for key, of in headers.items()] for _, headers in sent], HEADERS)
+    with pytest.raises(BadValueError, match="neither a header nor byte 0"):
+        decode_values(pa.array(alone, pa.binary()), Avro(schema, writers={}), headers=column)
