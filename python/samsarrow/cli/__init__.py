@@ -93,6 +93,7 @@ class LazyGroup(click.Group):
         "options": "Print every client option, its type, default and meaning.",
         "quotas": "Look at, set and delete quotas of users, clients and addresses.",
         "replicas": "Elect leaders, move replicas, look at disks.",
+        "schema": "Look at schemas of a registry, check and register them.",
         "topics": "Look at topics, create, change, trim and delete them.",
         "txns": "Look at transactions, find those that hang, and end them.",
         "users": "Look at and change users that log in by SCRAM.",

@@ -16,6 +16,7 @@ from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from samsarrow import Admin
+    from samsarrow.cli.connection import Connection
 
 # A topic that was just made may be missing for that long; the shell waits that long at most.
 FRESH_SECONDS = 60
@@ -33,7 +34,7 @@ def profiles(_context: click.Context, _parameter: click.Parameter, typed: str) -
         return []
 
 
-def _listed(kind: str, ask: Callable[[Admin], list[str]]) -> Completer:
+def _listed(kind: str, ask: Callable[[Connection], list[str]]) -> Completer:
     def complete(context: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
         try:
             return [CompletionItem(name) for name in _names(context, kind, ask) if name.startswith(typed)]
@@ -44,13 +45,16 @@ def _listed(kind: str, ask: Callable[[Admin], list[str]]) -> Completer:
     return complete
 
 
-def _names(context: click.Context, kind: str, ask: Callable[[Admin], list[str]]) -> list[str]:
+def _names(context: click.Context, kind: str, ask: Callable[[Connection], list[str]]) -> list[str]:
     from samsarrow.cli.connection import Connection
-    from samsarrow.cli.settings import layered, properties_file
+    from samsarrow.cli.settings import REGISTRY, layered, properties_file
 
     given = dict(text.partition("=")[::2] for text in _several(context.params.get("given")))
     if servers := context.params.get("bootstrap_servers"):
         given["bootstrap.servers"] = servers
+    if url := context.params.get("registry_url"):
+        given[f"{REGISTRY}url"] = url
+    given |= login if isinstance(login := context.params.get("registry_login"), dict) else {}
     named = context.params.get("from_file")
     from_file = named if isinstance(named, dict) else properties_file(Path(named)) if named else {}
     options = layered(context.params.get("profile"), from_file, given)
@@ -68,7 +72,7 @@ def _names(context: click.Context, kind: str, ask: Callable[[Admin], list[str]])
     logging.disable(logging.CRITICAL)
     connection = Connection(options, LIMIT_SECONDS)
     try:
-        found = sorted(ask(connection.admin))
+        found = sorted(ask(connection))
     finally:
         connection.close()
     cache.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -101,8 +105,19 @@ _RESOURCES: dict[str, Callable[[Admin], list[str]]] = {
     "client-metrics": _client_metrics,
 }
 
-topics = _listed("topics", _RESOURCES["topic"])
-groups = _listed("groups", _RESOURCES["group"])
+
+def _subjects(connection: Connection) -> list[str]:
+    from samsarrow.cli.settings import REGISTRY
+
+    milliseconds = str(round(LIMIT_SECONDS * 1000))
+    limits = {"max.retries": "0", "http.connect.timeout.ms": milliseconds, "http.read.timeout.ms": milliseconds}
+    connection.options.update({f"{REGISTRY}{name}": value for name, value in limits.items()})
+    return connection.registry.subjects()
+
+
+topics = _listed("topics", lambda connection: _RESOURCES["topic"](connection.admin))
+groups = _listed("groups", lambda connection: _RESOURCES["group"](connection.admin))
+subjects = _listed("subjects", _subjects)
 
 
 def resources(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -127,5 +142,5 @@ def resources(context: click.Context, parameter: click.Parameter, typed: str) ->
 def _of_kind(
     kind: str, typed: str, context: click.Context, parameter: click.Parameter, before: str
 ) -> list[CompletionItem]:
-    found = _listed(f"{kind}s", _RESOURCES[kind])(context, parameter, typed)
+    found = _listed(f"{kind}s", lambda connection: _RESOURCES[kind](connection.admin))(context, parameter, typed)
     return [CompletionItem(f"{before}{one.value}") for one in found]

@@ -16,6 +16,13 @@ import click
 from samsarrow.exceptions import ConfigurationError
 
 PREFIX = "SAMSARROW_"
+# Options of a schema registry's client, beside those of brokers' clients; what follows are its own names.
+REGISTRY = "schema.registry."
+_REGISTRY_SECRETS = ("basic.auth.user.info", "bearer.auth.token")
+_REGISTRY_PLAIN = (
+    "url", "context", "max.retries", "retries.wait.ms", "retries.max.wait.ms", "http.connect.timeout.ms",
+    "http.read.timeout.ms", "missing.id.retries.wait.ms", "missing.id.cache.ttl.sec",
+)  # fmt: skip
 _COMMAND = ".command"
 _COMMAND_SECONDS = 60
 
@@ -48,6 +55,17 @@ def properties_file(path: Path) -> dict[str, str]:
         raise SettingsError(f"{click.format_filename(path)} is no properties file: {why}") from None
     except OSError as error:
         raise SettingsError(f"{click.format_filename(path)} cannot be read: {error.strerror}") from None
+
+
+def kind_of(name: str) -> str:
+    """Whether an option of a client or of a schema registry is `secret`, `path` or `plain`, or `unknown`."""
+    from samsarrow import config
+
+    dotted = name.replace("_", ".")
+    own = dotted.removeprefix(REGISTRY)
+    if own == dotted or own.startswith(("ssl.", "enable.ssl.")):
+        return config.kind_of(own)
+    return "secret" if own in _REGISTRY_SECRETS else "plain" if own in _REGISTRY_PLAIN else "unknown"
 
 
 def _profiles(path: Path) -> tuple[dict[str, Any], str | None]:
@@ -123,8 +141,6 @@ def _flat(table: Mapping[str, Any], where: str, before: str = "") -> dict[str, A
 
 def _check_mode(path: Path, options: Mapping[str, Any]) -> None:
     """Says so if others can read a secret."""
-    from samsarrow.config import kind_of
-
     secrets = [n for n, v in options.items() if kind_of(n) == "secret" and not str(v).startswith("${")]
     if secrets and os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
         click.echo(f"{path} holds {secrets[0]} and others can read it: chmod 600, or use password_command", err=True)
@@ -132,8 +148,6 @@ def _check_mode(path: Path, options: Mapping[str, Any]) -> None:
 
 def _with_secrets(options: dict[str, Any], where: str) -> dict[str, str]:
     """Runs the commands that give secrets: `password_command` is for `sasl.password`."""
-    from samsarrow.config import kind_of
-
     found = {name: value for name, value in options.items() if not name.endswith(_COMMAND)}
     for name in options.keys() - found.keys():
         secret = name.removesuffix(_COMMAND)
@@ -185,11 +199,7 @@ def environment() -> dict[str, str]:
 
 def _known(option: str) -> bool:
     # The table of options is in the core: it is loaded for names that nobody else has only.
-    if option in ("profile", "config"):
-        return False
-    from samsarrow.config import kind_of
-
-    return kind_of(option) != "unknown"
+    return option not in ("profile", "config") and kind_of(option) != "unknown"
 
 
 def layered(named_profile: str | None, from_file: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from samsarrow.cli.completion import profiles
 from samsarrow.cli.config.differences import differences
 from samsarrow.cli.config.foreign import KINDS, read
 from samsarrow.cli.output import output_option, show
-from samsarrow.cli.settings import config_file, environment, profile
+from samsarrow.cli.settings import REGISTRY, config_file, environment, kind_of, profile
 from samsarrow.exceptions import ConfigurationError
 
 HIDDEN = "[hidden]"
@@ -40,8 +40,6 @@ def config() -> None:
 
 def shown(name: str, value: str) -> str:
     """A value for the eye."""
-    from samsarrow.config import kind_of
-
     return HIDDEN if kind_of(name) in ("secret", "unknown") and value and not value.startswith("${") else value
 
 
@@ -137,10 +135,12 @@ def _try(client: str, options: dict[str, str]) -> str | None:
 
 def _refused(options: dict[str, str]) -> dict[str, str]:
     """Options of which one alone says why it is not taken: its name, or its value."""
-    from samsarrow.config import kafka_name, kind_of
+    from samsarrow.config import kafka_name
 
     found = {}
     for option, value in options.items():
+        if option.startswith(REGISTRY) and kind_of(option) != "unknown":
+            continue
         # What belongs together, as a login, is looked at together.
         alone = kind_of(option) in ("unknown", "plain") and not option.startswith(("sasl.", "ssl.", "security."))
         if (alone or kind_of(option) == "unknown") and (why := _try(_client(option), {option: value})):

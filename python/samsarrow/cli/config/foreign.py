@@ -165,7 +165,7 @@ def _kaf(tree: Mapping[str, Any], path: Path, section: str | None) -> Foreign:
             "tokenURL": "sasl.oauthbearer.token.endpoint.url",
         })  # fmt: skip
     if cluster.get("schema-registry-url"):
-        found.remarks["schema-registry-url"] = "there is no schema registry here: values are bytes"
+        found.options["schema.registry.url"] = str(cluster["schema-registry-url"])
     if cluster.get("version"):
         found.remarks["version"] = "not needed: brokers say what they speak"
     return found

@@ -8,9 +8,10 @@ from typing import Any
 import click
 
 from samsarrow.cli.completion import groups, topics
-from samsarrow.cli.connection import Connection, reads_topics
+from samsarrow.cli.connection import Connection, reads_values
 from samsarrow.cli.consume.formats import CODECS, FORMATS, Rotation
 from samsarrow.cli.consume.places import partitions_option, place_option
+from samsarrow.cli.consume.typed import Typed, typed_options
 
 
 def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Rotation | None:
@@ -19,7 +20,7 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
 
 @click.command()
 @click.argument("topic_names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topics)
-@reads_topics
+@reads_values
 @click.option(
     "--from",
     "start",
@@ -61,6 +62,7 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
     metavar="P,...",
     help="Only these partitions: 3, 0,2 or 5-7; repeatable.",
 )
+@typed_options
 @click.option("--grep", metavar="REGEX", help="Only values in which it is found (RE2; (?i) for any case).")
 @click.option(
     "--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header; repeatable."
@@ -83,7 +85,7 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
     "leaves out the newline.",
 )
 @click.option("--text", is_flag=True, help="Keys and values as text in arrow and parquet, where they are bytes.")
-@click.option("--unpack", is_flag=True, help="Members of JSON values as columns, in csv, arrow and parquet.")
+@click.option("--unpack", is_flag=True, help="Members of values as columns, in csv, arrow and parquet.")
 @click.option(
     "-z",
     "--compress",
@@ -111,10 +113,11 @@ def consume(connection: Connection, **options: Any) -> None:
       samsarrow consume orders --tail 10
       samsarrow consume orders --from @-1h --where "value.amount > 100" --format ndjson | jq .
       samsarrow consume orders -O orders.parquet --unpack
+      samsarrow consume orders --value avro --registry http://localhost:8081 -O orders.parquet
       samsarrow consume orders -f -g archive -O orders.parquet --rotate 100MB,1h
       samsarrow consume orders --format envelope | samsarrow produce copy --format envelope
     """  # noqa: D301 - the character that click wants
     # What reads records takes its time to be imported: help and completion do without.
     from samsarrow.cli.consume.job import Job
 
-    Job(connection, **options).run()
+    Job(connection, Typed.of(options), **options).run()

@@ -6,7 +6,9 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from samsarrow.cli.consume.where import Where, check_pattern
+from samsarrow.cli.consume.texts import with_texts
+from samsarrow.cli.consume.typed import Typed
+from samsarrow.cli.consume.where import TEXT, Where, check_pattern
 
 
 class Filters:
@@ -16,17 +18,19 @@ class Filters:
         grep: regular expression (RE2) for the value.
         headers: `NAME=VALUE`, or `NAME` for one that is there with any value.
         where: a condition.
+        typed: which keys and values are decoded. They are compared as what JSON has of them.
 
     Raises:
         click.BadParameter: one of them makes no sense.
     """
 
-    def __init__(self, grep: str | None, headers: tuple[str, ...], where: str | None) -> None:
+    def __init__(self, grep: str | None, headers: tuple[str, ...], where: str | None, typed: Typed) -> None:
         if grep is not None:
             check_pattern(grep)
         self._grep = grep
         self._headers = [_header(text) for text in headers]
-        self._where = None if where is None else Where(where)
+        self._where = None if where is None else Where(where, typed.kinds, typed.integers)
+        self._typed = typed
 
     @property
     def wants_headers(self) -> bool:
@@ -49,8 +53,10 @@ class Filters:
 
     def _rows(self, batch: pa.RecordBatch) -> pa.Array:
         found = pa.array(range(batch.num_rows), pa.int64())
+        batch = with_texts(batch, (name for name in self._typed.columns if self._typed.kinds[name] == TEXT))
         if self._grep is not None:
-            hits = pc.match_substring_regex(batch.column("value"), self._grep)
+            values = batch if self._typed.kinds["value"] == TEXT else with_texts(batch, ["value"])
+            hits = pc.match_substring_regex(values.column("value"), self._grep)
             found = found.filter(hits, null_selection_behavior="drop")
         for name, value in self._headers:
             found = found.filter(pc.is_in(found, _with_header(batch, name, value)))

@@ -19,9 +19,11 @@ from samsarrow.cli.consume.places import Place, offsets_at, partitions_of
 from samsarrow.cli.consume.reading import Membership, Progress, by_hand
 from samsarrow.cli.consume.sinks import Output, Shape
 from samsarrow.cli.consume.tail import newest
+from samsarrow.cli.consume.texts import TypedLines
+from samsarrow.cli.consume.typed import Typed
 from samsarrow.cli.progress import progress
 from samsarrow.cli.signals import Signals
-from samsarrow.exceptions import WakeupError
+from samsarrow.exceptions import BadValueError, SchemaNotFoundError, WakeupError
 from samsarrow.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class Job:
     def __init__(
         self,
         connection: Connection,
+        typed: Typed,
         topic_names: tuple[str, ...],
         start: Place | None,
         until: Place | None,
@@ -86,10 +89,12 @@ class Job:
         self.until, self.left, self.follow = until, count, follow
         self.tail, self.per_partition = tail, per_partition
         self.group, self.member, self.commits = group, member, member and not no_commit
-        self.filters = Filters(grep, headers, where)
-        self.shape = _shape(form, template, text, unpack, compress, output_file)
+        self.typed = typed
+        self.filters = Filters(grep, headers, where, typed)
+        self.shape = _shape(form, template, text, unpack, compress, output_file, typed)
         self.output = Output(self.shape, output_file, rotate)
         self.at = Progress()
+        self.bad = Bad()
         self.signals = Signals()
 
     def run(self) -> None:
@@ -99,12 +104,13 @@ class Job:
                 self._run()
             finally:
                 self.output.abandon()
+                self.bad.say()
             self.signals.raise_received()
 
     def _run(self) -> None:
         with_headers = self.shape.wants_headers or self.filters.wants_headers
-        fixed = {
-            "include_headers": "true" if with_headers else "false",
+        fixed: dict[str, str | bool] = {
+            "include_headers": with_headers,
             "layout": "binary",
             "enable_auto_commit": "false",
             "allow_auto_create_topics": "false",
@@ -113,9 +119,11 @@ class Job:
         }
         if self.group is not None:
             fixed["group_id"] = self.group
-        consumer = self.connection.consumer(**fixed)
+        consumer = self.connection.consumer(self.typed.arguments(self.connection, self.topics), **fixed)
         tps = partitions_of(self.connection, self.topics, self.partitions)
         self.signals.wake = consumer.wakeup
+        if self.typed:
+            self.output.expect(self._schema(consumer))
         ends = consumer.end_offsets(tps)
         if self.member:
             self._write(consumer, self._joined(consumer, None if self.follow else ends))
@@ -137,6 +145,15 @@ class Job:
         if self.commits and self.output.settled:
             self._commit(consumer)
 
+    @staticmethod
+    def _schema(consumer: Consumer) -> pa.Schema:
+        """What batches look like, which a registry may have to say."""
+        try:
+            return consumer.schema
+        except SchemaNotFoundError as error:
+            error.add_note("--value-subject or --value-schema, and --key-subject or --key-schema, say it otherwise")
+            raise
+
     def _stops(self, consumer: Consumer, beginnings: dict[Any, int], ends: dict[Any, int]) -> dict[Any, int]:
         return ends if self.until is None else offsets_at(consumer, self.until, beginnings, ends)
 
@@ -153,9 +170,10 @@ class Job:
 
     def _write(self, consumer: Consumer, batches: Iterator[pa.RecordBatch]) -> None:
         """Writes what passes, up to the count, or to a signal."""
-        with self._bar() as update, contextlib.suppress(WakeupError):
+        with self._bar() as update, contextlib.suppress(WakeupError), _hinted():
             for batch in batches if self.left != 0 else ():
                 update()
+                self.bad.look(batch)
                 rows, kept = self._kept(batch, self.left)
                 if kept.num_rows:
                     self.output.write(kept)
@@ -210,7 +228,13 @@ class Job:
 
 
 def _shape(
-    form: str | None, template: str | None, text: bool, unpack: bool, compress: str | None, path: Path | None
+    form: str | None,
+    template: str | None,
+    text: bool,
+    unpack: bool,
+    compress: str | None,
+    path: Path | None,
+    typed: Typed,
 ) -> Shape:
     """The format that options and the file's suffix name.
 
@@ -229,4 +253,44 @@ def _shape(
     if compress is not None and compress not in CODECS.get(form, ()):
         takes = f"takes {', '.join(CODECS[form])}" if form in CODECS else "is not compressed here: pipe it on"
         raise click.UsageError(f"-z {compress} does not go with {form}, which {takes}")
-    return Shape(form, Lines(form, template) if form in LINES else None, text, unpack, compress)
+    typed.check(form, unpack)
+    lines: Lines | TypedLines | None = None
+    if form in LINES:
+        objects = typed and template is None and form != "value"
+        lines = Lines("ndjson" if objects else form, template)
+        lines = TypedLines(lines, typed.columns, bool(objects), form == "json") if typed else lines
+    return Shape(form, lines, text, unpack, compress, typed.columns)
+
+
+@contextlib.contextmanager
+def _hinted() -> Iterator[None]:
+    """With what goes on behind a value that cannot be read."""
+    try:
+        yield
+    except BadValueError as error:
+        error.add_note("--bad-values null goes on behind it")
+        raise
+
+
+class Bad:
+    """Counts keys and values that could not be read."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._first = ""
+
+    def look(self, batch: pa.RecordBatch) -> None:
+        """At rows that were read."""
+        for name in ("key_error", "value_error"):
+            if name in batch.schema.names and (bad := len(errors := batch.column(name)) - errors.null_count):
+                if not self._count:
+                    row = errors.is_valid().index(True).as_py()
+                    place = (batch.column(one)[row].as_py() for one in ("topic", "partition", "offset"))
+                    self._first = "{}-{}, offset {}: ".format(*place) + errors[row].as_py()
+                self._count += bad
+
+    def say(self) -> None:
+        """How many there were, on standard error."""
+        if self._count:
+            what = "key or value" if self._count == 1 else "keys or values"
+            click.echo(f"{self._count:,} {what} could not be read, the first of {self._first}", err=True)

@@ -9,11 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from samsarrow._core import Lines
+from samsarrow.cli.consume.texts import texts_of
 
 if TYPE_CHECKING:
     from samsarrow.cli.consume.sinks import Shape
 
 METADATA = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
+# Of keys and values that could not be read.
+BAD = ("key_error", "raw_key", "value_error", "raw_value")
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TYPES = (
     pa.dictionary(pa.int32(), pa.string()), pa.int32(), pa.int64(), pa.timestamp("ms", "UTC"), pa.int8(), pa.binary(),
@@ -27,9 +30,13 @@ class Shaper:
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
         self._unpacked: pa.Schema | None = None
+        # Of what comes decoded, when it is known.
+        self.schema: pa.Schema | None = None
 
     def empty(self) -> pa.RecordBatch:
         """No rows, with the columns that rows would have."""
+        if self.schema is not None:
+            return self.shaped(pa.record_batch([pa.array([], one.type) for one in self.schema], self.schema))
         names = [name for name in METADATA if name != "headers" or self._shape.wants_headers]
         columns = {name: pa.array([], kind) for name, kind in zip(METADATA, TYPES, strict=True) if name in names}
         return self.shaped(pa.record_batch(columns))
@@ -43,18 +50,37 @@ class Shaper:
         shape = self._shape
         if shape.lines is not None:
             return batch
-        named = {name: batch.column(name) for name in METADATA if name in batch.schema.names}
+        named = {name: batch.column(name) for name in (*METADATA, *BAD) if name in batch.schema.names}
         if shape.form == "csv":
             named["topic"] = named["topic"].cast(pa.string())
-            named.pop("headers", None)
-        if shape.text or shape.unpack or shape.form == "csv":
+            for name in ("headers", "raw_key", "raw_value"):
+                named.pop(name, None)
+        if "key" in shape.typed:
+            named["key"] = _cells(named["key"]) if shape.form == "csv" else named["key"]
+        elif shape.text or shape.unpack or shape.form == "csv":
             named["key"] = _text(batch, "key")
         if shape.unpack:
-            del named["value"]
-            named.update(self._members(batch, set(named)))
+            value = named.pop("value")
+            taken = set(named)
+            named.update(self._fields(value, taken) if "value" in shape.typed else self._members(batch, taken))
+        elif "value" in shape.typed:
+            named["value"] = _cells(named["value"]) if shape.form == "csv" else named["value"]
         elif shape.text or shape.form == "csv":
             named["value"] = _text(batch, "value")
+        if shape.typed and shape.form == "parquet":
+            named = {name: column.cast(_nullable(column.type)) for name, column in named.items()}
         return pa.record_batch(named)
+
+    def _fields(self, column: Any, taken: set[str]) -> dict[str, pa.Array]:
+        """The fields of a record as columns."""
+        if not pa.types.is_struct(column.type):
+            raise click.UsageError(f"--unpack makes columns of fields, and values are {column.type}, which has none")
+        found: dict[str, pa.Array] = {}
+        for at, field in enumerate(column.type):
+            label = f"value.{field.name}" if field.name in taken else field.name
+            part = pc.struct_field(column, [at])
+            found.update(_flattened(label, part) if self._shape.form == "csv" else {label: part})
+        return found
 
     def _members(self, batch: pa.RecordBatch, taken: set[str]) -> dict[str, pa.Array]:
         """The members of JSON objects as columns, of the types that the first rows have."""
@@ -78,12 +104,28 @@ def _flattened(name: str, column: Any) -> dict[str, pa.Array]:
         for at, member in enumerate(column.type):
             parts.update(_flattened(f"{name}.{member.name}", pc.struct_field(column, [at])))
         return parts
-    if pa.types.is_nested(column.type):
-        import json
+    return {name: column.cast(pa.string()) if pa.types.is_null(column.type) else _cells(column)}
 
-        lists = column.to_pylist()
-        return {name: pa.array([None if one is None else json.dumps(one, default=str) for one in lists], pa.string())}
-    return {name: column.cast(pa.string()) if pa.types.is_null(column.type) else column}
+
+def _nullable(kind: pa.DataType) -> pa.DataType:
+    """With fields that may be null: where a record is, Parquet's writer sees nulls in fields that may not be."""
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field(kind.value_field.name, _nullable(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _nullable(kind.item_type))
+    return kind
+
+
+def _cells(column: Any) -> pa.Array:
+    """As CSV can hold it: what has parts is JSON."""
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_floating(kind):
+        return column
+    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
+        return column
+    return texts_of(column).cast(pa.string())
 
 
 def _rows_of(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.Table:

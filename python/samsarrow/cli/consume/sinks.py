@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from samsarrow._core import Lines
 from samsarrow.cli.consume.formats import COLUMNS, Rotation
+from samsarrow.cli.consume.texts import TypedLines
 from samsarrow.offsets.disk import sync_folder
 
 # Rows of a row group of Parquet, and bytes, whichever is first: what readers take at a time.
@@ -35,7 +36,7 @@ class Writer(Protocol):
 class LineWriter:
     """Text, rendered by the core."""
 
-    def __init__(self, out: IO[bytes], lines: Lines, array: bool) -> None:
+    def __init__(self, out: IO[bytes], lines: Lines | TypedLines, array: bool) -> None:
         self._out, self._lines = out, lines
         self._array, self._begun = array, False
 
@@ -91,13 +92,16 @@ class ParquetWriter:
         self._schema = schema
         # Keys and values seldom repeat, and nobody looks for the least of them: finding out costs a fifth of the time.
         payload = {"key", "value", "headers"} if schema.field("topic").type == TOPIC else set()
+        payload -= {name for name in payload & set(schema.names) if pa.types.is_nested(schema.field(name).type)}
+        payload |= {"headers", "raw_key", "raw_value"}
         rising = [name for name in ("offset", "timestamp") if name in schema.names]
+        columns = [path for field in schema for path in _paths(field.name, field.type) if field.name not in payload]
         self._writer = pyarrow.parquet.ParquetWriter(
             out,
             schema,
             compression=codec,
-            use_dictionary=[name for name in schema.names if name not in payload and name not in rising],
-            write_statistics=[name for name in schema.names if name not in payload],
+            use_dictionary=[path for path in columns if path not in rising],
+            write_statistics=columns,
             column_encoding=dict.fromkeys(rising, "DELTA_BINARY_PACKED"),
         )
         self._held: list[pa.RecordBatch] = []
@@ -122,6 +126,17 @@ class ParquetWriter:
         self._writer.close()
 
 
+def _paths(name: str, kind: pa.DataType) -> list[str]:
+    """The columns of Parquet that a column is written as."""
+    if pa.types.is_struct(kind):
+        return [path for field in kind for path in _paths(f"{name}.{field.name}", field.type)]
+    if pa.types.is_list(kind):
+        return _paths(f"{name}.list.element", kind.value_type)
+    if pa.types.is_map(kind):
+        return [f"{name}.key_value.key", *_paths(f"{name}.key_value.value", kind.item_type)]
+    return [name]
+
+
 @dataclass(frozen=True)
 class Shape:
     """How rows look in a format.
@@ -132,13 +147,15 @@ class Shape:
         text: whether keys and values are text in Arrow and Parquet.
         unpack: whether members of JSON values become columns.
         compress: the codec of arrow and parquet.
+        typed: which of `key` and `value` came decoded.
     """
 
     form: str
-    lines: Lines | None = None
+    lines: Lines | TypedLines | None = None
     text: bool = False
     unpack: bool = False
     compress: str | None = None
+    typed: frozenset[str] = frozenset()
 
     @property
     def wants_headers(self) -> bool:
@@ -170,6 +187,15 @@ class Output:
         self._rows, self._since = 0, 0.0
         # Whether all that was written would outlive the process.
         self.settled = True
+
+    def expect(self, schema: pa.Schema) -> None:
+        """Says what batches look like, for the case that none has rows.
+
+        Raises:
+            click.UsageError: they cannot be written so.
+        """
+        self._shaper.schema = schema
+        self._shaper.empty()
 
     @property
     def to_file(self) -> bool:

@@ -6,7 +6,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,9 +83,16 @@ class Where:
 
     Raises:
         WhereError: the text is no such expression.
+
+    Args:
+        text: of the condition.
+        kinds: what keys and values are as a whole, where that is no text.
+        integers: which of these are integers.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, kinds: Mapping[str, str] = COLUMNS, integers: Collection[str] = ()) -> None:
+        self._kinds = {**COLUMNS, "value": TEXT, **kinds}
+        self._integers = ("offset", "partition", *integers)
         if len(text) > LONGEST:
             raise WhereError(f"the expression has more than {LONGEST:,} characters")
         self._text = text
@@ -302,21 +309,21 @@ class Where:
                     raise WhereError(f"{self._source(node)} is no field: there are {FIELDS}")
             at = inner
         root = {"headers": "header"}.get(at.id, at.id)
-        if root in COLUMNS and not path:
-            return self._leaf(Leaf(root, (), COLUMNS[root]))
+        if root in self._kinds and not path:
+            return self._leaf(Leaf(root, (), self._kinds[root]))
         if root == "header" and len(path) == 1 and isinstance(path[0], str):
             return self._leaf(Leaf(root, tuple(path), TEXT))
         if root != "value":
             raise WhereError(f"there is no field {self._source(node)}; there are {FIELDS}")
-        if not path:
-            return self._leaf(Leaf(root, (), TEXT))
+        if self._kinds[root] != TEXT:
+            raise WhereError(f"{self._source(node)} is no field: value is a {self._kinds[root]}")
         its = tuple(path)
         return Part(ANY, lambda kind: self._leaf(Leaf("value", its, kind)).as_(kind), path=its)
 
     def _leaf(self, leaf: Leaf) -> Part:
         name = self._leaves.setdefault(leaf, f"c{len(self._leaves)}")
         column = pc.field(name)
-        return Part(leaf.kind, lambda _: column, integer=leaf.root in ("offset", "partition"))
+        return Part(leaf.kind, lambda _: column, integer=leaf.root in self._integers)
 
     def _source(self, node: ast.AST) -> str:
         return ast.get_source_segment(self._text.strip(), node) or "this"
@@ -364,7 +371,7 @@ def _at(value: Any, path: Path) -> Any:
 
 def _column(values: list[Any] | None, batch: pa.RecordBatch, leaf: Leaf) -> pa.Array:
     if values is None:
-        return texts(batch.column("value"))
+        return _plain(batch, "value")
     if leaf.op is not None:
         compare = COMPARE[leaf.op]
         numbers = [_as(_at(value, leaf.path), NUMBER) for value in values]
@@ -408,7 +415,7 @@ def _plain(batch: pa.RecordBatch, name: str) -> pa.Array:
     column = batch.column(name)
     if name == "topic":
         return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    return texts(column) if name == "key" else column
+    return texts(column) if pa.types.is_binary(column.type) else column
 
 
 def _header(batch: pa.RecordBatch, leaf: Leaf) -> pa.Array:

@@ -1,0 +1,223 @@
+"""Keys and values that a format reads: `--key`, `--value`, and what belongs to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from samsarrow.cli.completion import subjects
+
+if TYPE_CHECKING:
+    from samsarrow.cli.connection import Connection
+
+# Formats with schemas, by the names of their classes in `samsarrow`, which are imported when they are used.
+SCHEMAS = {"avro": "Avro"}
+# Kafka's own, by what `--where` takes them for.
+PLAIN = {"string": "text", "short": "number", "int": "number", "long": "number", "float": "number",
+         "double": "number", "boolean": "truth", "uuid": "text"}  # fmt: skip
+FORMATS = click.Choice([*SCHEMAS, *PLAIN])
+FRAMINGS = ("auto", "confluent", "apicurio8", "none")
+# What the formats of lines keep as bytes.
+OF_BYTES = ("raw", "envelope")
+
+_SCHEMA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def _names(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(name.strip() for text in texts for name in text.split(","))
+    if "" in names:
+        raise click.BadParameter("a name is empty: give id,user.city")
+    return names
+
+
+_OPTIONS = (
+    click.option("--value", type=FORMATS, help="What values are: they come decoded, as objects and columns."),
+    click.option("--key", type=FORMATS, help="What keys are."),
+    click.option(
+        "--fields",
+        multiple=True,
+        callback=_names,
+        metavar="NAME,...",
+        help="With --value avro: only these, as id,user.city; the rest is stepped over.",
+    ),
+    click.option(
+        "--bad-values",
+        type=click.Choice(["raise", "null"]),
+        help="What cannot be read ends the command before it, or is null beside its bytes and the reason. By default "
+        "raise.",
+    ),
+    click.option(
+        "--value-schema",
+        type=_SCHEMA_FILE,
+        metavar="FILE",
+        help="What rows look like, in the place of what the registry has. Without a registry also what values were "
+        "written with.",
+    ),
+    click.option("--key-schema", type=_SCHEMA_FILE, metavar="FILE", help="As --value-schema, of keys."),
+    click.option(
+        "--value-subject",
+        shell_complete=subjects,
+        metavar="SUBJECT[:VERSION]",
+        help="Where the registry has what rows look like; by default the latest version of TOPIC-value.",
+    ),
+    click.option(
+        "--key-subject",
+        shell_complete=subjects,
+        metavar="SUBJECT[:VERSION]",
+        help="As --value-subject; by default of TOPIC-key.",
+    ),
+    click.option(
+        "--framing",
+        type=click.Choice(FRAMINGS),
+        help="Where keys and values name their schema; by default auto, a header or Confluent's prefix; none without a "
+        "registry.",
+    ),
+)
+
+
+def typed_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options, which `Typed.of` takes."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True)
+class Typed:
+    """What the options say.
+
+    Raises:
+        click.UsageError: they make no sense together.
+    """
+
+    value: str | None = None
+    key: str | None = None
+    fields: tuple[str, ...] = ()
+    bad_values: str | None = None
+    value_schema: Path | None = None
+    key_schema: Path | None = None
+    value_subject: str | None = None
+    key_subject: str | None = None
+    framing: str | None = None
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> Typed:
+        """Takes its own out of the options of a command."""
+        return cls(**{one.name: options.pop(one.name) for one in fields(cls)})
+
+    def __post_init__(self) -> None:
+        schemas = " or ".join(SCHEMAS)
+        for given, of, option in (
+            (self.fields, self.value, "--fields"),
+            (self.value_schema, self.value, "--value-schema"),
+            (self.value_subject, self.value, "--value-subject"),
+            (self.key_schema, self.key, "--key-schema"),
+            (self.key_subject, self.key, "--key-subject"),
+        ):
+            if given and of not in SCHEMAS:
+                raise click.UsageError(f"{option} is for --{'key' if 'key' in option else 'value'} {schemas}")
+        if self.framing is not None and not {self.key, self.value} & SCHEMAS.keys():
+            raise click.UsageError(f"--framing is for --value {schemas}")
+        if self.bad_values is not None and not self:
+            raise click.UsageError("--bad-values is for --value and --key: bytes are never bad")
+        for name, schema, subject in (
+            ("value", self.value_schema, self.value_subject),
+            ("key", self.key_schema, self.key_subject),
+        ):
+            if schema is not None and subject is not None:
+                raise click.UsageError(f"--{name}-schema and --{name}-subject both say what rows look like: give one")
+
+    def __bool__(self) -> bool:
+        return self.key is not None or self.value is not None
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Which come decoded."""
+        return frozenset(name for name, form in (("key", self.key), ("value", self.value)) if form is not None)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What `--where` takes keys and values for, as a whole."""
+        return {name: PLAIN.get(form or "", "text") for name, form in (("key", self.key), ("value", self.value))}
+
+    @property
+    def integers(self) -> frozenset[str]:
+        """Which are integers as a whole."""
+        return frozenset(
+            name for name, form in (("key", self.key), ("value", self.value)) if form in ("short", "int", "long")
+        )
+
+    def check(self, form: str, unpack: bool) -> None:
+        """Refuses what a format of output cannot show.
+
+        Raises:
+            click.UsageError: it cannot.
+        """
+        if self and form in OF_BYTES:
+            raise click.UsageError(f"--format {form} is of the bytes as they are: --key and --value contradict it")
+        if unpack and self.value is not None and self.value not in SCHEMAS:
+            raise click.UsageError(f"--unpack makes columns of members, and --value {self.value} has none")
+
+    def arguments(self, connection: Connection, topics: Sequence[str]) -> dict[str, Any]:
+        """Those of `Consumer`.
+
+        Raises:
+            click.UsageError: it is not known what keys or values were written with.
+            ConfigurationError: a schema cannot be read.
+        """
+        if not self:
+            return {}
+        only = topics[0] if len(set(topics)) == 1 else None
+        value = self._format(connection, "value", self.value, self.value_schema, self.value_subject, only)
+        key = self._format(connection, "key", self.key, self.key_schema, self.key_subject, only)
+        return {"value_format": value, "key_format": key, "bad_values": self.bad_values or "raise"}
+
+    def _format(
+        self,
+        connection: Connection,
+        name: str,
+        form: str | None,
+        schema: Path | None,
+        subject: str | None,
+        topic: str | None,
+    ) -> Any:
+        if form not in SCHEMAS:
+            return form
+        import samsarrow
+
+        registry = connection.registry if connection.has_registry else None
+        if registry is None and schema is None:
+            raise click.UsageError(
+                f"--{name} {form} needs schemas: give --registry URL, or --{name}-schema FILE where all were written "
+                "with that one"
+            )
+        if registry is None and self.framing not in (None, "none"):
+            raise click.UsageError(f"--framing {self.framing} needs a --registry: ids stand for what it has")
+        given: dict[str, Any] = {"framing": self.framing or ("auto" if registry is not None else "none")}
+        if name == "value" and self.fields:
+            given["fields"] = list(self.fields)
+        if schema is not None:
+            given["schema"] = _text(schema)
+        elif subject is not None:
+            whole, colon, version = subject.rpartition(":")
+            numbered = bool(colon) and version.isdecimal()
+            given["subject"], given["version"] = (whole, int(version)) if numbered else (subject, "latest")
+        elif topic is not None:
+            given["subject"] = f"{topic}-{name}"
+        elif registry is not None:
+            raise click.UsageError(
+                f"several topics have one table: --{name}-subject SUBJECT or --{name}-schema FILE says what its rows "
+                "look like"
+            )
+        return getattr(samsarrow, SCHEMAS[form])(registry=registry, **given)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{click.format_filename(path)} is no schema: it is not UTF-8") from None
