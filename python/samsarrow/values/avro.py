@@ -28,7 +28,7 @@ class Avro:
     differ are resolved as Avro's specification 1.12 has it: fields by name or alias in any order, defaults, promotions.
     """
 
-    __slots__ = ("_arguments", "_decoders", "_given", "_registry")
+    __slots__ = ("_arguments", "_decoders", "_found", "_given", "_registry")
 
     def __init__(
         self,
@@ -92,6 +92,8 @@ class Avro:
         self._registry = registry
         # By subject; None has the one of the schema that was given.
         self._decoders: dict[str | None, _core.ValueDecoder] = {}
+        # What the registry says that rows look like, by subject, with the texts of what that needs.
+        self._found: dict[str, tuple[str, tuple[str, ...]]] = {}
         if schema is not None:
             self._decoders[None] = _core.ValueDecoder.avro(_text(schema), [], *self._given)
 
@@ -105,11 +107,14 @@ class Avro:
             if topic is None:
                 raise ConfigurationError("neither schema nor subject nor topic says what rows look like: give one")
             subject = f"{topic}-{'key' if key else 'value'}"
-        if subject not in self._decoders:
+        if subject not in self._found:
             found = await do(_schema(self._registry._open, None, None, subject, version))
             if found.schema_type != "AVRO":
                 raise ConfigurationError(f"the schema of subject {subject} is of type {found.schema_type}, not AVRO")
-            self._decoders[subject] = _core.ValueDecoder.avro(found.schema, list(found.needed), *self._given)
+            self._found[subject] = found.schema, found.needed
+        if subject not in self._decoders:
+            text, needed = self._found[subject]
+            self._decoders[subject] = _core.ValueDecoder.avro(text, list(needed), *self._given)
         return self._decoders[subject]
 
     async def _learn(self, do: Do, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
