@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import SparkFiles
 
 from samsarrow.admin import Admin
-from samsarrow.config import kafka_name, kind_of, options_of
+from samsarrow.config import Secret, kafka_name, kind_of, options_of
 from samsarrow.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
@@ -42,11 +42,31 @@ def here(kafka: Mapping[str, Any], token: Token | None = None) -> dict[str, Any]
     given = {kafka_name(name): value for name, value in config.items()}
     if str(given.get("security.protocol", "PLAINTEXT")).strip().upper() == "PLAINTEXT":
         return config
-    references = "config.providers" in given
+    return with_files(config, "kafka.", references="config.providers" in given)
+
+
+def with_files(config: Mapping[str, Any], prefix: str, *, references: bool = False) -> dict[str, Any]:
+    """The options, with the paths that files have on this machine.
+
+    Args:
+        config: options of a client.
+        prefix: that they have in Spark.
+        references: whether a value may stand for another one.
+
+    Raises:
+        ConfigurationError: a file is not on this machine.
+    """
+    found = dict(config)
     for name, value in config.items():
         if kind_of(name) == "path" and value and not (references and "${" in value):
-            config[name] = _found(name, value)
-    return config
+            found[name] = _found(name, value, prefix)
+    return found
+
+
+def hidden(options: Mapping[str, str]) -> dict[str, str]:
+    """Options of a client; those that may be secrets do not show in any text."""
+    # A misspelt name may be that of a password.
+    return {name: Secret(value) if kind_of(name) in ("secret", "unknown") else value for name, value in options.items()}
 
 
 def admin_options(kafka: Mapping[str, Any], token: Token | None = None) -> dict[str, Any]:
@@ -66,7 +86,7 @@ def without_login(kafka: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in kafka.items() if not kafka_name(name).startswith(login)}
 
 
-def _found(name: str, value: str) -> str:
+def _found(name: str, value: str, prefix: str) -> str:
     """The path of a file: as it is, or among those that Spark brought here (`--files`, `addFile`)."""
     if value == "probe" or Path(value).exists():
         return value
@@ -76,9 +96,9 @@ def _found(name: str, value: str) -> str:
                 return str(folder / value)
     inline = _INLINE.get(kafka_name(name))
     raise ConfigurationError(
-        f"option kafka.{name}: there is no file {value} on {socket.gethostname()}. Ship it with --files (spark.files, "
-        "SparkContext.addFile) and give its bare name, or put it there on every machine"
-        + (f", or give its text as kafka.{inline}" if inline else "")
+        f"option {prefix}{name}: there is no file {value} on {socket.gethostname()}. Ship it with --files "
+        "(spark.files, SparkContext.addFile) and give its bare name, or put it there on every machine"
+        + (f", or give its text as {prefix}{inline}" if inline else "")
     )
 
 

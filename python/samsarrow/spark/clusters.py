@@ -23,7 +23,7 @@ _SAME = (
 )
 
 # Of options that Spark prints in plans: those whose names its own `spark.redaction.regex` does not know.
-REDACTED = "(?i:secret|password|passphrase|token|jaas|[.]key$|key[.]pem|oauthbearer[.]config)"
+REDACTED = "(?i:secret|password|passphrase|token|jaas|[.]key$|key[.]pem|oauthbearer[.]config|user[.]info)"
 _REDACTION = "spark.sql.redaction.options.regex"
 
 
@@ -66,8 +66,9 @@ def spark_cluster_options(spark: SparkSession, cluster: str) -> dict[str, str]:
 def hide_secrets(spark: SparkSession) -> None:
     """Makes Spark print none of Kafka's secrets in plans, event logs and its UI.
 
-    Spark hides options whose names or values have `password`, `secret` or `token` in them; private keys and
-    passphrases have not. This adds them to `spark.sql.redaction.options.regex` of the session.
+    Spark hides options whose names or values have `password`, `secret` or `token` in them; private keys, passphrases
+    and a schema registry's `basic.auth.user.info` have not. This adds them to `spark.sql.redaction.options.regex` of
+    the session.
 
     Args:
         spark: the session.

@@ -18,6 +18,7 @@ from samsarrow.spark.capabilities import streams_arrow_to_sinks, tells_where_a_s
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.reader import KafkaReader
 from samsarrow.spark.schema import chosen_columns, spark_schema
+from samsarrow.spark.values import Typed
 from samsarrow.spark.write_options import WriteOptions
 
 
@@ -26,7 +27,8 @@ class KafkaDataSource(DataSource):
 
     Columns: `key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,
     timestampType int` and, with `includeHeaders`, `headers array<struct<key:string,value:binary>>`. The option
-    `columns` or `.schema(...)` chooses among them, so that Spark is not given what nobody asked for.
+    `columns` or `.schema(...)` chooses among them, so that Spark is not given what nobody asked for. With
+    `value.format`, `value` is of a type of its own, of which `.schema(...)` may choose fields.
     """
 
     @classmethod
@@ -35,14 +37,16 @@ class KafkaDataSource(DataSource):
 
     # Whether Spark plans with it: then it is pickled once more, for tasks, which look at no option of it.
     _planned = False
+    # What a registry said as the schema was asked for: the query is planned with that, elsewhere.
+    _typed: tuple[Typed, ...] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "options": {}} if self._planned else self.__dict__
+        return {**self.__dict__, "options": {}, "_typed": None} if self._planned else self.__dict__
 
     def schema(self) -> StructType:
         # Spark does not say here whether this is a batch or a stream: what they differ in is checked later.
-        options = ReadOptions.parse(dict(self.options), streaming=None)
-        return spark_schema(options.columns, options.text)
+        options = self._resolved(streaming=None)
+        return spark_schema(options.columns, options.text, options.types)
 
     # Spark passes `schema` by keyword: the name is part of the contract.
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -80,9 +84,17 @@ class KafkaDataSource(DataSource):
 
     def _options(self, schema: StructType, *, streaming: bool) -> ReadOptions:
         self._planned = True
+        options = self._resolved(streaming=streaming)
+        columns, text = chosen_columns(schema, options.columns, options.text, options.types)
+        wanted = {field.name: field.dataType for field in schema.fields}
+        typed = tuple(one.selected(wanted) for one in options.typed)
+        return replace(options, columns=columns, text=text, typed=typed)
+
+    def _resolved(self, *, streaming: bool | None) -> ReadOptions:
         options = ReadOptions.parse(dict(self.options), streaming=streaming)
-        columns, text = chosen_columns(schema, options.columns, options.text)
-        return replace(options, columns=columns, text=text)
+        if self._typed is None:
+            self._typed = tuple(one.resolved() for one in options.typed)
+        return replace(options, typed=self._typed)
 
 
 class PythonKafkaDataSource(KafkaDataSource):

@@ -10,7 +10,13 @@ import pyarrow as pa
 
 from samsarrow.admin_types import OffsetSpec
 from samsarrow.consumer import Consumer
-from samsarrow.exceptions import KafkaTimeoutError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
+from samsarrow.exceptions import (
+    BadValueError,
+    KafkaTimeoutError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from samsarrow.spark import values
 from samsarrow.spark.clients import admin_options, here
 from samsarrow.spark.errors import report_loss
 from samsarrow.spark.handles import ADMINS, reading
@@ -33,10 +39,16 @@ CATCH_UP_S = 0.1
 
 def read_range(options: ReadOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     """The range's records, in order, none outside it, with exactly the schema that Spark expects."""
-    schema = arrow_schema(options.columns, options.text)
-    to_spark = ToSpark(schema, wanted.topic)
-    for batch in gather(_Reading(options, wanted).batches()):
-        yield to_spark(batch)
+    schema = arrow_schema(options.columns, options.text, options.types)
+    to_spark = ToSpark(schema, wanted.topic, options.types)
+    batches = gather(_Reading(options, wanted).batches())
+    for batch in values.decoded(options.decoded, batches) if options.decoded else batches:
+        try:
+            yield to_spark(batch)
+        except BadValueError as error:
+            first, last = (batch.column("offset")[row].as_py() for row in (0, -1))
+            error.add_note(f"It is in {wanted.topic}-{wanted.partition}, in offsets {first} to {last}.")
+            raise
 
 
 def consumer_options(options: ReadOptions, wanted: OffsetRange) -> dict[str, Any]:
@@ -46,7 +58,8 @@ def consumer_options(options: ReadOptions, wanted: OffsetRange) -> dict[str, Any
         config["max.partition.fetch.bytes"] = SMALL_FETCH
     # A group is there for the offsets that the driver commits; tasks have nothing to do with it.
     config |= {n: value for n, value in here(options.kafka, wanted.token).items() if n != "group.id"}
-    return config | {"auto.offset.reset": "none", "include.headers": "headers" in options.columns}
+    headers = "headers" in options.columns or values.needs_headers(options.decoded)
+    return config | {"auto.offset.reset": "none", "include.headers": headers}
 
 
 class _Reading:

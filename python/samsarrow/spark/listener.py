@@ -78,12 +78,16 @@ def count_bytes(frame: DataFrame, source: int = 0) -> DataFrame:
     source: `count_bytes(spark.readStream.format("samsarrow")....load())`.
 
     Args:
-        frame: a streaming read with the columns `key` and `value`, or one of them.
+        frame: a streaming read with the columns `key` and `value`, or one of them. Decoded ones are counted where
+            there is `raw_value` or `raw_key` beside them, or where they are text or bytes.
         source: which of the query's sources it is, where it has several: its place in `sources` of the progress.
     """
     from pyspark.sql import functions as f
 
-    lengths = [f.coalesce(f.octet_length(name), f.lit(0)) for name in ("key", "value") if name in frame.columns]
+    types = dict(frame.dtypes)
+    named = [f"raw_{name}" if f"raw_{name}" in types else name for name in ("key", "value")]
+    counted = [name for name in named if types.get(name) in ("binary", "string")]
+    lengths = [f.coalesce(f.octet_length(name), f.lit(0)) for name in counted]
     size = sum(lengths[1:], lengths[0]) if lengths else f.lit(0)
     return frame.observe(_observation(source), f.coalesce(f.sum(size), f.lit(0)).alias("bytes"))
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
-from samsarrow.config import Secret, kind_of
-from samsarrow.spark.clients import without_login
+from samsarrow.spark import value_options
+from samsarrow.spark.clients import hidden, without_login
+from samsarrow.spark.values import Typed
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,7 @@ class ReadOptions:
         token_mechanism: that tasks log in with, by delegation tokens; None where they log in as the driver does.
         planning: all options but those of the client and of tokens, as they were given, for the planner; tasks do
             without.
+        typed: keys and values that are decoded.
     """
 
     kafka: dict[str, str]
@@ -37,6 +42,17 @@ class ReadOptions:
     poll_timeout_s: float
     token_mechanism: str | None
     planning: dict[str, str] = field(default_factory=dict)
+    typed: tuple[Typed, ...] = ()
+
+    @property
+    def types(self) -> dict[str, DataType]:
+        """The columns that are decoded or come with those, and their types."""
+        return {name: kind for one in self.typed for name, kind in one.columns.items()}
+
+    @property
+    def decoded(self) -> tuple[Typed, ...]:
+        """What has to be decoded for the columns that are served."""
+        return tuple(one for one in self.typed if not one.columns.keys().isdisjoint(self.columns))
 
     def for_tasks(self) -> ReadOptions:
         """What tasks get: no login, where they get tokens."""
@@ -54,20 +70,18 @@ class ReadOptions:
         Raises:
             ConfigurationError: an option is missing, contradicts another or has a value that cannot be.
         """
-        given = {name.lower(): value for name, value in options.items()}
+        typed, given = value_options.parse({name.lower(): value for name, value in options.items()})
+        more = tuple(name for one in typed for name in one.columns if name != one.name)
+        chosen = value_options.take_out(more, given)
         checked: dict[str, Any] = _core.spark_options(given, streaming)
+        columns, text = (*checked.pop("columns"), *more), frozenset(checked.pop("text"))
         # How tasks log in is up to the source.
         others = ("kafka.", "delegationtoken")
         return cls(
             kafka=hidden(checked.pop("kafka")),
-            columns=tuple(checked.pop("columns")),
-            text=frozenset(checked.pop("text")),
+            columns=tuple(one for name in chosen for one in columns if one.lower() == name) or columns,
+            text=value_options.text_beside(typed, text, given.get("layout", "")),
             planning={name: value for name, value in given.items() if not name.startswith(others)},
+            typed=typed,
             **checked,
         )
-
-
-def hidden(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Options of a client; those that may be secrets do not show in any text."""
-    # A misspelt name may be that of a password.
-    return {name: Secret(value) if kind_of(name) in ("secret", "unknown") else value for name, value in kafka.items()}

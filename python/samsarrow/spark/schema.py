@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,7 @@ from pyspark.sql.types import (
 
 from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError
+from samsarrow.spark.types import arrow_type, converted
 
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 _ARROW_HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
@@ -37,23 +38,35 @@ _TYPES = {name: _KINDS[kind] for name, kind in _core.spark_columns()}
 COLUMNS = tuple(_TYPES)
 
 
-def spark_schema(columns: Sequence[str], text: Iterable[str] = ()) -> StructType:
+def spark_schema(
+    columns: Sequence[str], text: Iterable[str] = (), types: Mapping[str, DataType] | None = None
+) -> StructType:
     """Schema of the DataFrame, every column nullable.
 
     Args:
         columns: names, in order.
         text: of key and value those that are strings.
+        types: of columns that are decoded.
     """
-    return StructType([StructField(name, StringType() if name in text else _TYPES[name][0]) for name in columns])
+    known = {
+        **{name: spark for name, (spark, _) in _TYPES.items()},
+        **dict.fromkeys(text, StringType()),
+        **(types or {}),
+    }
+    return StructType([StructField(name, known[name]) for name in columns])
 
 
-def arrow_schema(columns: Sequence[str], text: Iterable[str] = ()) -> pa.Schema:
+def arrow_schema(
+    columns: Sequence[str], text: Iterable[str] = (), types: Mapping[str, DataType] | None = None
+) -> pa.Schema:
     """The same as Arrow types. Spark's Python source takes exactly these: no views, no dictionaries, microseconds."""
-    return pa.schema([pa.field(name, pa.string() if name in text else _TYPES[name][1]) for name in columns])
+    known = {name: arrow for name, (_, arrow) in _TYPES.items()} | dict.fromkeys(text, pa.string())
+    known |= {name: arrow_type(one) for name, one in (types or {}).items()}
+    return pa.schema([pa.field(name, known[name]) for name in columns])
 
 
 def chosen_columns(
-    wanted: StructType, columns: tuple[str, ...], text: frozenset[str]
+    wanted: StructType, columns: tuple[str, ...], text: frozenset[str], types: Mapping[str, DataType] | None = None
 ) -> tuple[tuple[str, ...], frozenset[str]]:
     """What `.schema(...)` asks for: a choice of the columns in any order, key and value as binary or string.
 
@@ -61,19 +74,24 @@ def chosen_columns(
         wanted: the schema that Spark passes: the user's, or the source's own.
         columns: of the options.
         text: of the options.
+        types: of columns that are decoded; which fields are chosen of them is not looked at.
 
     Raises:
         ConfigurationError: a column does not exist or has another type.
     """
-    if wanted == spark_schema(columns, text):
+    types = types or {}
+    if wanted == spark_schema(columns, text, types):
         return columns, text
+    everything = spark_schema((*COLUMNS, *(name for name in types if name not in COLUMNS)), (), types)
     as_text = set()
     for field in wanted.fields:
+        if field.name in types:
+            continue
         is_text = field.name in ("key", "value") and field.dataType == StringType()
         if field.name not in _TYPES or not (is_text or field.dataType == _TYPES[field.name][0]):
             raise ConfigurationError(
                 f"column {field.name} {field.dataType.simpleString()} cannot be read: this source has "
-                f"{spark_schema(COLUMNS).simpleString()}, of which .schema(...) may choose, key and value as binary "
+                f"{everything.simpleString()}, of which .schema(...) may choose, key and value as binary "
                 "or string; cast other columns in the DataFrame"
             )
         if is_text:
@@ -89,10 +107,12 @@ class ToSpark:
     Args:
         schema: of the batches that Spark gets.
         topic: of all rows.
+        decoded: the columns that are.
     """
 
-    def __init__(self, schema: pa.Schema, topic: str) -> None:
+    def __init__(self, schema: pa.Schema, topic: str, decoded: Iterable[str] = ()) -> None:
         self._schema = schema
+        self._decoded = frozenset(decoded)
         self._topic = topic
         # The topic's name over and over: as long as the longest batch so far, and cut to size.
         self._topics = pa.array([], pa.string())
@@ -110,6 +130,8 @@ class ToSpark:
         column = batch.column("timestamp_type" if field.name == "timestampType" else field.name)
         if field.name == "headers":
             return _null_where_empty(column)
+        if field.name in self._decoded:
+            return converted(column, field.type, field.name)
         if column.type == field.type:
             return column
         if field.name in ("key", "value"):

@@ -9,8 +9,7 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from samsarrow import _core
-from samsarrow.spark.clients import without_login
-from samsarrow.spark.options import hidden
+from samsarrow.spark.clients import hidden, without_login
 from samsarrow.spark.tokens import Token, token_for
 
 

@@ -29,7 +29,7 @@ class Avro:
     differ are resolved as Avro's specification 1.12 has it: fields by name or alias in any order, defaults, promotions.
     """
 
-    __slots__ = ("_arguments", "_decoders", "_encoders", "_given", "_ids", "_registry")
+    __slots__ = ("_arguments", "_decoders", "_encoders", "_found", "_given", "_ids", "_registry")
 
     def __init__(
         self,
@@ -125,6 +125,8 @@ class Avro:
         self._encoders: dict[tuple[pa.DataType, str | None, bool], _core.ValueEncoder] = {}
         # By subject and text.
         self._ids: dict[tuple[str, str], int] = {}
+        # What the registry says that rows look like, by subject.
+        self._found: dict[str, RegisteredSchema] = {}
         if schema is not None:
             self._decoders[None] = _core.ValueDecoder.avro(_text(schema), [], *self._given)
 
@@ -147,10 +149,12 @@ class Avro:
     async def _latest(self, do: Do, subject: str) -> RegisteredSchema:
         """The latest version, or the one that was asked for."""
         assert self._registry is not None
-        found = await do(_schema(self._registry._open, None, None, subject, self._arguments["version"]))
-        if found.schema_type != "AVRO":
-            raise ConfigurationError(f"the schema of subject {subject} is of type {found.schema_type}, not AVRO")
-        return found
+        if subject not in self._found:
+            found = await do(_schema(self._registry._open, None, None, subject, self._arguments["version"]))
+            if found.schema_type != "AVRO":
+                raise ConfigurationError(f"the schema of subject {subject} is of type {found.schema_type}, not AVRO")
+            self._found[subject] = found
+        return self._found[subject]
 
     async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> _core.ValueEncoder:
         """That of columns like the one in a batch. What it writes with is registered where it is to be."""

@@ -30,7 +30,7 @@ class Json:
     where the field is not nullable.
     """
 
-    __slots__ = ("_arguments", "_decoders", "_ids", "_registry", "_schemas")
+    __slots__ = ("_arguments", "_decoders", "_found", "_ids", "_registry")
 
     def __init__(
         self,
@@ -85,7 +85,8 @@ class Json:
         self._registry = registry
         # By subject; None has the one of the schema that was given.
         self._decoders: dict[str | None, _core.ValueDecoder] = {}
-        self._schemas: dict[str, RegisteredSchema] = {}
+        # What the registry says that rows look like, by subject.
+        self._found: dict[str, RegisteredSchema] = {}
         # By subject and text.
         self._ids: dict[tuple[str, str], int] = {}
         if schema is not None:
@@ -116,15 +117,15 @@ class Json:
         """The schema of a subject."""
         _, registry, _, version, _, _, ignore_rules, _ = self._arguments
         assert registry is not None
-        if subject not in self._schemas:
+        if subject not in self._found:
             found = await do(_schema(registry._open, None, None, subject, version))
             if found.schema_type != "JSON":
                 raise ConfigurationError(f"the schema of subject {subject} is of type {found.schema_type}, not JSON")
             if found.has_rules and not ignore_rules:
                 text = f"the schema of subject {subject} has rules, which are not run here"
                 raise ConfigurationError(f"{text}: ignore_rules=True takes values as they are")
-            self._schemas[subject] = found
-        return self._schemas[subject]
+            self._found[subject] = found
+        return self._found[subject]
 
     async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> JsonTexts:
         """That of columns like the one in a batch, whose schema is registered where it is to be."""

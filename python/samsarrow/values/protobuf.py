@@ -24,7 +24,7 @@ class Protobuf:
     the message have their fields by number.
     """
 
-    __slots__ = ("_arguments", "_decoders", "_encoders", "_given", "_imports", "_registry")
+    __slots__ = ("_arguments", "_decoders", "_encoders", "_found", "_given", "_imports", "_registry")
 
     def __init__(
         self,
@@ -104,6 +104,8 @@ class Protobuf:
         self._registry = registry
         # By subject; None has the one of the schema that was given.
         self._decoders: dict[str | None, _core.ValueDecoder] = {}
+        # What the registry says that rows look like, by subject.
+        self._found: dict[str, RegisteredSchema] = {}
         # By the columns' type and the subject.
         self._encoders: dict[tuple[pa.DataType, str | None], _core.ValueEncoder] = {}
         if schema is not None:
@@ -128,10 +130,14 @@ class Protobuf:
     async def _latest(self, do: Do, subject: str) -> RegisteredSchema:
         """The latest version, or the one that was asked for."""
         assert self._registry is not None
-        found = await do(_schema(self._registry._open, None, None, subject, self._arguments["version"]))
-        if found.schema_type != "PROTOBUF":
-            raise ConfigurationError(f"the schema of subject {subject} is of type {found.schema_type}, not PROTOBUF")
-        return found
+        if subject not in self._found:
+            found = await do(_schema(self._registry._open, None, None, subject, self._arguments["version"]))
+            if found.schema_type != "PROTOBUF":
+                raise ConfigurationError(
+                    f"the schema of subject {subject} is of type {found.schema_type}, not PROTOBUF"
+                )
+            self._found[subject] = found
+        return self._found[subject]
 
     async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> _core.ValueEncoder:
         """That of columns like the one in a batch. What it writes with is registered where it is to be."""

@@ -103,6 +103,14 @@ pub(crate) fn chosen(given: &Given) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
+/// Refuses formats of keys and values. Those of reads in Python, which there are, are taken out before they come here.
+pub(crate) fn refuse_formats(given: &Given, instead: &str) -> Result<()> {
+    match ["key.format", "value.format"].into_iter().find(|name| get(given, name).is_some()) {
+        Some(name) => Err(Error::configuration(format!("option {name} is not supported here: {instead}"))),
+        None => Ok(()),
+    }
+}
+
 /// `binary`, `string`, or `key:string,value:binary`.
 pub(crate) fn layout(given: &Given) -> Result<Text> {
     let mut wanted = get(given, "layout").unwrap_or("binary").trim().to_lowercase();

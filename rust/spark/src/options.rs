@@ -124,6 +124,7 @@ impl ReadOptions {
     pub fn parse(options: &BTreeMap<String, String>, reading: Reading) -> Result<ReadOptions> {
         let mut given: Given = options.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
         near::refuse_misspelt(&given, KNOWN)?;
+        columns::refuse_formats(&given, "typed keys and values are read by format(\"samsarrow-python\")")?;
         if reading == Reading::Any {
             // Where neither batch nor stream is known, what they differ in is checked later.
             let bounds = ["startingoffsets", "startingtimestamp", "ending", "commitoffsets"];

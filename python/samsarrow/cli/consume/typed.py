@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from samsarrow.cli.connection import Connection
 
 # Formats with schemas, by the names of their classes in `samsarrow`, which are imported when they are used.
-SCHEMAS = {"avro": "Avro"}
+SCHEMAS = {"avro": "Avro", "json": "Json", "protobuf": "Protobuf"}
 # Kafka's own, by what `--where` takes them for.
 PLAIN = {"string": "text", "short": "number", "int": "number", "long": "number", "float": "number",
          "double": "number", "boolean": "truth", "uuid": "text"}  # fmt: skip
@@ -42,7 +42,7 @@ _OPTIONS = (
         multiple=True,
         callback=_names,
         metavar="NAME,...",
-        help="With --value avro: only these, as id,user.city; the rest is stepped over.",
+        help="Of values with a schema only these, as id,user.city; the rest is stepped over.",
     ),
     click.option(
         "--bad-values",
@@ -69,6 +69,11 @@ _OPTIONS = (
         shell_complete=subjects,
         metavar="SUBJECT[:VERSION]",
         help="As --value-subject; by default of TOPIC-key.",
+    ),
+    click.option(
+        "--message",
+        metavar="NAME",
+        help="With --value protobuf or --key protobuf: which message of the file rows look like; by default the first.",
     ),
     click.option(
         "--framing",
@@ -102,6 +107,7 @@ class Typed:
     key_schema: Path | None = None
     value_subject: str | None = None
     key_subject: str | None = None
+    message: str | None = None
     framing: str | None = None
 
     @classmethod
@@ -122,6 +128,8 @@ class Typed:
                 raise click.UsageError(f"{option} is for --{'key' if 'key' in option else 'value'} {schemas}")
         if self.framing is not None and not {self.key, self.value} & SCHEMAS.keys():
             raise click.UsageError(f"--framing is for --value {schemas}")
+        if self.message is not None and "protobuf" not in (self.key, self.value):
+            raise click.UsageError("--message is for --value protobuf")
         if self.bad_values is not None and not self:
             raise click.UsageError("--bad-values is for --value and --key: bytes are never bad")
         for name, schema, subject in (
@@ -200,6 +208,8 @@ class Typed:
         given: dict[str, Any] = {"framing": self.framing or ("auto" if registry is not None else "none")}
         if name == "value" and self.fields:
             given["fields"] = list(self.fields)
+        if form == "protobuf" and self.message is not None:
+            given["message"] = self.message
         if schema is not None:
             given["schema"] = _text(schema)
         elif subject is not None:

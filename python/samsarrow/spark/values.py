@@ -1,0 +1,176 @@
+"""Typed keys and values: what Spark sees of them, and how tasks decode them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, DataType, NullType, StringType
+
+from samsarrow._faces import Blocking, now
+from samsarrow.exceptions import ConfigurationError
+from samsarrow.registry import RegisteredSchema, SchemaRegistry
+from samsarrow.spark.clients import on_this_host, with_files
+from samsarrow.spark.types import selected, spark_type
+from samsarrow.values import Avro, Json, Protobuf
+from samsarrow.values.columns import TypedColumns
+
+Schemed: TypeAlias = Avro | Json | Protobuf
+"""A format that has schemas."""
+
+# Those by name, each with the options that it alone has.
+FORMATS: dict[str, tuple[Callable[..., Schemed], tuple[str, ...]]] = {
+    "avro": (Avro, ()),
+    "json": (Json, ()),
+    "protobuf": (Protobuf, ("message",)),
+}
+# Those of Kafka's own serializers, which have none.
+PLAIN = ("string", "short", "int", "long", "float", "double", "boolean", "uuid")
+
+# What the options of the registry's client begin with.
+REGISTRY = "schema.registry."
+_UNKNOWN = NullType()
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A key or a value that is decoded.
+
+    Attributes:
+        name: `key` or `value`.
+        format: one of `FORMATS`, or of `PLAIN`.
+        given: arguments of the format.
+        registry: options of the registry's client; none without one.
+        bad: `raise` or `null`.
+        topic: that is read, where it is one.
+        fields: only these; None is all.
+        found: what the registry says that rows look like, once it was asked, by subject.
+        type: of the column.
+    """
+
+    name: str
+    format: str
+    given: tuple[tuple[str, Any], ...]
+    registry: tuple[tuple[str, str], ...]
+    bad: str
+    topic: str | None
+    fields: tuple[str, ...] | None = None
+    found: tuple[tuple[str, RegisteredSchema], ...] = ()
+    type: DataType = _UNKNOWN
+
+    @property
+    def columns(self) -> dict[str, DataType]:
+        """The columns that there are of it."""
+        more = {f"raw_{self.name}": BinaryType(), f"{self.name}_error": StringType()} if self.bad == "null" else {}
+        return {self.name: self.type, **more}
+
+    def resolved(self) -> Typed:
+        """The same with the type of its column, for which a registry may have to be asked.
+
+        Raises:
+            ConfigurationError: the schema cannot be read, or has a type that Spark has not.
+            RegistryError: the registry cannot be asked.
+        """
+        format = self._format()  # noqa: A001 - as everywhere
+        if not isinstance(format, str) and self.topic is None and not {"schema", "subject"} & set(dict(self.given)):
+            raise ConfigurationError(
+                f"what {self.name}s look like is not known where several topics are read: give the option "
+                f"{self.name}.subject or {self.name}.schema"
+            )
+        columns = self._columns(format)
+        none = pa.record_batch({"key": pa.nulls(0, pa.binary()), "value": pa.nulls(0, pa.binary())})
+        made = columns.empty(none).schema.field(self.name).type
+        found = () if isinstance(format, str) else tuple(format._found.items())
+        return replace(self, found=found, type=spark_type(made, self.name))
+
+    def selected(self, wanted: Mapping[str, DataType]) -> Typed:
+        """The same with those fields only that `.schema(...)` chooses.
+
+        Args:
+            wanted: types of its columns.
+
+        Raises:
+            ConfigurationError: one is no choice of what is there.
+        """
+        for name, there in self.columns.items():
+            if name in wanted and wanted[name] != there:
+                paths = selected(there, wanted[name], name)
+                return replace(self, fields=tuple(paths), type=wanted[name])
+        return self
+
+    def decoder(self) -> TypedColumns:
+        """What decodes batches in this process."""
+        return self._columns(self._format())
+
+    def _columns(self, format: Schemed | str) -> TypedColumns:  # noqa: A002
+        columns = TypedColumns(
+            format if self.name == "key" else None,  # type: ignore[arg-type]
+            format if self.name == "value" else None,  # type: ignore[arg-type]
+            self.bad,  # type: ignore[arg-type]
+            raw_values=False,
+            include_headers=True,
+        )
+        now(columns.prepare(Blocking._do, set() if self.topic is None else {self.topic}))
+        return columns
+
+    def _format(self) -> Schemed | str:
+        if self.format not in FORMATS:
+            return self.format
+        given = dict(self.given)
+        if self.registry:
+            given["registry"] = _client(dict(self.registry))
+        if self.fields is not None:
+            given["fields"] = self.fields
+        made = FORMATS[self.format][0](**given)
+        made._found.update(self.found)
+        return made
+
+
+def decoded(typed: Sequence[Typed], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches with their keys and values decoded.
+
+    Raises:
+        BadValueError: one cannot be read; rows before it are given first.
+        RegistryError: the registry cannot be asked what they were written with.
+    """
+    decoders = [_decoder(one) for one in typed]
+    for batch in batches:
+        error = None
+        for decoder in decoders:
+            # The second sees the rows before what is bad of the first: an error of its own is before that.
+            batch, bad, _ = now(decoder.read(Blocking._do, batch))
+            error = bad or error
+        if batch.num_rows:
+            yield batch
+        if error is not None:
+            raise error
+
+
+def needs_headers(typed: Sequence[Typed]) -> bool:
+    """Whether headers of records may say what keys or values were written with."""
+    return any(_decoder(one).needs_headers for one in typed)
+
+
+@lru_cache(maxsize=32)
+def _decoder(typed: Typed) -> TypedColumns:
+    """One for all tasks of a worker, which knows the schemas that they met."""
+    with on_this_host():
+        return typed.decoder()
+
+
+def _client(options: dict[str, str]) -> SchemaRegistry:
+    given = with_files(options, REGISTRY)
+    url, context = given.pop("url"), given.pop("context", None)
+    name, password = given.pop("username", None), given.pop("password", None)
+    if (name is None) != (password is None):
+        raise ConfigurationError(f"options {REGISTRY}username and {REGISTRY}password go together: give both")
+    try:
+        return SchemaRegistry(
+            url, auth=None if name is None or password is None else (name, password), context=context, **given
+        )
+    except ConfigurationError as error:
+        error.add_note(f"This is about the options {REGISTRY}*.")
+        raise

@@ -1,0 +1,450 @@
+"""Typed keys and values in Spark, from an embedded broker and a registry in memory."""
+
+import json
+import pickle
+import struct
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.types import IntegerType, LongType, NullType, StructType
+
+from samsarrow import Producer
+from samsarrow.exceptions import BadValueError, ConfigurationError, RegistryError
+from samsarrow.spark import count_bytes
+from samsarrow.spark.datasource import KafkaDataSource
+from samsarrow.spark.options import ReadOptions
+from samsarrow.spark.types import arrow_type, converted, spark_type
+from samsarrow.spark.values import decoded
+from samsarrow.testing import Broker, Registry
+from support.avro import encoded
+
+ORDER: dict[str, Any] = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "city", "type": ["null", "string"], "default": None},
+    ],
+}
+EARLIER = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
+USER = {
+    "type": "record",
+    "name": "User",
+    "fields": [{"name": "name", "type": "string"}, {"name": "age", "type": "int"}],
+}
+
+
+def logical(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": name, **more}
+
+
+WIDE = {
+    "type": "record",
+    "name": "Wide",
+    "fields": [
+        {"name": "flag", "type": "boolean"},
+        {"name": "nothing", "type": "null"},
+        {"name": "ratio", "type": "float"},
+        {"name": "bytes", "type": "bytes"},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["a", "b"]}},
+        {"name": "hash", "type": {"type": "fixed", "name": "Hash", "size": 2}},
+        {"name": "price", "type": logical("bytes", "decimal", precision=9, scale=2)},
+        {"name": "day", "type": logical("int", "date")},
+        {"name": "at", "type": logical("int", "time-millis")},
+        {"name": "sharp", "type": logical("long", "time-micros")},
+        {"name": "made", "type": logical("long", "timestamp-millis")},
+        {"name": "seen", "type": logical("long", "local-timestamp-micros")},
+        {"name": "users", "type": {"type": "array", "items": ["null", USER]}},
+        {"name": "named", "type": {"type": "map", "values": {"type": "array", "items": "User"}}},
+        {"name": "either", "type": ["null", "int", "string"]},
+    ],
+}
+ANN, BOB = {"name": "Ann", "age": 7}, {"name": "Bob", "age": 8}
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with Registry() as server:
+        yield server
+
+
+@pytest.fixture
+def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
+    name = request.node.name.replace("[", "-").replace("]", "")
+    broker.create_topic(name)
+    return name
+
+
+@pytest.fixture
+def orders(spark: Any, broker: Broker, registry: Registry, topic: str) -> Callable[..., Any]:
+    """A batch read of the topic: `orders(schema=..., **options)`."""
+
+    def read(schema: str | None = None, **options: str) -> Any:
+        reader = spark.read.format("samsarrow-python").options(**given(broker, registry, topic), **options)
+        return (reader if schema is None else reader.schema(schema)).load()
+
+    return read
+
+
+def given(broker: Broker, registry: Registry, topic: str) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": broker.bootstrap_servers,
+        "subscribe": topic,
+        "value.format": "avro",
+        "schema.registry.url": registry.url,
+        "schema.registry.max.retries": "0",
+        "schema.registry.missing.id.retries.wait.ms": "1",
+    }
+
+
+def framed(number: int, schema: Any, value: Any) -> bytes:
+    return struct.pack(">bI", 0, number) + encoded(schema, value)
+
+
+def send(broker: Broker, topic: str, *values: bytes | None, key: bytes | None = None) -> None:
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for value in values:
+            producer.send(topic, value, key)
+
+
+def rows(frame: Any, *columns: str) -> list[Any]:
+    return [row.asDict(recursive=True) for row in frame.orderBy("offset").select(*columns).collect()]
+
+
+def test_two_writers_and_a_tombstone(
+    orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str
+) -> None:
+    subject = f"{topic}-value"
+    first, latest = registry.register(subject, EARLIER), registry.register(subject, ORDER)
+    values = [
+        framed(first, EARLIER, {"id": 1}),
+        framed(latest, ORDER, {"id": 2, "city": "Rome"}),
+        None,
+        framed(latest, ORDER, {"id": 3, "city": None}),
+    ]
+    send(broker, topic, *values, key=struct.pack(">i", 42))
+    frame = orders(**{"key.format": "int"})
+    assert frame.schema["value"].dataType.simpleString() == "struct<id:bigint,city:string>"
+    assert frame.schema["key"].dataType.simpleString() == "int"
+    asked = registry.requests("/subjects")
+    assert rows(frame, "offset", "key", "value") == [
+        {"offset": 0, "key": 42, "value": {"id": 1, "city": None}},
+        {"offset": 1, "key": 42, "value": {"id": 2, "city": "Rome"}},
+        {"offset": 2, "key": 42, "value": None},
+        {"offset": 3, "key": 42, "value": {"id": 3, "city": None}},
+    ]
+    assert registry.requests("/subjects") == asked, "what rows look like is asked for once, on the driver"
+    assert rows(frame.where("value.id > 1"), "value.id") == [{"id": 2}, {"id": 3}]
+    assert frame.count() == 4
+    assert orders(**{"value.version": "1"}).schema["value"].dataType.simpleString() == "struct<id:int>"
+
+
+def test_projections(orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str) -> None:
+    schema = {
+        "type": "record",
+        "name": "Sale",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "user", "type": USER},
+            {"name": "items", "type": {"type": "array", "items": {**ORDER, "name": "Item"}}},
+        ],
+    }
+    number = registry.register(f"{topic}-value", schema)
+    sale = {"id": 1, "user": ANN, "items": [{"id": 5, "city": "Ulm"}]}
+    send(broker, topic, framed(number, schema, sale))
+    wanted = "offset bigint, value struct<items: array<struct<city: string>>, user: struct<age: int>>"
+    frame = orders(wanted)
+    assert frame.schema.simpleString() == (
+        "struct<offset:bigint,value:struct<items:array<struct<city:string>>,user:struct<age:int>>>"
+    )
+    assert frame.collect()[0].asDict(recursive=True) == {
+        "offset": 0,
+        "value": {"items": [{"city": "Ulm"}], "user": {"age": 7}},
+    }
+    frame = orders(**{"value.fields": "id, user.name", "columns": "value"})
+    assert frame.schema.simpleString() == "struct<value:struct<id:bigint,user:struct<name:string>>>"
+    assert frame.collect()[0].value.user.name == "Ann"
+    for schema_text, text in (
+        ("value struct<colour: string>", "there is no field value.colour, only id, user, items"),
+        ("value struct<id: string>", "value.id is bigint, not string"),
+        ("value struct<id: bigint not null>", "cannot be NOT NULL"),
+        ("value binary", "not binary"),
+    ):
+        with pytest.raises(Exception, match=text):
+            orders(schema_text).collect()
+
+
+def test_types(orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str) -> None:
+    moment = datetime(2026, 11, 23, 17, 0, 0, 5000, UTC)
+    wide = {
+        "flag": True,
+        "nothing": None,
+        "ratio": 0.5,
+        "bytes": b"\x00\xff",
+        "kind": "b",
+        "hash": b"ab",
+        "price": Decimal("-12.34"),
+        "day": date(2026, 11, 23),
+        "at": 1000,
+        "sharp": 1_000_001,
+        "made": moment,
+        "seen": moment.replace(tzinfo=None),
+        "users": [ANN, None],
+        "named": {"x": [BOB], "y": []},
+        "either": "text",
+    }
+    times = {"at": datetime.min.time().replace(second=1), "sharp": datetime.min.time().replace(second=1, microsecond=1)}
+    number = registry.register(f"{topic}-value", WIDE)
+    send(broker, topic, *(framed(number, WIDE, {**wide, **times, "flag": flag}) for flag in (True, False)), None)
+    frame = orders()
+    assert frame.schema["value"].dataType.simpleString() == (
+        "struct<flag:boolean,nothing:void,ratio:float,bytes:binary,kind:string,hash:binary,price:decimal(9,2),day:date,"
+        "at:int,sharp:bigint,made:timestamp,seen:timestamp_ntz,users:array<struct<name:string,age:int>>,"
+        "named:map<string,array<struct<name:string,age:int>>>,either:struct<int:int,string:string>>"
+    )
+    first, second, third = (row["value"] for row in rows(frame, "value"))
+    expected = {**wide, "either": {"int": None, "string": "text"}, "made": moment.replace(tzinfo=None)}
+    assert first == expected
+    assert second == {**expected, "flag": False}
+    assert third is None
+
+
+def test_a_type_that_spark_has_not_can_be_left_out(
+    orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str
+) -> None:
+    duration = {"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"}
+    schema = {**ORDER, "fields": [{"name": "id", "type": "long"}, {"name": "took", "type": duration}]}
+    number = registry.register(f"{topic}-value", schema)
+    send(broker, topic, framed(number, {**ORDER, "fields": schema["fields"][:1]}, {"id": 4}) + b"\0" * 12)
+    with pytest.raises(Exception, match=r"value\.took is of type month_day_nano_interval.*value\.fields"):
+        orders()
+    assert rows(orders(**{"value.fields": "id"}), "value") == [{"value": {"id": 4}}]
+
+
+def test_bad_values(orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str) -> None:
+    number = registry.register(f"{topic}-value", ORDER)
+    good = framed(number, ORDER, {"id": 1, "city": "Rome"})
+    send(broker, topic, good, good[:-2], None, good)
+    with pytest.raises(Exception, match=rf"{topic}-0, offset 1, .*{number}.*field city"):
+        orders().collect()
+    frame = orders(**{"value.bad": "null"})
+    assert frame.columns[-2:] == ["raw_value", "value_error"]
+    found = rows(frame, "value.id", "raw_value", "value_error")
+    assert [(row["id"], bytes(row["raw_value"] or b"")) for row in found] == [
+        (1, good),
+        (None, good[:-2]),
+        (None, b""),
+        (1, good),
+    ]
+    assert [row["value_error"] is None for row in found] == [True, False, True, True]
+    assert "field city" in found[1]["value_error"]
+    only = orders(columns="Value_Error,offset", **{"value.bad": "null"})
+    assert only.columns == ["value_error", "offset"]
+    assert only.where("value_error is not null").count() == 1
+    assert orders("value_error string", **{"value.bad": "null"}).collect()[2].value_error is None
+    # A bad key before a bad value is the one that is raised.
+    send(broker, topic, good, key=b"\x01")
+    with pytest.raises(Exception, match=rf"{topic}-0, offset 4, key"):
+        orders(**{"key.format": "int", "startingOffsets": json.dumps({topic: {"0": 4}})}).collect()
+
+
+def test_a_registry_that_is_down(orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str) -> None:
+    number = registry.register(f"{topic}-value", ORDER)
+    send(broker, topic, framed(number, ORDER, {"id": 1, "city": None}))
+    frame = orders()
+    registry.down()
+    try:
+        with pytest.raises(Exception, match="RegistryError"):
+            frame.collect()
+        with pytest.raises(Exception, match=r"RegistryError.*check that the registry runs"):
+            orders()
+        # Where the schema is given and nothing says ids, none is asked.
+        bare = {"value.schema": json.dumps(ORDER), "value.framing": "none", "value.bad": "null"}
+        assert orders(**bare).collect()[0].value is None
+    finally:
+        registry.up()
+    assert rows(frame, "value.id") == [{"id": 1}]
+
+
+def test_streams_go_on_where_they_were(
+    spark: Any, broker: Broker, registry: Registry, topic: str, tmp_path: Path
+) -> None:
+    subject = f"{topic}-value"
+    first = registry.register(subject, EARLIER)
+    seen: list[Any] = []
+
+    def drain(**options: str) -> None:
+        source = spark.readStream.format("samsarrow-python").options(**given(broker, registry, topic), **options)
+        frame = source.option("startingOffsets", "earliest").load().select("offset", "value.*")
+
+        def keep(batch: Any, _number: int) -> None:
+            seen.extend(tuple(row) for row in batch.orderBy("offset").collect())
+
+        writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+
+    send(broker, topic, framed(first, EARLIER, {"id": 1}))
+    drain()
+    assert seen == [(0, 1)]
+    latest = registry.register(subject, ORDER)
+    send(broker, topic, framed(latest, ORDER, {"id": 2, "city": "Rome"}), framed(first, EARLIER, {"id": 3}))
+    drain()
+    assert seen[1:] == [(1, 2, "Rome"), (2, 3, None)], "a query has the latest schema from its start on"
+    send(broker, topic, b"bad", framed(first, EARLIER, {"id": 4}))
+    with pytest.raises(StreamingQueryException, match=f"{topic}-0, offset 3"):
+        drain()
+    assert len(seen) == 3
+    drain(**{"value.bad": "null"})
+    assert seen[3:] == [(3, None, None), (4, 4, None)], "the micro-batch that failed is repeated, nothing is lost"
+
+
+BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
+AVRO = {"value.format": "avro", "value.schema": json.dumps(ORDER)}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"value.format": "xml"}, "value.format must be one of avro, .*long, .* not 'xml'"),
+        ({"value.format": "avro"}, r"needs the option value\.schema or schema\.registry\.url"),
+        ({"key.schema": "{}"}, "key.schema is of no use without key.format"),
+        ({"value.formats": "avro"}, "did you mean value.format"),
+        ({"value.format": "int", "value.schema": "{}"}, "value.schema is of no use with value.format=int"),
+        ({"value.format": "int", "schema.registry.url": "http://r"}, "is of no use without value.format=avro"),
+        ({"schema.registry.max.retries": "1"}, "schema.registry.url must be given"),
+        ({**AVRO, "value.bad": "skip"}, "value.bad must be raise or null, not 'skip'"),
+        ({**AVRO, "value.bad": "deadletter"}, "value.bad: tasks send no records elsewhere.*foreachBatch"),
+        ({**AVRO, "value.deadletter.topic": "x"}, "tasks send no records elsewhere"),
+        ({**AVRO, "value.version": "newest"}, "value.version must be a number or latest"),
+        ({**AVRO, "value.ignore.rules": "yes"}, "value.ignore.rules must be true or false"),
+        ({**AVRO, "layout": "value:string"}, "layout and value.format both say"),
+        ({**AVRO, "columns": "raw_value"}, "there is no column 'raw_value'"),
+        ({**AVRO, "value.bad": "null", "columns": "raw_value,RAW_VALUE"}, "names a column twice"),
+        ({**AVRO, "value.schema": "{"}, "schema"),
+        ({**AVRO, "schema.registry.url": "http://r", "schema.registry.max.retrys": "1"}, "max.retries"),
+        ({**AVRO, "schema.registry.url": "http://r", "schema.registry.password": "x"}, "go together"),
+        (
+            {"value.format": "avro", "schema.registry.url": "http://r", "subscribe": "a,b"},
+            "value.subject or value.schema",
+        ),
+    ],
+)
+def test_bad_options_say_what_is_wrong(options: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        KafkaDataSource({**BASE, **options}).schema()
+
+
+def test_options_of_values_are_the_sources_own() -> None:
+    registry = {"schema.registry.url": "http://r", "schema.registry.basic.auth.user.info": "me:hunter2"}
+    options = ReadOptions.parse({**BASE, **AVRO, **registry, "layout": "string", "value.deserializer": "x"})
+    assert options.planning == {"subscribe": "t", "layout": "string", "value.deserializer": "x"}
+    assert options.text == {"key"}
+    assert "hunter2" not in repr(options)
+    [typed] = (one.resolved() for one in options.typed)
+    assert (typed.found, typed.selected({"value": typed.type})) == ((), typed), "no registry is asked for what is given"
+    assert NullType() not in typed.columns.values()
+
+
+def test_the_schema_is_asked_for_once(registry: Registry) -> None:
+    number = registry.register("t-value", ORDER)
+    user = {"schema.registry.url": registry.url, "schema.registry.max.retries": "0", "value.format": "avro"}
+    source = KafkaDataSource({**BASE, **user})
+    schema = source.schema()
+    registry.register("t-value", {**ORDER, "fields": [*ORDER["fields"], {"name": "n", "type": "int", "default": 0}]})
+    assert source.schema() == schema
+    asked = registry.requests()
+    source.reader(schema)
+    assert (registry.requests(), number) == (asked, 1)
+    with pytest.raises(ConfigurationError, match=r"there is no field value\.colour"):
+        KafkaDataSource({**BASE, **user}).reader(StructType().add("value", StructType().add("colour", LongType())))
+    registry.down()
+    with pytest.raises(RegistryError):
+        KafkaDataSource({**BASE, **user}).schema()
+
+
+def test_logins_to_registries() -> None:
+    with Registry(auth=("me", "hunter2")) as registry:
+        user = {"value.format": "avro", "schema.registry.url": registry.url}
+        login = {"schema.registry.username": "me", "schema.registry.password": "hunter2"}
+        info = {"schema.registry.basic.auth.user.info": "me:hunter2"}
+        registry.put(1, json.dumps(ORDER))
+        registry.put_version("t-value", 1, 1)
+        for one in (login, info):
+            assert "value" in KafkaDataSource({**BASE, **user, **one}).schema().names
+        with pytest.raises(RegistryError, match="401"):
+            KafkaDataSource({**BASE, **user}).schema()
+
+
+def test_tasks_know_what_rows_look_like(registry: Registry) -> None:
+    registry.register("user", USER)
+    schema = {"type": "record", "name": "Sale", "fields": [{"name": "user", "type": "User"}]}
+    number = registry.register("t-value", schema, references=[("User", "user", 1)])
+    user = {"value.format": "avro", "schema.registry.url": registry.url, "schema.registry.max.retries": "0"}
+    [typed] = ReadOptions.parse({**BASE, **user}).typed
+    typed = pickle.loads(pickle.dumps(typed.resolved()))
+    registry.down()
+    [projected] = [typed.selected({"value": StructType().add("user", StructType().add("age", IntegerType()))})]
+    raw = pa.record_batch(
+        {
+            "topic": ["t"],
+            "partition": pa.array([0], pa.int32()),
+            "offset": [7],
+            "value": [framed(number, {**schema, "fields": [{"name": "user", "type": USER}]}, {"user": ANN})],
+        }
+    )
+    for one, expected in ((typed, ANN), (projected, {"age": 7})):
+        with pytest.raises(RegistryError):
+            list(decoded([one], iter([raw])))
+        registry.up()
+        [rows] = decoded([one], iter([raw]))
+        assert rows.column("value").to_pylist() == [{"user": expected}]
+        registry.down()
+        assert len(list(decoded([one], iter([raw])))) == 1, "a worker keeps what it was told"
+
+
+@pytest.mark.parametrize(
+    ("column", "spark", "expected"),
+    [
+        (pa.array([-1, 1999], pa.timestamp("ns", "UTC")), "timestamp", [-1, 1]),
+        (pa.array([2**64 - 1], pa.uint64()), "decimal(20,0)", [Decimal(2**64 - 1)]),
+        (pa.array([[1], None, [], [2, 3]], pa.list_(pa.uint32())), "array<bigint>", [[1], None, [], [2, 3]]),
+        (
+            pa.array([[("a", b"1")], None, [("b", b"2"), ("c", b"3")]], pa.map_(pa.string(), pa.binary(1))),
+            "map<string,binary>",
+            [[("a", b"1")], None, [("b", b"2"), ("c", b"3")]],
+        ),
+        (
+            pa.array([{"a": 1}, None, {"a": 3}], pa.struct([pa.field("a", pa.time32("ms"), nullable=False)])),
+            "struct<a:int>",
+            [{"a": 1}, None, {"a": 3}],
+        ),
+    ],
+)
+def test_columns_become_sparks(column: pa.Array, spark: str, expected: list[Any]) -> None:
+    kind = spark_type(column.type, "value")
+    assert kind.simpleString() == spark
+    for start in range(len(column) + 1):
+        made = converted(column.slice(start), arrow_type(kind), "value")
+        made.validate(full=True)
+        if spark == "timestamp":
+            made = made.cast(pa.int64())
+        assert made.to_pylist() == expected[start:]
+
+
+def test_times_that_spark_has_not() -> None:
+    late = pa.array([2**62], pa.timestamp("ms", "UTC"))
+    with pytest.raises(BadValueError, match=r"field value\.at: .*out of bounds"):
+        converted(late, arrow_type(spark_type(late.type, "value")), "value.at")
+
+
+def test_bytes_of_typed_values_are_counted(orders: Callable[..., Any], registry: Registry, topic: str) -> None:
+    registry.register(f"{topic}-value", ORDER)
+    for options in ({}, {"value.bad": "null"}):
+        assert count_bytes(orders(**options)).columns == orders(**options).columns
