@@ -1,6 +1,7 @@
 //! Arrow columns into Avro values, beside arrow-avro. Each result is checked: it is read back, and the peer's is the same.
 #![allow(clippy::expect_used, clippy::print_stdout, missing_docs)]
 
+use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
@@ -58,10 +59,14 @@ fn events(dictionary: bool) -> RecordBatch {
     let field = |(name, column): &(&str, ArrayRef)| {
         let field = Field::new(*name, column.data_type().clone(), *name == "note");
         let symbols = serde_json::to_string(&KINDS).expect("JSON");
-        if *name == "kind" { field.with_metadata([("avro.enum.symbols".to_owned(), symbols)].into()) } else { field }
+        if *name == "kind" {
+            field.with_metadata(HashMap::from([("avro.enum.symbols".to_owned(), symbols)]))
+        } else {
+            field
+        }
     };
     let schema = ArrowSchema::new(columns.iter().map(field).collect::<Vec<_>>());
-    let schema = schema.with_metadata([(SCHEMA_METADATA_KEY.to_owned(), EVENT.to_owned())].into());
+    let schema = schema.with_metadata(HashMap::from([(SCHEMA_METADATA_KEY.to_owned(), EVENT.to_owned())]));
     RecordBatch::try_new(Arc::new(schema), columns.map(|(_, column)| column).to_vec()).expect("a batch")
 }
 
