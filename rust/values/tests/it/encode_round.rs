@@ -220,6 +220,8 @@ fn a_union_takes_a_column_of_one_of_its_types() {
     assert_eq!(first(&Int64Array::from(vec![1])), [2, 2]);
     assert_eq!(first(&UInt32Array::from(vec![1])), [2, 2]);
     assert_eq!(first(&StringArray::from(vec!["x"])), [8, 2, b'x']);
+    assert_eq!(first(&StringViewArray::from(vec!["x"])), [8, 2, b'x']);
+    assert_eq!(first(&[Some("x")].into_iter().collect::<DictionaryArray<Int32Type>>()), [8, 2, b'x']);
     let record = format!(r#"{{"type": "record", "name": "R", "fields": [{{"name": "a", "type": {schema}}}]}}"#);
     let nothing: ArrayRef = Arc::new(NullArray::new(1));
     let row = StructArray::try_from(vec![("a", nothing)]).unwrap();

@@ -54,7 +54,17 @@ pub(super) fn leaf(node: &Node, array: &dyn Array, path: &str) -> Result<Source,
 /// Whether a schema is that of the type, not only one that its values may be written with.
 pub(super) fn same(node: &Node, data_type: &DataType) -> bool {
     let shape = target::shape(node, Enums::Strings, &mut Columns::default());
-    !matches!(node.kind, Kind::Enum(_)) && shape.is_ok_and(|shape| shape.data_type == *data_type)
+    !matches!(node.kind, Kind::Enum(_)) && shape.is_ok_and(|shape| shape.data_type == *plainly(data_type))
+}
+
+/// A type without how it is laid out.
+fn plainly(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => plainly(values),
+        DataType::LargeUtf8 | DataType::Utf8View => &DataType::Utf8,
+        DataType::LargeBinary | DataType::BinaryView => &DataType::Binary,
+        other => other,
+    }
 }
 
 /// The values of a dictionary, where its symbols need to be looked up but once.
