@@ -145,7 +145,7 @@ fn described(bad: &BadValue) -> String {
     if places.is_empty() { bad.reason.clone() } else { format!("{places}: {}", bad.reason) }
 }
 
-/// Why values of one schema cannot be read as another, if they cannot.
+/// Why not all values of one schema can be read as another, if that is so.
 #[pyfunction]
 pub(crate) fn avro_refusal(
     py: Python<'_>,
@@ -157,7 +157,9 @@ pub(crate) fn avro_refusal(
         let (writer, reader) = (parse(&writer)?, parse(&reader)?);
         let mut decoder = Decoder::avro(&reader, &Options::default())?;
         decoder.add_writer(SchemaId::Id(0), &writer);
-        Ok(decoder.refusal(SchemaId::Id(0)).map(ToString::to_string))
+        let id = SchemaId::Id(0);
+        let whole = decoder.refusal(id).map(ToString::to_string);
+        Ok(whole.or_else(|| decoder.refusal_of_some(id)))
     };
     refusal().map_err(|error: SchemaError| to_py(py, &Error::configuration(error.to_string())))
 }

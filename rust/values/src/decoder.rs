@@ -149,6 +149,12 @@ impl Decoder {
         }
     }
 
+    /// Why some values of this id cannot be read, as of a branch or a symbol that the reader has no place for. Others can.
+    pub fn refusal_of_some(&self, id: SchemaId) -> Option<String> {
+        let Format::Avro(avro) = &self.format else { return None };
+        avro.refusal_of_some(id)
+    }
+
     /// Whether values of this id can be pushed.
     pub fn knows(&self, id: SchemaId) -> bool {
         match &self.format {

@@ -123,6 +123,24 @@ pub(crate) struct Decimal<T> {
 }
 
 impl Op {
+    /// Why some values cannot be read, if there are such: of a branch or a symbol that the reader has no place for.
+    pub(crate) fn never(&self) -> Option<String> {
+        let gone = |symbol: &str| format!("the reader's enum has no symbol {symbol}, and no default");
+        match self {
+            Op::Never(reason) => Some(reason.to_string()),
+            Op::Symbols(_, symbols) => symbols.iter().find_map(|symbol| Some(gone(symbol.as_ref().err()?))),
+            Op::Keys(_, symbols) => symbols.iter().find_map(|symbol| Some(gone(symbol.as_ref().err()?))),
+            Op::List(_, items) => items.item.never(),
+            Op::Map(_, entries) => entries.value.never(),
+            Op::Record(_, fields) => fields.iter().find_map(|field| field.op.never()),
+            Op::Nullable(_, of) => of.1.never(),
+            Op::Union(branches) => branches.iter().find_map(Op::never),
+            Op::Member(_, of) => of.0.never(),
+            Op::Default(of) => of.1.never(),
+            _ => None,
+        }
+    }
+
     /// Bytes of columns that a value becomes, but for what is copied from it.
     pub(crate) fn growth(&self) -> u64 {
         match self {

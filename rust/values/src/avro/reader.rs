@@ -48,6 +48,11 @@ impl Reader {
         self.plans.get(*self.known.get(&id)?)?.as_ref().err()
     }
 
+    /// The same of some values, such as those of one branch.
+    pub(crate) fn refusal_of_some(&self, id: SchemaId) -> Option<String> {
+        self.plans.get(*self.known.get(&id)?)?.as_ref().ok()?.root.never()
+    }
+
     pub(crate) fn knows(&self, id: SchemaId) -> bool {
         self.known.contains_key(&id)
     }
