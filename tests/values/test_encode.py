@@ -227,12 +227,16 @@ def test_a_schema_follows_from_the_columns(registry: SchemaRegistry) -> None:
 
 
 def test_a_schema_that_is_refused(registry: SchemaRegistry) -> None:
-    encode_values(TABLE, Avro(registry), topic="orders")
-    other = TABLE.set_column(1, "city", [[1, 2, 3]])
+    def rows(kind: pa.DataType) -> pa.Table:
+        return pa.table({"id": pa.array([1]).cast(kind)}, pa.schema([pa.field("id", kind, nullable=False)]))
+
+    encode_values(rows(pa.int64()), Avro(registry), topic="orders")
     with pytest.raises(SchemaIncompatibleError, match="orders-value") as raised:
-        encode_values(other, Avro(registry), topic="orders")
+        encode_values(rows(pa.string()), Avro(registry), topic="orders")
     assert len(raised.value.reasons) == 1
-    assert "city" in raised.value.reasons[0]
+    assert "id" in raised.value.reasons[0]
+    registry_only = Avro(registry, name="shop.Order", subject_strategy="record")
+    assert encode_values(rows(pa.string()), registry_only, topic="orders")[0].as_py()[5:] == b"\x021"
 
 
 def test_without_auto_register_a_schema_must_be_there(server: Registry, registry: SchemaRegistry) -> None:
