@@ -10,7 +10,7 @@ import time
 import pytest
 
 from samsarrow import Admin, Producer
-from samsarrow.testing import Broker
+from samsarrow.testing import Broker, Registry
 
 
 def test_bench_produces_and_consumes(command):
@@ -83,6 +83,13 @@ def test_a_shell_offers_commands_topics_groups_and_profiles(complete, servers, t
     assert complete("configs", "get", "topic", ":") == ["four", "t"]
     assert complete("configs", "get", "topic", ":", "f") == ["four"]
     assert complete("configs", "get", "nothing:t") == complete("configs", "get", "x") == []
+    with Registry() as registry:
+        registry.register("users-value", "long")
+        registry.register("orders-value", "long")
+        env = {"SAMSARROW_SCHEMA_REGISTRY_URL": registry.url}
+        assert complete("schema", "show", "u", **env) == ["users-value"]
+        assert complete("consume", "four", "--value-subject", "", **env) == ["orders-value", "users-value"]
+        assert complete("schema", "check", "--registry", registry.url, "o") == ["orders-value"]
     # What was kept until now may be older than a minute.
     shutil.rmtree(tmp_path / ".cache")
     assert complete("consume", "f") == ["four"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from samsarrow.testing import Broker
+from samsarrow.testing import Broker, Registry
 from support.commands import runner
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text()
@@ -31,11 +31,12 @@ def test_the_commands_of_the_page_run_as_written(
     fences = re.findall(r"^```(sh|console)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
     assert len(fences) > 8
     shells = 0
-    with Broker(topics={"orders": 4, "settings": 1}) as broker:
+    with Broker(topics={"orders": 4, "settings": 1}) as broker, Registry() as registry:
         command = runner(broker.bootstrap_servers, monkeypatch, capsys, tmp_path)
         monkeypatch.setenv("SAMSARROW_CONFIG", str(tmp_path / "none.toml"))
         for kind, text in fences:
             lines = text.replace("localhost:9092", broker.bootstrap_servers).splitlines()
+            lines = [line.replace("http://localhost:8081", registry.url) for line in lines]
             wanted = None
             if kind == "console":
                 wanted = "\n".join(line for line in lines if not line.startswith("$ ")) + "\n"
@@ -60,5 +61,5 @@ def test_the_commands_of_the_page_run_as_written(
     assert shells < 12, "commands without a pipe run in this process"
     assert {path.name for path in work.iterdir()} == {
         "kcat.conf", "orders.csv", "records.json", "orders.parquet", "orders-000001.arrow", "orders-000002.arrow",
-        "new.parquet",
+        "new.parquet", "sale.avsc", "sales.parquet",
     }  # fmt: skip

@@ -126,6 +126,29 @@ def test_settings_say_where_they_are_from(config):
     assert "nothing is set" in run("config", "show")
 
 
+def test_settings_of_a_schema_registry_are_settings_like_others(config):
+    config(
+        f"[profiles.a]\nschema_registry_url = 'http://h:8081'\nschema_registry_max_retries = 1\n"
+        f"schema_registry_basic_auth_user_info_command = 'echo ann:{SECRET}'"
+    )
+    assert layered("a", {}, {"schema.registry.ssl.ca.location": "/x"}) == {
+        "schema.registry.url": "http://h:8081", "schema.registry.max.retries": "1",
+        "schema.registry.basic.auth.user.info": f"ann:{SECRET}", "schema.registry.ssl.ca.location": "/x",
+    }  # fmt: skip
+    shown = [json.loads(line) for line in run("config", "show", "--profile", "a").splitlines()]
+    assert {row["option"]: row["value"] for row in shown} == {
+        "schema.registry.url": "http://h:8081", "schema.registry.max.retries": "1",
+        "schema.registry.basic.auth.user.info": "[hidden]",
+    }  # fmt: skip
+    env = {"SAMSARROW_SCHEMA_REGISTRY_BEARER_AUTH_TOKEN": SECRET, "SAMSARROW_SCHEMA_REGISTRY_NOPE": SECRET}
+    assert [json.loads(line)["value"] for line in run("config", "show", env=env).splitlines()] == ["[hidden]"]
+    # Commands that ask none have no use for them on their command line, and leave those of a profile alone.
+    of_brokers = ("topics", "list", "-b", "localhost:1", "--timeout", "10ms")
+    why = "schema.registry.url is no option of the admin that this command uses"
+    assert why in run(*of_brokers, "-X", "schema.registry.url=http://h", code=2)
+    assert "schema.registry" not in CliRunner().invoke(cli, [*of_brokers, "--profile", "a"]).output
+
+
 LIBRDKAFKA = f"""# kcat's
 metadata.broker.list = a:9092,b:9092
 security.protocol=sasl_plaintext
@@ -200,7 +223,7 @@ clusters:
         ]),
         ("config", KAF, 0, [
             "settings of kaf", '"bootstrap.servers" = "localhost:9092"', '"security.protocol" = "SASL_PLAINTEXT"',
-            '"sasl.username" = "ann"', "schema-registry-url: there is no schema registry",
+            '"sasl.username" = "ann"', '"schema.registry.url" = "http://localhost:8081"',
         ]),
         ("bad.properties", f"bootstrap.servers=a:9092\nacks=maybe\nmy.secret={SECRET}\n", 1, ["acks", "my.secret"]),
     ],

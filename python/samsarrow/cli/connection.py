@@ -73,8 +73,10 @@ class Connection:
     @property
     def _registry_options(self) -> dict[str, str]:
         its = {name.removeprefix(REGISTRY): text for name, text in self.options.items() if name.startswith(REGISTRY)}
-        limit = {} if self.timeout is None else {"http.read.timeout.ms": str(max(1, round(self.timeout * 1000)))}
-        return {**limit, **its}
+        if self.timeout is None:
+            return its
+        milliseconds = str(max(1, round(self.timeout * 1000)))
+        return {"http.connect.timeout.ms": milliseconds, "http.read.timeout.ms": milliseconds, **its}
 
     def consumer(self, typed: Mapping[str, Any] | None = None, **fixed: str | bool) -> Consumer:
         """A consumer that closes with the command.

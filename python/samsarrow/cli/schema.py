@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,7 +89,9 @@ reference_option = click.option(
 @asks_registry
 @output_option
 def list_subjects(connection: Connection, patterns: tuple[str, ...], form: str | None) -> None:
-    """List subjects with their versions, and type and id of the latest; all, or those of some names and patterns."""
+    """List subjects with their versions; type and id are the latest's. All, or those of some names and patterns."""
+    from concurrent.futures import ThreadPoolExecutor
+
     registry = connection.registry
     there = sorted(registry.subjects())
     wanted = [one for one in there if not patterns or any(fnmatchcase(one, pattern) for pattern in patterns)]
@@ -182,7 +183,7 @@ def _readable(text: str) -> str:
 def check(
     connection: Connection, subject: str, path: Path, kind: str | None, references: tuple[SchemaReference, ...]
 ) -> None:
-    """Check whether a schema may be the next of a subject; nothing is registered. Exit code 1: it may not be."""
+    """Check whether a schema may be a subject's next. Nothing is registered. Exit code 1: it may not be."""
     text, schema_type = _text(path, kind)
     registry = connection.registry
     registry.check(subject, text, schema_type=schema_type, references=references)

@@ -173,8 +173,8 @@ class Job:
         with self._bar() as update, contextlib.suppress(WakeupError), _hinted():
             for batch in batches if self.left != 0 else ():
                 update()
-                self.bad.look(batch)
                 rows, kept = self._kept(batch, self.left)
+                self.bad.look(batch.slice(0, rows))
                 if kept.num_rows:
                     self.output.write(kept)
                 else:
