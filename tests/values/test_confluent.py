@@ -198,7 +198,9 @@ def test_frames_of_guids_are_those_of_its_code() -> None:
 
 
 def test_values_of_json_schemas_and_protobuf_are_bad_in_avro(registry: Registry, client: SchemaRegistry) -> None:
-    jsons = pytest.importorskip("confluent_kafka.schema_registry.json_schema", reason="confluent-kafka[json] is missing")
+    jsons = pytest.importorskip(
+        "confluent_kafka.schema_registry.json_schema", reason="confluent-kafka[json] is missing"
+    )
     protobuf = pytest.importorskip("confluent_kafka.schema_registry.protobuf", reason="confluent-kafka[protobuf]")
     wrappers = pytest.importorskip("google.protobuf.wrappers_pb2")
     peer = theirs.SchemaRegistryClient({"url": registry.url})
@@ -206,7 +208,11 @@ def test_values_of_json_schemas_and_protobuf_are_bad_in_avro(registry: Registry,
     text = json.dumps({"$schema": "http://json-schema.org/draft-07/schema#", "title": "A", "type": "object"})
     writers = [
         ("JSON", jsons.JSONSerializer(text, peer, conf=by_topic), {"a": 1}),
-        ("PROTOBUF", protobuf.ProtobufSerializer(wrappers.Int64Value, peer, conf=by_topic), wrappers.Int64Value(value=7)),
+        (
+            "PROTOBUF",
+            protobuf.ProtobufSerializer(wrappers.Int64Value, peer, conf=by_topic),
+            wrappers.Int64Value(value=7),
+        ),
     ]
     good = Writer(registry, FIRST)({"id": 1})[0]
     for kind, write, value in writers:
