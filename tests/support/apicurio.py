@@ -24,10 +24,13 @@ CACHE = SUPPORT.parent.parent / ".cache" / "apicurio"
 START_DEADLINE_S = 150.0
 
 
-def _maven(pom: str, goal: str, *options: str) -> None:
+def _need_tools() -> None:
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
             raise KafkaUnavailableError(f"Apicurio's registry and serializers need `{tool}` on PATH (JDK 17 and Maven)")
+
+
+def _maven(pom: str, goal: str, *options: str) -> None:
     command = ["mvn", "-q", "-B", "-f", str(SUPPORT / pom), f"dependency:{goal}", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     if done.returncode != 0:
@@ -36,6 +39,7 @@ def _maven(pom: str, goal: str, *options: str) -> None:
 
 def program() -> Path:
     """The registry's jar, fetched by Maven once and kept under `.cache/`."""
+    _need_tools()
     home = CACHE / VERSION
     jar = home / f"apicurio-registry-app-{VERSION}-runner.jar"
     if not jar.exists():
@@ -48,6 +52,7 @@ def program() -> Path:
 
 def serdes_classpath() -> str:
     """The class path of Avro's and Apicurio's serializers, fetched by Maven once and remembered under `.cache/`."""
+    _need_tools()
     remembered = CACHE / "serdes.classpath"
     if not remembered.exists() or not all(Path(p).exists() for p in remembered.read_text().split(os.pathsep)):
         CACHE.mkdir(parents=True, exist_ok=True)

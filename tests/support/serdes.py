@@ -54,7 +54,7 @@ class JavaSerdes:
         return found
 
     def write(self, schema: Any, values: Sequence[bytes]) -> dict[str, list[bytes]]:
-        """Values as Java writes them: `plain`, `blocked` (arrays and maps in blocks with sizes) and `single` objects."""
+        """Values as Java writes them: `plain`, `blocked` (arrays and maps in blocks with sizes), `single` objects."""
         answer = self._ask("write", values, schema=schema)
         assert "error" not in answer, answer
         return {kind: [base64.b64decode(one) for one in written] for kind, written in answer.items()}

@@ -1,4 +1,4 @@
-"""What Java's Avro 1.12.0 and Apicurio's serializers 2.6.13 write, and how Java resolves: its own readers are the oracle."""
+"""What Java's Avro and Apicurio's serializers write, and how Java resolves: its own readers are the oracle."""
 
 from __future__ import annotations
 
