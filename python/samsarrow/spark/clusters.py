@@ -67,7 +67,8 @@ def hide_secrets(spark: SparkSession) -> None:
     """Makes Spark print none of Kafka's secrets in plans, event logs and its UI.
 
     Spark hides options whose names or values have `password`, `secret` or `token` in them; private keys, passphrases
-    and a schema registry's `basic.auth.user.info` have not. This adds them to `spark.sql.redaction.options.regex` of the session.
+    and a schema registry's `basic.auth.user.info` have not. This adds them to `spark.sql.redaction.options.regex` of
+    the session.
 
     Args:
         spark: the session.

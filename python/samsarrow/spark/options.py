@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
-from samsarrow.spark import values
+from samsarrow.spark import value_options
 from samsarrow.spark.clients import hidden, without_login
+from samsarrow.spark.values import Typed
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -41,7 +42,7 @@ class ReadOptions:
     poll_timeout_s: float
     token_mechanism: str | None
     planning: dict[str, str] = field(default_factory=dict)
-    typed: tuple[values.Typed, ...] = ()
+    typed: tuple[Typed, ...] = ()
 
     @property
     def types(self) -> dict[str, DataType]:
@@ -49,7 +50,7 @@ class ReadOptions:
         return {name: kind for one in self.typed for name, kind in one.columns.items()}
 
     @property
-    def decoded(self) -> tuple[values.Typed, ...]:
+    def decoded(self) -> tuple[Typed, ...]:
         """What has to be decoded for the columns that are served."""
         return tuple(one for one in self.typed if not one.columns.keys().isdisjoint(self.columns))
 
@@ -69,9 +70,9 @@ class ReadOptions:
         Raises:
             ConfigurationError: an option is missing, contradicts another or has a value that cannot be.
         """
-        typed, given = values.parse({name.lower(): value for name, value in options.items()})
+        typed, given = value_options.parse({name.lower(): value for name, value in options.items()})
         more = tuple(name for one in typed for name in one.columns if name != one.name)
-        chosen = values.take_out(more, given)
+        chosen = value_options.take_out(more, given)
         checked: dict[str, Any] = _core.spark_options(given, streaming)
         columns, text = (*checked.pop("columns"), *more), frozenset(checked.pop("text"))
         # How tasks log in is up to the source.
@@ -79,7 +80,7 @@ class ReadOptions:
         return cls(
             kafka=hidden(checked.pop("kafka")),
             columns=tuple(one for name in chosen for one in columns if one.lower() == name) or columns,
-            text=values.text_beside(typed, text, given.get("layout", "")),
+            text=value_options.text_beside(typed, text, given.get("layout", "")),
             planning={name: value for name, value in given.items() if not name.startswith(others)},
             typed=typed,
             **checked,
