@@ -6,6 +6,7 @@ mod encode_round;
 mod hostile;
 mod plain;
 mod proto;
+mod proto_encode;
 mod proto_hostile;
 mod proto_types;
 mod random;
