@@ -35,7 +35,7 @@ fn inner(random: &mut Random) -> Vec<u8> {
                 out.push(8);
                 varint(random.next() >> random.below(64), &mut out);
             }
-            1 => sized(2, "añ"[..random.below(2)].as_bytes(), &mut out),
+            1 => sized(2, &b"ab"[..random.below(3)], &mut out),
             2 => sized(3, &[8, random.below(3) as u8, 18, 1, 255], &mut out),
             _ => out.extend_from_slice(&[0x25, 1, 2, 3, 4]),
         }
