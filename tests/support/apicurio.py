@@ -45,7 +45,12 @@ def program() -> Path:
     if not jar.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as part:
-            _maven("apicurio-pom.xml", "unpack-dependencies", f"-DoutputDirectory={part}/home", f"-DmarkersDirectory={part}/markers")
+            _maven(
+                "apicurio-pom.xml",
+                "unpack-dependencies",
+                f"-DoutputDirectory={part}/home",
+                f"-DmarkersDirectory={part}/markers",
+            )
             Path(part, "home").rename(home)
     return jar
 

@@ -151,14 +151,6 @@ class Generator:
         """The file as `protoc` describes it."""
         return descriptor_pb2.FileDescriptorSet(file=[self.file]).SerializeToString()
 
-    def damaged(self, value: bytes) -> bytes:
-        """With a few bytes changed, or fewer of them."""
-        out = bytearray(value)
-        for _ in range(self.random.randint(1, 3)):
-            if out:
-                out[self.random.randrange(len(out))] = self.random.getrandbits(8)
-        return bytes(out[: self.random.randint(0, len(out))] if self.random.random() < 0.2 else out)
-
     def text(self) -> str:
         """The file as it is written."""
         lines = {"editions": 'edition = "2023";'}.get(self.syntax, f'syntax = "{self.syntax}";')

@@ -1,13 +1,13 @@
 //! The text of a `.proto` file.
 
-use super::file::{Default as Given, Enum, Features, Field, File, Label, Message, Scalar, Syntax, Type};
+use super::file::{Enum, Features, Field, File, Label, Message, Scalar, Syntax, Type};
 use super::lexer::{Lexer, Token};
 use crate::error::SchemaError;
 
 /// Messages within each other.
 const MAX_DEPTH: usize = 64;
 
-type Parsed<T = ()> = Result<T, SchemaError>;
+pub(super) type Parsed<T = ()> = Result<T, SchemaError>;
 
 pub(super) fn parse(text: &str) -> Parsed<File> {
     let mut parser = Parser { lexer: Lexer::new(text), ahead: Token::End, file: File::default() };
@@ -16,26 +16,18 @@ pub(super) fn parse(text: &str) -> Parsed<File> {
     Ok(parser.file)
 }
 
-struct Parser<'a> {
+pub(super) struct Parser<'a> {
     lexer: Lexer<'a>,
-    ahead: Token<'a>,
+    pub(super) ahead: Token<'a>,
     file: File,
 }
 
-/// What stands behind an option's name.
-enum Value {
-    Word(String),
-    Quoted(Vec<u8>),
-    /// In braces, of an option that is not known here.
-    Other,
-}
-
 impl<'a> Parser<'a> {
-    fn step(&mut self) -> Parsed<Token<'a>> {
+    pub(super) fn step(&mut self) -> Parsed<Token<'a>> {
         Ok(std::mem::replace(&mut self.ahead, self.lexer.next()?))
     }
 
-    fn unexpected<T>(&self, wanted: &str) -> Parsed<T> {
+    pub(super) fn unexpected<T>(&self, wanted: &str) -> Parsed<T> {
         let found = match &self.ahead {
             Token::Word(word) | Token::Number(word) => format!("{word:?}"),
             Token::Quoted(text) => format!("the text {:?}", String::from_utf8_lossy(text)),
@@ -45,11 +37,11 @@ impl<'a> Parser<'a> {
         Err(self.lexer.error(format!("{wanted} is expected, not {found}")))
     }
 
-    fn is(&self, mark: char) -> bool {
+    pub(super) fn is(&self, mark: char) -> bool {
         self.ahead == Token::Mark(mark)
     }
 
-    fn takes(&mut self, mark: char) -> Parsed<bool> {
+    pub(super) fn takes(&mut self, mark: char) -> Parsed<bool> {
         let found = self.is(mark);
         if found {
             self.step()?;
@@ -57,11 +49,11 @@ impl<'a> Parser<'a> {
         Ok(found)
     }
 
-    fn mark(&mut self, mark: char) -> Parsed {
+    pub(super) fn mark(&mut self, mark: char) -> Parsed {
         if self.takes(mark)? { Ok(()) } else { self.unexpected(&format!("{mark:?}")) }
     }
 
-    fn word(&mut self) -> Parsed<&'a str> {
+    pub(super) fn word(&mut self) -> Parsed<&'a str> {
         match self.ahead {
             Token::Word(word) => self.step().map(|_| word),
             _ => self.unexpected("a name"),
@@ -77,13 +69,13 @@ impl<'a> Parser<'a> {
     }
 
     /// Names with dots between them, and one before them for a name from the root on.
-    fn path(&mut self) -> Parsed<String> {
+    pub(super) fn path(&mut self) -> Parsed<String> {
         let mut path = if self.takes('.')? { ".".to_owned() } else { String::new() };
         self.path_into(&mut path)?;
         Ok(path)
     }
 
-    fn path_into(&mut self, path: &mut String) -> Parsed {
+    pub(super) fn path_into(&mut self, path: &mut String) -> Parsed {
         *path += self.word()?;
         while self.takes('.')? {
             path.push('.');
@@ -92,7 +84,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn quoted(&mut self) -> Parsed<Vec<u8>> {
+    pub(super) fn quoted(&mut self) -> Parsed<Vec<u8>> {
         let mut all = Vec::new();
         if !matches!(self.ahead, Token::Quoted(_)) {
             return self.unexpected("a text in quotes");
@@ -178,7 +170,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Steps over what is in braces, of which the next is the first.
-    fn block(&mut self) -> Parsed {
+    pub(super) fn block(&mut self) -> Parsed {
         let mut open: usize = 0;
         loop {
             match self.step()? {
@@ -199,91 +191,6 @@ impl<'a> Parser<'a> {
                 self.block()?;
             } else if self.step()? == Token::End {
                 return self.unexpected("';'");
-            }
-        }
-        Ok(())
-    }
-
-    /// `NAME = VALUE;`, behind the word `option`.
-    fn option(&mut self, features: &mut Features) -> Parsed {
-        self.named_value(features)?;
-        self.mark(';')
-    }
-
-    /// An option's name and value; features are taken.
-    fn named_value(&mut self, features: &mut Features) -> Parsed<(String, Value)> {
-        let mut name = String::new();
-        loop {
-            if self.takes('(')? {
-                name += &format!("({})", self.path()?);
-                self.mark(')')?;
-            } else {
-                name += self.word()?;
-            }
-            if !self.takes('.')? {
-                break;
-            }
-            name.push('.');
-        }
-        self.mark('=')?;
-        let value = self.value(features, &name)?;
-        if let (Some(feature), Value::Word(word)) = (name.strip_prefix("features."), &value) {
-            features.set(feature, word);
-        }
-        Ok((name, value))
-    }
-
-    fn value(&mut self, features: &mut Features, name: &str) -> Parsed<Value> {
-        if self.is('{') {
-            if name == "features" {
-                self.step()?;
-                self.features(features)?;
-            } else {
-                self.block()?;
-            }
-            return Ok(Value::Other);
-        }
-        if matches!(self.ahead, Token::Quoted(_)) {
-            return self.quoted().map(Value::Quoted);
-        }
-        let mut word = if self.takes('-')? { "-" } else { "" }.to_owned();
-        self.takes('+')?;
-        match self.ahead {
-            Token::Number(digits) => {
-                word += digits;
-                self.step()?;
-            }
-            _ => self.path_into(&mut word)?,
-        }
-        Ok(Value::Word(word))
-    }
-
-    /// `name: VALUE` up to a brace that closes.
-    fn features(&mut self, features: &mut Features) -> Parsed {
-        while !self.takes('}')? {
-            match self.ahead {
-                Token::Word(name) => {
-                    self.step()?;
-                    self.takes(':')?;
-                    match self.ahead {
-                        Token::Word(value) => {
-                            features.set(name, value);
-                            self.step()?;
-                        }
-                        _ => self.block()?,
-                    }
-                }
-                Token::Mark('[') => {
-                    while !self.takes(']')? {
-                        if self.step()? == Token::End {
-                            return self.unexpected("']'");
-                        }
-                    }
-                    self.takes(':')?;
-                    self.block()?;
-                }
-                Token::Mark(',' | ';') => drop(self.step()?),
-                _ => return self.unexpected("a feature"),
             }
         }
         Ok(())
@@ -440,22 +347,6 @@ impl<'a> Parser<'a> {
         let fields = vec![part("key", 1, key), part("value", 2, value)];
         message.messages.push(Message { name: entry.clone(), fields, entry: true, ..Message::default() });
         Ok((name, Type::Named(entry)))
-    }
-
-    fn field_options(&mut self, field: &mut Field) -> Parsed {
-        loop {
-            let (name, value) = self.named_value(&mut field.features)?;
-            match (name.as_str(), value) {
-                ("default", Value::Word(word)) => field.default = Some(Given::Word(word)),
-                ("default", Value::Quoted(text)) => field.default = Some(Given::Quoted(text)),
-                ("packed", Value::Word(word)) => field.packed = Some(word == "true"),
-                _ => (),
-            }
-            if self.takes(']')? {
-                return Ok(());
-            }
-            self.mark(',')?;
-        }
     }
 
     fn enumeration(&mut self) -> Parsed<Enum> {

@@ -10,6 +10,7 @@ mod json_schemas;
 mod json_types;
 mod plain;
 mod proto;
+mod proto_encode;
 mod proto_hostile;
 mod proto_types;
 mod random;
