@@ -9,7 +9,7 @@ import random
 import re
 import struct
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -128,8 +128,9 @@ class Generator:
             wild = wild if math.isfinite(wild) else 0.1
             return some.choice([repr(wild), repr(some.random()), str(some.randrange(10**20)), "1E2", "-0", "5e-324"])
         if pa.types.is_decimal(kind):
-            digits = some.randrange(kind.precision + 1)
-            number = Decimal(some.randrange(-(10**digits), 10**digits)).scaleb(-some.randrange(kind.scale + 1))
+            places = some.randrange(kind.scale + 1)
+            digits = some.randrange(kind.precision - kind.scale + places + 1)
+            number = Decimal((some.randrange(2), tuple(some.randrange(10) for _ in range(digits)), -places))
             return f'"{number}"' if some.random() < 0.4 else str(number)
         if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
             size = kind.byte_width if pa.types.is_fixed_size_binary(kind) else some.randrange(20)
@@ -181,6 +182,9 @@ def loaded(text: str) -> Any:
     try:
         value = json.loads(text, parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=Pairs)
         json.dumps(value, ensure_ascii=False, default=str).encode()
+    except InvalidOperation:
+        # An exponent that Python's decimals do not have.
+        raise UnsureError from None
     except (ValueError, RecursionError):
         raise BadError from None
     return value

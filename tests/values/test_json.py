@@ -20,7 +20,7 @@ from samsarrow.testing import Registry
 
 jsons = pytest.importorskip("support.jsons")
 
-PAIRS = int(os.environ.get("SAMSARROW_JSON_PAIRS", "1600"))
+PAIRS = int(os.environ.get("SAMSARROW_JSON_PAIRS", "800"))
 BLOCK = 200
 ROWS = 6
 EVENT = pa.schema([pa.field("id", pa.int64(), nullable=False), ("user", pa.struct([("city", pa.string())]))])
