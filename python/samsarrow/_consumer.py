@@ -591,9 +591,10 @@ def _typed(
     from samsarrow.values.columns import TypedColumns
 
     name = "include.headers"
-    wanted = [value for given, value in options if given.replace("_", ".") == name]
-    typed = TypedColumns(key_format, value_format, bad_values, raw_values, wanted == [True])
-    if typed.needs_headers and wanted in ([], [False]):
+    wanted = [str(value).strip().lower() for given, value in options if given.replace("_", ".") == name]
+    typed = TypedColumns(key_format, value_format, bad_values, raw_values, wanted == ["true"])
+    # What cannot be is left to the table of options.
+    if typed.needs_headers and wanted in ([], ["false"]):
         options = [(given, value) for given, value in options if given.replace("_", ".") != name] + [(name, True)]
     return options, typed
 

@@ -245,3 +245,40 @@ def test_trouble_with_the_registry_is_one_line(command, registry):
     assert down.out == ""
     assert registry.url in down.err
     assert SECRET not in down.err
+
+
+@pytest.mark.parametrize("form", ["avro", "json", "protobuf"])
+def test_tables_are_written_in_a_format_and_read_again(command, servers, registry, tmp_path, form):
+    rows = pa.table({"number": pa.array([7, 8], pa.int64()), "id": [1, 2], "city": ["Rome", None]})
+    pq.write_table(rows, tmp_path / "orders.parquet")
+    schema = {
+        "json": '{"type": "object", "properties": {"id": {"type": "integer"}, "city": {"type": ["null", "string"]}}}',
+        "protobuf": 'syntax = "proto3"; message None {} message Order { int64 id = 1; optional string city = 2; }',
+    }.get(form)
+    options = ["--value", form, "--key", "long", "--key-column", "number"]
+    if schema is not None:
+        (tmp_path / "order").write_text(schema)
+        options += ["--value-schema", tmp_path / "order"]
+    options += ["--message", "Order"] if form == "protobuf" else []
+    command("produce", "t", tmp_path / "orders.parquet", *options)
+    assert registry.requests("POST /subjects/t-value") == 1
+    read = ["consume", "t", "--key", "long", "--value", form, "--format", "ndjson"]
+    read += ["--message", "Order"] if form == "protobuf" else []
+    found = lines(command(*read).out)
+    assert [row["value"] for row in found] == [{"id": 1, "city": "Rome"}, {"id": 2, "city": None}]
+    assert [row["key"] for row in found] == [7, 8]
+
+
+def test_what_cannot_be_written_is_refused(command, registry, tmp_path):
+    (tmp_path / "rows.csv").write_text("id\n1\n")
+    for options, why in (
+        (["--value-schema", tmp_path / "rows.csv"], "--value-schema is for --value avro or json or protobuf"),
+        (["--value", "avro", "--message", "M"], "--message is for --value protobuf"),
+        (["--value", "avro", "--format", "ndjson"], "columns are in csv, arrow and parquet"),
+    ):
+        assert why in command("produce", "t", tmp_path / "rows.csv", *options, code=2).err
+    registry.down()
+    said = command(
+        "produce", "t", tmp_path / "rows.csv", "--value", "avro", "-X", "schema.registry.max.retries=0", code=1
+    )
+    assert registry.url.removeprefix("http://") in said.err

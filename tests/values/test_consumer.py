@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from samsarrow import (
@@ -244,6 +246,29 @@ def test_positions_stay_while_the_registry_is_away(broker: Broker, send: Callabl
                 reader.poll(5.0)
             assert reader.position(TopicPartition("orders", 0)) == 0
             assert taken(reader, 1)["value"].to_pylist() == [{"id": 1, "city": "Rome"}]
+
+
+@pytest.mark.parametrize(("given", "there"), [("true", True), ("False", False), (True, True), (None, False)])
+def test_headers_come_if_they_are_asked_for(
+    broker: Broker, send: Callable[..., None], given: object, there: bool
+) -> None:
+    send(order(1), headers=[("a", b"b")])
+    options: dict[str, Any] = {} if given is None else {"include.headers": given}
+    with Consumer(
+        {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest", **options},
+        value_format=Avro(writers={7: ORDER}),
+    ) as reader:
+        reader.assign([TopicPartition("orders", 0)])
+        rows = taken(reader, 1)
+    assert ("headers" in rows.schema.names) == there
+
+
+def test_parquet_takes_tombstones(broker: Broker, send: Callable[..., None], tmp_path: Path) -> None:
+    send(order(1), None)
+    with consumer(broker) as reader:
+        rows = taken(reader, 2)
+    pq.write_table(rows, tmp_path / "orders.parquet")
+    assert pq.read_table(tmp_path / "orders.parquet")["value"].to_pylist() == rows["value"].to_pylist()
 
 
 def test_records_have_what_formats_make_of_them(broker: Broker, send: Callable[..., None]) -> None:

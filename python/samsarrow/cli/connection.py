@@ -271,3 +271,4 @@ reads_and_writes_topics = connected_as(Connection, clients=("consumer", "produce
 reads_values = connected_as(Connection, clients=("consumer", "admin"), registry=True)
 asks_registry = connected_as(Connection, clients=(), registry=True)
 writes_topics = connected_as(Connection, clients=("producer", "admin"))
+writes_values = connected_as(Connection, clients=("producer", "admin"), registry=True)

@@ -211,7 +211,7 @@ class Typed:
         if form == "protobuf" and self.message is not None:
             given["message"] = self.message
         if schema is not None:
-            given["schema"] = _text(schema)
+            given["schema"] = text_of(schema)
         elif subject is not None:
             whole, colon, version = subject.rpartition(":")
             numbered = bool(colon) and version.isdecimal()
@@ -226,7 +226,12 @@ class Typed:
         return getattr(samsarrow, SCHEMAS[form])(registry=registry, **given)
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """A schema's text.
+
+    Raises:
+        click.UsageError: it is not UTF-8.
+    """
     try:
         return path.read_text("utf-8")
     except UnicodeDecodeError:

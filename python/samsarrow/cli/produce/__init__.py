@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from samsarrow.cli.completion import topics
-from samsarrow.cli.connection import Connection, writes_topics
+from samsarrow.cli.connection import Connection, writes_values
+from samsarrow.cli.produce.typed import Written, written_options
 
 FORMATS = ("value", "ndjson", "json", "raw", "envelope", "csv", "arrow", "parquet")
 ESCAPES = {"\\t": b"\t", "\\0": b"\0", "\\n": b"\n"}
@@ -40,7 +41,7 @@ def _headers(
     metavar="[FILE]...",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path),
 )
-@writes_topics
+@writes_values
 @click.option(
     "--format",
     "form",
@@ -86,6 +87,7 @@ def _headers(
 )
 @click.option("--partition-column", metavar="NAME", help="A column of partitions.")
 @click.option("--timestamp-column", metavar="NAME", help="A column of times.")  # fmt: skip
+@written_options
 def produce(connection: Connection, topic: str, files: tuple[Path, ...], **options: Any) -> None:
     """Write to a topic what files hold, or what comes on standard input.
 
@@ -96,8 +98,10 @@ def produce(connection: Connection, topic: str, files: tuple[Path, ...], **optio
       samsarrow produce orders orders.parquet --key-column customer -z zstd
       printf 'k1:v1\\nk2:\\n' | samsarrow produce table -K : --tombstone
       samsarrow consume orders --format envelope | samsarrow produce copy --format envelope
+      samsarrow produce orders orders.parquet --value avro --registry http://localhost:8081
     """  # noqa: D301 - the character that click wants
     # What makes records takes its time to be imported: help and completion do without.
     from samsarrow.cli.produce.job import Job
 
-    Job(connection, topic, files, **options).run()
+    written = Written.of(options)
+    Job(connection, topic, files, written=written, **options).run()

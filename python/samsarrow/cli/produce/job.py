@@ -14,6 +14,7 @@ import click
 from samsarrow.cli.connection import Connection
 from samsarrow.cli.partial import PartialFailure
 from samsarrow.cli.produce.inputs import Chunk, Headers, InputError, Reading, chunks
+from samsarrow.cli.produce.typed import Written
 from samsarrow.cli.progress import progress
 from samsarrow.cli.signals import Signals
 from samsarrow.exceptions import KafkaError
@@ -50,6 +51,7 @@ class Job:
         value_columns: tuple[str, ...],
         partition_column: str | None,
         timestamp_column: str | None,
+        written: Written,
     ) -> None:
         self.connection, self.topic = connection, topic
         self.inputs = [(path, _format(form, path)) for path in files or (Path("-"),)]
@@ -60,7 +62,8 @@ class Job:
         for wrong, why in (
             ((key_separator is not None or tombstone) and not forms <= {"value"},
              f"{'-K' if key_separator is not None else '--tombstone'} is for lines, --format value"),
-            (any(columns) and not forms <= {"csv", "arrow", "parquet"}, "columns are in csv, arrow and parquet"),
+            ((any(columns) or bool(written)) and not forms <= {"csv", "arrow", "parquet"},
+             "columns are in csv, arrow and parquet"),
             (partition is not None and bool(partition_column or repartition), "-p contradicts other partitions"),
             (repartition and partition_column is not None, "--repartition contradicts --partition-column"),
         ):  # fmt: skip
@@ -71,6 +74,8 @@ class Job:
             partition_column, timestamp_column,
         )  # fmt: skip
         self.partition, self.headers, self.compress = partition, headers, compress
+        # Made once: what is registered is registered once.
+        self.formats = written.formats(connection)
         self.sent = 0
         self._pending: deque[tuple[Chunk, str, BatchDelivery]] = deque()
 
@@ -126,7 +131,8 @@ class Job:
         try:
             delivery = producer.send_batch(
                 self.topic, chunk.rows, key=chunk.key, value=chunk.value, headers=chunk.headers,
-                partition=chunk.partition, timestamp=chunk.timestamp, value_format=chunk.value_format,  # type: ignore[arg-type]
+                partition=chunk.partition, timestamp=chunk.timestamp, key_format=self.formats["key_format"],
+                value_format=self.formats["value_format"] or chunk.value_format,  # type: ignore[arg-type]
             )  # fmt: skip
         except KafkaError as error:
             raise InputError(f"{_where(chunk, name)}: {error}") from None

@@ -22,6 +22,8 @@ use crate::error::{Error, Result};
 const LOOKS: u32 = 3;
 /// The most reasons that are given for one refusal.
 const MOST_REASONS: usize = 100;
+/// What is said in the place of a reason.
+const NO_REASON: &str = "the registry gives no reason";
 
 /// What a schema is asked for by where it is always the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -142,7 +144,8 @@ impl Registry {
         let answer = self.inner.get(&path, "subjects").await?;
         let names = answer.as_array().and_then(|all| all.iter().map(Value::as_str).collect::<Option<Vec<_>>>());
         let names = names.ok_or_else(|| self.inner.odd("subjects"))?;
-        Ok(names.into_iter().map(|name| name.strip_prefix(context.as_str()).unwrap_or(name).to_owned()).collect())
+        // Apicurio gives those of other contexts, too.
+        Ok(names.into_iter().filter_map(|name| name.strip_prefix(context.as_str())).map(str::to_owned).collect())
     }
 
     /// Registers a schema; one that is there already keeps its id.
@@ -167,7 +170,7 @@ impl Registry {
         }
         // That answer has its reasons in one text, the other one by one.
         let reasons = match self.check(subject, schema).await {
-            Ok(reasons) if !reasons.is_empty() => reasons,
+            Ok(reasons) if reasons.iter().any(|reason| reason != NO_REASON) => reasons,
             _ => vec![refusal.message],
         };
         let text = format!("{doing}: {} refuses it, because it does not go with earlier versions", refusal.url);
@@ -207,9 +210,11 @@ impl Registry {
             None => Err(inner.odd(&doing)),
             Some(false) => {
                 let messages = answer.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-                let messages = messages.iter().filter_map(Value::as_str).take(MOST_REASONS);
-                let reasons: Vec<String> = messages.map(|message| inner.transport.shown(message)).collect();
-                Ok(if reasons.is_empty() { vec!["the registry gives no reason".to_owned()] } else { reasons })
+                // Apicurio has one text, where Confluent's has a list.
+                let messages = messages.iter().chain(answer.get("reason")).filter_map(Value::as_str);
+                let shown = messages.take(MOST_REASONS).map(|message| inner.transport.shown(message));
+                let reasons: Vec<String> = shown.collect();
+                Ok(if reasons.is_empty() { vec![NO_REASON.to_owned()] } else { reasons })
             }
         }
     }

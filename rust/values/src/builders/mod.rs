@@ -7,7 +7,7 @@ mod primitive;
 
 use arrow_buffer::{IntervalMonthDayNano, i256};
 use arrow_data::ArrayData;
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::{ArrowError, DataType, FieldRef};
 
 pub(crate) use bytes::{Bytes, Fixed};
 pub(crate) use nested::{Count, List};
@@ -157,7 +157,14 @@ impl Columns {
                 self.lists[*at].finish(kind, entries.child_data(children).build()?)
             }
             Slot::Struct(at, fields) => {
-                let children = fields.iter().map(|field| self.finish(field)).collect::<Result<_, _>>()?;
+                let children = fields.iter().zip(fields_of(&kind)).map(|(shape, field)| {
+                    let data = self.finish(shape)?;
+                    // Below a row that is null there are zeros, as readers of such fields expect: Parquet's writer takes no
+                    // nulls there.
+                    let nulls = !field.is_nullable() && data.nulls().is_some();
+                    if nulls { data.into_builder().nulls(None).build() } else { Ok(data) }
+                });
+                let children = children.collect::<Result<_, _>>()?;
                 self.structs[*at].finish(kind).child_data(children)
             }
             _ => ArrayData::builder(kind),
@@ -166,6 +173,13 @@ impl Columns {
             Slot::Symbols(_, symbols) => data.child_data(vec![(**symbols).clone()]).build(),
             _ => data.build(),
         }
+    }
+}
+
+fn fields_of(of: &DataType) -> &[FieldRef] {
+    match of {
+        DataType::Struct(fields) => fields,
+        _ => &[],
     }
 }
 
