@@ -164,7 +164,7 @@ def test_what_has_no_place_in_a_message_is_refused() -> None:
     assert (
         refused({"a": [1, None]}, pa.list_(pa.int32())) == "row 0, field a[1]: Protobuf has no null in lists and maps"
     )
-    assert refused({"e": "Y"}, pa.string()) == "row 0, field e: enum E has no Y"
+    assert refused({"e": "Y"}, pa.string()) == "row 0, field e: enum M.E has no Y"
     assert refused({"s": "[1]"}, pa.string()) == "row 0, field s: the JSON is no object"
     assert refused({"e": 1.5}, pa.float64()) == "field e: a column of Float64 cannot be written as an enum"
     assert "b and c are set" in refused({"e": "X", "b": 1, "c": "x"}, pa.string())

@@ -182,6 +182,9 @@ class Avro:
         if given["use_latest"]:
             named = given["name"] if given["schema"] is None else _core.avro_name(_text(given["schema"]), [])
             found = await self._latest(do, self._subject(topic, key, named))
+            if found.has_rules and not given["ignore_rules"]:
+                text = f"the schema of subject {found.subject} has rules, which are not run here"
+                raise ConfigurationError(f"{text}: ignore_rules=True writes values as they are")
             return found.schema, list(found.needed), found.id if framed else None
         text = self._derived(like, topic, key) if given["schema"] is None else _text(given["schema"])
         # What does not fit is not registered.

@@ -157,6 +157,9 @@ class Protobuf:
         given, schema = self._arguments, self._arguments["schema"]
         if self._registry is not None and (schema is None or given["use_latest"]):
             found = await self._latest(do, self._subject(topic, key))
+            if found.has_rules and not given["ignore_rules"]:
+                text = f"the schema of subject {found.subject} has rules, which are not run here"
+                raise ConfigurationError(f"{text}: ignore_rules=True writes values as they are")
             return found.schema, list(found.needed), found.id
         if not framed:
             return schema, self._imports, None
