@@ -218,8 +218,8 @@ fn members_are_found_in_any_order() {
     for _ in 0..2 {
         let (array, bad) = decode(&mut decoder, texts.iter().map(|text| Some(text.as_bytes())));
         assert_eq!(bad, []);
-        for row in 1..texts.len() {
-            assert_eq!(array.slice(0, 1).to_data(), array.slice(row, 1).to_data(), "{}", texts[row]);
+        for (row, text) in texts.iter().enumerate() {
+            assert_eq!(array.slice(0, 1).to_data(), array.slice(row, 1).to_data(), "{text}");
         }
     }
     let (array, _) = decode(&mut decoder, [Some(&b"{}"[..]), Some(b"null"), Some(br#"{"":null}"#), None]);
