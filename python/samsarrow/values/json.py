@@ -147,7 +147,7 @@ def infer_schema(values: pa.Array | pa.ChunkedArray) -> pa.Schema:
 
     Whole numbers become `int64` (`uint64` beyond it, `double` beyond both), others `double`, strings `string`. Where
     values of several kinds stand in one place, or only null, or objects of more than 1000 names, the column has their
-    texts: it is of the extension type `arrow.json`. All columns are nullable.
+    texts: it is of Arrow's extension type for JSON. All columns are nullable.
 
     Args:
         values: `binary` or `string`, as the column `value` of a batch; with Confluent's prefix or without. Null is
