@@ -16,6 +16,7 @@ import pytest
 
 import samsarrow
 from samsarrow import _core, metrics
+from samsarrow.testing import Registry
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -166,6 +167,22 @@ def test_programs_before_and_after_print_the_same(tmp_path: Path) -> None:
         assert after
         assert [printed(*fill, program) for program in after] == [wanted] * len(after)
         fill = fill or [before]
+
+
+def test_serializers_before_and_after_print_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("confluent_kafka.schema_registry.avro", reason="confluent-kafka[avro] is not installed")
+    page = (ROOT / "docs" / "migrating.md").read_text()
+    assert "samsarrow broker --topic sales:1" in page
+    [section] = [one for one in page.split("\n### ") if one.startswith("Serializers\n")]
+    script = tmp_path / "example.py"
+    printed = []
+    for program in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+        with served("sales:1") as address, Registry() as registry:
+            script.write_text(program.replace("localhost:9092", address).replace("http://localhost:8081", registry.url))
+            done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+            assert done.returncode == 0, done.stderr
+            printed.append(done.stdout)
+    assert printed == ["{'id': 0, 'city': 'Rome'}\n{'id': 1, 'city': 'Ulm'}\n"] * 2
 
 
 def test_the_options_page_is_the_table() -> None:
