@@ -1,6 +1,6 @@
 """Spark's own Kafka connector and ours, on one broker and in one session; every result is checked.
 
-    python benches/spark/bench.py [--records 2000000] [--rounds 5] [--only noop,count,sink,stream,first]
+    python benches/spark/bench.py [--records 2000000] [--rounds 5] [--only noop,count,sink,values,stream,first]
 
 Printed are medians with their spread, records a second, the ratio to the connector, and microseconds of processor a
 record of the JVM, of Python's workers and of the broker. `prebuilt` is a Python source that yields one prebuilt batch
@@ -30,7 +30,9 @@ from clock import Clock  # noqa: E402
 from pyspark import cloudpickle  # noqa: E402
 from shapes import JVM, KAFKA, PARTITIONS, PREBUILT, PYTHON, SHAPES, VECTORS, Shape  # noqa: E402
 
+import values  # noqa: E402
 from samsarrow import Admin, Consumer, NewTopic  # noqa: E402
+from samsarrow.testing import Registry  # noqa: E402
 from support.kafka import KafkaServer  # noqa: E402
 from support.spark import local_session  # noqa: E402
 
@@ -144,6 +146,15 @@ class Bench:
             wanted = f"p50 {middle:.0f}, p99 1.1 x {late:.0f}"
             self.missed.append(f"micro-batch, {JVM}: p50 {ours[0]:.0f}, p99 {ours[1]:.0f} ms, {wanted} is wanted")
 
+    def values(self) -> None:
+        """Avro and JSON into columns."""
+        records = self.records // 2
+        with Registry() as registry:
+            values.fill(self.servers, registry.url, records)
+            for form, floor in values.FLOORS.items():
+                runs = values.runs(self.spark, self.servers, registry.url, form, records)
+                self.compare(f"values, {form}", runs, records, {PYTHON: floor})
+
     def first(self, rounds: int) -> None:
         """The first query of a session, each in a session of its own."""
         took: dict[str, list[float]] = {source: [] for source in (KAFKA, PYTHON, JVM)}
@@ -180,6 +191,8 @@ def main() -> None:
                 bench.shape(name, shape, topic)
         if not only or "sink" in only:
             bench.sink()
+        if not only or "values" in only:
+            bench.values()
         if not only or "stream" in only:
             bench.stream(Path(folder))
         print(f"the most memory that Spark's JVM had: {clock.peak():,} MiB", flush=True)

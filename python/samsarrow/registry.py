@@ -17,7 +17,7 @@ __all__ = ["RegisteredSchema", "SchemaReference", "SchemaRegistry"]
 
 Auth: TypeAlias = tuple[str, str] | str | None
 """Name and password, or a token."""
-SchemaType: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
+SchemaType: TypeAlias = Literal["AVRO"] | Literal["JSON"] | Literal["PROTOBUF"]
 
 
 @final

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -23,8 +24,9 @@ QUICK = {
 
 
 def connector_jars() -> list[str]:
-    """The jars of Spark's own Kafka connector, through Maven once, remembered under `.cache/`."""
-    remembered = CACHE.parent / "spark" / "connector.classpath"
+    """The jars of Spark's own Kafka connector and of `from_avro`, through Maven once, remembered under `.cache/`."""
+    pom = (SUPPORT / "spark-pom.xml").read_bytes()
+    remembered = CACHE.parent / "spark" / f"connector-{hashlib.sha256(pom).hexdigest()[:12]}.classpath"
     if remembered.exists() and all(Path(p).exists() for p in remembered.read_text().split(os.pathsep)):
         return remembered.read_text().split(os.pathsep)
     remembered.parent.mkdir(parents=True, exist_ok=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -154,11 +154,18 @@ def needs_headers(typed: Sequence[Typed]) -> bool:
     return any(_decoder(one).needs_headers for one in typed)
 
 
-@lru_cache(maxsize=32)
+_DECODERS: OrderedDict[Typed, TypedColumns] = OrderedDict()
+_MOST_DECODERS = 32
+
+
 def _decoder(typed: Typed) -> TypedColumns:
     """One for all tasks of a worker, which knows the schemas that they met."""
-    with on_this_host():
-        return typed.decoder()
+    if typed not in _DECODERS:
+        with on_this_host():
+            _DECODERS[typed] = typed.decoder()
+        while len(_DECODERS) > _MOST_DECODERS:
+            _DECODERS.popitem(last=False)
+    return _DECODERS[typed]
 
 
 def _client(options: dict[str, str]) -> SchemaRegistry:

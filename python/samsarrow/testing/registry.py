@@ -207,7 +207,7 @@ class Registry:
     def up(self) -> None:
         """Takes connections again, at the same port."""
         if self._server is None:
-            self._server = _Server(("127.0.0.1", self._port), _handler(self))
+            self._server = _Server(self._port, self)
             self._port = self._server.server_address[1]
             if self._tls is not None:
                 # Handshakes are for the threads of connections: one that stalls keeps no other waiting.
@@ -310,29 +310,32 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 128
 
+    def __init__(self, port: int, registry: Registry) -> None:
+        self.registry = registry
+        super().__init__(("127.0.0.1", port), _Handler)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no news."""
 
 
-def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        timeout = 60
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+    server: _Server
 
-        def _serve(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            status, said = registry._answer(self.command, self.path, self.headers.get("Authorization"), body)
-            # One that waited no longer.
-            with suppress(OSError):
-                self.send_response(status)
-                self.send_header("Content-Type", TYPE)
-                self.send_header("Content-Length", str(len(said)))
-                self.end_headers()
-                self.wfile.write(said)
+    def _serve(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        answer = self.server.registry._answer(self.command, self.path, self.headers.get("Authorization"), body)
+        status, said = answer
+        # One that waited no longer.
+        with suppress(OSError):
+            self.send_response(status)
+            self.send_header("Content-Type", TYPE)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
 
-        do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - http.server's names
+    do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815 - http.server's names
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
-            """Nothing is logged."""
-
-    return Handler
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - http.server's name
+        """Nothing is logged."""
