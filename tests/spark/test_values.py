@@ -4,14 +4,16 @@ import json
 import pickle
 import struct
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as sql
 from pyspark.sql.types import IntegerType, LongType, NullType, StructType
 
 from samsarrow import Producer
@@ -213,6 +215,41 @@ def test_types(orders: Callable[..., Any], broker: Broker, registry: Registry, t
     assert first == expected
     assert second == {**expected, "flag": False}
     assert third is None
+
+
+def test_spark_avro_agrees(orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str) -> None:
+    """`from_avro` has the same rows and types, but for times of the day and the names of unions."""
+    functions = pytest.importorskip("pyspark.sql.avro.functions")
+    kept = [one for one in WIDE["fields"] if one["name"] not in ("nothing", "at", "sharp", "either")]
+    schema = {**WIDE, "fields": kept}
+    number, random = registry.register(f"{topic}-value", schema), Random(7)
+    send(broker, topic, *(framed(number, schema, chosen(random)) for _ in range(200)), None)
+    ours = orders(**{"value.bad": "null"})
+    theirs = functions.from_avro(sql.expr("substring(raw_value, 6)"), json.dumps(schema))
+    both = ours.select("offset", "value", theirs.alias("theirs"))
+    assert both.schema["value"].dataType.simpleString() == both.schema["theirs"].dataType.simpleString()
+    found = rows(both, "value", "theirs")
+    assert len(found) == 201
+    assert [row["value"] for row in found] == [row["theirs"] for row in found]
+
+
+def chosen(random: Random) -> dict[str, Any]:
+    """A row of what both read."""
+    moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(milliseconds=random.randrange(10**10))
+    user = {"name": random.choice(["Ann", "Zoë", ""]), "age": random.randrange(-5, 100)}
+    return {
+        "flag": random.random() < 0.5,
+        "ratio": random.choice([0.5, -0.0, 1e30, float("inf")]),
+        "bytes": random.randbytes(random.randrange(4)),
+        "kind": random.choice("ab"),
+        "hash": random.randbytes(2),
+        "price": Decimal(random.randrange(-(10**9) + 1, 10**9)).scaleb(-2),
+        "day": date(1970, 1, 1) + timedelta(days=random.randrange(-20_000, 40_000)),
+        "made": moment,
+        "seen": moment.replace(tzinfo=None) + timedelta(microseconds=random.randrange(1000)),
+        "users": random.choices([user, None], k=random.randrange(4)),
+        "named": {name: [user] * random.randrange(3) for name in random.sample("xyz", random.randrange(4))},
+    }
 
 
 def test_a_type_that_spark_has_not_can_be_left_out(

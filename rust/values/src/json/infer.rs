@@ -157,7 +157,8 @@ impl Kind {
             Some(b'{' | b'[') => self.mixed(from),
             Some(b'-' | b'0'..=b'9') => {
                 let number = scan.number()?;
-                let negative = number.text.starts_with('-');
+                // -0 is 0, as everywhere.
+                let negative = number.text.starts_with('-') && number.text != "-0";
                 let found = match number.is_plain() {
                     true if number.text.parse::<i64>().is_ok() => Kind::Whole { negative, beyond: false },
                     true if number.text.parse::<u64>().is_ok() => Kind::Whole { negative, beyond: true },

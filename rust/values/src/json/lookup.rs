@@ -5,9 +5,11 @@ use std::cell::Cell;
 use super::scan::Scan;
 use crate::input::word;
 
-/// A member's name in its quotes, as most texts have it.
+/// A member's name, and in its quotes as most texts have it.
 #[derive(Debug)]
 pub(crate) struct Name {
+    plain: Box<[u8]>,
+    /// With escapes where there have to be some: what is found so is a string in JSON.
     quoted: Box<[u8]>,
     /// The first 16 bytes, and which bits of them count: compared at once, without a call.
     head: u128,
@@ -16,14 +18,14 @@ pub(crate) struct Name {
 
 impl Name {
     pub(crate) fn new(name: &str) -> Name {
-        let quoted = [b"\"", name.as_bytes(), b"\""].concat();
+        let quoted = serde_json::Value::from(name).to_string().into_bytes();
         let mut head = [0; 16];
         head.iter_mut().zip(&quoted).for_each(|(to, from)| *to = *from);
         let mask = if quoted.len() < 16 { (1 << (8 * quoted.len())) - 1 } else { u128::MAX };
-        Name { quoted: quoted.into(), head: u128::from_le_bytes(head), mask }
+        Name { plain: name.as_bytes().into(), quoted: quoted.into(), head: u128::from_le_bytes(head), mask }
     }
 
-    /// Steps over the name, if it is here. One that has a quote in it is not found so, as a text is that has it escaped.
+    /// Steps over the name, if it is here. One that is escaped in another way is not found so.
     #[inline(always)]
     pub(crate) fn take(&self, scan: &mut Scan<'_>) -> bool {
         let len = self.quoted.len();
@@ -41,10 +43,6 @@ impl Name {
             None => return false,
         }
         true
-    }
-
-    fn bytes(&self) -> &[u8] {
-        self.quoted.get(1..self.quoted.len() - 1).unwrap_or_default()
     }
 }
 
@@ -64,12 +62,11 @@ impl Names {
         let names: Box<[Name]> = names.map(Name::new).collect();
         let mut table = vec![0; (names.len() * 2 + 1).next_power_of_two()];
         for (at, name) in names.iter().enumerate() {
-            let free = slots(name.bytes(), table.len()).find(|slot| table.get(*slot) == Some(&0));
+            let free = slots(&name.plain, table.len()).find(|slot| table.get(*slot) == Some(&0));
             if let Some(entry) = free.and_then(|slot| table.get_mut(slot)) {
                 *entry = at as u32 + 1;
             }
         }
-        // What is matched in its quotes has no quote or escape within.
         let next = (1..=names.len()).map(Cell::new).collect();
         Names { names, first: Cell::new(0), next, table: table.into() }
     }
@@ -93,7 +90,7 @@ impl Names {
     pub(crate) fn find(&self, name: &[u8], after: Option<usize>) -> Option<usize> {
         let taken = slots(name, self.table.len()).map_while(|slot| self.table.get(slot).filter(|entry| **entry > 0));
         let mut places = taken.map(|entry| *entry as usize - 1);
-        let found = places.find(|at| self.names.get(*at).is_some_and(|known| known.bytes() == name))?;
+        let found = places.find(|at| self.names.get(*at).is_some_and(|known| *known.plain == *name))?;
         match after.and_then(|at| self.next.get(at)) {
             Some(next) => next.set(found),
             None => self.first.set(found),

@@ -1,6 +1,8 @@
 //! Texts that are no JSON, and values that lie.
 
 use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use arrow_schema::DataType;
 use samsarrow_values::json::Inference;
 use serde_json::Value;
@@ -237,4 +239,16 @@ fn bytes_that_changed_never_panic_and_leave_other_rows_alone() {
         }
         check(changed, false);
     }
+}
+
+#[test]
+fn a_name_with_a_quote_is_found_where_it_is_escaped_alone() {
+    let kind = of(vec![field("q\"", DataType::Int64), field("t\tab", DataType::Int64), field("b\\", DataType::Int64)]);
+    let mut decoder = decoder(&kind);
+    let good = br#"{"q\"":1,"t\tab":2,"b\\":3}"#;
+    let raw: [&[u8]; 3] = [br#"{"q"":1}"#, b"{\"t\tab\":2}", br#"{"b\":3}"#];
+    let (got, bad) = decode(&mut decoder, [&good[..], raw[0], raw[1], raw[2], good].map(Some));
+    assert_eq!(bad.len(), 3);
+    assert!(got.slice(0, 1).to_data() == got.slice(4, 1).to_data());
+    assert_eq!(got.as_struct().column(2).as_primitive::<Int64Type>().value(0), 3);
 }
