@@ -182,10 +182,11 @@ fn writers_alternate_within_one_array() {
     let rows = array.as_struct();
     assert_eq!(
         rows.column(0).as_primitive::<Int64Type>().iter().collect::<Vec<_>>(),
-        [Some(1), Some(2), None, Some(3), Some(4)]
+        [Some(1), Some(2), Some(0), Some(3), Some(4)]
     );
     let texts: Vec<_> = rows.column(1).as_string::<i32>().iter().collect();
-    assert_eq!(texts, [Some("-"), Some("x"), None, Some("-"), Some("")]);
+    assert_eq!(texts, [Some("-"), Some("x"), Some(""), Some("-"), Some("")]);
+    assert_eq!(rows.nulls().unwrap().iter().collect::<Vec<_>>(), [true, true, false, true, true]);
     assert!(!decoder.knows(SchemaId::Id(9)) && decoder.knows(SchemaId::Id(8)));
 }
 
