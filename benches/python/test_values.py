@@ -15,8 +15,12 @@ from support.kafka import KafkaServer
 # Those that make an object of each record read a part of the topic.
 FEW = RECORDS // 50
 COUNTS = {"bytes": RECORDS, "ours": RECORDS, "two": RECORDS, "confluent": FEW, "parsed": FEW}
-NAMES = {"bytes": "ours, bytes alone", "two": "ours, two fields", "parsed": "confluent, orjson"}
-CLIENTS = {"avro": ["bytes", "ours", "two", "confluent"]}
+NAMES = {"bytes": "ours, bytes alone", "two": "ours, two fields", "parsed": "confluent, orjson or upb"}
+CLIENTS = {
+    "avro": ["bytes", "ours", "two", "confluent"],
+    "json": ["bytes", "ours", "two", "confluent", "parsed"],
+    "protobuf": ["bytes", "ours", "two", "confluent", "parsed"],
+}
 ROUNDS = 3
 
 
@@ -30,7 +34,9 @@ def write(kafka: KafkaServer, registry: Registry, form: str) -> str:
     """A topic of events."""
     topic = create_topic(kafka, f"values-{form}")
     with SchemaRegistry(registry.url) as client:
-        values = pa.array(events.avro(client.register(f"{topic}-value", events.AVRO)), pa.binary())
+        schema, kind = events.SCHEMAS[form]
+        number = client.register(f"{topic}-value", schema, schema_type=kind)
+    values = pa.array(events.framed(form, number), pa.binary())
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         for start in range(0, RECORDS, len(values)):
             producer.send_batch(topic, pa.record_batch({"value": values.slice(0, RECORDS - start)}))
@@ -56,8 +62,8 @@ def test_values(benchmark: Any, kafka: KafkaServer, registry: Registry, form: st
     benchmark.pedantic(once, rounds=ROUNDS)
     cpu = {name: cpu_us(result) for name, result in medians(title).items()}
     decoding = cpu["ours"] - cpu["ours, bytes alone"]
+    peers = [f"{name} {cpu[name]:.2f} us, {cpu[name] / cpu['ours']:.0f} x" for name in cpu if "confluent" in name]
     sections["CPU of values"].append(
-        f"{form}: {cpu['ours']:.3f} us a record, {decoding:.3f} of them for decoding; confluent-kafka "
-        f"{cpu['confluent']:.2f} us, {cpu['confluent'] / cpu['ours']:.0f} x; two fields "
+        f"{form}: {cpu['ours']:.3f} us a record, {decoding:.3f} of them for decoding; {'; '.join(peers)}; two fields "
         f"{(cpu['ours, two fields'] - cpu['ours, bytes alone']) / decoding:.2f} of all"
     )

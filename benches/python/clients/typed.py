@@ -11,26 +11,29 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from samsarrow import Avro, Consumer, SchemaRegistry
+from samsarrow import Avro, Consumer, Json, Protobuf, SchemaRegistry
 
 from . import events
 from .watch import Watch
 
 Decode = Callable[[bytes], Any]
+FORMATS: dict[str, Any] = {"avro": Avro, "json": Json, "protobuf": Protobuf}
 
 
 def ours(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
     """Columns, by the consumer itself."""
     with SchemaRegistry(registry) as asked:
-        yield from _ours(servers, topic, count, Avro(asked))
+        yield from _ours(servers, topic, count, FORMATS[form](asked))
 
 
 def two(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
     """Two fields of eight."""
     with SchemaRegistry(registry) as asked:
-        yield from _ours(servers, topic, count, Avro(asked, fields=["id", "price"]))
+        yield from _ours(servers, topic, count, FORMATS[form](asked, fields=["id", "price"]))
 
 
 def bytes_alone(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
@@ -55,13 +58,31 @@ def confluent(form: str, servers: str, topic: str, count: int, registry: str) ->
     """Its own deserializer, and a table of the dicts."""
     client = SchemaRegistryClient({"url": registry})
     context = SerializationContext(topic, MessageField.VALUE)
-    deserializer = AvroDeserializer(client)
-    yield from _confluent(servers, topic, count, lambda value: deserializer(value, context))
+    if form == "avro":
+        deserializer: Any = AvroDeserializer(client)
+    elif form == "json":
+        deserializer = JSONDeserializer(json.dumps(events.JSON), schema_registry_client=client)
+    else:
+        deserializer = ProtobufDeserializer(events.message_class(), {"use.deprecated.format": False}, client)
+    row = to_row if form == "protobuf" else lambda value: value
+    yield from _confluent(servers, topic, count, lambda value: row(deserializer(value, context)))
 
 
 def parsed(form: str, servers: str, topic: str, count: int, registry: str) -> Iterator[pa.Array]:
-    """confluent-kafka's messages, and the quickest parser that Python has."""
-    yield from _confluent(servers, topic, count, orjson.loads)
+    """confluent-kafka's messages, and the quickest parser that Python has: orjson, or upb."""
+    if form == "json":
+        yield from _confluent(servers, topic, count, lambda value: orjson.loads(value[5:]))
+    else:
+        parse = events.message_class().FromString
+        yield from _confluent(servers, topic, count, lambda value: to_row(parse(value[6:])))
+
+
+def to_row(message: Any) -> tuple[Any, ...]:
+    """The fields in the order of the columns."""
+    currency = message.currency if message.HasField("currency") else None
+    return (
+        message.id, message.user, message.event, message.page, message.session, message.price, currency, message.member,
+    )  # fmt: skip
 
 
 def _confluent(servers: str, topic: str, count: int, decode: Decode) -> Iterator[pa.Array]:
