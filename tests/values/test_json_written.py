@@ -65,6 +65,9 @@ def test_what_does_not_fit_is_not_written(registry: SchemaRegistry) -> None:
     with pytest.raises(ConfigurationError, match="the schema has no field for column 'town': leave it out"):
         encode_values(pa.array([{"id": 1, "town": "Ulm"}]), Json(registry, schema=ORDER), topic="orders")
     assert registry.subjects() == []
+    kinds = pa.schema([("id", pa.int64()), ("parts", pa.list_(pa.struct([("sum", pa.binary())])))])
+    with pytest.raises(ConfigurationError, match=r"column parts\[\]\.sum is of bytes, which JSON has none of"):
+        encode_values(pa.Table.from_pylist([], kinds), Json(kinds))
     with pytest.raises(ConfigurationError, match="has the id of what is written, and none is known"):
         encode_values(ROWS, Json(ORDER, framing="confluent"))
     with pytest.raises(ConfigurationError, match="a registry takes a JSON Schema"):

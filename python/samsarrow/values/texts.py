@@ -25,6 +25,9 @@ class JsonTexts:
     def __init__(self, like: pa.RecordBatch, frame: bytes, reader: _core.ValueDecoder | None) -> None:
         self._frame, self._reader = frame, reader
         kind = like.schema.field("value").type
+        if (path := _bytes_in(kind, "")) is not None:
+            what = f"column {path}" if path else "the column"
+            raise ConfigurationError(f"{what} is of bytes, which JSON has none of: make it text, as base64")
         if reader is not None and pa.types.is_struct(kind):
             wanted, _ = reader.decode(pa.record_batch({"value": pa.nulls(0)}), False, False)
             fields = wanted.schema.field("value").type
@@ -51,3 +54,17 @@ class JsonTexts:
             done.append(pa.record_batch({"value": texts}))
             start += len(texts)
         return done, None
+
+
+def _bytes_in(kind: pa.DataType, path: str) -> str | None:
+    """Where there are bytes, which are hexadecimal in these texts and base64 where a schema reads them."""
+    if pa.types.is_struct(kind):
+        below = [(field.type, f"{path}.{field.name}".lstrip(".")) for field in kind]
+    elif pa.types.is_map(kind):
+        below = [(kind.key_type, path), (kind.item_type, path)]
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        below = [(kind.value_type, f"{path}[]")]
+    else:
+        kinds = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
+        return path if any(one(kind) for one in kinds) else None
+    return next((found for one, at in below if (found := _bytes_in(one, at)) is not None), None)
