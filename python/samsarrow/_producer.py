@@ -13,7 +13,7 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow._faces import Face
 from samsarrow.config import merge
-from samsarrow.exceptions import ClosedError, KafkaError
+from samsarrow.exceptions import ClosedError, ConfigurationError, KafkaError
 from samsarrow.group import ConsumerGroupMetadata, Offsets, to_offsets
 from samsarrow.metrics.client import ProducerMetrics, of_producer, to_uuid
 from samsarrow.partitioner import Partitioned, as_bytes, take_partitioner
@@ -128,8 +128,14 @@ class ProducerBase(Face):
         streams: list[Partitioned | WrittenRows] = []
         if key_format is not None or (value_format is not None and text is None):
             # Programs that send bytes do not wait for what writes them.
+            from samsarrow.values.decode import PLAIN
             from samsarrow.values.written import WrittenRows
 
+            if isinstance(value_format, str) and text is None and value_format not in PLAIN:
+                raise ConfigurationError(
+                    f"value_format must be json or ipc, Avro(…), Json(…) or Protobuf(…), or one of {', '.join(PLAIN)}, "
+                    f'not "{value_format}"'
+                )
             kind = None if value_format == "json" or value_format == "ipc" else value_format
             written = await WrittenRows.of(self._do, topic, data, key, key_format, names, kind)
             data, key, names = written.reader, written.key, written.value

@@ -9,7 +9,8 @@ from typing import Any
 
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark.clients import hidden
-from samsarrow.spark.values import FORMATS, PLAIN, REGISTRY, Typed
+from samsarrow.spark.values import FORMATS, REGISTRY, Typed
+from samsarrow.values.decode import PLAIN
 
 _SCHEMED = ("schema", "subject", "version", "framing", "fields", "ignore.rules")
 _ALL = ("format", "bad", *_SCHEMED, *(name for _, own in FORMATS.values() for name in own))

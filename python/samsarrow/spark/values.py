@@ -27,9 +27,6 @@ FORMATS: dict[str, tuple[Callable[..., Schemed], tuple[str, ...]]] = {
     "json": (Json, ()),
     "protobuf": (Protobuf, ("message",)),
 }
-# Those of Kafka's own serializers, which have none.
-PLAIN = ("string", "short", "int", "long", "float", "double", "boolean", "uuid")
-
 # What the options of the registry's client begin with.
 REGISTRY = "schema.registry."
 _UNKNOWN = NullType()

@@ -21,6 +21,9 @@ Format: TypeAlias = (
 )
 """How values are written: with a schema, or as one of Kafka's own types."""
 
+PLAIN = ("string", "short", "int", "long", "float", "double", "boolean", "uuid")
+"""The names of Kafka's own types."""
+
 
 def decode_values(
     array: pa.Array | pa.ChunkedArray,

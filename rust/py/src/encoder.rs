@@ -77,7 +77,7 @@ impl ValueEncoder {
         let column = column(like)?;
         let Some(plain) = Plain::from_name(name) else {
             let names = "string, short, int, long, float, double, boolean or uuid";
-            let text = format!("a format must be Avro(…), Protobuf(…), or {names}, not {name:?}");
+            let text = format!("a format must be Avro(…), Json(…), Protobuf(…), or {names}, not {name:?}");
             return Err(to_py(py, &Error::configuration(text)));
         };
         let made = Encoder::plain(plain, column.data_type());
