@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, ClassVar, Literal, TypeAlias, final
 from uuid import UUID
 
 import pyarrow as pa
@@ -12,7 +12,8 @@ import pyarrow as pa
 from samsarrow import _core
 from samsarrow._faces import Do
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.registry import RegisteredSchema, SchemaRegistry, _new, _schema
+from samsarrow.registry import SchemaRegistry
+from samsarrow.values.registered import Registered, given_once
 from samsarrow.values.subjects import SubjectStrategy, legal, subject_of
 
 __all__ = ["Avro"]
@@ -22,14 +23,26 @@ Schema: TypeAlias = str | Mapping[str, Any] | Sequence[Any]
 
 
 @final
-class Avro:
+class Avro(Registered):
     """Avro values, as rows of one schema, whatever schemas they were written with.
 
     A record becomes a struct, any other type a column of its own; docs/values.md has the table of types. Schemas that
     differ are resolved as Avro's specification 1.12 has it: fields by name or alias in any order, defaults, promotions.
     """
 
-    __slots__ = ("_arguments", "_decoders", "_encoders", "_found", "_given", "_ids", "_registry")
+    __slots__ = ("_encoders", "_given")
+
+    _kind = "AVRO"
+    _left_out: ClassVar[dict[str, Any]] = {
+        "version": "latest",
+        "writers": (),
+        "framing": "auto",
+        "enums": "string",
+        "ignore_rules": False,
+        "auto_register": True,
+        "use_latest": False,
+        "subject_strategy": "topic",
+    }
 
     def __init__(
         self,
@@ -80,14 +93,7 @@ class Avro:
         Raises:
             ConfigurationError: a schema cannot be read, or has no Arrow type; the text names the field.
         """
-        if isinstance(source, SchemaRegistry):
-            if registry is not None:
-                raise TypeError("the registry is given twice")
-            registry = source
-        elif source is not None:
-            if schema is not None:
-                raise TypeError("the schema is given twice")
-            schema = source
+        schema, registry = given_once(source, schema, registry)
         known: list[tuple[int | bytes | None, str]]
         if isinstance(writers, Mapping):
             known = [(_id(key), _text(text)) for key, text in writers.items()]
@@ -102,31 +108,26 @@ class Avro:
         if not callable(subject_strategy) and subject_strategy not in ("topic", "record", "topic-record"):
             text = f"subject_strategy must be topic, record, topic-record or a callable, not {subject_strategy!r}"
             raise ConfigurationError(text)
-        self._arguments: dict[str, Any] = {
-            "schema": schema,
-            "registry": registry,
-            "subject": subject,
-            "version": version,
-            "writers": writers,
-            "fields": fields,
-            "framing": framing,
-            "enums": enums,
-            "ignore_rules": ignore_rules,
-            "name": name,
-            "auto_register": auto_register,
-            "use_latest": use_latest,
-            "subject_strategy": subject_strategy,
-        }
+        self._keep(
+            {
+                "schema": schema,
+                "registry": registry,
+                "subject": subject,
+                "version": version,
+                "writers": writers,
+                "fields": fields,
+                "framing": framing,
+                "enums": enums,
+                "ignore_rules": ignore_rules,
+                "name": name,
+                "auto_register": auto_register,
+                "use_latest": use_latest,
+                "subject_strategy": subject_strategy,
+            }
+        )
         self._given = (known, None if fields is None else list(fields), framing, enums)
-        self._registry = registry
-        # By subject; None has the one of the schema that was given.
-        self._decoders: dict[str | None, _core.ValueDecoder] = {}
         # By the columns' type, topic and part.
         self._encoders: dict[tuple[pa.DataType, str | None, bool], _core.ValueEncoder] = {}
-        # By subject and text.
-        self._ids: dict[tuple[str, str], int] = {}
-        # What the registry says that rows look like, by subject.
-        self._found: dict[str, RegisteredSchema] = {}
         if schema is not None:
             self._decoders[None] = _core.ValueDecoder.avro(_text(schema), [], *self._given)
 
@@ -145,16 +146,6 @@ class Avro:
         """Where the schema is registered."""
         subject: str | None = self._arguments["subject"]
         return subject_of(self._arguments["subject_strategy"], topic, key, record) if subject is None else subject
-
-    async def _latest(self, do: Do, subject: str) -> RegisteredSchema:
-        """The latest version, or the one that was asked for."""
-        assert self._registry is not None
-        if subject not in self._found:
-            found = await do(_schema(self._registry._open, None, None, subject, self._arguments["version"]))
-            if found.schema_type != "AVRO":
-                raise ConfigurationError(f"the schema of subject {subject} is of type {found.schema_type}, not AVRO")
-            self._found[subject] = found
-        return self._found[subject]
 
     async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> _core.ValueEncoder:
         """That of columns like the one in a batch. What it writes with is registered where it is to be."""
@@ -182,9 +173,7 @@ class Avro:
         if given["use_latest"]:
             named = given["name"] if given["schema"] is None else _core.avro_name(_text(given["schema"]), [])
             found = await self._latest(do, self._subject(topic, key, named))
-            if found.has_rules and not given["ignore_rules"]:
-                text = f"the schema of subject {found.subject} has rules, which are not run here"
-                raise ConfigurationError(f"{text}: ignore_rules=True writes values as they are")
+            self._check_rules(found, found.subject, "writes")
             return found.schema, list(found.needed), found.id if framed else None
         text = self._derived(like, topic, key) if given["schema"] is None else _text(given["schema"])
         # What does not fit is not registered.
@@ -192,51 +181,12 @@ class Avro:
         if not framed:
             return text, [], None
         subject = self._subject(topic, key, _core.avro_name(text, []))
-        if (subject, text) not in self._ids:
-            core = self._registry._open
-            ask = core.register if given["auto_register"] else core.lookup
-            self._ids[subject, text] = await do(ask(subject, _new(text, "AVRO", ()), False))
-        return text, [], self._ids[subject, text]
+        return text, [], await self._id_of(do, subject, text)
 
     def _derived(self, like: pa.RecordBatch, topic: str | None, key: bool) -> str:
         part = "key" if key else "value"
         name = self._arguments["name"] or (part.title() if topic is None else f"{legal(topic)}_{part}")
         return _core.avro_schema(like, name)
-
-    async def _learn(self, do: Do, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
-        """Has the registry say what values of a batch were written with."""
-        if self._registry is not None:
-            call = decoder.learn(self._registry._open, batch, key, self._arguments["ignore_rules"])
-            if call is not None:
-                await do(call)
-
-    @property
-    def _in_headers(self) -> bool:
-        """Whether headers of records may name the schema."""
-        return self._given[2] == "auto"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _avro, (self._arguments,)
-
-    def __repr__(self) -> str:
-        given = (f"{name}={one!r}" for name, one in self._arguments.items() if one != _LEFT_OUT.get(name))
-        return f"Avro({', '.join(given)})"
-
-
-_LEFT_OUT = {
-    "version": "latest",
-    "writers": (),
-    "framing": "auto",
-    "enums": "string",
-    "ignore_rules": False,
-    "auto_register": True,
-    "use_latest": False,
-    "subject_strategy": "topic",
-}
-
-
-def _avro(arguments: dict[str, Any]) -> Avro:
-    return Avro(**arguments)
 
 
 def _id(key: int | str | UUID) -> int | bytes:

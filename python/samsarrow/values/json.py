@@ -4,33 +4,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, ClassVar, Literal, TypeAlias, final
 
 import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow._faces import Do
 from samsarrow.exceptions import BadValueError, ConfigurationError
-from samsarrow.registry import RegisteredSchema, SchemaRegistry, _new, _schema
+from samsarrow.registry import RegisteredSchema, SchemaRegistry
+from samsarrow.values.registered import Registered, given_once
 from samsarrow.values.texts import JsonTexts
 
 __all__ = ["Json", "infer_schema"]
-
-_NAMES = ("schema", "registry", "subject", "version", "fields", "framing", "ignore_rules", "auto_register")
 
 Schema: TypeAlias = pa.Schema | pa.DataType | str | Mapping[str, Any]
 """The columns or the type of rows; or a JSON Schema, as its text or as what that parses to."""
 
 
 @final
-class Json:
+class Json(Registered):
     """JSON values, as rows of one type; docs/values.md has the table of types.
 
     Members are found by name in any order, and those without a field are stepped over. What is missing is null, or bad
     where the field is not nullable.
     """
 
-    __slots__ = ("_arguments", "_decoders", "_found", "_ids", "_registry")
+    __slots__ = ()
+
+    _kind = "JSON"
+    _left_out: ClassVar[dict[str, Any]] = {
+        "version": "latest",
+        "framing": "auto",
+        "ignore_rules": False,
+        "auto_register": True,
+    }
 
     def __init__(
         self,
@@ -67,34 +74,33 @@ class Json:
             ConfigurationError: the schema cannot be read, or has no type that JSON is read as; the text names the
                 field.
         """
-        if isinstance(source, SchemaRegistry):
-            if registry is not None:
-                raise TypeError("the registry is given twice")
-            registry = source
-        elif source is not None:
-            if schema is not None:
-                raise TypeError("the schema is given twice")
-            schema = source
+        schema, registry = given_once(source, schema, registry)
         if schema is None and registry is None:
             raise ConfigurationError(
                 "neither schema nor registry says what rows look like: infer_schema finds a schema"
             )
         if isinstance(fields, str):
             raise TypeError(f"fields must be a list of names: [{fields!r}]")
-        self._arguments = (schema, registry, subject, version, fields, framing, ignore_rules, auto_register)
-        self._registry = registry
-        # By subject; None has the one of the schema that was given.
-        self._decoders: dict[str | None, _core.ValueDecoder] = {}
-        # What the registry says that rows look like, by subject.
-        self._found: dict[str, RegisteredSchema] = {}
-        # By subject and text.
-        self._ids: dict[tuple[str, str], int] = {}
+        self._keep(
+            {
+                "schema": schema,
+                "registry": registry,
+                "subject": subject,
+                "version": version,
+                "fields": fields,
+                "framing": framing,
+                "ignore_rules": ignore_rules,
+                "auto_register": auto_register,
+            }
+        )
         if schema is not None:
             self._decoders[None] = self._made(_columns(schema), [])
 
     def _made(self, schema: Any, needed: list[str]) -> _core.ValueDecoder:
-        *_, fields, framing, _, _ = self._arguments
-        return _core.ValueDecoder.json(schema, needed, None if fields is None else list(fields), framing)
+        fields = self._arguments["fields"]
+        return _core.ValueDecoder.json(
+            schema, needed, None if fields is None else list(fields), self._arguments["framing"]
+        )
 
     async def _decoder(self, do: Do, topic: str | None, key: bool) -> _core.ValueDecoder:
         """That of the schema, which a registry may have to be asked for."""
@@ -108,29 +114,21 @@ class Json:
         return self._decoders[subject]
 
     def _subject(self, topic: str | None, key: bool) -> str:
-        subject: str | None = self._arguments[2]
+        subject: str | None = self._arguments["subject"]
         if subject is None and topic is None:
             raise ConfigurationError("neither schema nor subject nor topic says what rows look like: give one")
         return subject or f"{topic}-{'key' if key else 'value'}"
 
     async def _registered(self, do: Do, subject: str) -> RegisteredSchema:
         """The schema of a subject."""
-        _, registry, _, version, _, _, ignore_rules, _ = self._arguments
-        assert registry is not None
-        if subject not in self._found:
-            found = await do(_schema(registry._open, None, None, subject, version))
-            if found.schema_type != "JSON":
-                raise ConfigurationError(f"the schema of subject {subject} is of type {found.schema_type}, not JSON")
-            if found.has_rules and not ignore_rules:
-                text = f"the schema of subject {subject} has rules, which are not run here"
-                raise ConfigurationError(f"{text}: ignore_rules=True takes values as they are")
-            self._found[subject] = found
-        return self._found[subject]
+        found = await self._latest(do, subject)
+        self._check_rules(found, subject, "takes")
+        return found
 
     async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> JsonTexts:
         """That of columns like the one in a batch, whose schema is registered where it is to be."""
-        schema, registry, _, _, _, framing, _, auto_register = self._arguments
-        if registry is None:
+        schema, framing = self._arguments["schema"], self._arguments["framing"]
+        if self._registry is None:
             if framing in ("confluent", "apicurio8"):
                 text = f"framing {framing!r} has the id of what is written, and none is known"
                 raise ConfigurationError(f"{text}: give a registry")
@@ -146,11 +144,7 @@ class Json:
             reader = _core.ValueDecoder.json(text, [], None, framing)
             # What does not fit is not registered.
             JsonTexts(like, b"", reader)
-            core = registry._open
-            ask = core.register if auto_register else core.lookup
-            if (subject, text) not in self._ids:
-                self._ids[subject, text] = await do(ask(subject, _new(text, "JSON", ()), False))
-            number = self._ids[subject, text]
+            number = await self._id_of(do, subject, text)
         if framing == "none":
             return JsonTexts(like, b"", reader)
         if number is None:
@@ -162,18 +156,6 @@ class Json:
 
     # Nor does what headers name.
     _in_headers = False
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _json, self._arguments
-
-    def __repr__(self) -> str:
-        left_out = (None, None, None, "latest", None, "auto", False, True)
-        given = zip(_NAMES, self._arguments, left_out, strict=True)
-        return f"Json({', '.join(f'{name}={one!r}' for name, one, default in given if one != default)})"
-
-
-def _json(*arguments: Any) -> Json:
-    return Json(**dict(zip(_NAMES, arguments, strict=True)))
 
 
 def _columns(schema: Schema) -> Any:

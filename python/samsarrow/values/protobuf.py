@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow._faces import Do
 from samsarrow.exceptions import ConfigurationError
-from samsarrow.registry import RegisteredSchema, SchemaRegistry, _new, _schema
+from samsarrow.registry import SchemaRegistry
+from samsarrow.values.registered import Registered, given_once
 from samsarrow.values.subjects import subject_of
 
 __all__ = ["Protobuf"]
 
 
 @final
-class Protobuf:
+class Protobuf(Registered):
     """Protobuf values, as rows of one message, without generated classes.
 
     A message becomes a struct; docs/values.md has the table of types. Values that were written with another version of
     the message have their fields by number.
     """
 
-    __slots__ = ("_arguments", "_decoders", "_encoders", "_found", "_given", "_imports", "_registry")
+    __slots__ = ("_encoders", "_given", "_imports")
+
+    _kind = "PROTOBUF"
+    _left_out: ClassVar[dict[str, Any]] = {
+        "version": "latest",
+        "framing": "auto",
+        "enums": "string",
+        "ignore_rules": False,
+        "auto_register": True,
+        "use_latest": False,
+    }
 
     def __init__(
         self,
@@ -72,40 +83,30 @@ class Protobuf:
         Raises:
             ConfigurationError: the schema cannot be read, or has no Arrow type; the text names the line or field.
         """
-        if isinstance(source, SchemaRegistry):
-            if registry is not None:
-                raise TypeError("the registry is given twice")
-            registry = source
-        elif source is not None:
-            if schema is not None:
-                raise TypeError("the schema is given twice")
-            schema = source
+        schema, registry = given_once(source, schema, registry)
         if schema is None and registry is None:
             raise ConfigurationError("neither schema nor registry says what rows look like: give one")
         if isinstance(fields, str):
             raise TypeError(f"fields must be a list of names: [{fields!r}]")
-        self._arguments: dict[str, Any] = {
-            "schema": schema,
-            "registry": registry,
-            "message": message,
-            "subject": subject,
-            "version": version,
-            "imports": imports,
-            "fields": fields,
-            "framing": framing,
-            "enums": enums,
-            "ignore_rules": ignore_rules,
-            "auto_register": auto_register,
-            "use_latest": use_latest,
-        }
+        self._keep(
+            {
+                "schema": schema,
+                "registry": registry,
+                "message": message,
+                "subject": subject,
+                "version": version,
+                "imports": imports,
+                "fields": fields,
+                "framing": framing,
+                "enums": enums,
+                "ignore_rules": ignore_rules,
+                "auto_register": auto_register,
+                "use_latest": use_latest,
+            }
+        )
         by_id = registry is not None
         self._given = (message, by_id, None if fields is None else list(fields), framing, enums)
         self._imports = list((imports or {}).values())
-        self._registry = registry
-        # By subject; None has the one of the schema that was given.
-        self._decoders: dict[str | None, _core.ValueDecoder] = {}
-        # What the registry says that rows look like, by subject.
-        self._found: dict[str, RegisteredSchema] = {}
         # By the columns' type and the subject.
         self._encoders: dict[tuple[pa.DataType, str | None], _core.ValueEncoder] = {}
         if schema is not None:
@@ -127,18 +128,6 @@ class Protobuf:
         subject: str | None = self._arguments["subject"]
         return subject_of("topic", topic, key, None) if subject is None else subject
 
-    async def _latest(self, do: Do, subject: str) -> RegisteredSchema:
-        """The latest version, or the one that was asked for."""
-        assert self._registry is not None
-        if subject not in self._found:
-            found = await do(_schema(self._registry._open, None, None, subject, self._arguments["version"]))
-            if found.schema_type != "PROTOBUF":
-                raise ConfigurationError(
-                    f"the schema of subject {subject} is of type {found.schema_type}, not PROTOBUF"
-                )
-            self._found[subject] = found
-        return self._found[subject]
-
     async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> _core.ValueEncoder:
         """That of columns like the one in a batch. What it writes with is registered where it is to be."""
         framed = self._arguments["framing"] != "none"
@@ -157,9 +146,7 @@ class Protobuf:
         given, schema = self._arguments, self._arguments["schema"]
         if self._registry is not None and (schema is None or given["use_latest"]):
             found = await self._latest(do, self._subject(topic, key))
-            if found.has_rules and not given["ignore_rules"]:
-                text = f"the schema of subject {found.subject} has rules, which are not run here"
-                raise ConfigurationError(f"{text}: ignore_rules=True writes values as they are")
+            self._check_rules(found, found.subject, "writes")
             return found.schema, list(found.needed), found.id
         if not framed:
             return schema, self._imports, None
@@ -174,39 +161,4 @@ class Protobuf:
             )
         # What does not fit is not registered.
         _core.ValueEncoder.protobuf(schema, [], given["message"], like, "none", None)
-        core = self._registry._open
-        ask = core.register if given["auto_register"] else core.lookup
-        return schema, [], await do(ask(self._subject(topic, key), _new(schema, "PROTOBUF", ()), False))
-
-    async def _learn(self, do: Do, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
-        """Has the registry say what values of a batch were written with."""
-        if self._registry is not None:
-            call = decoder.learn(self._registry._open, batch, key, self._arguments["ignore_rules"])
-            if call is not None:
-                await do(call)
-
-    @property
-    def _in_headers(self) -> bool:
-        """Whether headers of records may name the schema."""
-        return bool(self._arguments["framing"] == "auto")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _protobuf, (self._arguments,)
-
-    def __repr__(self) -> str:
-        given = (f"{name}={one!r}" for name, one in self._arguments.items() if one != _LEFT_OUT.get(name))
-        return f"Protobuf({', '.join(given)})"
-
-
-_LEFT_OUT = {
-    "version": "latest",
-    "framing": "auto",
-    "enums": "string",
-    "ignore_rules": False,
-    "auto_register": True,
-    "use_latest": False,
-}
-
-
-def _protobuf(arguments: dict[str, Any]) -> Protobuf:
-    return Protobuf(**arguments)
+        return schema, [], await self._id_of(do, self._subject(topic, key), schema)
