@@ -1,4 +1,4 @@
-"""Reading Kafka as Arrow batches."""
+"""Consumers that read Kafka as Arrow batches."""
 
 from __future__ import annotations
 
@@ -34,38 +34,38 @@ __all__ = ["CommitCallback", "Consumer"]
 
 
 class Consumer(Blocking, ConsumerBase):
-    """Reads topics as a member of a group, or partitions assigned by hand; `poll` gives `pyarrow.RecordBatch`es.
+    """Reads topics as a member of a group, or manually assigned partitions; `poll` returns `pyarrow.RecordBatch`es.
 
     Columns: `key binary`, `value binary`, `topic dictionary<int32, string>`, `partition int32`, `offset int64`,
     `timestamp timestamp[ms, UTC]`, `timestamp_type int8` (0 the producer's time, 1 the broker's, null for records of
-    message format v0, which have no time); with `include_headers` also `headers list<struct<key: string, value:
-    binary>>`, with `include_leader_epoch` also `leader_epoch int32`. Null is null and empty is empty. With
+    message format v0, which have no timestamp). `include_headers` adds `headers list<struct<key: string, value:
+    binary>>`, `include_leader_epoch` adds `leader_epoch int32`. Nulls and empty values are kept distinct. With
     `layout="view"` keys and values are `binary_view`.
 
-    No connection is made before the first call that needs one. A consumer belongs to the process that made it; its
-    methods may be called from many threads, and listeners and callbacks run in the thread that polls.
+    The consumer connects on the first call that needs a connection. It belongs to the process that created it. Its
+    methods may be called from many threads; listeners and callbacks run in the thread that polls.
 
-    With `enable.auto.commit`, the default where there is a `group.id`, a `poll` commits what the polls before it gave:
-    rows that the program has not come back from are never committed. `close` commits what the last poll gave too; a
-    `with` block that ends by an exception does not.
+    With `enable.auto.commit`, the default with a `group.id`, a `poll` commits the rows that earlier polls returned, and
+    never rows that the program may still be processing. `close` also commits the rows of the last poll; a `with` block
+    that ends with an exception does not.
 
     Args:
         config: options with dotted names, `{"bootstrap.servers": "localhost:9092", "group.id": "g"}`.
-        **options: the same as keywords, `group_id="g"`. docs/options.md lists all. `partition_assignment_strategy` also
-            takes a sequence of names and `Assignor`s of your own, `sasl_oauthbearer_token_provider` a function
-            (`TokenProvider`).
-        key_format: how keys are written: `Avro(…)`, or the name of a type of Kafka's own, `"long"`. The column `key`
-            has the type that docs/values.md says.
-        value_format: the same of values. A registry's schema is found by the topic; several topics, or a pattern, need
-            a format with a schema or a subject.
-        bad_values: what happens to a key or value that its format cannot read. `raise`: a poll gives the rows before
-            it, the next raises `BadValueError` with the position on it, as often as it is called. `null`: the row
-            stays, with a null for it, its bytes in `raw_key binary` or `raw_value binary` and what is wrong in
-            `key_error string` or `value_error string`. `DeadLetter(…)`: it goes to another topic.
-        raw_values: adds `raw_key` and `raw_value`, the bytes of what is decoded.
+        **options: the same options as keywords, `group_id="g"`. docs/options.md lists all options.
+            `partition_assignment_strategy` also takes a sequence of names and your own `Assignor`s,
+            `sasl_oauthbearer_token_provider` a function (`TokenProvider`).
+        key_format: the format of keys: `Avro(…)`, or the name of one of Kafka's own types, `"long"`. docs/values.md
+            lists the resulting types of the column `key`.
+        value_format: the format of values. A registry's schema is found by topic; several topics, or a pattern, need a
+            format with a schema or a subject.
+        bad_values: what to do with a key or value that its format cannot read. `raise`: a poll returns the rows before
+            it, and the next polls raise `BadValueError` with its position until you seek past it. `null`: the row
+            stays, with a null, its bytes in `raw_key binary` or `raw_value binary` and the reason in `key_error string`
+            or `value_error string`. `DeadLetter(…)`: the record is sent to another topic.
+        raw_values: adds `raw_key` and `raw_value`, the undecoded bytes.
 
     Raises:
-        ConfigurationError: an option is unknown, given twice or has a value that cannot be.
+        ConfigurationError: an option is unknown, set twice or has an invalid value.
     """
 
     @staticmethod
@@ -91,55 +91,55 @@ class Consumer(Blocking, ConsumerBase):
             raise TypeError("the DeadLetter of a Consumer needs a Producer")
 
     def unsubscribe(self, *, timeout: Seconds | None = None) -> None:
-        """Leaves the group, or drops what is assigned by hand; nothing is read any more.
+        """Leaves the group, or drops the manual assignment; reading stops.
 
-        The listener's `on_partitions_revoked` is called; with `enable.auto.commit` what is finished is committed.
+        Calls the listener's `on_partitions_revoked`; with `enable.auto.commit`, commits finished rows.
         """
         now(self._unsubscribe(timeout))
 
     def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
-        """The id by which brokers know this client's metrics (KIP-714), for the logs of both sides.
+        """The id under which brokers store this client's metrics (KIP-714), to match logs of both sides.
 
         Args:
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
             IllegalStateError: `enable.metrics.push` is off.
-            UnsupportedVersionError: the brokers take no metrics: they are older than Kafka 3.7, or have no plugin.
-            KafkaTimeoutError: no broker could be asked in time.
+            UnsupportedVersionError: the brokers accept no metrics: they are older than Kafka 3.7, or have no plugin.
+            KafkaTimeoutError: no broker answered in time.
         """
         return now(self._client_instance_id(timeout))
 
     def poll(self, timeout: Seconds = 1.0) -> pa.RecordBatch:
-        """The next rows, of one partition or several.
+        """Returns the next rows, of one partition or several.
 
         Args:
             timeout: seconds to wait for the first row.
 
         Returns:
-            At most `max.poll.records` rows; none when nothing came in time. The schema is always the same. Positions
-            move past the rows that are returned, and only those.
+            At most `max.poll.records` rows; none if nothing arrived in time. The schema is always the same. Positions
+            move past the returned rows, and only those.
 
         Raises:
-            ConfigurationError: nothing is subscribed to or assigned, so nothing could ever come.
+            ConfigurationError: nothing is subscribed or assigned, so no row can arrive.
             WakeupError: `wakeup` was called.
-            Exception: what a listener or a callback raised, once the rebalance is done.
-            OffsetOutOfRangeError: the position is gone and `auto.offset.reset` is `none`.
-            CorruptRecordError: a fetched batch is damaged; seek past it to go on.
-            BadValueError: the next row cannot be read in the consumer's formats; its `partition` and `offset` say where
-                it is, to seek past it.
-            RegistryError: the registry cannot be asked how values are written. Positions stay before them.
-            KafkaError: anything else that keeps an assigned partition from being read, once each time it is met.
+            Exception: an exception of a listener or a callback, raised after the rebalance.
+            OffsetOutOfRangeError: the position no longer exists and `auto.offset.reset` is `none`.
+            CorruptRecordError: a fetched batch is corrupt; seek past it to continue.
+            BadValueError: the next row cannot be read in the consumer's formats; seek past its `partition` and `offset`
+                to continue.
+            RegistryError: the registry cannot be reached for a schema. Positions do not move.
+            KafkaError: any other error that prevents reading an assigned partition, raised once per occurrence.
         """
         return now(self._poll(timeout))
 
     def records(self, timeout: Seconds = 1.0) -> Iterator[ConsumerRecord]:
-        """The rows of one `poll`, one by one."""
+        """Iterates over the rows of one `poll`."""
         batch = self.poll(timeout)
         return _core.Rows(batch) if self._typed is None else self._typed.records(batch)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Batches as they come, never an empty one, for ever or until the consumer is closed."""
+        """Yields non-empty batches as they arrive, until the consumer is closed."""
         while self._core is not None:
             try:
                 batch = self.poll(1.0)
@@ -149,24 +149,23 @@ class Consumer(Blocking, ConsumerBase):
                 yield batch
 
     def reader(self, *, timeout: Seconds | None = None) -> pa.RecordBatchReader:
-        """What is there now, as a reader that ends: every assigned partition up to its end at this moment.
+        """Reads every assigned partition up to its current end, as a reader that ends there.
 
-        A consumer that has subscribed joins its group first. Reading moves the positions, as `poll` does; partitions
-        that are paused are left alone. Polars, DuckDB and others take it as it is.
+        A subscribed consumer joins its group first. Reading moves the positions, as `poll` does; paused partitions are
+        skipped. Polars, DuckDB and other libraries accept the reader directly.
 
         Args:
-            timeout: seconds that it may take to join the group and to find the ends, by default
-                `default.api.timeout.ms`.
+            timeout: seconds to join the group and find the ends, by default `default.api.timeout.ms`.
 
         Raises:
-            ConfigurationError: nothing is subscribed to or assigned.
-            KafkaTimeoutError: the group gave no partitions in time, or a broker did not answer.
+            ConfigurationError: nothing is subscribed or assigned.
+            KafkaTimeoutError: the group assigned no partitions in time, or a broker did not answer.
         """
         held, ends = now(self._ends(timeout))
         return pa.RecordBatchReader.from_batches(self.schema, _all(up_to(self, ends, held)))
 
     def commit(self, what: Offsets | pa.RecordBatch | None = None, *, timeout: Seconds | None = None) -> None:
-        """Commits offsets to the group, and waits until that is done.
+        """Commits offsets to the group, and waits for the acknowledgement.
 
         Args:
             what: None for the positions of all assigned partitions; a batch for the offsets after its last rows; or
@@ -176,7 +175,7 @@ class Consumer(Blocking, ConsumerBase):
         Raises:
             ConfigurationError: there is no `group.id`.
             OffsetMetadataTooLargeError: the metadata is longer than the broker allows.
-            KafkaTimeoutError: it could not be done in time; the text has the last error.
+            KafkaTimeoutError: the commit did not finish in time; the message has the last error.
         """
         now(self._commit(what, timeout))
 
@@ -187,39 +186,39 @@ class Consumer(Blocking, ConsumerBase):
         require_stable: bool | None = None,
         timeout: Seconds | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed.
+        """Returns the group's committed offsets.
 
         Args:
-            partitions: to ask for, in one request.
+            partitions: partitions to look up, in one request.
             require_stable: whether to wait for open transactions that commit offsets (KIP-447); by default with
                 `isolation.level=read_committed`.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            For each partition its offset, None where nothing was committed.
+            The offset of each partition, None without a committed offset.
         """
         return now(self._committed(partitions, require_stable, timeout))
 
     def position(self, partition: TopicPartition, *, timeout: Seconds | None = None) -> int:
-        """The offset of the next row that `poll` will give of an assigned partition."""
+        """The offset of the next row that `poll` returns from an assigned partition."""
         return now(self._position(partition, timeout))
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each partition that is still there."""
+        """The first available offset of each partition."""
         return now(self._beginning_offsets(partitions, timeout))
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
     ) -> dict[TopicPartition, int]:
-        """The end of each partition: its high watermark, with `read_committed` its last stable offset."""
+        """The end of each partition: its high watermark, or its last stable offset with `read_committed`."""
         return now(self._end_offsets(partitions, timeout))
 
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int | datetime], *, timeout: Seconds | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after a time.
+        """Finds the first record at or after a time.
 
         Args:
             times: milliseconds since 1970 or a `datetime`, by partition.
@@ -231,12 +230,12 @@ class Consumer(Blocking, ConsumerBase):
         return now(self._offsets_for_times(times, timeout))
 
     def lag(self, *, timeout: Seconds | None = None) -> dict[TopicPartition, int]:
-        """How many offsets lie between position and end, of every assigned partition.
+        """The number of offsets between position and end, for every assigned partition.
 
-        Brokers send the ends with the records: no request is made for partitions that had an answer within a second.
+        Fetch responses contain the end offsets: partitions with a response within the last second need no request.
 
         Raises:
-            IllegalStateError: the group has given no partitions yet: it does in `poll`.
+            IllegalStateError: the group has not assigned partitions yet; call `poll` first.
         """
         return now(self._lag(timeout))
 
@@ -249,39 +248,38 @@ class Consumer(Blocking, ConsumerBase):
         return now(self._partitions_for(topic, timeout))
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Goes on at the first offset of these partitions, of all that are assigned if none is named."""
+        """Moves these partitions, or all assigned ones, to their first offset."""
         now(self._seek_to("beginning", partitions))
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Goes on at the end of these partitions, of all that are assigned if none is named."""
+        """Moves these partitions, or all assigned ones, to their end."""
         now(self._seek_to("end", partitions))
 
     def seek_to_committed(self, *partitions: TopicPartition) -> None:
-        """Goes on at the group's committed offsets; without one, where `auto.offset.reset` says."""
+        """Moves to the group's committed offsets; partitions without one follow `auto.offset.reset`."""
         now(self._seek_to("committed", partitions))
 
     def seek_to_timestamp(self, when: int | datetime, *partitions: TopicPartition) -> None:
-        """Goes on at the first record at or after a time; at the end where there is none.
+        """Moves to the first record at or after a time, or to the end if there is none.
 
         Args:
             when: milliseconds since 1970, or a `datetime`.
-            *partitions: all that are assigned if none is named.
+            *partitions: partitions to move, by default all assigned ones.
         """
         now(self._seek_to(to_milliseconds(when), partitions))
 
     def close(self, timeout: Seconds | None = None) -> None:
-        """Commits what is finished (with `enable.auto.commit`), leaves the group and ends all connections.
+        """Commits finished rows (with `enable.auto.commit`), leaves the group and closes all connections.
 
-        The listener's `on_partitions_revoked` is called. Calls that wait in other threads raise `ClosedError`. May
-        be called again, and by signal handlers and listeners: called within `on_partitions_revoked` or
-        `on_partitions_lost` it closes at once and calls the listener no more; a `poll` that had called the
-        listener then raises `ClosedError`.
+        Calls the listener's `on_partitions_revoked`. Calls waiting in other threads raise `ClosedError`. May be called
+        again, and from signal handlers and listeners: within `on_partitions_revoked` or `on_partitions_lost` it closes
+        at once and does not call the listener again; the `poll` that had called the listener then raises `ClosedError`.
 
-        Whatever a signal handler raises, Ctrl-C too, ends the wait within 200 ms; what is left to do goes on in the
+        An exception from a signal handler, Ctrl-C included, ends the wait within 200 ms; closing continues in the
         background until the timeout.
 
         Args:
-            timeout: seconds that it may take, by default `default.api.timeout.ms`; what a listener takes is its own.
+            timeout: seconds to close, by default `default.api.timeout.ms`; time spent in a listener is not counted.
         """
         now(self._close(True, timeout))
 
@@ -296,7 +294,7 @@ class Consumer(Blocking, ConsumerBase):
 
 
 def _all(batches: AsyncGenerator[pa.RecordBatch, None]) -> Iterator[pa.RecordBatch]:
-    """What a blocking consumer's generator gives."""
+    """Yields the batches of a blocking consumer's generator."""
     try:
         while True:
             yield now(batches.__anext__())
