@@ -1,4 +1,4 @@
-"""What both consumers do; those of each are in consumer.py and aio_consumer.py."""
+"""What both consumers share; consumer.py and aio_consumer.py have the rest."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class ConsumerBase(Face):
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """Whether the consumer is closed."""
         return self._core is None
 
     def __repr__(self) -> str:
@@ -119,21 +119,21 @@ class ConsumerBase(Face):
         pattern: str | re.Pattern[str] | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Reads topics as a member of the group: its members share the partitions. Replaces an earlier subscription.
+        """Subscribes to topics as a member of the group, which share the partitions. Replaces an earlier subscription.
 
-        Nothing happens before the next `poll`, which joins the group.
+        The next `poll` joins the group; nothing happens before.
 
         Args:
-            topics: names.
-            pattern: instead of names, all topics whose whole name matches; new ones are noticed within
-                `metadata.max.age.ms`. In RE2's syntax: no look-around, no back references. With
-                `group.protocol=consumer` the broker matches.
-            listener: called for partitions that come and go, in the thread that polls. `AsyncConsumer` awaits what its
-                methods return, if it is awaitable.
+            topics: topic names.
+            pattern: instead of names, a pattern that must match a whole topic name; new topics are found within
+                `metadata.max.age.ms`. RE2 syntax: no look-around, no back references. With `group.protocol=consumer`
+                the broker matches.
+            listener: called when partitions are assigned or revoked, in the thread that polls. `AsyncConsumer` awaits
+                awaitable results of its methods.
 
         Raises:
-            ConfigurationError: there is no `group.id`, partitions are assigned by hand, the pattern cannot be read, or
-                both or neither of topics and pattern are given.
+            ConfigurationError: there is no `group.id`, partitions are manually assigned, the pattern is invalid, or
+                both or neither of topics and pattern are set.
         """
         if isinstance(topics, str):
             raise ConfigurationError(f"subscribe takes a list of topics: [{topics!r}]")
@@ -146,35 +146,35 @@ class ConsumerBase(Face):
         self._given = False
 
     def subscription(self) -> set[str] | str | None:
-        """The topics that are subscribed to, or the pattern; None without a subscription."""
+        """The subscribed topics or pattern; None without a subscription."""
         names, pattern = self._open.subscription()
         return pattern if pattern is not None else set(names) or None
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reads these partitions from now on, and no others, without being a member of the group.
+        """Reads exactly these partitions, without joining the group.
 
-        Partitions that were assigned before keep their positions. Others start at the group's committed offset, without
-        one where `auto.offset.reset` says.
+        Partitions that were assigned before keep their positions. Others start at the group's committed offset, or as
+        `auto.offset.reset` says without one.
 
         Args:
-            partitions: all that are to be read.
+            partitions: all partitions to read.
         """
         self._open.assign([to_pair(tp) for tp in partitions])
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read."""
+        """The assigned partitions."""
         return {TopicPartition(*tp) for tp in self._open.assignment()}
 
     def metrics(self) -> ConsumerMetrics:
-        """Counts, lag and latencies since the consumer was made. No request is made for them."""
+        """Counts, lag and latencies since the consumer was created. Makes no request."""
         return of_consumer(self._open.metrics())
 
     @property
     def schema(self) -> pa.Schema:
-        """The schema of every batch. With a format whose schema a registry has, it is asked for it.
+        """The schema of every batch. A format may have to ask a registry for its schema.
 
         Raises:
-            IllegalStateError: the registry was not asked yet, and an `AsyncConsumer` does that in its first `poll`.
+            IllegalStateError: an `AsyncConsumer` has not asked the registry yet; it does so in its first `poll`.
         """
         raw = self._open.empty()
         if self._typed is None:
@@ -220,23 +220,23 @@ class ConsumerBase(Face):
         return to_uuid(await self._do(self._open.client_instance_id(to_seconds(timeout))))
 
     def enforce_rebalance(self, reason: str = "the program asked for it") -> None:
-        """Has the group share its partitions anew, beginning with the next `poll`: an assignor may decide otherwise.
+        """Requests a rebalance of the group in the next `poll`, for example because an assignor may decide differently.
 
-        Does nothing, with a warning, with `group.protocol=consumer`, where the coordinator decides.
+        Does nothing and warns with `group.protocol=consumer`, where the coordinator decides.
 
         Args:
-            reason: for the log of the broker (KIP-800).
+            reason: reason for the broker's log (KIP-800).
 
         Raises:
-            IllegalStateError: nothing is subscribed to.
+            IllegalStateError: nothing is subscribed.
         """
         self._open.enforce_rebalance(reason)
 
     def wakeup(self) -> None:
-        """Makes the call that waits, or the next one that may wait, raise `WakeupError`.
+        """Makes the current waiting call, or the next one that may wait, raise `WakeupError`.
 
-        For other threads and signal handlers. `close` and `unsubscribe` do not heed it; a `commit` that is ended so may
-        go through all the same.
+        For other threads and signal handlers. `close` and `unsubscribe` ignore it; a `commit` that it ends may still
+        take effect.
         """
         self._open.wakeup()
 
@@ -245,21 +245,20 @@ class ConsumerBase(Face):
     ) -> None:
         """Commits offsets in the background.
 
-        Commits of one consumer are made one after the other, in the order of the calls, synchronous ones included: a
-        late answer never undoes a newer commit. Those that wait for one under way go out together, the newest offset of
-        each partition for all of them, and they are through before partitions go to others. What fails for now is tried
-        again until `default.api.timeout.ms`.
+        Commits of one consumer run one after another, in the order of the calls, including synchronous ones: a late
+        response never undoes a newer commit. Pending commits are merged, with the newest offset of each partition, and
+        finish before partitions are reassigned. Temporary errors are retried until `default.api.timeout.ms`.
 
         Args:
-            what: as `commit` takes it. The offsets are those of this moment.
-            callback: called with the offsets (None where `what` was None) and the error or None by the next `poll`,
-                `commit`, `unsubscribe` or `close` after the answer came, in the order of the calls. An error that
-                concerns some partitions only names them in its `partitions`.
+            what: as in `commit`. The offsets are those at the time of the call.
+            callback: called with the offsets (None if `what` was None) and the error or None, by the next `poll`,
+                `commit`, `unsubscribe` or `close` after the response, in the order of the calls. An error that affects
+                only some partitions lists them in `partitions`.
 
         Raises:
             ConfigurationError: there is no `group.id`.
             RebalanceInProgressError: the group is rebalancing.
-            UnknownMemberIdError: the consumer is no member of the group at the moment.
+            UnknownMemberIdError: the consumer is currently not a member of the group.
         """
         offsets = self._offsets(what)
         named = None if offsets is None else {TopicPartition(*tp): OffsetAndMetadata(*o) for tp, o in offsets}
@@ -267,14 +266,14 @@ class ConsumerBase(Face):
         self._callbacks[self._open.commit_async(offsets)] = (callback, named)
 
     def store_offsets(self, what: Offsets | pa.RecordBatch) -> None:
-        """Says what is finished, with `enable.auto.offset.store=false`: automatic commits and `commit()` take it.
+        """Marks rows as finished, with `enable.auto.offset.store=false`: automatic commits and `commit()` use them.
 
         Args:
             what: a batch, for the offsets after its last rows, or offsets by partition, each the next one to read.
 
         Raises:
-            ConfigurationError: a partition is not assigned, so that it may be somebody else's; or offsets are stored by
-                `poll` itself.
+            ConfigurationError: a partition is not assigned, so it may belong to another member; or `poll` itself stores
+                offsets.
         """
         self._open.store_offsets(self._offsets(what) or [])
 
@@ -282,7 +281,7 @@ class ConsumerBase(Face):
         return None if what is None else to_offsets(what)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who this consumer is in its group at this moment, for those that commit in its name.
+        """This consumer's current identity in its group, for committing on its behalf.
 
         Raises:
             ConfigurationError: there is no `group.id`.
@@ -290,12 +289,12 @@ class ConsumerBase(Face):
         return ConsumerGroupMetadata(*self._open.group_metadata())
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Goes on at `offset`; what was prefetched of the partition is dropped.
+        """Continues reading at `offset`; prefetched rows of the partition are dropped.
 
         Args:
-            partition: an assigned one.
-            offset: a number, or what `committed` gave or a store of your own kept: with the leader epoch in it the
-                broker can say whether the record before it was lost since, and reading goes on where the log parted.
+            partition: an assigned partition.
+            offset: a number, or the result of `committed` or of your own store: with its leader epoch the broker can
+                detect whether the record before it was lost, and reading continues where the logs diverged.
         """
         if isinstance(offset, OffsetAndMetadata):
             self._open.seek(to_pair(partition), offset.offset, offset.leader_epoch)
@@ -307,24 +306,23 @@ class ConsumerBase(Face):
         self._open.read_until(to_pair(partition), until)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Gives no rows of these partitions until `resume`, of all that are assigned if none is named.
+        """Returns no rows of these partitions, or of all assigned ones, until `resume`.
 
-        Positions stay. Rows that were prefetched are kept for then, as far as they take no more than half of
-        `queued.max.bytes`.
+        Positions stay. Prefetched rows are kept, up to half of `queued.max.bytes`.
 
         Raises:
-            IllegalStateError: none is named, and the group has given none yet.
+            IllegalStateError: none is named, and the group has not assigned any yet.
         """
         if not partitions:
             self._check_settled("pause()")
         self._open.pause([to_pair(tp) for tp in partitions or self.assignment()])
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Undoes `pause`, for all that are paused if no partition is named."""
+        """Undoes `pause`, for these partitions or for all paused ones."""
         self._open.resume([to_pair(tp) for tp in partitions or self.paused()])
 
     def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
+        """The paused partitions."""
         return {TopicPartition(*tp) for tp in self._open.paused()}
 
     def _settled(self) -> bool:

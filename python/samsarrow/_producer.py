@@ -1,4 +1,4 @@
-"""What both producers do; those of each are in producer.py and aio_producer.py."""
+"""What both producers share; producer.py and aio_producer.py have the rest."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ProducerBase(Face):
         return f"<{type(self).__name__}{'' if getattr(self, '_core', None) else ' closed'}>"
 
     def metrics(self) -> ProducerMetrics:
-        """Counts and latencies since the producer was made. They cost the sending next to nothing."""
+        """Counts and latencies since the producer was created. They add next to no cost to sending."""
         return of_producer(self._open.metrics())
 
     async def _client_instance_id(self, timeout: Seconds | None) -> UUID:

@@ -1,4 +1,4 @@
-"""Reading Kafka as Arrow batches from an event loop."""
+"""Consumers for event loops that read Kafka as Arrow batches."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ if TYPE_CHECKING:
 
 @documented_by(Consumer)
 class AsyncConsumer(Awaiting, ConsumerBase):
-    """`Consumer` for event loops: asyncio, uvloop, trio and anyio. Names and arguments are those of `Consumer`.
+    """`Consumer` for event loops: asyncio, uvloop, trio and anyio. Names and arguments are the same as in `Consumer`.
 
         async with AsyncConsumer(bootstrap_servers="localhost:9092", group_id="g") as consumer:
             consumer.subscribe(["t"])
             async for batch in consumer:
                 await consumer.commit(batch)
 
-    It may be made anywhere, also where no loop runs. What does no I/O is a plain call (`subscribe`, `assign`, `seek`,
-    `pause`); listeners, and callbacks of commits, may be coroutine functions.
+    It can be created anywhere, also without a running loop. Calls without I/O are plain calls (`subscribe`, `assign`,
+    `seek`, `pause`); listeners, and callbacks of commits, may be coroutine functions.
 
-    A `poll` that is cancelled has taken no row, and no event from a listener. To cancel a `commit` ends the wait only:
-    whether it is done is open, and later ones come after it. A `close` that is cancelled goes on in the background, and
-    the next one waits for it. One task polls at a time.
+    A cancelled `poll` has consumed no row and no listener event. Cancelling a `commit` only ends the wait: the commit
+    may or may not happen, and later ones come after it. A cancelled `close` continues in the background, and the next
+    one waits for it. Only one task may poll at a time.
 
     Args:
-        config: options with dotted names, as `Consumer` takes them.
-        **options: the same as keywords.
+        config: options with dotted names, as in `Consumer`.
+        **options: the same options as keywords.
 
     Raises:
-        ConfigurationError: an option is unknown, given twice or has a value that cannot be.
+        ConfigurationError: an option is unknown, set twice or has an invalid value.
     """
 
     _polling = False
@@ -108,22 +108,21 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         return _Records(self, timeout)
 
     def __aiter__(self) -> AsyncIterator[pa.RecordBatch]:
-        """Batches as they come, never an empty one, for ever or until the consumer is closed."""
+        """Yields non-empty batches as they arrive, until the consumer is closed."""
         return _Batches(self)
 
     async def reader(self, *, timeout: Seconds | None = None) -> AsyncIterator[pa.RecordBatch]:
-        """What is there now, batch by batch: every assigned partition up to its end at this moment.
+        """Reads every assigned partition up to its current end, batch by batch.
 
-        A consumer that has subscribed joins its group first. Reading moves the positions, as `poll` does; partitions
-        that are paused are left alone. Anyone who leaves the loop early closes it, as `aclosing` of contextlib does.
+        A subscribed consumer joins its group first. Reading moves the positions, as `poll` does; paused partitions are
+        skipped. If you leave the loop early, close the iterator, for example with `contextlib.aclosing`.
 
         Args:
-            timeout: seconds that it may take to join the group and to find the ends, by default
-                `default.api.timeout.ms`.
+            timeout: seconds to join the group and find the ends, by default `default.api.timeout.ms`.
 
         Raises:
-            ConfigurationError: nothing is subscribed to or assigned.
-            KafkaTimeoutError: the group gave no partitions in time, or a broker did not answer.
+            ConfigurationError: nothing is subscribed or assigned.
+            KafkaTimeoutError: the group assigned no partitions in time, or a broker did not answer.
         """
         with self._alone():
             held, ends = await self._ends(timeout)

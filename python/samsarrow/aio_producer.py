@@ -1,4 +1,4 @@
-"""Sending records and Arrow data to Kafka from an event loop."""
+"""Producers for event loops that send records and Arrow data to Kafka."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ SENDS_A_TURN = 256
 
 @documented_by(Producer)
 class AsyncProducer(Awaiting, ProducerBase):
-    """`Producer` for event loops: asyncio, uvloop, trio and anyio. Names and arguments are those of `Producer`.
+    """`Producer` for event loops: asyncio, uvloop, trio and anyio. Names and arguments are the same as in `Producer`.
 
-    It may be made anywhere, also where no loop runs, and be used by several loops and threads. What does no I/O is a
-    plain call. `send` waits for room in `buffer.memory` only; its result is awaited by itself:
+    It can be created anywhere, also without a running loop, and used by several loops and threads. Calls without I/O
+    are plain calls. `send` only waits for room in `buffer.memory`; its result is awaited separately:
 
         delivery = await producer.send("t", b"value")
         metadata = await delivery
         metadata = await producer.send_and_wait("t", b"value")
 
-    A `send` that is cancelled has not taken the record. To cancel `await delivery`, `flush` or `close` ends the wait
-    only; they may be called again. A call about transactions that is cancelled goes on, and the same call joins it.
+    A cancelled `send` has not sent the record. Cancelling `await delivery`, `flush` or `close` only ends the wait; call
+    them again to continue. A cancelled transaction call continues, and the same call joins it.
 
     Args:
-        config: options with dotted names, as `Producer` takes them.
-        **options: the same as keywords.
+        config: options with dotted names, as in `Producer`.
+        **options: the same options as keywords.
 
     Raises:
-        ConfigurationError: an option is unknown, given twice or has a value that cannot be.
+        ConfigurationError: an option is unknown, set twice or has an invalid value.
     """
 
     _sends = 0
@@ -78,10 +78,10 @@ class AsyncProducer(Awaiting, ProducerBase):
         timestamp: int | datetime | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> RecordMetadata:
-        """Sends one record and waits for the broker's answer: what `await send(...)` gives, awaited.
+        """Sends one record and waits for its acknowledgement, like awaiting the result of `await send(...)`.
 
         Raises:
-            KafkaError: what `send` raises, or why the record was not delivered.
+            KafkaError: an error of `send`, or the reason why the record was not delivered.
         """
         sent = self._sent(topic, value, key, headers, partition, timestamp, on_delivery)
         return await (sent if isinstance(sent, _core.Delivery) else await sent)
@@ -111,22 +111,22 @@ class AsyncProducer(Awaiting, ProducerBase):
         return await self._partitions_for(topic)
 
     def transaction(self) -> _Transaction:
-        """A transaction for the length of an `async with` block: committed at its end, aborted if it raises.
+        """Runs an `async with` block as a transaction: commits at its end, aborts if it raises.
 
             async with producer.transaction():
                 await producer.send("counts", value)
                 await producer.send_offsets_to_transaction(batch, consumer.group_metadata())
 
-        The first one also does what `init_transactions` does. Whatever leaves the block, also a cancellation, aborts it
-        and waits until that is done, even if it is cancelled meanwhile; the exception goes on. If the commit fails for
-        a reason that an abort heals, it is aborted too and the error raised: its `abortable` is true, and the next
-        transaction may succeed. A commit that is cancelled goes on: `commit_transaction` learns how it ends.
+        The first transaction also runs `init_transactions`. Any exception that leaves the block, also a cancellation,
+        aborts the transaction; the block waits for the abort, even if it is cancelled again, and raises the exception.
+        If the commit fails with an error that is `abortable`, the transaction is aborted and the error raised; the next
+        transaction may succeed. A cancelled commit continues: `commit_transaction` returns its outcome.
 
         Raises:
-            KafkaTimeoutError: the commit was not done within `max.block.ms`. Its outcome is open; nothing is aborted.
-                Call `commit_transaction` again to learn it.
+            KafkaTimeoutError: the commit did not finish within `max.block.ms`. Its outcome is unknown and nothing is
+                aborted; call `commit_transaction` again to get it.
             ProducerFencedError: another producer with the same `transactional.id` took over.
-            KafkaError: why nothing was committed.
+            KafkaError: the reason why nothing was committed.
         """
         return _Transaction(self)
 

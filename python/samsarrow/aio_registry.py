@@ -1,4 +1,4 @@
-"""Schema registries, for asyncio and trio."""
+"""Schema registry clients for asyncio and trio."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from samsarrow.registry import (
 
 @documented_by(SchemaRegistry)
 class AsyncSchemaRegistry:
-    """`SchemaRegistry` whose methods are awaited: the same names, arguments, results and errors.
+    """`SchemaRegistry` with awaitable methods: the same names, arguments, results and errors.
 
-    It is made anywhere, without a running loop, and serves several loops and threads.
+    It can be created anywhere, without a running loop, and serves several loops and threads.
     """
 
     def __init__(

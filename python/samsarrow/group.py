@@ -1,4 +1,4 @@
-"""Membership in a group: who is called for partitions, and who assigns them."""
+"""Group membership: rebalance listeners and assignors."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ PartitionsCallback = Callable[[list[TopicPartition]], object]
 
 
 class RebalanceListener:
-    """Called for partitions that come and go, by the thread that polls, within `poll`, `unsubscribe` and `close`.
+    """Called when partitions are assigned or revoked, by the polling thread, in `poll`, `unsubscribe` and `close`.
 
-    Make one with callables, or a subclass with methods of the same names. Within a call the consumer may be used: to
-    commit in `on_partitions_revoked`, to seek in `on_partitions_assigned`. It may be closed too: at once, and without a
-    further call for what is being revoked; `poll` then raises `ClosedError`. What a call raises is raised by `poll`,
-    once the rebalance is done. An `AsyncConsumer` awaits what a call returns, if it is awaitable: callables and methods
-    may be coroutine functions there.
+    Create one with callables, or subclass it with methods of the same names. A call may use the consumer: to commit in
+    `on_partitions_revoked`, to seek in `on_partitions_assigned`. It may also close it: that happens at once, without a
+    further call for the partitions being revoked, and `poll` then raises `ClosedError`. `poll` raises the exceptions of
+    a call after the rebalance. An `AsyncConsumer` awaits awaitable results: callables and methods may be coroutine
+    functions there.
 
     Args:
-        on_partitions_assigned: called with the partitions that are new, after they are assigned and before their rows.
-        on_partitions_revoked: called with the partitions that go to others, while their offsets can still be committed.
-        on_partitions_lost: called with partitions that others may have already, so that nothing can be committed; by
-            default `on_partitions_revoked` is called (KIP-429).
+        on_partitions_assigned: called with new partitions, after they are assigned and before their rows.
+        on_partitions_revoked: called with revoked partitions, while their offsets can still be committed.
+        on_partitions_lost: called with partitions that other members may already own, so that nothing can be committed;
+            by default `on_partitions_revoked` is called (KIP-429).
     """
 
     def __init__(
@@ -42,27 +42,27 @@ class RebalanceListener:
         self._lost = on_partitions_lost
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> object:
-        """These partitions are new; with a cooperative assignor there may be none."""
+        """Called with new partitions; with a cooperative assignor there may be none."""
         return None if self._assigned is None else self._assigned(partitions)
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> object:
-        """These partitions go to others after this call."""
+        """Called with partitions that are revoked after this call."""
         return None if self._revoked is None else self._revoked(partitions)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> object:
-        """These partitions may be others' already."""
+        """Called with partitions that other members may already own."""
         return self.on_partitions_revoked(partitions) if self._lost is None else self._lost(partitions)
 
 
 class GroupMember(NamedTuple):
-    """What an assignor sees of a member.
+    """A group member, as seen by an assignor.
 
     Attributes:
-        topics: that it subscribed to.
+        topics: topics that it subscribes to.
         owned: partitions that it keeps until they are revoked; empty unless the group is cooperative.
-        user_data: what its assignor sent along.
-        rack: where it runs, if it said so.
-        instance_id: of a static member.
+        user_data: data from its assignor.
+        rack: its rack, if it sent one.
+        instance_id: id of a static member.
     """
 
     topics: list[str]
@@ -73,15 +73,15 @@ class GroupMember(NamedTuple):
 
 
 class Assignor(ABC):
-    """Shares partitions among the members of a group: give one in `partition_assignment_strategy`.
+    """Distributes partitions among the members of a group: pass one in `partition_assignment_strategy`.
 
-    All members must have an assignor of the same name; the leader's decides. Its methods are called on one thread of
-    the client's, for all consumers, and may use clients.
+    All members must have an assignor of the same name; the leader's is used. Its methods are called on one client
+    thread, for all consumers, and may use clients.
 
     Attributes:
-        name: as the members compare it.
-        cooperative: whether members keep partitions while the group rebalances (KIP-429). Then a partition that another
-            member owns must not be given away before that member has given it up.
+        name: name by which members match their assignors.
+        cooperative: whether members keep partitions while the group rebalances (KIP-429). Then do not assign a
+            partition that another member owns before that member has given it up.
     """
 
     name: str
@@ -91,18 +91,18 @@ class Assignor(ABC):
     def assign(
         self, partitions: Mapping[str, int], members: Mapping[str, GroupMember]
     ) -> Mapping[str, Sequence[TopicPartition]]:
-        """Shares them.
+        """Assigns partitions to members.
 
         Args:
-            partitions: number of partitions by topic, of all topics that members subscribed to and that exist.
-            members: by member id.
+            partitions: number of partitions by topic, for all existing topics that members subscribe to.
+            members: members by member id.
 
         Returns:
-            Partitions by member id; a member that is left out gets none.
+            Partitions by member id; a missing member gets none.
         """
 
     def user_data(self, owned: list[TopicPartition], generation: int) -> bytes | None:
-        """What this member sends to the leader's `assign`; nothing by default."""
+        """Data that this member sends to the leader's `assign`; empty by default."""
         return None
 
     def _assign(
@@ -124,13 +124,14 @@ class Assignor(ABC):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """Who a consumer is in its group.
+    """A consumer's identity in its group.
 
     Attributes:
-        group_id: the group.
-        member_id: the coordinator's name for the member, empty while it is none.
-        generation: of the group, or the member's epoch with `group.protocol=consumer` (KIP-848); -1 while it is none.
-        group_instance_id: of a static member.
+        group_id: id of the group.
+        member_id: id that the coordinator gave to the member, empty if it is not a member.
+        generation: generation of the group, or the member's epoch with `group.protocol=consumer` (KIP-848); -1 if it is
+            not a member.
+        group_instance_id: id of a static member.
     """
 
     group_id: str

@@ -1,4 +1,4 @@
-"""Share groups and groups of Kafka Streams."""
+"""Types for share groups and Kafka Streams groups."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class ShareMember:
     """A member of a share group.
 
     Attributes:
-        member_id: its id.
-        rack: where it is; None for unknown.
-        epoch: of the member.
-        client_id: what the client calls itself.
-        host: where it is.
-        topics: that it wants.
-        assignment: the partitions that it has.
+        member_id: id of the member.
+        rack: its rack; None if unknown.
+        epoch: epoch of the member.
+        client_id: client id of the member.
+        host: host of the member.
+        topics: topics that it subscribes to.
+        assignment: assigned partitions.
     """
 
     member_id: str
@@ -36,12 +36,12 @@ class ShareGroupDescription:
     """A share group (KIP-932).
 
     Attributes:
-        group: its name.
+        group: name of the group.
         state: `Stable`, `Empty` and so on.
-        epoch: rises with each change of members or subscriptions.
-        assignment_epoch: the epoch that the assignment is of.
-        assignor: who assigns.
-        members: in the order of their ids.
+        epoch: increases with each change of members or subscriptions.
+        assignment_epoch: epoch of the assignment.
+        assignor: name of the assignor.
+        members: members in the order of their ids.
     """
 
     group: str
@@ -54,12 +54,12 @@ class ShareGroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class ShareOffset:
-    """Where a share group is in a partition.
+    """A share group's position in a partition.
 
     Attributes:
-        start: the first record that it is not done with.
-        leader_epoch: of that record, if known.
-        lag: how many records it is not done with; None where the broker does not report it (before 4.2).
+        start: offset of the first record that is not finished.
+        leader_epoch: leader epoch of that record, if known.
+        lag: number of unfinished records; None if the broker does not report it (before 4.2).
     """
 
     start: int
@@ -69,13 +69,13 @@ class ShareOffset:
 
 @dataclass(frozen=True, slots=True)
 class Subtopology:
-    """A part of a topology that runs by itself.
+    """A subtopology: a part of a topology that runs independently.
 
     Attributes:
-        id: of the part.
+        id: id of the subtopology.
         sources: topics that it reads.
         sinks: repartition topics that it writes.
-        changelogs: topics that its state is kept in.
+        changelogs: topics that store its state.
         repartitions: repartition topics that it reads.
     """
 
@@ -88,12 +88,12 @@ class Subtopology:
 
 @dataclass(frozen=True, slots=True)
 class StreamsTasks:
-    """Tasks of a member, by the part of the topology.
+    """Tasks of a member, by subtopology.
 
     Attributes:
-        active: that it runs.
-        standby: whose state it keeps.
-        warmup: whose state it is about to have.
+        active: tasks that it runs.
+        standby: tasks whose state it replicates.
+        warmup: tasks whose state it is restoring.
     """
 
     active: Mapping[str, tuple[int, ...]]
@@ -103,19 +103,19 @@ class StreamsTasks:
 
 @dataclass(frozen=True, slots=True)
 class StreamsMember:
-    """A member of a group of Kafka Streams.
+    """A member of a Kafka Streams group.
 
     Attributes:
-        member_id: its id.
-        epoch: of the member.
-        instance_id: what makes it a static member.
-        rack: where it is; None for unknown.
-        client_id: what the client calls itself.
-        host: where it is.
-        topology_epoch: of the topology that it has.
-        process_id: the process that it is in.
-        assignment: the tasks that it has.
-        target: the tasks that it is going to have.
+        member_id: id of the member.
+        epoch: epoch of the member.
+        instance_id: id of a static member.
+        rack: its rack; None if unknown.
+        client_id: client id of the member.
+        host: host of the member.
+        topology_epoch: epoch of its topology.
+        process_id: id of its process.
+        assignment: assigned tasks.
+        target: tasks that it will get.
     """
 
     member_id: str
@@ -132,16 +132,16 @@ class StreamsMember:
 
 @dataclass(frozen=True, slots=True)
 class StreamsGroupDescription:
-    """A group of Kafka Streams (KIP-1071).
+    """A Kafka Streams group (KIP-1071).
 
     Attributes:
-        group: its name.
+        group: name of the group.
         state: `Stable`, `Empty` and so on.
-        epoch: rises with each change of members or topology.
-        assignment_epoch: the epoch that the assignment is of.
-        topology_epoch: of the topology, -1 for none.
-        subtopologies: the parts that run by themselves.
-        members: in the order of their ids.
+        epoch: increases with each change of members or topology.
+        assignment_epoch: epoch of the assignment.
+        topology_epoch: epoch of the topology, -1 without one.
+        subtopologies: the subtopologies.
+        members: members in the order of their ids.
     """
 
     group: str

@@ -23,12 +23,12 @@ SchemaType: TypeAlias = Literal["AVRO"] | Literal["JSON"] | Literal["PROTOBUF"]
 @final
 @dataclass(frozen=True, slots=True)
 class SchemaReference:
-    """A schema that another one uses.
+    """A schema that another schema uses.
 
     Attributes:
-        name: under which it is used: a full name in Avro, a path in Protobuf, an address in JSON Schema.
-        subject: where it is registered.
-        version: as which version there.
+        name: the name under which it is used: a full name in Avro, a path in Protobuf, an address in JSON Schema.
+        subject: its subject in the registry.
+        version: its version in that subject.
     """
 
     name: str
@@ -39,18 +39,18 @@ class SchemaReference:
 @final
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema as a registry has it.
+    """A schema from a registry.
 
     Attributes:
-        schema: its text.
+        schema: the text of the schema.
         schema_type: `AVRO`, `JSON` or `PROTOBUF`.
-        id: in this registry; None where the answer has none, as for a GUID.
-        guid: in every registry; None where the registry is older than such.
-        subject: of the version that was asked for; None for an id or a GUID, which says nothing of it.
-        version: likewise.
-        references: what it uses itself.
-        needed: the texts of all schemas that it needs, each after those that it needs itself.
-        has_rules: whether it has rules (a data contract), which are not run here.
+        id: its id in this registry; None if the response has none, as for a GUID.
+        guid: its id in every registry; None if the registry does not support GUIDs.
+        subject: the subject of the requested version; None for an id or a GUID.
+        version: the requested version; None for an id or a GUID.
+        references: the schemas that it uses directly.
+        needed: the texts of all schemas that it needs, in dependency order.
+        has_rules: whether it has rules (a data contract), which samsarrow does not run.
     """
 
     schema: str
@@ -65,17 +65,17 @@ class RegisteredSchema:
 
 
 class SchemaRegistry:
-    """A client of a schema registry, as Confluent's API has it.
+    """A client of a schema registry with Confluent's API.
 
-    Schemas by id or GUID are kept for ever and asked for once, whoever waits for them. It may be used by several
-    threads. No connection is made before the first call.
+    Schemas by id or GUID are cached forever; concurrent lookups share one request. Safe to use from several threads.
+    The client connects on the first call.
 
     Args:
-        url: where the registry is; of several the next is tried where one fails.
+        url: the registry's URL, or several: if one fails, the client tries the next.
         auth: name and password, or a token.
-        context: subjects and ids are those of this context.
-        **options: `max_retries=1` and others, and those of TLS, `ssl_ca_location="…"`; docs/values.md lists them. They
-            may have dots, in `**{…}`.
+        context: context of all subjects and ids.
+        **options: `max_retries=1` and others, and TLS options such as `ssl_ca_location="…"`; docs/values.md lists them.
+            Dotted names work in `**{…}`.
 
     Raises:
         ConfigurationError: an option is unknown or has an invalid value.
@@ -101,34 +101,34 @@ class SchemaRegistry:
         subject: str | None = None,
         version: int | Literal["latest"] = "latest",
     ) -> RegisteredSchema:
-        """A schema, with all that it needs.
+        """Returns a schema, with all schemas that it needs.
 
         Args:
-            id: its number in this registry.
-            guid: its number in every registry, in the place of `id`.
-            subject: where it is a version, in the place of `id`.
-            version: of `subject`.
+            id: its id in this registry.
+            guid: its id in every registry, instead of `id`.
+            subject: its subject, instead of `id`.
+            version: its version in `subject`.
 
         Raises:
-            SchemaNotFoundError: there is none. Replicas may lag: an id is asked for three times within 2 seconds.
-            RegistryError: the registry cannot be asked, or refuses.
+            SchemaNotFoundError: there is no such schema. Replicas may lag: an id is requested three times in 2 seconds.
+            RegistryError: the registry cannot be reached, or refuses.
         """
         return _schema(self._open, id, guid, subject, version).wait()
 
     def versions(self, subject: str) -> list[int]:
-        """The versions of a subject.
+        """Returns the versions of a subject.
 
         Raises:
             SchemaNotFoundError: there is no such subject.
-            RegistryError: the registry cannot be asked, or refuses.
+            RegistryError: the registry cannot be reached, or refuses.
         """
         return self._open.versions(subject).wait()
 
     def subjects(self) -> list[str]:
-        """The subjects, without the context's name.
+        """Returns the subjects, without the context's name.
 
         Raises:
-            RegistryError: the registry cannot be asked, or refuses.
+            RegistryError: the registry cannot be reached, or refuses.
         """
         return self._open.subjects().wait()
 
@@ -141,21 +141,21 @@ class SchemaRegistry:
         references: Sequence[SchemaReference] = (),
         normalize: bool = False,
     ) -> int:
-        """Registers a schema; one that is there already keeps its id.
+        """Registers a schema; a schema that is already registered keeps its id.
 
         Args:
             subject: `orders-value` for the values of topic `orders`.
-            schema: its text, or what that parses to.
-            schema_type: what kind it is.
-            references: what it uses.
-            normalize: has the registry bring the text into one form first.
+            schema: its text, or the parsed text.
+            schema_type: `AVRO`, `JSON` or `PROTOBUF`.
+            references: the schemas that it uses.
+            normalize: whether the registry normalizes the text first.
 
         Returns:
             Its id.
 
         Raises:
-            SchemaIncompatibleError: it does not go with earlier versions, with the registry's reasons.
-            RegistryError: it is no schema, or the registry cannot be asked.
+            SchemaIncompatibleError: it is incompatible with earlier versions; has the registry's reasons.
+            RegistryError: it is not a valid schema, or the registry cannot be reached.
         """
         return self._open.register(subject, _new(schema, schema_type, references), normalize).wait()
 
@@ -168,7 +168,7 @@ class SchemaRegistry:
         references: Sequence[SchemaReference] = (),
         normalize: bool = False,
     ) -> int:
-        """Looks for a schema among those of a subject, without registering it.
+        """Looks up the id of a schema in a subject, without registering it.
 
         Args:
             subject: as for `register`.
@@ -182,7 +182,7 @@ class SchemaRegistry:
 
         Raises:
             SchemaNotFoundError: the subject has no such schema.
-            RegistryError: it is no schema, or the registry cannot be asked.
+            RegistryError: it is not a valid schema, or the registry cannot be reached.
         """
         return self._open.lookup(subject, _new(schema, schema_type, references), normalize).wait()
 
@@ -194,7 +194,7 @@ class SchemaRegistry:
         schema_type: SchemaType = "AVRO",
         references: Sequence[SchemaReference] = (),
     ) -> None:
-        """Checks whether a schema may be the next of a subject, without registering it.
+        """Checks whether a schema may become the next version of a subject, without registering it.
 
         Args:
             subject: as for `register`.
@@ -203,24 +203,24 @@ class SchemaRegistry:
             references: as for `register`.
 
         Raises:
-            SchemaIncompatibleError: it does not go with earlier versions, with the registry's reasons.
-            RegistryError: it is no schema, or the registry cannot be asked.
+            SchemaIncompatibleError: it is incompatible with earlier versions; has the registry's reasons.
+            RegistryError: it is not a valid schema, or the registry cannot be reached.
         """
         return _check(self._open, subject, _new(schema, schema_type, references)).wait()
 
     def compatibility(self, subject: str | None = None) -> str:
-        """What the next schema must be compatible with, such as `BACKWARD`.
+        """Returns the compatibility level for new schemas, such as `BACKWARD`.
 
         Args:
-            subject: of this one; by default what holds for all that have nothing of their own.
+            subject: the subject; by default the level for subjects without their own.
 
         Raises:
-            RegistryError: the registry cannot be asked, or refuses.
+            RegistryError: the registry cannot be reached, or refuses.
         """
         return self._open.compatibility(subject).wait()
 
     def close(self) -> None:
-        """Ends what is being asked. May be called again."""
+        """Cancels pending requests and closes the client. May be called again."""
         core, self._core = self._core, None
         if core is not None:
             core.close()

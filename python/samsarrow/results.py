@@ -1,4 +1,4 @@
-"""Outcomes of many things at a time: read, they are a mapping; where writes fail, an exception has them all."""
+"""Outcomes of calls on several resources: reads return a mapping, failed writes raise one exception."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ V_co = TypeVar("V_co", covariant=True)
 
 
 class Results(Mapping[K, V_co]):
-    """What was found for each of several things. Access to one that failed raises its own error.
+    """The results for several resources, as a mapping. Looking up a resource that failed raises its error.
 
-    `errors` has the failures and `found` the rest: neither raises. Iteration and `len` count both.
+    `errors` has the failures and `found` the rest: neither raises. Iteration and `len` include both.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class Results(Mapping[K, V_co]):
         return f"Results({dict(self.found)!r}{failed})"
 
     def table(self) -> Any:
-        """What was found as a `pyarrow.Table`, a row for each; failures are left out.
+        """Returns the found values as a `pyarrow.Table`, one row each; failures are left out.
 
-        A value that has several rows of its own, such as the settings of a resource, gives a row for each of these.
-        Enums and ids are strings, what belongs together is a struct.
+        A value with several parts, such as the settings of a resource, becomes one row per part. Enums and ids become
+        strings, nested values structs.
         """
         import pyarrow as pa
 
@@ -79,13 +79,13 @@ class Results(Mapping[K, V_co]):
 
 
 class PartialFailureError(KafkaError, Generic[K, V]):
-    """Some of several writes failed, or all; the others are done.
+    """Some or all of several writes failed; the others are done.
 
-    Where all failures are of one class, it is of that class too: `except TopicAlreadyExistsError` works.
+    If all failures are of one class, the exception is of that class too: `except TopicAlreadyExistsError` works.
 
     Attributes:
-        failures: the error of each that failed.
-        succeeded: the result of each that is done, None where there is none.
+        failures: the error of each failed write.
+        succeeded: the result of each successful write, None if it has no result.
     """
 
     name = "PARTIAL_FAILURE"

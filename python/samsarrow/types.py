@@ -1,4 +1,4 @@
-"""Names for the values that go in and come out."""
+"""Types of arguments and results."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class OffsetAndMetadata(NamedTuple):
     """A committed offset.
 
     Attributes:
-        offset: the next one to read.
-        metadata: any text, kept with it.
-        leader_epoch: of the last record that was read, if known (KIP-320).
+        offset: the next offset to read.
+        metadata: any text, stored with the offset.
+        leader_epoch: leader epoch of the last record that was read, if known (KIP-320).
     """
 
     offset: int
@@ -39,12 +39,12 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """An offset that was looked up by time.
+    """An offset found by time.
 
     Attributes:
-        offset: of the first record at or after that time.
-        timestamp: of that record, in milliseconds since 1970.
-        leader_epoch: of that record, if the broker sends it.
+        offset: offset of the first record at or after that time.
+        timestamp: timestamp of that record, in milliseconds since 1970.
+        leader_epoch: leader epoch of that record, if the broker sends it.
     """
 
     offset: int
@@ -54,15 +54,15 @@ class OffsetAndTimestamp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """How long something took, in seconds. Percentiles are an eighth too large at most.
+    """Durations in seconds. Percentiles are at most an eighth too large.
 
     Attributes:
-        p50: half took no longer.
-        p95: 95 % took no longer.
-        p99: 99 % took no longer.
-        max: none took longer.
-        count: how many there were.
-        sum: all of them one after the other.
+        p50: half of the durations are at most this long.
+        p95: 95 % are at most this long.
+        p99: 99 % are at most this long.
+        max: the longest.
+        count: number of durations.
+        sum: sum of all durations.
     """
 
     p50: float
@@ -77,14 +77,14 @@ class ConsumerRecord(NamedTuple):
     """One record as a row.
 
     Attributes:
-        topic: where it is from.
-        partition: where it is from.
-        offset: where it is from.
-        timestamp: milliseconds since 1970, None for a record without.
+        topic: topic of the record.
+        partition: partition of the record.
+        offset: offset of the record.
+        timestamp: milliseconds since 1970, None if the record has no timestamp.
         timestamp_type: 0 for the producer's time, 1 for the broker's, None for a record of message format v0.
-        key: bytes, or what `key_format` makes of them. None is not the same as empty.
-        value: bytes, or what `value_format` makes of them: a `dict` of a record. None is a tombstone.
-        headers: in their order, names may repeat; empty unless the consumer has `include_headers`.
+        key: bytes, or the type of `key_format`. None differs from empty.
+        value: bytes, or the type of `value_format`, such as a `dict` for a record. None is a tombstone.
+        headers: headers in order, names may repeat; empty unless the consumer has `include_headers`.
     """
 
     topic: str
@@ -98,14 +98,14 @@ class ConsumerRecord(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record landed.
+    """Where a record was written.
 
     Attributes:
-        topic: written to.
-        partition: written to.
-        offset: in the partition; -1 where the broker does not report it: with `acks=0`, and for a record that was sent
-            again because the answer was lost, when newer ones have made the broker forget where it is.
-        timestamp: milliseconds since 1970, the broker's where the topic uses its time.
+        topic: topic of the record.
+        partition: partition of the record.
+        offset: offset in the partition; -1 if the broker does not report it: with `acks=0`, and for a record that was
+            resent after a lost acknowledgement and whose offset the broker no longer remembers.
+        timestamp: milliseconds since 1970, the broker's time if the topic uses it.
     """
 
     topic: str
@@ -116,12 +116,12 @@ class RecordMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionReceipt:
-    """Rows of a `send_batch` that landed one after the other in a partition.
+    """Consecutive rows of a `send_batch` in one partition.
 
     Attributes:
-        partition: written to.
-        base_offset: of the first of them; -1 where the broker does not report it.
-        count: how many.
+        partition: partition of the rows.
+        base_offset: offset of the first row; -1 if the broker does not report it.
+        count: number of rows.
     """
 
     partition: int
@@ -134,11 +134,11 @@ class NewTopic:
     """A topic to create.
 
     Attributes:
-        name: of the topic.
-        num_partitions: -1 takes the broker's default.
-        replication_factor: -1 takes the broker's default.
+        name: name of the topic.
+        num_partitions: -1 for the broker's default.
+        replication_factor: -1 for the broker's default.
         configs: settings of the topic, such as `{"cleanup.policy": "compact"}`.
-        assignment: the brokers of each partition, the preferred leader first; both numbers follow from it.
+        assignment: the brokers of each partition, the preferred leader first; determines both numbers above.
     """
 
     name: str
@@ -149,13 +149,13 @@ class NewTopic:
 
 
 class TopicListing(NamedTuple):
-    """A topic that exists.
+    """An existing topic.
 
     Attributes:
-        name: of the topic.
-        topic_id: None where brokers have none.
-        partitions: how many.
-        internal: whether Kafka keeps it for itself.
+        name: name of the topic.
+        topic_id: None if brokers do not support topic ids.
+        partitions: number of partitions.
+        internal: whether it is internal to Kafka.
     """
 
     name: str
@@ -168,9 +168,9 @@ class Node(NamedTuple):
     """A broker.
 
     Attributes:
-        id: of the broker.
-        host: where clients reach it.
-        port: where clients reach it.
+        id: id of the broker.
+        host: host for clients.
+        port: port for clients.
     """
 
     id: int
@@ -179,14 +179,13 @@ class Node(NamedTuple):
 
 
 class GroupListing(NamedTuple):
-    """A group that exists.
+    """An existing group.
 
     Attributes:
-        group: its name.
+        group: name of the group.
         protocol_type: `consumer` for consumers, empty for a group that has only offsets.
-        state: `Stable`, `Empty` and so on; None where the broker does not report it (before 2.6).
-        type: `classic`, `consumer` (KIP-848), `share`, `streams`; None where the broker does not report it
-            (before 3.8).
+        state: `Stable`, `Empty` and so on; None if the broker does not report it (before 2.6).
+        type: `classic`, `consumer` (KIP-848), `share`, `streams`; None if the broker does not report it (before 3.8).
     """
 
     group: str
@@ -200,12 +199,12 @@ class MemberDescription:
     """A member of a group.
 
     Attributes:
-        member_id: its id.
-        instance_id: what makes it a static member (KIP-345).
-        client_id: what the client calls itself.
-        host: where it is.
-        assignment: the partitions that it has.
-        target: the partitions that it is going to have; None in classic groups.
+        member_id: id of the member.
+        instance_id: id of a static member (KIP-345).
+        client_id: client id of the member.
+        host: host of the member.
+        assignment: assigned partitions.
+        target: partitions that the member will get; None in classic groups.
     """
 
     member_id: str
@@ -218,16 +217,16 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """What a coordinator knows of a group.
+    """A group as described by its coordinator.
 
     Attributes:
-        group: its name.
-        type: `classic`, or `consumer` for one whose coordinator assigns (KIP-848).
+        group: name of the group.
+        type: `classic`, or `consumer` if the coordinator assigns partitions (KIP-848).
         state: `Stable`, `Empty` and so on.
         protocol_type: `consumer` for consumers, empty for a group that has only offsets.
-        assignor: who assigns; empty without members.
-        members: in the order of their ids.
-        authorized_operations: what this client may do with it; None unless asked for.
+        assignor: name of the assignor; empty without members.
+        members: members in the order of their ids.
+        authorized_operations: operations that this client is allowed on the group; None unless requested.
     """
 
     group: str
@@ -240,7 +239,7 @@ class GroupDescription:
 
     @property
     def active(self) -> bool:
-        """Whether it has members, or is about to."""
+        """Whether the group has members, or is about to."""
         return self.state not in ("Empty", "Dead")
 
 
