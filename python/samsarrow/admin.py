@@ -1,4 +1,4 @@
-"""The administration of a cluster."""
+"""Administration of a cluster."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ class Admin(
 ):
     """Administers a cluster: topics, settings, groups, replicas, transactions, users and more.
 
-    No connection is made before the first call. What concerns several things is done for all of them: reads give
-    `Results`, in which those that failed raise their own error; writes raise `PartialFailureError` if any fails, which
-    has every outcome. What a broker is too old for raises `UnsupportedVersionError`, which names the version it needs.
+        The client connects on the first call. Calls on several resources continue after a failure: reads return
+        `Results`, in which each failed resource raises its own error; writes raise `PartialFailureError` if any fails,
+        with every outcome. If a broker is too old, a call raises `UnsupportedVersionError`, which names the required
+        version.
 
     Args:
         config: options with dotted names, `{"bootstrap.servers": "localhost:9092"}`.
-        **options: the same as keywords, `bootstrap_servers="localhost:9092"`. docs/options.md lists all.
-            `sasl_oauthbearer_token_provider` also takes a function (`TokenProvider`).
+        **options: the same options as keywords, `bootstrap_servers="localhost:9092"`. docs/options.md lists all
+            options. `sasl_oauthbearer_token_provider` also takes a function (`TokenProvider`).
 
     Raises:
-        ConfigurationError: an option is unknown, given twice or has an invalid value.
+        ConfigurationError: an option is unknown, set twice or has an invalid value.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **options: Unpack[AdminOptions]) -> None:
@@ -53,24 +54,24 @@ class Admin(
         return self._core
 
     def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
-        """The id by which brokers know this client's metrics (KIP-714), for the logs of both sides.
+        """The id under which brokers store this client's metrics (KIP-714), to match logs of both sides.
 
         Args:
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            IllegalStateError: `enable.metrics.push` is off, as it is unless set to true.
-            UnsupportedVersionError: the brokers take no metrics: they are older than Kafka 3.7, or have no plugin.
-            KafkaTimeoutError: no broker could be asked in time.
+            IllegalStateError: `enable.metrics.push` is off, which is the default here.
+            UnsupportedVersionError: the brokers accept no metrics: they are older than Kafka 3.7, or have no plugin.
+            KafkaTimeoutError: no broker answered in time.
         """
         return self._open.client_instance_id(to_seconds(timeout)).then(to_uuid).wait()
 
     def metrics(self) -> AdminMetrics:
-        """Counts and latencies since the client was made. No request is made for them."""
+        """Counts and latencies since the client was created. Makes no request."""
         return of_admin(self._open.metrics())
 
     def close(self) -> None:
-        """Ends all connections. May be called again."""
+        """Closes all connections. May be called again."""
         core, self._core = self._core, None
         if core is not None:
             core.close().wait()

@@ -1,4 +1,4 @@
-"""Names for what `Admin` does to topics, settings, groups and transactions."""
+"""Types for topics, settings, groups and transactions in `Admin`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from samsarrow.types import OffsetAndMetadata, TopicPartition
 
 
 class ConfigResourceType(enum.IntEnum):
-    """What has settings."""
+    """The type of a resource with settings."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -23,7 +23,7 @@ class ConfigResourceType(enum.IntEnum):
 
 
 class ConfigSource(enum.IntEnum):
-    """Where the value of a setting is from."""
+    """The origin of a setting's value."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -52,15 +52,15 @@ class ConfigType(enum.IntEnum):
 
 
 class OffsetSpec(enum.IntEnum):
-    """Which offset of a partition to look up, where it is not a time.
+    """Which offset of a partition to look up, if not by time.
 
     Attributes:
         LATEST: the end; with `read_committed` the first record of the first open transaction.
-        EARLIEST: the first that is still there.
-        MAX_TIMESTAMP: of the record with the largest timestamp (KIP-734, Kafka 3.0).
-        EARLIEST_LOCAL: the first on the leader's own disk (KIP-405, Kafka 3.5).
-        LATEST_TIERED: the last in tiered storage (KIP-1005, Kafka 3.9).
-        EARLIEST_PENDING_UPLOAD: the first that is not in tiered storage yet (KIP-1023, Kafka 4.2).
+        EARLIEST: the first available offset.
+        MAX_TIMESTAMP: the offset of the record with the largest timestamp (KIP-734, Kafka 3.0).
+        EARLIEST_LOCAL: the first offset on the leader's own disk (KIP-405, Kafka 3.5).
+        LATEST_TIERED: the last offset in tiered storage (KIP-1005, Kafka 3.9).
+        EARLIEST_PENDING_UPLOAD: the first offset that is not in tiered storage yet (KIP-1023, Kafka 4.2).
     """
 
     LATEST = -1
@@ -73,13 +73,13 @@ class OffsetSpec(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic that was created, or could be.
+    """A topic that was created, or validated.
 
     Attributes:
-        name: of the topic.
-        topic_id: None where brokers have none, and where it was only checked.
-        partitions: how many; None where the broker does not report it (before 2.4).
-        replication_factor: None where the broker does not report it.
+        name: name of the topic.
+        topic_id: None if brokers do not support topic ids, and if the topic was only validated.
+        partitions: number of partitions; None if the broker does not report it (before 2.4).
+        replication_factor: None if the broker does not report it.
     """
 
     name: str
@@ -90,10 +90,10 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """How many partitions a topic is to have.
+    """The new number of partitions of a topic.
 
     Attributes:
-        count: with those that it has.
+        count: total number of partitions, including existing ones.
         assignment: the brokers of each new partition; by default the controller decides.
     """
 
@@ -106,14 +106,14 @@ class PartitionDescription:
     """A partition.
 
     Attributes:
-        partition: its number.
-        leader: the broker that leads it; None if none does.
-        leader_epoch: rises with each election; None where the broker does not report it (before 2.1).
-        replicas: the brokers that have it, the preferred leader first.
-        isr: those in sync.
-        offline: those that cannot be reached.
-        eligible: those that may lead though not in sync (KIP-966); None where the broker does not report it.
-        last_eligible: those that could lead last; None where the broker does not report it.
+        partition: number of the partition.
+        leader: id of its leader; None without a leader.
+        leader_epoch: increases with each election; None if the broker does not report it (before 2.1).
+        replicas: brokers with a replica, the preferred leader first.
+        isr: brokers that are in sync.
+        offline: brokers that cannot be reached.
+        eligible: brokers that may lead although not in sync (KIP-966); None if the broker does not report it.
+        last_eligible: brokers that were last able to lead; None if the broker does not report it.
     """
 
     partition: int
@@ -131,11 +131,11 @@ class TopicDescription:
     """A topic.
 
     Attributes:
-        name: of the topic.
-        topic_id: None where brokers have none.
-        internal: whether Kafka keeps it for itself.
-        partitions: in the order of their numbers.
-        authorized_operations: what this client may do with it; None unless asked for.
+        name: name of the topic.
+        topic_id: None if brokers do not support topic ids.
+        internal: whether it is internal to Kafka.
+        partitions: partitions in the order of their numbers.
+        authorized_operations: operations that this client is allowed on the topic; None unless requested.
     """
 
     name: str
@@ -147,11 +147,11 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """What has settings.
+    """A resource with settings.
 
     Attributes:
-        type: of what kind.
-        name: a topic, group or subscription to client metrics; of a broker its id as text, empty for all brokers.
+        type: type of the resource.
+        name: name of a topic, group or client metrics subscription; a broker's id as text, empty for all brokers.
     """
 
     type: ConfigResourceType
@@ -164,7 +164,7 @@ class ConfigResource:
 
     @classmethod
     def broker(cls, broker: int | None = None) -> ConfigResource:
-        """The settings of a broker, by default those that all brokers share."""
+        """The settings of a broker, by default the settings shared by all brokers."""
         return cls(ConfigResourceType.BROKER, "" if broker is None else str(broker))
 
     @classmethod
@@ -179,18 +179,18 @@ class ConfigResource:
 
     @classmethod
     def client_metrics(cls, name: str) -> ConfigResource:
-        """A subscription to metrics of clients (KIP-714)."""
+        """A client metrics subscription (KIP-714)."""
         return cls(ConfigResourceType.CLIENT_METRICS, name)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigSynonym:
-    """Where a value was looked for.
+    """A place that was searched for a value.
 
     Attributes:
-        name: of the setting there.
-        value: None for none, and for what is secret.
-        source: where.
+        name: name of the setting in that place.
+        value: None without a value, and for a secret.
+        source: the place.
     """
 
     name: str
@@ -203,14 +203,14 @@ class ConfigEntry:
     """A setting.
 
     Attributes:
-        name: of the setting.
-        value: None for none, and for what is secret.
-        source: where the value is from.
+        name: name of the setting.
+        value: None without a value, and for a secret.
+        source: origin of the value.
         read_only: whether it cannot change while the broker runs.
         sensitive: whether it is secret.
-        type: of its values.
-        documentation: what it is for, if that was asked for.
-        synonyms: where values were looked for, if that was asked for; the first one counts.
+        type: type of its values.
+        documentation: its documentation, if requested.
+        synonyms: the places that were searched for values, if requested; the first one counts.
     """
 
     name: str
@@ -225,13 +225,13 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """Changes of the settings of one resource (KIP-339).
+    """Changes to the settings of one resource (KIP-339).
 
     Attributes:
         set: new values.
-        delete: settings that get their default again.
-        append: what is added to lists, such as `{"cleanup.policy": "compact"}`.
-        subtract: what is taken out of lists.
+        delete: settings to reset to their default.
+        append: values to add to lists, such as `{"cleanup.policy": "compact"}`.
+        subtract: values to remove from lists.
     """
 
     set: Mapping[str, str] = field(default_factory=dict)
@@ -242,13 +242,13 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """How far a group is behind in a partition.
+    """The lag of a group in a partition.
 
     Attributes:
-        partition: which.
-        committed: what the group has committed.
-        end: of the partition; None if it is not known.
-        error: why it is not known, None if it is.
+        partition: the partition.
+        committed: the group's committed offset.
+        end: end of the partition; None if unknown.
+        error: the reason why the end is unknown, None if it is known.
     """
 
     partition: TopicPartition
@@ -258,17 +258,17 @@ class PartitionLag:
 
     @property
     def lag(self) -> int | None:
-        """How many offsets are between: never less than 0; None if the end is not known."""
+        """The number of offsets between both: at least 0; None if the end is unknown."""
         return None if self.end is None else max(0, self.end - self.committed.offset)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """How far a group is behind.
+    """The lag of a group.
 
     Attributes:
-        group: its name.
-        partitions: those that it has committed for.
+        group: name of the group.
+        partitions: partitions with a committed offset.
     """
 
     group: str
@@ -276,17 +276,17 @@ class GroupLag:
 
     @property
     def total(self) -> int:
-        """The sum over the partitions whose end is known."""
+        """The sum over the partitions with a known end."""
         return sum(one.lag or 0 for one in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
 class RemovedMember:
-    """A member to put out of a group, by one of both.
+    """A member to remove from a group, identified by one of both.
 
     Attributes:
-        member_id: its id.
-        instance_id: what makes it a static member (KIP-345).
+        member_id: id of the member.
+        instance_id: id of a static member (KIP-345).
     """
 
     member_id: str = ""
@@ -298,8 +298,8 @@ class TransactionListing:
     """A transactional id.
 
     Attributes:
-        transactional_id: its name.
-        producer_id: its producer.
+        transactional_id: the id.
+        producer_id: id of its producer.
         state: `Empty`, `Ongoing` and so on.
     """
 
@@ -313,13 +313,13 @@ class TransactionDescription:
     """A transactional id and its transaction.
 
     Attributes:
-        coordinator: the broker that coordinates it.
+        coordinator: id of its coordinator.
         state: `Empty`, `Ongoing` and so on.
-        producer_id: its producer.
-        producer_epoch: the producer's epoch.
-        timeout_ms: how long a transaction may be open, milliseconds.
-        start_timestamp: when it began, milliseconds since 1970; None if none is open.
-        partitions: that are in it.
+        producer_id: id of its producer.
+        producer_epoch: epoch of the producer.
+        timeout_ms: maximum duration of a transaction, milliseconds.
+        start_timestamp: start of the transaction, milliseconds since 1970; None if none is open.
+        partitions: partitions of the transaction.
     """
 
     coordinator: int
@@ -333,15 +333,15 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """What a partition knows of a producer that writes to it.
+    """A producer as seen by a partition that it writes to.
 
     Attributes:
-        producer_id: its id.
-        producer_epoch: its epoch.
-        last_sequence: of its last record, -1 for none.
-        last_timestamp: of its last record, milliseconds since 1970, -1 for none.
-        coordinator_epoch: of the coordinator that ended its last transaction; None for none.
-        transaction_start: the offset at which its open transaction begins; None for none.
+        producer_id: id of the producer.
+        producer_epoch: epoch of the producer.
+        last_sequence: sequence of its last record, -1 without one.
+        last_timestamp: timestamp of its last record, milliseconds since 1970, -1 without one.
+        coordinator_epoch: epoch of the coordinator that ended its last transaction; None without one.
+        transaction_start: first offset of its open transaction; None without one.
     """
 
     producer_id: int
@@ -354,11 +354,11 @@ class ProducerState:
 
 @dataclass(frozen=True, slots=True)
 class HangingTransaction:
-    """A transaction that keeps a partition from being read, and that no coordinator will end (KIP-664).
+    """A hanging transaction: it blocks readers of a partition, and no coordinator will end it (KIP-664).
 
     Attributes:
-        partition: where.
-        producer: whose, as the partition knows it.
+        partition: the partition.
+        producer: its producer, as seen by the partition.
         transactional_id: None if no coordinator knows it any more.
     """
 
@@ -369,10 +369,10 @@ class HangingTransaction:
 
 @dataclass(frozen=True, slots=True)
 class FencedProducer:
-    """What a transactional id has after its producers were fenced.
+    """The new producer id and epoch of a transactional id whose producers were fenced.
 
     Attributes:
-        producer_id: the id.
+        producer_id: the producer id.
         producer_epoch: the new epoch.
     """
 

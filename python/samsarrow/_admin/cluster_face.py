@@ -1,4 +1,4 @@
-"""The cluster as a whole: brokers, features, the quorum that keeps the metadata, for programs that wait."""
+"""Brokers, features and the metadata quorum, for blocking and async clients."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class ClusterAdmin(Face):
         include_authorized_operations: bool = False,
         timeout: Seconds | None = None,
     ) -> ClusterDescription:
-        """The brokers and the controller.
+        """Describes the cluster: its brokers and its controller.
 
         Args:
-            include_fenced: also brokers that are registered and may not serve (KIP-1073, Kafka 4.0).
-            include_authorized_operations: also return what this client may do with the cluster (KIP-430, Kafka 2.3).
+            include_fenced: also return brokers that are registered but fenced (KIP-1073, Kafka 4.0).
+            include_authorized_operations: also return the operations this client is allowed (KIP-430, Kafka 2.3).
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _cluster.describe_cluster(
@@ -44,7 +44,7 @@ class ClusterAdmin(Face):
         ).wait()
 
     def describe_features(self, *, timeout: Seconds | None = None) -> FeatureMetadata:
-        """The features that are in use, and those that a broker supports (KIP-584).
+        """Returns the finalized features, and those that a broker supports (KIP-584).
 
         Args:
             timeout: seconds, by default `default.api.timeout.ms`.
@@ -57,18 +57,18 @@ class ClusterAdmin(Face):
         """Changes the levels of features (KIP-584, Kafka 2.7).
 
         Args:
-            updates: the new level by feature, or a `FeatureUpdate`, which may go down.
-            validate_only: only check whether they could be changed (Kafka 3.3).
+            updates: the new level by feature, or a `FeatureUpdate`, which may downgrade.
+            validate_only: only check whether the change is possible (Kafka 3.3).
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: with the error of each feature that was not changed: `FeatureUpdateFailedError` and
+            PartialFailureError: some features were not changed, with the error of each: `FeatureUpdateFailedError` and
                 others.
         """
         return _cluster.update_features(self._open, updates, validate_only=validate_only, timeout=timeout).wait()
 
     def describe_quorum(self, *, timeout: Seconds | None = None) -> QuorumInfo:
-        """Who keeps the metadata, and how far each is (KIP-836, Kafka 3.3 without ZooKeeper).
+        """Describes the metadata quorum and the progress of its nodes (KIP-836, Kafka 3.3 without ZooKeeper).
 
         Args:
             timeout: seconds, by default `default.api.timeout.ms`.
@@ -84,17 +84,17 @@ class ClusterAdmin(Face):
         cluster_id: str | None = None,
         timeout: Seconds | None = None,
     ) -> None:
-        """Lets a controller vote (KIP-853, Kafka 3.9).
+        """Adds a controller to the voters (KIP-853, Kafka 3.9).
 
         Args:
-            voter: its node id.
-            directory_id: of its log, from its meta.properties.
-            endpoints: where it listens.
-            cluster_id: if given, another cluster refuses.
+            voter: node id of the controller.
+            directory_id: id of its log directory, from its meta.properties.
+            endpoints: its listeners.
+            cluster_id: if set, any other cluster rejects the request.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            DuplicateVoterError: it votes already.
+            DuplicateVoterError: it is already a voter.
         """
         return _cluster.add_raft_voter(
             self._open, voter, directory_id, endpoints, cluster_id=cluster_id, timeout=timeout
@@ -103,26 +103,26 @@ class ClusterAdmin(Face):
     def remove_raft_voter(
         self, voter: int, directory_id: UUID, *, cluster_id: str | None = None, timeout: Seconds | None = None
     ) -> None:
-        """Keeps a controller from voting (KIP-853, Kafka 3.9).
+        """Removes a controller from the voters (KIP-853, Kafka 3.9).
 
         Args:
-            voter: its node id.
-            directory_id: of its log.
-            cluster_id: if given, another cluster refuses.
+            voter: node id of the controller.
+            directory_id: id of its log directory.
+            cluster_id: if set, any other cluster rejects the request.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            VoterNotFoundError: it does not vote.
+            VoterNotFoundError: it is not a voter.
         """
         return _cluster.remove_raft_voter(
             self._open, voter, directory_id, cluster_id=cluster_id, timeout=timeout
         ).wait()
 
     def unregister_broker(self, broker: int, *, timeout: Seconds | None = None) -> None:
-        """Forgets a broker that is gone for good (KIP-631, without ZooKeeper).
+        """Unregisters a broker that is permanently gone (KIP-631, without ZooKeeper).
 
         Args:
-            broker: its id.
+            broker: id of the broker.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Settings and quotas, for programs that wait."""
+"""Settings and quotas, for blocking and async clients."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class ConfigAdmin(Face):
         documentation: bool = False,
         timeout: Seconds | None = None,
     ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
-        """Settings of topics, brokers, loggers, groups and client metrics.
+        """Returns the settings of topics, brokers, loggers, groups and client metrics.
 
         Args:
-            resources: which, with all their settings, or names of settings by resource; None are all.
-            synonyms: also where else values were looked for (KIP-226, Kafka 1.1).
-            documentation: also what settings are for (KIP-569, Kafka 2.6).
+            resources: resources, with all their settings, or names of settings by resource; None for all.
+            synonyms: also return the other places that were searched for values (KIP-226, Kafka 1.1).
+            documentation: also return the documentation of settings (KIP-569, Kafka 2.6).
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            For each resource its settings by name, `UnknownTopicOrPartitionError` for a topic that does not exist.
+            The settings of each resource by name, `UnknownTopicOrPartitionError` for a topic that does not exist.
         """
         return _configs.describe_configs(
             self._open, resources, synonyms=synonyms, documentation=documentation, timeout=timeout
@@ -55,25 +55,26 @@ class ConfigAdmin(Face):
         validate_only: bool = False,
         timeout: Seconds | None = None,
     ) -> dict[ConfigResource, None]:
-        """Changes settings one by one; those that are not named stay as they are (KIP-339, Kafka 2.3).
+        """Changes individual settings; other settings stay unchanged (KIP-339, Kafka 2.3).
 
         Args:
             changes: by resource; new values by name, None for the default, or a `ConfigChange`.
-            validate_only: only check whether they could be changed.
+            validate_only: only check whether the changes are possible.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: with the error of each resource that was not changed, `InvalidConfigError` and others.
+            PartialFailureError: some resources were not changed, with the error of each, `InvalidConfigError` and
+            others.
         """
         return _configs.alter_configs(self._open, changes, validate_only=validate_only, timeout=timeout).wait()
 
     def list_config_resources(
         self, types: Iterable[ConfigResourceType] = (), *, timeout: Seconds | None = None
     ) -> tuple[ConfigResource, ...]:
-        """What has settings (KIP-1142, Kafka 4.1; client metrics alone since 3.7).
+        """Lists resources with settings (KIP-1142, Kafka 4.1; client metrics only since 3.7).
 
         Args:
-            types: of which kinds; by default of all.
+            types: types of resources; by default all.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _configs.list_config_resources(self._open, types, timeout=timeout).wait()
@@ -85,17 +86,16 @@ class ConfigAdmin(Face):
         strict: bool = False,
         timeout: Seconds | None = None,
     ) -> dict[QuotaEntity, dict[str, float]]:
-        """Quotas of users, clients and addresses (KIP-546, Kafka 2.6).
+        """Returns the quotas of users, clients and addresses (KIP-546, Kafka 2.6).
 
         Args:
-            components: what entities must have: a name by type (`user`, `client-id`, `ip`), None for the default,
-                `ANY` for
-                both; by default all entities.
-            strict: leave out entities that have other parts as well.
+            components: parts that entities must have: a name by type (`user`, `client-id`, `ip`), None for the default,
+                `ANY` for both; by default all entities.
+            strict: leave out entities that also have other parts.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The quotas by name, such as `producer_byte_rate`, of each entity.
+            The quotas of each entity by name, such as `producer_byte_rate`.
         """
         return _configs.describe_quotas(self._open, components, strict=strict, timeout=timeout).wait()
 
@@ -110,10 +110,11 @@ class ConfigAdmin(Face):
 
         Args:
             changes: new values by name, None to remove, by entity.
-            validate_only: only check whether they could be changed.
+            validate_only: only check whether the changes are possible.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: with the error of each entity that was not changed, `InvalidRequestError` and others.
+            PartialFailureError: some entities were not changed, with the error of each, `InvalidRequestError` and
+            others.
         """
         return _configs.alter_quotas(self._open, changes, validate_only=validate_only, timeout=timeout).wait()

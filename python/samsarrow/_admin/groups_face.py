@@ -1,4 +1,4 @@
-"""Groups, their members, and how far behind they are, for programs that wait."""
+"""Groups, their members and lag, for blocking and async clients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GroupAdmin(Face):
     """A part of `Admin`, which see."""
 
     def find_coordinator(self, group: str, *, timeout: Seconds | None = None) -> Node:
-        """The broker that coordinates a group.
+        """Returns the broker that coordinates a group.
 
         Args:
             group: any name; the group need not exist.
@@ -43,14 +43,14 @@ class GroupAdmin(Face):
         protocol_types: Iterable[str] = (),
         timeout: Seconds | None = None,
     ) -> dict[str, GroupListing]:
-        """The groups of all brokers by name: all, or those that pass every filter that is given.
+        """Lists the groups of all brokers by name: all, or those that pass all filters.
 
         Args:
-            states: only groups in one of these, `Stable`, `Empty` and so on, in any case (KIP-518, Kafka 2.6).
-            types: only groups of one of these, `classic`, `consumer`, `share`, `streams`, in any case (KIP-848, Kafka
-                3.8).
+            states: only groups in one of these states, `Stable`, `Empty` and so on, in any case (KIP-518, Kafka 2.6).
+            types: only groups of one of these types, `classic`, `consumer`, `share`, `streams`, in any case (KIP-848,
+                Kafka 3.8).
             protocol_types: only groups of one of these: `consumer`, `connect`, or the empty string for a group that has
-                only offsets (KIP-1043). The client compares them, so brokers of any age will do.
+                only offsets (KIP-1043). The client compares them, so any broker version works.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _groups.list_groups(
@@ -64,11 +64,11 @@ class GroupAdmin(Face):
         include_authorized_operations: bool = False,
         timeout: Seconds | None = None,
     ) -> Results[str, GroupDescription]:
-        """State and members of groups, of the classic and of the new protocol (KIP-848).
+        """Returns state and members of groups of the classic and the new protocol (KIP-848).
 
         Args:
             groups: names.
-            include_authorized_operations: also return what this client may do with them (KIP-430, Kafka 2.3).
+            include_authorized_operations: also return the operations this client is allowed (KIP-430, Kafka 2.3).
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
@@ -79,14 +79,14 @@ class GroupAdmin(Face):
         ).wait()
 
     def delete_groups(self, groups: Iterable[str], *, timeout: Seconds | None = None) -> dict[str, None]:
-        """Deletes groups without members, and their offsets: of consumers, of Kafka Streams, share groups.
+        """Deletes groups without members, with their offsets: consumer groups, Kafka Streams groups, share groups.
 
         Args:
             groups: names.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: with the error of each group that was not deleted: `NonEmptyGroupError`,
+            PartialFailureError: some groups were not deleted, with the error of each: `NonEmptyGroupError`,
                 `GroupIdNotFoundError` and others.
         """
         return _groups.delete_groups(self._open, groups, timeout=timeout).wait()
@@ -99,16 +99,17 @@ class GroupAdmin(Face):
         reason: str = "removed by an administrator",
         timeout: Seconds | None = None,
     ) -> dict[RemovedMember, None]:
-        """Puts members out of a group (KIP-345). Those that still run join again.
+        """Removes members from a group (KIP-345). Members that still run join again.
 
         Args:
-            group: which.
+            group: name of the group.
             members: member ids, or `RemovedMember`s, which can name static members; by default all.
-            reason: for the log of the broker (KIP-800).
+            reason: reason for the broker's log (KIP-800).
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: with the error of each member that is still in, `UnknownMemberIdError` and others.
+            PartialFailureError: some members were not removed, with the error of each, `UnknownMemberIdError` and
+            others.
             KafkaError: the request failed as a whole.
         """
         return _groups.remove_members(self._open, group, members, reason=reason, timeout=timeout).wait()
@@ -116,13 +117,13 @@ class GroupAdmin(Face):
     def group_lag(
         self, groups: Iterable[str], *, read_committed: bool = False, timeout: Seconds | None = None
     ) -> Results[str, GroupLag]:
-        """How far groups are behind the ends of the partitions that they have committed for.
+        """Returns the lag of groups in the partitions with committed offsets.
 
-        However many groups there are, each coordinator is asked once (Kafka 3.0), and each leader once.
+        Sends one request to each coordinator (Kafka 3.0) and each leader, however many groups there are.
 
         Args:
             groups: names.
-            read_committed: count up to the first open transaction, as far as such consumers can read.
+            read_committed: count up to the first open transaction, as far as `read_committed` consumers can read.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
@@ -133,7 +134,7 @@ class GroupAdmin(Face):
     def describe_share_groups(
         self, groups: Iterable[str], *, timeout: Seconds | None = None
     ) -> Results[str, ShareGroupDescription]:
-        """State and members of share groups (KIP-932, Kafka 4.1).
+        """Returns state and members of share groups (KIP-932, Kafka 4.1).
 
         Args:
             groups: names.
@@ -147,7 +148,7 @@ class GroupAdmin(Face):
     def describe_streams_groups(
         self, groups: Iterable[str], *, timeout: Seconds | None = None
     ) -> Results[str, StreamsGroupDescription]:
-        """State, topology and members of groups of Kafka Streams (KIP-1071, Kafka 4.1).
+        """Returns state, topology and members of Kafka Streams groups (KIP-1071, Kafka 4.1).
 
         Args:
             groups: names.

@@ -1,4 +1,4 @@
-"""Offsets: committed by groups, known by leaders, for programs that wait."""
+"""Committed offsets and partition offsets, for blocking and async clients."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ class OffsetAdmin(Face):
         timestamp: int | datetime | None = None,
         timeout: Seconds | None = None,
     ) -> dict[TopicPartition, None]:
-        """Commits offsets for a group, from outside of it: the group must have no members.
+        """Commits offsets for a group from outside: the group must have no members.
 
         Args:
-            group: whose offsets.
-            offsets: what to commit. Storage in ZooKeeper keeps offsets only, without metadata and leader epochs.
-            api_version: of the request: 0 stores in ZooKeeper, later ones in Kafka. By default the option
+            group: name of the group.
+            offsets: offsets to commit. ZooKeeper stores offsets only, without metadata and leader epochs.
+            api_version: version of the request: 0 stores in ZooKeeper, later ones in Kafka. By default the option
                 `api.version.offset_commit`, or the newest.
-            retention: how long the offsets are kept, in versions 2 to 4; else the broker decides.
-            timestamp: when the offsets count as committed, milliseconds since 1970 or a `datetime`, in version 1.
+            retention: how long the offsets are kept, in versions 2 to 4; otherwise the broker decides.
+            timestamp: commit time of the offsets, milliseconds since 1970 or a `datetime`, in version 1.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: with the error of each partition whose offset was not committed.
-            KafkaError: the request failed as a whole: the group has members, the broker no longer speaks the version,
-                the coordinator cannot be reached.
+            PartialFailureError: some offsets were not committed, with the error of each partition.
+            KafkaError: the whole request failed: the group has members, the broker no longer supports the version, the
+                coordinator cannot be reached.
         """
         return _offsets.commit_offsets(
             self._open,
@@ -70,18 +70,18 @@ class OffsetAdmin(Face):
         require_stable: bool = False,
         timeout: Seconds | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What a group has committed.
+        """Returns a group's committed offsets.
 
         Args:
-            group: whose offsets.
-            partitions: to ask for; by default all that the group has, which versions 0 and 1 cannot return.
-            api_version: of the request: 0 reads from ZooKeeper, later ones from Kafka. By default the option
+            group: name of the group.
+            partitions: partitions to return; by default all of the group, which versions 0 and 1 cannot return.
+            api_version: version of the request: 0 reads from ZooKeeper, later ones from Kafka. By default the option
                 `api.version.offset_fetch`, or the newest.
-            require_stable: wait for open transactions that hold offsets, from version 7 on.
+            require_stable: wait for open transactions with offsets, from version 7 on.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            For each partition its offset, None where nothing is committed.
+            The offset of each partition, None without a committed offset.
         """
         return _offsets.fetch_offsets(
             self._open, group, partitions, api_version=api_version, require_stable=require_stable, timeout=timeout
@@ -95,18 +95,18 @@ class OffsetAdmin(Face):
         require_stable: bool = False,
         timeout: Seconds | None = None,
     ) -> Results[str, dict[TopicPartition, OffsetAndMetadata | None]]:
-        """What several groups have committed.
+        """Returns the committed offsets of several groups.
 
-        Groups with the same coordinator share one request where the broker takes that (version 8 and later).
+        Groups with the same coordinator share one request if the broker supports it (version 8 and later).
 
         Args:
-            groups: names, for all that each group has, or partitions by name; None are all.
+            groups: names, for all partitions of each group, or partitions by name; None for all partitions.
             api_version: as in `fetch_offsets`.
             require_stable: as in `fetch_offsets`.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            For each group its offsets.
+            The offsets of each group.
         """
         return _offsets.fetch_offsets_many(
             self._open, groups, api_version=api_version, require_stable=require_stable, timeout=timeout
@@ -115,16 +115,16 @@ class OffsetAdmin(Face):
     def delete_offsets(
         self, group: str, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
     ) -> dict[TopicPartition, None]:
-        """Deletes a group's offsets of some partitions, of topics that no member subscribes to.
+        """Deletes a group's offsets in some partitions, of topics that no member subscribes to.
 
         Args:
-            group: whose offsets.
-            partitions: whose offsets.
+            group: name of the group.
+            partitions: partitions whose offsets to delete.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: with the error of each partition whose offset was not deleted.
-            KafkaError: the request failed as a whole: there is no such group.
+            PartialFailureError: some offsets were not deleted, with the error of each partition.
+            KafkaError: the whole request failed: there is no such group.
         """
         return _offsets.delete_offsets(self._open, group, partitions, timeout=timeout).wait()
 
@@ -135,62 +135,61 @@ class OffsetAdmin(Face):
         read_committed: bool = False,
         timeout: Seconds | None = None,
     ) -> Results[TopicPartition, OffsetAndTimestamp | None]:
-        """Offsets of partitions as their leaders know them.
+        """Looks up offsets of partitions at their leaders.
 
         Args:
             partitions: what to look up: an `OffsetSpec`, or a time, milliseconds since 1970 or a `datetime`, for the
-                first
-                record at or after it.
-            read_committed: take the first open transaction for the end.
+                first record at or after it.
+            read_committed: treat the first open transaction as the end.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The offsets, with timestamp -1 where the broker gives none; None where there is no such record.
+            The offsets, with timestamp -1 if the broker returns none; None if there is no such record.
         """
         return _offsets.list_offsets(self._open, partitions, read_committed=read_committed, timeout=timeout).wait()
 
     def list_share_offsets(
         self, groups: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None], *, timeout: Seconds | None = None
     ) -> Results[str, Results[TopicPartition, ShareOffset | None]]:
-        """Where share groups are (KIP-932, Kafka 4.1).
+        """Returns the positions of share groups (KIP-932, Kafka 4.1).
 
         Args:
-            groups: names, for all that each group has, or partitions by name; None are all.
+            groups: names, for all partitions of each group, or partitions by name; None for all partitions.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            For each group its partitions, None where it has not begun.
+            The partitions of each group, None for a partition that it has not begun.
         """
         return _offsets.list_share_offsets(self._open, groups, timeout=timeout).wait()
 
     def alter_share_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int], *, timeout: Seconds | None = None
     ) -> dict[TopicPartition, None]:
-        """Moves where a share group without members goes on (KIP-932, Kafka 4.1).
+        """Moves the positions of a share group without members (KIP-932, Kafka 4.1).
 
         Args:
-            group: which.
-            offsets: the next one by partition.
+            group: name of the group.
+            offsets: the next offset by partition.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: with the error of each partition that was not changed.
-            KafkaError: the request failed as a whole: the group has members, or does not exist.
+            PartialFailureError: some partitions were not changed, with the error of each.
+            KafkaError: the whole request failed: the group has members, or does not exist.
         """
         return _offsets.alter_share_offsets(self._open, group, offsets, timeout=timeout).wait()
 
     def delete_share_offsets(
         self, group: str, topics: Iterable[str], *, timeout: Seconds | None = None
     ) -> dict[str, None]:
-        """Forgets where a share group without members is in topics (KIP-932, Kafka 4.1).
+        """Deletes the positions of a share group without members in topics (KIP-932, Kafka 4.1).
 
         Args:
-            group: which.
+            group: name of the group.
             topics: names.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: with the error of each topic that was not forgotten.
-            KafkaError: the request failed as a whole: the group has members, or does not exist.
+            PartialFailureError: some topics were not deleted from the group, with the error of each.
+            KafkaError: the whole request failed: the group has members, or does not exist.
         """
         return _offsets.delete_share_offsets(self._open, group, topics, timeout=timeout).wait()

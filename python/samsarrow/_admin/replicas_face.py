@@ -1,4 +1,4 @@
-"""Replicas: who leads, where they are, on which disks, for programs that wait."""
+"""Leaders, replicas and disks, for blocking and async clients."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class ReplicaAdmin(Face):
         """Elects leaders (KIP-183, KIP-460).
 
         Args:
-            partitions: which; by default all whose leader is another than it should be.
-            election: who may win.
+            partitions: partitions; by default all whose leader is not the intended one.
+            election: which replicas may win.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            For each partition whether an election was needed.
+            Whether each partition needed an election.
 
         Raises:
-            PartialFailureError: with the error of each partition that has no new leader:
+            PartialFailureError: some partitions have no new leader, with the error of each:
                 `PreferredLeaderNotAvailableError`, `EligibleLeadersNotAvailableError` and others.
         """
         return _replicas.elect_leaders(self._open, partitions, election=election, timeout=timeout).wait()
@@ -52,16 +52,16 @@ class ReplicaAdmin(Face):
         allow_replication_factor_change: bool = True,
         timeout: Seconds | None = None,
     ) -> dict[TopicPartition, None]:
-        """Begins to move replicas to other brokers (KIP-455, Kafka 2.4).
+        """Starts moving replicas to other brokers (KIP-455, Kafka 2.4).
 
         Args:
-            replicas: the brokers by partition, the preferred leader first; None gives up what is under way.
-            allow_replication_factor_change: whether there may be more or fewer than now (KIP-860, Kafka 4.1).
+            replicas: the brokers by partition, the preferred leader first; None cancels a move.
+            allow_replication_factor_change: whether the number of replicas may change (KIP-860, Kafka 4.1).
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: with the error of each partition that stays as it is: `InvalidReplicaAssignmentError`,
-                `NoReassignmentInProgressError` and others.
+            PartialFailureError: some partitions were not changed, with the error of each:
+                `InvalidReplicaAssignmentError`, `NoReassignmentInProgressError` and others.
         """
         return _replicas.alter_reassignments(
             self._open, replicas, allow_replication_factor_change=allow_replication_factor_change, timeout=timeout
@@ -70,10 +70,10 @@ class ReplicaAdmin(Face):
     def list_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout: Seconds | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """The replicas that are being moved (KIP-455, Kafka 2.4).
+        """Lists the replicas that are being moved (KIP-455, Kafka 2.4).
 
         Args:
-            partitions: which; by default all. Those whose replicas stay where they are are left out.
+            partitions: partitions; by default all. Partitions that are not being moved are left out.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _replicas.list_reassignments(self._open, partitions, timeout=timeout).wait()
@@ -81,7 +81,7 @@ class ReplicaAdmin(Face):
     def log_dirs(
         self, brokers: Iterable[int] | None = None, *, timeout: Seconds | None = None
     ) -> Results[int, tuple[LogDir, ...]]:
-        """What is on the disks of brokers (KIP-113).
+        """Lists the contents of brokers' disks (KIP-113).
 
         Args:
             brokers: ids; by default all.
@@ -93,14 +93,14 @@ class ReplicaAdmin(Face):
         return _replicas.log_dirs(self._open, brokers, timeout=timeout).wait()
 
     def move_replicas(self, replicas: Mapping[Replica, str], *, timeout: Seconds | None = None) -> dict[Replica, None]:
-        """Moves replicas to other disks of their brokers (KIP-113); `log_dirs` shows how far they are.
+        """Moves replicas to other disks of their brokers (KIP-113); `log_dirs` shows the progress.
 
         Args:
-            replicas: the path of the disk by replica. A replica that is not there yet will be put there.
+            replicas: path of the disk by replica. A replica that does not exist yet will be created there.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: with the error of each replica that stays where it is: `LogDirNotFoundError`,
+            PartialFailureError: some replicas were not moved, with the error of each: `LogDirNotFoundError`,
                 `ReplicaNotAvailableError` and others.
         """
         return _replicas.move_replicas(self._open, replicas, timeout=timeout).wait()

@@ -1,4 +1,4 @@
-"""Topics, their partitions and records, for programs that wait."""
+"""Topics, their partitions and records, for blocking and async clients."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class TopicAdmin(Face):
 
         Args:
             topics: names, which take the settings below, or `NewTopic`s with their own.
-            num_partitions: for names; -1 takes the broker's default.
-            replication_factor: for names; -1 takes the broker's default.
+            num_partitions: for names; -1 for the broker's default.
+            replication_factor: for names; -1 for the broker's default.
             configs: for names.
-            validate_only: only check whether they could be created (Kafka 0.10.2).
+            validate_only: only check whether the topics could be created (Kafka 0.10.2).
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
             The topics by name.
 
         Raises:
-            PartialFailureError: with the error of each topic that was not created, `TopicAlreadyExistsError` and
+            PartialFailureError: some topics were not created, with the error of each, `TopicAlreadyExistsError` and
                 others.
         """
         return _topics.create_topics(
@@ -69,18 +69,18 @@ class TopicAdmin(Face):
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: with the error of each topic that was not deleted, `UnknownTopicOrPartitionError` and
-                others.
+            PartialFailureError: some topics were not deleted, with the error of each, `UnknownTopicOrPartitionError`
+                and others.
         """
         return _topics.delete_topics(self._open, topics, timeout=timeout).wait()
 
     def list_topics(
         self, names: Iterable[str] | None = None, *, timeout: Seconds | None = None
     ) -> dict[str, TopicListing]:
-        """Topics by name.
+        """Lists topics by name.
 
         Args:
-            names: to ask for, of which those that do not exist are left out; by default all, Kafka's own included.
+            names: topics to return; missing ones are left out. By default all topics, internal ones included.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _topics.list_topics(self._open, names, timeout=timeout).wait()
@@ -93,12 +93,12 @@ class TopicAdmin(Face):
         include_authorized_operations: bool = False,
         timeout: Seconds | None = None,
     ) -> Results[str | UUID, TopicDescription]:
-        """Topics with their partitions, leaders and replicas.
+        """Describes topics with their partitions, leaders and replicas.
 
         Args:
             topics: names, or ids (KIP-516, Kafka 3.1).
-            page_size: how many partitions an answer has at most (KIP-966); brokers before 3.8 answer with all at once.
-            include_authorized_operations: also return what this client may do with them (KIP-430, Kafka 2.3).
+            page_size: maximum number of partitions in a response (KIP-966); brokers before 3.8 return all at once.
+            include_authorized_operations: also return the operations this client is allowed (KIP-430, Kafka 2.3).
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
@@ -119,15 +119,16 @@ class TopicAdmin(Face):
         validate_only: bool = False,
         timeout: Seconds | None = None,
     ) -> dict[str, None]:
-        """Gives topics more partitions (KIP-195). Records with keys go to other partitions from then on.
+        """Adds partitions to topics (KIP-195). Records with keys go to different partitions from then on.
 
         Args:
-            partitions: how many a topic is to have, with those that it has.
-            validate_only: only check whether they could be created.
+            partitions: total number of partitions by topic, including existing ones.
+            validate_only: only check whether the partitions could be created.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: with the error of each topic that was not changed, `InvalidPartitionsError` and others.
+            PartialFailureError: some topics were not changed, with the error of each, `InvalidPartitionsError` and
+            others.
         """
         return _topics.create_partitions(self._open, partitions, validate_only=validate_only, timeout=timeout).wait()
 
@@ -137,15 +138,14 @@ class TopicAdmin(Face):
         """Deletes the records before an offset (KIP-107).
 
         Args:
-            before: the offset by partition; -1 is the end, so that all are deleted.
+            before: the offset by partition; -1 is the end, which deletes all records.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The offset at which each partition starts now.
+            The new first offset of each partition.
 
         Raises:
-            PartialFailureError: with the error of each partition that was not changed: `OffsetOutOfRangeError` for an
-                offset
-                beyond the end, `PolicyViolationError` for a topic that is compacted only.
+            PartialFailureError: some partitions were not changed, with the error of each: `OffsetOutOfRangeError` for
+                an offset beyond the end, `PolicyViolationError` for a topic that is only compacted.
         """
         return _topics.delete_records(self._open, before, timeout=timeout).wait()

@@ -1,4 +1,4 @@
-"""Transactions: listed, described, ended by force (KIP-664), for programs that wait."""
+"""Listing, describing and ending transactions (KIP-664), for blocking and async clients."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class TransactionAdmin(Face):
         pattern: str | None = None,
         timeout: Seconds | None = None,
     ) -> dict[str, TransactionListing]:
-        """Transactional ids of all brokers (Kafka 3.0).
+        """Lists the transactional ids of all brokers (Kafka 3.0).
 
         Args:
-            states: only these, such as `Ongoing`.
-            producer_ids: only those of these producers.
-            longer_than: only those with a transaction that is open for longer, seconds (KIP-994, Kafka 3.8).
-            pattern: only those that this regular expression (RE2) matches (KIP-1152, Kafka 4.1).
+            states: only ids in one of these states, such as `Ongoing`.
+            producer_ids: only ids of these producers.
+            longer_than: only ids with a transaction that has been open for longer, seconds (KIP-994, Kafka 3.8).
+            pattern: only ids that match this regular expression (RE2) (KIP-1152, Kafka 4.1).
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _transactions.list_transactions(
@@ -53,24 +53,24 @@ class TransactionAdmin(Face):
     def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout: Seconds | None = None
     ) -> Results[str, TransactionDescription]:
-        """Transactions by their transactional ids (Kafka 3.0).
+        """Describes transactions by their transactional ids (Kafka 3.0).
 
         Args:
             transactional_ids: names.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Returns:
-            The transactions, `TransactionalIdNotFoundError` for an id that nobody knows.
+            The transactions, `TransactionalIdNotFoundError` for an unknown id.
         """
         return _transactions.describe_transactions(self._open, transactional_ids, timeout=timeout).wait()
 
     def describe_producers(
         self, partitions: Iterable[TopicPartition], *, timeout: Seconds | None = None
     ) -> Results[TopicPartition, tuple[ProducerState, ...]]:
-        """Who writes to partitions with idempotence, as their leaders know it (Kafka 2.8).
+        """Lists the idempotent producers of partitions, as known by the leaders (Kafka 2.8).
 
         Args:
-            partitions: which.
+            partitions: partitions to look at.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _transactions.describe_producers(self._open, partitions, timeout=timeout).wait()
@@ -84,21 +84,20 @@ class TransactionAdmin(Face):
         coordinator_epoch: int | None = None,
         timeout: Seconds | None = None,
     ) -> None:
-        """Ends an open transaction in one partition, as aborted, whatever its coordinator thinks.
+        """Aborts an open transaction in one partition, regardless of its coordinator.
 
-        For transactions that `find_hanging` finds. Of one that its coordinator still knows it would lose records: for
-        that
-        see `fence_producers`.
+        For transactions that `find_hanging` finds. If the coordinator still knows the transaction, this would lose
+        records: use `fence_producers` instead.
 
         Args:
-            partition: where.
-            producer_id: whose, from `describe_producers`.
-            producer_epoch: of the producer.
+            partition: the partition.
+            producer_id: id of the producer, from `describe_producers`.
+            producer_epoch: epoch of the producer.
             coordinator_epoch: from `describe_producers`, if there is one.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            InvalidProducerEpochError: the producer has another epoch by now.
+            InvalidProducerEpochError: the producer has a newer epoch.
         """
         return _transactions.abort_transaction(
             self._open, partition, producer_id, producer_epoch, coordinator_epoch=coordinator_epoch, timeout=timeout
@@ -107,14 +106,14 @@ class TransactionAdmin(Face):
     def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout: Seconds | None = None
     ) -> dict[str, FencedProducer]:
-        """Fences the producers of transactional ids; their open transactions are aborted (KIP-664).
+        """Fences the producers of transactional ids and aborts their open transactions (KIP-664).
 
         Args:
             transactional_ids: names.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:
-            PartialFailureError: with the error of each id whose producers were not fenced.
+            PartialFailureError: some producers were not fenced, with the error of each id.
         """
         return _transactions.fence_producers(self._open, transactional_ids, timeout=timeout).wait()
 
@@ -125,12 +124,11 @@ class TransactionAdmin(Face):
         longer_than: Seconds = 900,
         timeout: Seconds | None = None,
     ) -> tuple[HangingTransaction, ...]:
-        """Transactions that keep partitions from being read, and that no coordinator will end (KIP-664, Kafka 3.0).
+        """Finds hanging transactions: they block readers, and no coordinator will end them (KIP-664, Kafka 3.0).
 
         Args:
-            partitions: where to look; by default everywhere.
-            longer_than: how long nothing has been written, seconds: at least the `transaction.max.timeout.ms` of the
-                brokers.
+            partitions: partitions to search; by default all.
+            longer_than: seconds without a write: at least the brokers' `transaction.max.timeout.ms`.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _transactions.find_hanging(self._open, partitions, longer_than=longer_than, timeout=timeout).wait()
