@@ -17,27 +17,27 @@ def decode_batches(
     include_control: bool = False,
     check_crcs: bool = True,
 ) -> pa.RecordBatch:
-    """Decodes the record batches of one partition, as they are on the wire and in log segments.
+    """Decodes the record batches of one partition, in the format of the wire protocol and of log segments.
 
-    Batches of format v2 (KIP-98), and messages of v0 and v1 as Kafka had them before 0.11, in any mixture.
+    Batches of format v2 (KIP-98), and messages of v0 and v1 from before Kafka 0.11, in any mixture.
 
     Args:
-        data: batches one after the other. An incomplete one at the end is left out.
+        data: consecutive batches. An incomplete one at the end is ignored.
         layout: `binary` copies keys and values, `view` points into the bytes.
         include_headers: adds the column `headers`, `list<struct<key: string, value: binary>>`.
-        include_control: gives the records of control batches too.
+        include_control: whether to return the records of control batches too.
         check_crcs: whether the checksum of each batch is checked, and of each message of v0 and v1.
 
     Returns:
         One row per record: `key`, `value`, `topic`, `partition`, `offset`, `timestamp` and `timestamp_type` as from
-        `Consumer.poll`; `topic` and `partition` are null, as the bytes do not have them. Records of
-        format v0 have neither timestamp nor timestamp type: both are null.
+        `Consumer.poll`; `topic` and `partition` are null, because the bytes do not contain them. Records of format v0
+        have neither timestamp nor timestamp type: both are null.
 
     Raises:
-        CorruptRecordError: the bytes are no valid batches, or one of them expands to more than 256 MiB or out of all
-            proportion; the text says where and why.
-        ConfigurationError: the records are more than one Arrow batch can hold (2 GiB); the text says where to cut.
-        TypeError: `data` is no buffer.
+        CorruptRecordError: the bytes are not valid batches, or one of them expands to more than 256 MiB or exceeds the
+            allowed ratio; the message has position and reason.
+        ConfigurationError: the records exceed one Arrow batch (2 GiB); the message says where to split.
+        TypeError: `data` is not a buffer.
     """
     # Not bytes(data): of a number that would be as many zeros.
     raw = data if isinstance(data, bytes) else bytes(memoryview(data))
@@ -57,24 +57,24 @@ def encode_batches(
     base_offset: int = 0,
     batch_size: int = 1 << 20,
 ) -> bytes:
-    """Encodes rows as record batches, as a producer sends them and a log segment holds them.
+    """Encodes rows as record batches, in the format that a producer sends and a log segment contains.
 
     Args:
         data: a record batch, a table or anything else with `__arrow_c_array__` or `__arrow_c_stream__`.
         key: column of keys, any binary or string type; by default the column `key`, if there is one.
         value: column of values; by default the column `value`.
         headers: column of headers, `list<struct<key: string, value: binary>>`; by default the column `headers`.
-        timestamp: column of timestamps, or of integers in milliseconds; without it records have none (-1).
+        timestamp: column of timestamps, or of integers in milliseconds; without it records have no timestamp (-1).
         compression: codec of the batches.
-        compression_level: None takes the codec's default.
-        magic: format: 2, or 1 and 0 for messages as they were before Kafka 0.11 and 0.10. Those have no headers and
-            no zstd, 0 no timestamps either, which are left out.
-        base_offset: of the first record.
-        batch_size: most bytes of a batch before compression.
+        compression_level: None for the codec's default.
+        magic: format: 2, or 1 and 0 for messages from before Kafka 0.11 and 0.10. Those have no headers and no zstd, 0
+            has no timestamps either, which are omitted.
+        base_offset: offset of the first record.
+        batch_size: maximum bytes of a batch before compression.
 
     Raises:
-        TypeError: `data` is no Arrow data.
-        ConfigurationError: a column is missing or of a type that cannot be encoded, or an option cannot be.
+        TypeError: `data` is not Arrow data.
+        ConfigurationError: a column is missing or has a type that cannot be encoded, or an option is invalid.
     """
     return _core.encode_batches(
         data, key, value, headers, timestamp, compression, compression_level, magic, base_offset, batch_size

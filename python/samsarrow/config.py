@@ -15,9 +15,9 @@ HIDDEN = "[hidden]"
 
 
 class Secret(str):
-    """Text that does not show where it is printed, logged or formatted: `Producer({"sasl.password": Secret(...)})`.
+    """Text that is hidden when it is printed, logged or formatted: `Producer({"sasl.password": Secret(...)})`.
 
-    Clients take it as any text, and it compares as one. What is made of it, by `+`, a slice or `encode`, shows again.
+    Clients accept it like any text, and it compares as text. Results of `+`, a slice or `encode` are not hidden.
     """
 
     __slots__ = ()
@@ -49,7 +49,7 @@ _ROWS: dict[str, tuple[str, str, frozenset[str]]] = {
 
 
 def kafka_name(name: str) -> str:
-    """Kafka's name for an option in any spelling; a name that is no option's comes back dotted."""
+    """Kafka's name for an option in any spelling; an unknown name is returned with dots."""
     dotted = name.replace("_", ".")
     return _ROWS[dotted][0] if dotted in _ROWS else dotted
 
@@ -63,7 +63,7 @@ def kind_of(name: str) -> str:
 
 
 def options_of(client: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of `options` that a client has, in whatever spelling.
+    """Returns those of `options` that a client supports, in any spelling.
 
     Args:
         client: `producer`, `consumer` or `admin`.

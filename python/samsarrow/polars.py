@@ -1,4 +1,4 @@
-"""Topics in Polars: `scan_topic` makes a lazy frame of one, and fetches what a query needs of it.
+"""Topics in Polars: `scan_topic` returns a lazy frame that fetches only what a query needs.
 
 Needs Polars: `pip install 'samsarrow[polars]'`.
 """
@@ -32,48 +32,48 @@ _FEW_BYTES, _ROW_BYTES, _MANY_BYTES = 1 << 16, 1 << 10, 1 << 24
 def scan_topic(
     topic: str, config: Mapping[str, Any] | None = None, *, lateness: timedelta | None = None, **options: Any
 ) -> pl.LazyFrame:
-    """A topic as a lazy frame: what is in it at this moment, read as often as the frame is collected.
+    """Returns a topic as a lazy frame: its current contents, read on each `collect`.
 
         flights = scan_topic("flights", bootstrap_servers="localhost:9092")
         flights.filter(pl.col("timestamp") >= yesterday).select(pl.col("value").str.json_decode(schema)).collect()
 
-    Columns are those of `Consumer.poll`: `key` and `value` `Binary`, `topic` `Categorical`, `partition` `Int32`,
-    `offset` `Int64`, `timestamp` `Datetime("ms", "UTC")`, `timestamp_type` `Int8`; with `include_headers` also
-    `headers`, with `include_leader_epoch` also `leader_epoch`. Rows of a partition are in order.
+    Columns are the same as in `Consumer.poll`: `key` and `value` `Binary`, `topic` `Categorical`, `partition` `Int32`,
+    `offset` `Int64`, `timestamp` `Datetime("ms", "UTC")`, `timestamp_type` `Int8`; `include_headers` adds `headers`,
+    `include_leader_epoch` adds `leader_epoch`. Rows of a partition are in order.
 
-    The call itself asks for the partitions and their ends; rows that are appended later are in no result. `collect`
-    then fetches:
+    The call itself looks up the partitions and their ends; rows appended later are not in the result. `collect` then
+    fetches:
 
-    - of the partitions in which the filter may hold only: `partition` compared with numbers;
-    - from the first offset at which it may, to the last one: `offset` compared with numbers, and `timestamp` from the
-      first record on that is as late, which the broker finds in its index;
-    - up to a row limit (`head`, `limit`) that comes before any filter, or until a streaming query has enough;
-    - and converts the columns that the query uses; headers are decoded if they are among them.
+    - only partitions in which the filter may hold: `partition` compared with numbers;
+    - from the first offset at which it may hold to the last one: `offset` compared with numbers, and `timestamp` from
+        the first record at or after the time, which the broker finds in its index;
+    - up to a row limit (`head`, `limit`) that comes before any filter, or until a streaming query has enough rows;
+    - and converts only the columns that the query uses; headers are decoded if the query uses them.
 
-    Comparisons with literals, `is_between` and `is_in` count, joined by `&` and `|` as deep as they go; whatever else
-    is in the filter is applied to what came.
+    Comparisons with literals, `is_between` and `is_in` narrow the fetch, joined by `&` and `|` at any depth; the rest
+    of the filter is applied to the fetched rows.
 
     Args:
-        topic: its name.
+        topic: name of the topic.
         config: options of `Consumer` with dotted names. `layout` is `view` by default, which Polars takes without a
-            copy; `auto.offset.reset` is `none`, so that rows which are deleted while they are read are an error.
-        lateness: how much earlier than one before it in its partition a record can be; zero where timestamps never
-            fall, as with `message.timestamp.type=LogAppendTime`. Then an upper bound of `timestamp` ends the reading of
-            a partition at the first record that is later than that. By default it is read to its end.
+            copy; `auto.offset.reset` is `none`, so that deleting rows while they are read is an error.
+        lateness: how much earlier than a previous record of its partition a record can be; zero if timestamps never
+            decrease, as with `message.timestamp.type=LogAppendTime`. Then an upper bound of `timestamp` stops reading a
+            partition at the first record that is later by more than that. By default a partition is read to its end.
         **options: the same options as keywords.
 
     Returns:
-        A frame that holds the options: a serialized plan has the logins that are among them.
+        A frame that contains the options: a serialized plan has the logins among them.
 
     Raises:
-        ConfigurationError: an option is unknown or has a value that cannot be, or is one of groups: a scan is no
-            member of one and commits nothing.
+        ConfigurationError: an option is unknown, has an invalid value, or is for groups: a scan is not a member of a
+            group and commits nothing.
         UnknownTopicOrPartitionError: the topic does not exist.
-        KafkaTimeoutError: no broker answered within `default.api.timeout.ms`; from `collect` also when no row came for
-            as long.
+        KafkaTimeoutError: no broker answered within `default.api.timeout.ms`; from `collect` also if no row arrived for
+            that long.
         OffsetOutOfRangeError: from `collect`: rows of the frame were deleted while they were read, or the topic was
-            truncated or made anew since the call.
-        polars.exceptions.ComputeError: with Polars before 2.0, in place of what `collect` raises, with its text.
+            truncated or recreated since the call.
+        polars.exceptions.ComputeError: with Polars before 2.0, instead of the errors of `collect`, with their message.
     """
     if not isinstance(topic, str):
         raise ConfigurationError(f"scan_topic takes the name of one topic, not {type(topic).__name__}")

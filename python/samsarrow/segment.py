@@ -1,4 +1,4 @@
-"""Log segments: the files in which brokers keep a partition, read without a broker."""
+"""Log segments: a broker's files of a partition, read without a broker."""
 
 from __future__ import annotations
 
@@ -31,29 +31,30 @@ def read_segment(
     mmap: bool = True,
     corrupt_tail: Literal["raise", "stop"] = "raise",
 ) -> pa.RecordBatchReader:
-    """Reads a broker's own `.log` file into Arrow batches, one after the other, with bounded memory.
+    """Reads a broker's `.log` file into Arrow batches, one after another, with bounded memory.
 
-    Records come as they lie in the file, those of aborted and unfinished transactions too: whether a transaction was
-    committed is often only said in a later segment. With `include_control` the markers are given.
+    Returns records in file order, including those of aborted and unfinished transactions: often only a later segment
+    says whether a transaction was committed. With `include_control` the markers are returned, too.
 
-    The file may be that of a running broker; what it appends after the call is not read. Zeros at the end are space
-    that a broker has preallocated and end the reader as the end of the file does.
+    A running broker may be writing to the file; records it appends after the call are not read. Zeros at the end are
+    preallocated space and end the reader like the end of the file.
 
     Args:
-        path: of the file. Topic and partition are taken from its folder if that is named as a broker names it
+        path: path of the file. Topic and partition are taken from the name of its folder if a broker named it
             (`flights-3/00000000000000000000.log`), and are null otherwise.
         layout: `binary` copies keys and values; `view` points into the file's mapped memory, or what was decompressed.
         include_headers: adds the column `headers`, `list<struct<key: string, value: binary>>`.
-        include_control: gives the records of control batches too.
+        include_control: whether to return the records of control batches too.
         check_crcs: whether the CRC of each batch is checked.
-        from_offset: the first offset that is wanted.
-        until_offset: the first offset that is not wanted any more.
-        batch_rows: the most rows of a batch.
-        batch_bytes: about the most bytes of records in a batch; only a single batch of Kafka's can be larger.
-        mmap: maps the file into memory. Should the file be cut shorter while it is read (a broker does that to a
-            follower's newest segment, and to a preallocated one when it is full), the process is ended by SIGBUS. With
-            False the file is copied piece by piece, and that is an error instead.
-        corrupt_tail: `raise` raises at the first bad batch, after all rows before it were given; `stop` ends there as
+        from_offset: first offset to read.
+        until_offset: first offset not to read.
+        batch_rows: maximum number of rows of a batch.
+        batch_bytes: approximate maximum bytes of records in a batch; only a single Kafka batch can be larger.
+        mmap: maps the file into memory. If the file is truncated while it is read (a broker truncates a follower's
+            newest segment, and a preallocated one when it is full), SIGBUS ends the process. With False the file is
+            copied piece by piece, and truncation is an error instead.
+        corrupt_tail: `raise` raises at the first corrupt batch, after all rows before it; `stop` ends there like the
+            end of the file.
             if the file did.
 
     Returns:
@@ -61,10 +62,10 @@ def read_segment(
         `timestamp_type` as from `Consumer.poll`.
 
     Raises:
-        CorruptRecordError: from the reader: a batch is bad, or the file ends within one; the text has the position in
-            the file, the offset and the cause.
+        CorruptRecordError: from the reader: a batch is corrupt, or the file ends within one; the message has the
+            position in the file, the offset and the cause.
         OSError: there is no such file, or it cannot be read.
-        ConfigurationError: an argument cannot be.
+        ConfigurationError: an argument is invalid.
     """
     if corrupt_tail not in ("raise", "stop"):
         raise ConfigurationError(f"corrupt_tail must be raise or stop, not {corrupt_tail!r}")

@@ -1,4 +1,4 @@
-"""Tokens for OAUTHBEARER that a program makes itself: what `sasl.oauthbearer.token.provider` may be."""
+"""Token providers for OAUTHBEARER: values of the option `sasl.oauthbearer.token.provider`."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ Token = str | tuple[Any, ...]
 
 
 class TokenProvider(Protocol):
-    """What gives a client its tokens: option `sasl.oauthbearer.token.provider`, also `oauth_cb`.
+    """Provides a client's tokens: option `sasl.oauthbearer.token.provider`, also `oauth_cb`.
 
-    A function, sync or async, that returns the token as text, or a tuple that begins so: `(token, end)`,
-    `(token, end, principal)` or `(token, end, principal, extensions)`. `end` is in seconds since 1970, or a `datetime`
-    with a time zone; without it a JWT says it itself, and a token whose end nobody knows is asked for at each login.
-    `principal` is taken and not needed; `extensions` is a mapping or pairs, sent to brokers (KIP-342).
-    A function that needs an argument, and any `oauth_cb`, gets the text of option `sasl.oauthbearer.config`.
+    A function, sync or async, that returns the token as text, or a tuple that begins with it: `(token, end)`, `(token,
+    end, principal)` or `(token, end, principal, extensions)`. `end` is in seconds since 1970, or a `datetime` with a
+    time zone; without it, a JWT contains its end, and any other token is requested at each login. `principal` is
+    accepted and ignored; `extensions` is a mapping or pairs, sent to brokers (KIP-342). A function that needs an
+    argument, and any `oauth_cb`, receives the text of option `sasl.oauthbearer.config`.
 
-    Or an object with such a function as its method `token`, and maybe another, `extensions`, as kafka-python and
-    aiokafka have them. Or the name of one of these, `package.module:function`, which programs on other machines import,
-    as Spark's executors do; a class is then called for its instance.
+    Or an object with such a function as its method `token`, and optionally another, `extensions`, as in kafka-python
+    and aiokafka. Or the name of one of these, `package.module:function`, which programs on other machines import, as
+    Spark's executors do; if it names a class, an instance is created.
 
-    It is called on a thread of the client's own, async ones on an event loop there, and by no `poll` or `send`: once
-    before the first login, and again when a part of the token's life is over (`sasl.login.refresh.*`). It may take its
-    time; a login that waits for longer than 2 s fails, and a later one has the token. What it raises is the cause of
-    the `AuthenticationError` that calls then raise. Failures to connect (`OSError`, but for files, and for answers of
-    400 to 499) and errors that are `retriable` count as passing: the login is tried again. A client that is refused its
-    token asks for another.
+    It is called on a dedicated thread of the client, async functions on an event loop there, never in `poll` or `send`:
+    once before the first login, and again when a part of the token's lifetime is over (`sasl.login.refresh.*`). It may
+    be slow; a login that waits for longer than 2 s fails, and a later one uses the token. Its exception is the cause of
+    the `AuthenticationError` that calls then raise. Failures to connect (`OSError`, except for files and for responses
+    of 400 to 499) and errors that are `retriable` are temporary: the login is retried. If a broker rejects the token,
+    the client requests another.
     """
 
     def __call__(self) -> Token | Awaitable[Token]:

@@ -1,4 +1,4 @@
-"""Traces over Kafka, by batch: the context of OpenTelemetry goes out in headers and comes back as links.
+"""Traces over Kafka, per batch: the OpenTelemetry context is sent in headers and received as links.
 
     producer.send("t", value, headers=tracing.inject())
     producer.send_batch("t", tracing.inject_batch(table))
@@ -7,8 +7,8 @@
     with tracing.span(batch, group="g"):
         work(batch)
 
-Names are of OpenTelemetry's semantic conventions for messaging, which are in development; docs/metrics.md names their
-version. `opentelemetry-api` must be installed, and something that exports spans configured.
+Names follow OpenTelemetry's semantic conventions for messaging, which are in development; docs/metrics.md has their
+version. Install `opentelemetry-api` and configure an exporter of spans.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ _HEADER = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("val
 
 
 def traceparents(batch: pa.RecordBatch) -> list[bytes]:
-    """The distinct values of the header `traceparent` in a batch, at most 128, in the order of their first rows.
+    """Returns the distinct `traceparent` headers in a batch, at most 128, in the order of their first rows.
+    rows.
 
     They are found column by column, without looking at rows.
 
     Args:
-        batch: of a consumer with `include_headers`; without the column `headers` there are none.
+        batch: batch of a consumer with `include_headers`; without the column `headers` the result is empty.
     """
     if "headers" not in batch.schema.names or not batch.num_rows:
         return []
@@ -99,17 +100,17 @@ def span(
     tracer_provider: TracerProvider | None = None,
     attributes: Mapping[str, Any] | None = None,
 ) -> Iterator[Span]:
-    """A span of kind CONSUMER for the work on one batch, with links to the spans that its records came from.
+    """Starts a CONSUMER span for processing one batch, with links to the spans of its records.
 
-    An empty batch has no span: the one that is given records nothing. What the block raises is recorded and raised on.
+    An empty batch has no span: it gets one that records nothing. Exceptions of the block are recorded and raised.
 
     Args:
-        batch: of a consumer; with `include_headers`, or there are no links. Links are to at most 128 different spans,
-            each with the `tracestate` of the first record that names it.
+        batch: batch of a consumer; without `include_headers` there are no links. Links are to at most 128 different
+            spans, each with the `tracestate` of the first record that names it.
         group: the consumer's `group.id`.
         client_id: the consumer's `client.id`.
         tracer_provider: by default the global one.
-        attributes: more of them.
+        attributes: additional attributes.
 
     Raises:
         ModuleNotFoundError: `opentelemetry-api` is not installed.
@@ -149,10 +150,10 @@ def span(
 def inject(
     headers: Iterable[tuple[str, Any]] | Mapping[str, Any] | None = None, context: Context | None = None
 ) -> list[tuple[str, Any]]:
-    """Headers for `Producer.send` that carry the current span, as the configured propagator writes it (`traceparent`).
+    """Returns headers for `Producer.send` with the current span, from the configured propagator (`traceparent`).
 
     Args:
-        headers: to keep before them; those of the same names are replaced.
+        headers: headers to put before them; headers of the same names are replaced.
         context: by default the current one.
 
     Raises:
@@ -172,20 +173,20 @@ def _carrier(context: Context | None) -> dict[str, bytes]:
 
 
 def inject_batch(data: Any, headers: str = "headers", context: Context | None = None) -> Any:
-    """Arrow data for `Producer.send_batch` whose rows all carry the current span in their headers.
+    """Returns Arrow data for `Producer.send_batch` with the current span in the headers of all rows.
 
     Args:
-        data: a record batch, a table, a reader or anything else with `__arrow_c_array__` or `__arrow_c_stream__`; of a
-            reader, a batch at a time.
-        headers: name of the column of headers, `list<struct<key: string, value: binary>>`; it is added if it is
-            missing. Headers that a row has are kept.
+        data: a record batch, a table, a reader or anything else with `__arrow_c_array__` or `__arrow_c_stream__`; a
+            reader is processed one batch at a time.
+        headers: name of the column of headers, `list<struct<key: string, value: binary>>`; added if it is missing.
+            Existing headers of a row are kept.
         context: by default the current one.
 
     Returns:
-        A reader, or `data` itself where there is no span to carry.
+        A reader, or `data` itself if there is no current span.
 
     Raises:
-        TypeError: `data` is no Arrow data, or its column of headers cannot be read as such.
+        TypeError: `data` is not Arrow data, or its column of headers has another type.
         ModuleNotFoundError: `opentelemetry-api` is not installed.
     """
     carrier = _carrier(context)
@@ -257,10 +258,10 @@ def _appended(column: pa.Array | None, own: pa.StructArray, rows: int) -> pa.Lis
 
 
 def context_of(record: ConsumerRecord) -> Context:
-    """The context that a record's headers carry, for programs that trace each record: `use_span`, links, or a parent.
+    """Returns the context in a record's headers, for programs that trace each record: `use_span`, links, or a parent.
 
     Args:
-        record: of a consumer with `include_headers`.
+        record: record of a consumer with `include_headers`.
 
     Raises:
         ModuleNotFoundError: `opentelemetry-api` is not installed.

@@ -24,10 +24,10 @@ Schema: TypeAlias = str | Mapping[str, Any] | Sequence[Any]
 
 @final
 class Avro(Registered):
-    """Avro values, as rows of one schema, whatever schemas they were written with.
+    """Avro values as rows of one schema, whatever schemas they were written with.
 
-    A record becomes a struct, any other type a column of its own; docs/values.md has the table of types. Schemas that
-    differ are resolved as Avro's specification 1.12 has it: fields by name or alias in any order, defaults, promotions.
+    A record becomes a struct, any other type a single column; docs/values.md has the table of types. Different schemas
+    are resolved as in the Avro specification 1.12: fields by name or alias in any order, defaults, promotions.
     """
 
     __slots__ = ("_encoders", "_given")
@@ -63,35 +63,35 @@ class Avro(Registered):
         use_latest: bool = False,
         subject_strategy: SubjectStrategy = "topic",
     ) -> None:
-        """Reads the schemas that are given.
+        """Reads the given schemas.
 
         Args:
             source: `schema` or `registry`.
-            schema: what rows look like; also what values without frames were written with, and what is written. With a
-                registry or a single writer it may be left out: what is written then follows from the columns' types.
-            registry: is asked for what values were written with, as far as `writers` does not say; and for `schema`,
-                once, at the first use.
-            subject: where `schema` is registered; by default as `subject_strategy` has it.
-            version: of `subject`.
-            writers: what values were written with, by the id or GUID that stands in their frames or headers. A sequence
-                is of schemas that values name by fingerprint.
-            fields: only these, as `["id", "user.city"]`; the rest of each value is stepped over. They come in the
-                schema's order. A path goes through lists and maps to what is in them.
-            framing: where values name their writer's schema. `auto` is in the record's header `__value_schema_id` (or
-                `__key_schema_id`), or in Confluent's prefix: byte 0 and an id of 4 bytes. `apicurio8` has ids of 8
-                bytes, `single-object` C3 01 and a fingerprint, `none` nothing.
+            schema: schema of the rows; also the writer's schema of values without frames, and the schema to write with.
+                Optional with a registry or a single writer: the schema to write with is then derived from the columns'
+                types.
+            registry: provides writers' schemas that are not in `writers`; and `schema`, once, at first use.
+            subject: subject of `schema`; by default according to `subject_strategy`.
+            version: version of `subject`.
+            writers: writers' schemas, by the id or GUID in frames or headers. A sequence has schemas that values name
+                by fingerprint.
+            fields: decode only these fields, as `["id", "user.city"]`, in the schema's order; the rest of each value is
+                skipped. A path passes through lists and maps to their items.
+            framing: where values name their writer's schema. `auto`: in the record's header `__value_schema_id` (or
+                `__key_schema_id`), or in Confluent's prefix: byte 0 and an id of 4 bytes. `apicurio8`: an id of 8
+                bytes. `single-object`: C3 01 and a fingerprint. `none`: no frame.
             enums: `dictionary` is `dictionary<int32, string>`.
-            ignore_rules: takes values as they are whose schema has rules (data contracts), which are never run here.
-            name: of the record that is written where no schema is given, with its namespace, as `shop.Order`; by
-                default `TOPIC_value`, or `TOPIC_key`.
-            auto_register: whether a schema to write with is registered, which is done once. If not, it must be there.
-            use_latest: writes with what the subject's `version` is, and registers nothing.
+            ignore_rules: reads values whose schema has rules (data contracts), which samsarrow does not run.
+            name: name of the written record if no schema is given, with its namespace, as `shop.Order`; by default
+                `TOPIC_value`, or `TOPIC_key`.
+            auto_register: whether to register the schema to write with, once. If not, it must already be registered.
+            use_latest: writes with the subject's `version`, and registers nothing.
             subject_strategy: `topic` has subjects `TOPIC-value` and `TOPIC-key`, `record` the full name of the record,
-                `topic-record` both, as `TOPIC-shop.Order`; a callable is given the topic, whether it is for keys, and
+                `topic-record` both, as `TOPIC-shop.Order`; a callable receives the topic, whether it is for keys, and
                 the record's name, and returns the subject.
 
         Raises:
-            ConfigurationError: a schema cannot be read, or has no Arrow type; the text names the field.
+            ConfigurationError: a schema cannot be read, or has no Arrow type; the message names the field.
         """
         schema, registry = given_once(source, schema, registry)
         known: list[tuple[int | bytes | None, str]]

@@ -1,4 +1,4 @@
-"""Where records go whose keys or values cannot be read."""
+"""Dead letters: records whose keys or values cannot be read."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.
 
 @final
 class DeadLetter:
-    """Sends records whose keys or values cannot be read to a topic of their own, and leaves them out of batches.
+    """Sends records whose keys or values cannot be read to another topic, and leaves them out of batches.
 
-    Each goes there with its key, value, headers and timestamp, before the consumer's position moves past it: a program
-    that is killed meanwhile sends it again (at least once). Headers say where it was and what is wrong, as those of
-    Kafka Connect do (KIP-298): `__connect.errors.topic`, `.partition`, `.offset`, `.stage` (`KEY_CONVERTER` or
+    Each is sent with its key, value, headers and timestamp, and acknowledged before the consumer's position moves past
+    it: a program that is killed sends it again (at least once). Headers have its origin and the reason, as in Kafka
+    Connect (KIP-298): `__connect.errors.topic`, `.partition`, `.offset`, `.stage` (`KEY_CONVERTER` or
     `VALUE_CONVERTER`), `.exception.class.name`, `.exception.message`.
 
     Args:
-        topic: where they go.
-        producer: that sends them; it stays the program's to close. A `Consumer` needs a `Producer`, an `AsyncConsumer`
+        topic: topic to send them to.
+        producer: producer to send them with; the program closes it. A `Consumer` needs a `Producer`, an `AsyncConsumer`
             an `AsyncProducer`.
     """
 

@@ -1,4 +1,4 @@
-"""Values of a column into a typed column."""
+"""Decoding a column of values into a typed column."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ def decode_values(
 
     Args:
         array: `binary`, `large_binary` or `binary_view`, as in the column `value` of a batch.
-        format: `Avro(…)`, `Json(…)`, `Protobuf(…)`, or the name of a type of Kafka's own: `"long"`.
-        topic: where the values come from: for the texts of errors, and for a registry's subject.
-        headers: the column `headers` of the same rows, `list<struct<key: string, value: binary>>`, where headers name
-            the schema.
-        key: whether these are keys, which another header is about.
-        bad_values: `raise` ends at the first value that cannot be read; `null` makes its row null.
+        format: `Avro(…)`, `Json(…)`, `Protobuf(…)`, or the name of one of Kafka's own types: `"long"`.
+        topic: topic of the values, for error messages and for a registry's subject.
+        headers: the column `headers` of the same rows, `list<struct<key: string, value: binary>>`, if headers name the
+            schema.
+        key: whether these are keys, which use a different header.
+        bad_values: `raise` stops at the first value that cannot be read; `null` makes its row null.
 
     Returns:
-        As many rows as `array` has: an array for an array, chunks for chunks. A null, which is a tombstone, is a null.
+        As many rows as `array` has: an array for an array, chunks for chunks. A null (a tombstone) stays null.
 
     Raises:
-        BadValueError: a value cannot be read; it has the row, the schema, the field and the reason.
-        RegistryError: the registry cannot be asked what values were written with. That it has no such schema makes
-            values bad.
-        SchemaNotFoundError: it has none that says what rows look like.
-        ConfigurationError: the format cannot be, or a column would be larger than an Arrow array can.
-        TypeError: the array or the headers are of another type.
+        BadValueError: a value cannot be read; the error has the row, the schema, the field and the reason.
+        RegistryError: the registry cannot be reached for a writer's schema. A schema that it does not have makes values
+            invalid instead.
+        SchemaNotFoundError: the registry has no schema of the rows.
+        ConfigurationError: the format is invalid, or a column would exceed the size of an Arrow array.
+        TypeError: the array or the headers have another type.
     """
     if bad_values not in ("raise", "null"):
         raise ConfigurationError(f"bad_values must be raise or null, not {bad_values!r}")

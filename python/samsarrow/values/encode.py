@@ -1,4 +1,4 @@
-"""Typed columns into values."""
+"""Encoding typed columns as values."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ def encode_values(
     """Encodes a typed column as values, or as keys: `decode_values` reads them back.
 
     Args:
-        array: of structs, for records; the rows of a record batch or a table are such, too. Or of another type that the
-            format has.
-        format: `Avro(…)`, `Protobuf(…)`, or the name of a type of Kafka's own: `"long"`.
-        topic: where the values go to: for a registry's subject, and the texts of errors.
-        key: whether these are keys, whose subject is another one.
+        array: an array of structs, a record batch or a table, for records; or an array of another type that the format
+            supports.
+        format: `Avro(…)`, `Protobuf(…)`, or the name of one of Kafka's own types: `"long"`.
+        topic: topic of the values, for a registry's subject and for error messages.
+        key: whether these are keys, which have a different subject.
 
     Returns:
-        `binary`, as many rows as `array` has: an array for an array or a batch, which is `large_binary` beyond 2 GiB;
-        chunks for chunks or a table. A null stays null, which is a tombstone.
+        `binary`, as many rows as `array` has: an array for an array or a batch (`large_binary` beyond 2 GiB), chunks
+            for chunks or a table. A null stays null, which is a tombstone.
 
     Raises:
-        BadValueError: a row does not fit the schema; it has the row, the field and the reason.
-        ConfigurationError: a column does not, and nothing is written; the text names it.
-        SchemaIncompatibleError: the registry refuses the schema, with its reasons.
-        SchemaNotFoundError: the schema, or the subject, is to be registered already, and is not.
-        RegistryError: the registry cannot be asked, or refuses.
-        TypeError: it is no Arrow data.
+        BadValueError: a row does not fit the schema; the error has the row, the field and the reason.
+        ConfigurationError: a column does not fit, and nothing is written; the message names it.
+        SchemaIncompatibleError: the registry rejects the schema, with its reasons.
+        SchemaNotFoundError: the schema, or the subject, must already be registered, and is not.
+        RegistryError: the registry cannot be reached, or refuses.
+        TypeError: `array` is not Arrow data.
     """
     chunks, kind = _chunks(array)
     like = pa.record_batch({"value": pa.array([], kind)})
@@ -96,6 +96,6 @@ def _chunks(array: Any) -> tuple[list[pa.Array], pa.DataType]:
 def raised(
     bad: tuple[int, int | bytes | None, str, str, str | None] | None, before: int, topic: str | None
 ) -> BadValueError:
-    """The error of a row, in a chunk with so many rows before it."""
+    """The error of a row, in a chunk after that many rows."""
     bad = bad or (0, None, "", "", None)
     return bad_value(bad, before + bad[0], topic, f"row {before + bad[0]}")

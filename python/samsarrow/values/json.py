@@ -1,4 +1,4 @@
-"""JSON values: what rows look like, and finding that out."""
+"""JSON values: their schemas, and inferring them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Schema: TypeAlias = pa.Schema | pa.DataType | str | Mapping[str, Any]
 
 @final
 class Json(Registered):
-    """JSON values, as rows of one type; docs/values.md has the table of types.
+    """JSON values as rows of one type; docs/values.md has the table of types.
 
-    Members are found by name in any order, and those without a field are stepped over. What is missing is null, or bad
-    where the field is not nullable.
+    Members are matched by name in any order; members without a field are skipped. A missing member is null, or makes
+    the value invalid if the field is not nullable.
     """
 
     __slots__ = ()
@@ -53,26 +53,25 @@ class Json(Registered):
         ignore_rules: bool = False,
         auto_register: bool = True,
     ) -> None:
-        """Reads the schema that is given.
+        """Reads the given schema.
 
         Args:
             source: `schema` or `registry`.
-            schema: what rows look like: a `pyarrow.Schema` or type, or a JSON Schema. `infer_schema` finds one.
-            registry: is asked for `schema`, once, at the first use.
-            subject: where `schema` is registered; by default `TOPIC-value`, or `TOPIC-key`.
-            version: of `subject`.
-            fields: only these, as `["id", "user.city"]`; the rest of each value is stepped over. They come in the
-                schema's order. A path goes through lists and maps to what is in them.
-            framing: what is before a value, and is stepped over: values say themselves what their members are called.
-                `auto` is Confluent's prefix, byte 0 and an id of 4 bytes, or nothing; `confluent` insists on it,
-                `apicurio8` has ids of 8 bytes, `none` nothing.
-            ignore_rules: takes values as they are where `schema` has rules (data contracts), which are never run here.
-            auto_register: whether a JSON Schema to write with is registered, which is done once. If not, it must be
-                there.
+            schema: schema of the rows: a `pyarrow.Schema` or type, or a JSON Schema. `infer_schema` finds one.
+            registry: provides `schema`, once, at first use.
+            subject: subject of `schema`; by default `TOPIC-value`, or `TOPIC-key`.
+            version: version of `subject`.
+            fields: decode only these fields, as `["id", "user.city"]`, in the schema's order; the rest of each value is
+                skipped. A path passes through lists and maps to their items.
+            framing: the frame before a value, which is skipped: JSON values name their members themselves. `auto` is
+                Confluent's prefix, byte 0 and an id of 4 bytes, or no frame; `confluent` requires it, `apicurio8` has
+                an id of 8 bytes, `none` is no frame.
+            ignore_rules: reads values whose `schema` has rules (data contracts), which samsarrow does not run.
+            auto_register: whether to register a JSON Schema to write with, once. If not, it must already be registered.
 
         Raises:
-            ConfigurationError: the schema cannot be read, or has no type that JSON is read as; the text names the
-                field.
+            ConfigurationError: the schema cannot be read, or has a type without a JSON form; the message names the
+            field.
         """
         schema, registry = given_once(source, schema, registry)
         if schema is None and registry is None:
@@ -171,21 +170,21 @@ def _columns(schema: Schema) -> Any:
 
 
 def infer_schema(values: pa.Array | pa.ChunkedArray) -> pa.Schema:
-    """Finds columns that take all of these values, which are objects in JSON.
+    """Infers a schema that fits all of these values, which are JSON objects.
 
-    Whole numbers become `int64` (`uint64` beyond it, `double` beyond both), others `double`, strings `string`. Where
-    values of several kinds stand in one place, or only null, or objects of more than 1000 names, the column has their
-    texts: it is of the extension type arrow.json. All columns are nullable.
+    Whole numbers become `int64` (`uint64` beyond it, `double` beyond both), other numbers `double`, strings `string`.
+    Several kinds of values in one place, only nulls, or objects of more than 1000 names become text: the extension type
+    arrow.json. All columns are nullable.
 
     Args:
-        values: `binary` or `string`, as the column `value` of a batch; with Confluent's prefix or without. Null is
-            stepped over.
+        values: `binary` or `string`, as the column `value` of a batch; with or without Confluent's prefix. Nulls are
+            skipped.
 
     Returns:
         A schema for `Json(schema)`.
 
     Raises:
-        BadValueError: a value is no JSON.
+        BadValueError: a value is not JSON.
         ConfigurationError: not all values are objects, or none has a field.
         TypeError: the array is of another type.
     """

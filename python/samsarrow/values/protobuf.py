@@ -19,10 +19,10 @@ __all__ = ["Protobuf"]
 
 @final
 class Protobuf(Registered):
-    """Protobuf values, as rows of one message, without generated classes.
+    """Protobuf values as rows of one message, without generated classes.
 
-    A message becomes a struct; docs/values.md has the table of types. Values that were written with another version of
-    the message have their fields by number.
+    A message becomes a struct; docs/values.md has the table of types. Fields of values written with another version of
+    the message are matched by number.
     """
 
     __slots__ = ("_encoders", "_given", "_imports")
@@ -55,33 +55,33 @@ class Protobuf(Registered):
         auto_register: bool = True,
         use_latest: bool = False,
     ) -> None:
-        """Reads the schema that is given.
+        """Reads the given schema.
 
         Args:
             source: `schema` or `registry`.
-            schema: the text of a `.proto` file; or a serialized FileDescriptorSet, as `protoc -o FILE
-                --include_imports` writes it. With a registry it may be left out.
-            registry: is asked for what values were written with; and for `schema`, once, at the first use. Without one
-                all ids stand for `schema`.
-            message: what rows look like: its name, with the package where that is not clear. By default the first
-                message of the file.
-            subject: where `schema` is registered; by default `TOPIC-value`, or `TOPIC-key`.
-            version: of `subject`.
-            imports: the texts of files that `schema` imports, by their names. Those of `google/protobuf` and
-                `google/type` need not be given.
-            fields: only these, as `["id", "user.city"]`; the rest of each value is stepped over. They come in the
-                schema's order. A path goes through lists to their items, and through maps to their values.
-            framing: where values name their writer's schema and message. `auto` is in the record's header
+            schema: the text of a `.proto` file, or a serialized FileDescriptorSet, as from `protoc -o FILE
+                --include_imports`. Optional with a registry.
+            registry: provides writers' schemas; and `schema`, once, at first use. Without one, all ids stand for
+                `schema`.
+            message: name of the message to decode, with the package if it is ambiguous. By default the first message of
+                the file.
+            subject: subject of `schema`; by default `TOPIC-value`, or `TOPIC-key`.
+            version: version of `subject`.
+            imports: the texts of files that `schema` imports, by name. Those of `google/protobuf` and `google/type` are
+                built in.
+            fields: decode only these fields, as `["id", "user.city"]`, in the schema's order; the rest of each value is
+                skipped. A path passes through lists to their items, and through maps to their values.
+            framing: where values name their writer's schema and message. `auto`: in the record's header
                 `__value_schema_id` (or `__key_schema_id`), or in Confluent's prefix: byte 0, an id of 4 bytes, and the
-                message's indexes. `none` has the message alone.
+                message's indexes. `none`: no frame.
             enums: `dictionary` is `dictionary<int32, string>`.
-            ignore_rules: takes values as they are whose schema has rules (data contracts), which are never run here.
-            auto_register: registers `schema` when values are encoded; otherwise it has to be there.
-            use_latest: encodes with the version of `subject`, also where `schema` is given. Without `schema` that is
-                what happens.
+            ignore_rules: reads values whose schema has rules (data contracts), which samsarrow does not run.
+            auto_register: whether to register `schema` when values are encoded; if not, it must already be registered.
+            use_latest: encodes with the version of `subject`, even if `schema` is given. Without `schema` this is
+                always so.
 
         Raises:
-            ConfigurationError: the schema cannot be read, or has no Arrow type; the text names the line or field.
+            ConfigurationError: the schema cannot be read, or has no Arrow type; the message names the line or field.
         """
         schema, registry = given_once(source, schema, registry)
         if schema is None and registry is None:
