@@ -38,7 +38,6 @@ _HEADER = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("val
 
 def traceparents(batch: pa.RecordBatch) -> list[bytes]:
     """Returns the distinct `traceparent` headers in a batch, at most 128, in the order of their first rows.
-    rows.
 
     They are found column by column, without looking at rows.
 

@@ -1,4 +1,4 @@
-"""Offsets outside of a consumer: kept in Kafka, ZooKeeper, a file or a database, and moved between them."""
+"""Offset stores in Kafka, ZooKeeper, a file or a database, and moving offsets between them."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -17,17 +17,17 @@ _FORMAT = 1
 
 
 class FileOffsetStore:
-    """Offsets in a JSON file, which is replaced as a whole: after a crash or a power cut it is the old or the new one.
+    """Offsets in a JSON file that is replaced atomically: after a crash or a power cut it is the old or the new one.
 
-    One store writes at a time: it holds a lock on `PATH.lock` until it is closed or its process ends. Reading needs no
-    lock.
+    Only one store writes at a time: it holds a lock on `PATH.lock` until it is closed or its process ends. Reading
+    needs no lock.
 
     Args:
-        path: of the file; made by the first `store`. Its folder must exist.
-        read_only: take no lock, store nothing.
+        path: path of the file; created by the first `store`. Its folder must exist.
+        read_only: takes no lock and rejects `store`.
 
     Raises:
-        StoreLockedError: another store writes to the file.
+        StoreLockedError: another store has the lock.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
@@ -53,13 +53,13 @@ class FileOffsetStore:
         return lock
 
     def load(self, partitions: Iterable[TopicPartition] | None = None) -> Found:
-        """What is stored.
+        """Returns stored offsets.
 
         Args:
-            partitions: to ask for; by default all that are stored.
+            partitions: partitions to return; by default all stored ones.
 
         Raises:
-            OffsetStoreError: the file holds something else.
+            OffsetStoreError: the file has other content.
         """
         return only(self._read(), partitions)
 
@@ -85,10 +85,10 @@ class FileOffsetStore:
         """Stores offsets; when it returns they are on the disk.
 
         Args:
-            offsets: by partition; those of other partitions stay.
+            offsets: offsets by partition; other partitions stay unchanged.
 
         Raises:
-            OffsetStoreError: the store is read-only or closed, or the file holds something else.
+            OffsetStoreError: the store is read-only or closed, or the file has other content.
         """
         new = normal(offsets)
         with self._mutex:
@@ -104,7 +104,7 @@ class FileOffsetStore:
         write_whole(self.path, text + "\n")
 
     def close(self) -> None:
-        """Gives the lock back. May be called again."""
+        """Releases the lock. May be called again."""
         with self._mutex:
             lock, self._lock = self._lock, None
             if lock is not None:

@@ -1,4 +1,4 @@
-"""Offsets of groups as text: JSON, CSV, and the lines of Kafka's old ExportZkOffsets and ImportZkOffsets."""
+"""Offsets of groups as text: JSON, CSV, and the format of Kafka's old ExportZkOffsets and ImportZkOffsets."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _Row = tuple[str, str, str, str, str | None, str]
 
 
 class FormatError(OffsetStoreError):
-    """Text that is not of the format."""
+    """Text in another format."""
 
     name = "FORMAT"
 
 
 def dump(groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]], form: str) -> str:
-    """Offsets as text.
+    """Formats offsets as text.
 
     Args:
         groups: offsets by group.
-        form: one of `FORMATS`: `json` and `csv` hold all; `zookeeper` holds neither metadata nor leader epochs.
+        form: one of `FORMATS`: `json` and `csv` hold everything; `zookeeper` has no metadata and no leader epochs.
 
     Raises:
-        FormatError: the form cannot hold the name of a group, or is none of these.
+        FormatError: the format cannot hold the name of a group, or is unknown.
     """
     rows = [(group, *tp, at) for group, offsets in sorted(groups.items()) for tp, at in sorted(offsets.items())]
     if form == "json":
@@ -65,15 +65,15 @@ def dump(groups: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]], form:
 
 
 def parse(text: str, form: str | None = None) -> Snapshot:
-    """Offsets from text.
+    """Parses offsets from text.
 
     Args:
-        text: what `dump` writes, or the CSV of Kafka's kafka-consumer-groups (`topic,partition,offset`, or the same
-            after the group), which has no header; the name of a group that is not known is empty.
-        form: of the text; found out by default.
+        text: output of `dump`, or the CSV of Kafka's kafka-consumer-groups (`topic,partition,offset`, or the same after
+            the group), which has no header; the name of an unknown group is empty.
+        form: format of the text; by default detected.
 
     Raises:
-        FormatError: the text is not of the format, naming the line.
+        FormatError: the text has another format; the message names the line.
     """
     form = form or _form(text)
     readers = {"json": _json, "csv": _csv, "zookeeper": _lines}

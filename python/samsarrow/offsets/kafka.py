@@ -1,4 +1,4 @@
-"""Offsets where Kafka keeps them: in Kafka itself, or in the ZooKeeper of brokers before 4.0."""
+"""Offsets in Kafka, or in the ZooKeeper of brokers before 4.0."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class _BrokerStore:
         return options
 
     def store(self, offsets: Offsets) -> None:
-        """Commits offsets, a thousand partitions a request.
+        """Commits offsets, a thousand partitions per request.
 
         Args:
-            offsets: by partition.
+            offsets: offsets by partition.
 
         Raises:
             PartialFailureError: with the error of each partition that failed; the others are committed.
-            KafkaError: the group has members; the broker no longer speaks the version.
+            KafkaError: the group has members; the broker no longer supports the version.
         """
         failures: dict[TopicPartition, KafkaError] = {}
         succeeded: dict[TopicPartition, None] = {}
@@ -81,7 +81,7 @@ class _BrokerStore:
             raise failure(failures, succeeded)
 
     def close(self) -> None:
-        """Closes the admin client, if the store made it. May be called again."""
+        """Closes the admin client, if the store created it. May be called again."""
         if self._own:
             self._admin.close()
 
@@ -96,18 +96,18 @@ class KafkaOffsetStore(_BrokerStore):
     """Offsets of a group in Kafka.
 
     Args:
-        group: whose offsets.
-        config: options with dotted names, as of `Admin`.
+        group: name of the group.
+        config: options with dotted names, as for `Admin`.
         admin: a client to share, instead of options; it stays open.
         timeout: seconds for each call, by default `default.api.timeout.ms`.
-        **options: the same as keywords.
+        **options: the same options as keywords.
     """
 
     def load(self, partitions: Iterable[TopicPartition] | None = None) -> Found:
-        """What the group has committed.
+        """Returns the group's committed offsets.
 
         Args:
-            partitions: to ask for; by default all that the group has.
+            partitions: partitions to return; by default all of the group.
         """
         if partitions is None:
             return self._admin.fetch_offsets(self.group, timeout=self._timeout)
@@ -115,27 +115,27 @@ class KafkaOffsetStore(_BrokerStore):
 
 
 class ZooKeeperOffsetStore(_BrokerStore):
-    """Offsets of a group in ZooKeeper, read and written through a broker before Kafka 4.0 (version 0 of the requests).
+    """Offsets of a group in ZooKeeper, accessed through a broker before Kafka 4.0 (version 0 of the requests).
 
-    ZooKeeper keeps offsets alone: metadata and leader epochs are lost there.
+    ZooKeeper stores offsets only: metadata and leader epochs are lost.
 
     Args:
-        group: whose offsets.
-        config: options with dotted names, as of `Admin`.
+        group: name of the group.
+        config: options with dotted names, as for `Admin`.
         admin: a client to share, instead of options; it stays open.
         timeout: seconds for each call, by default `default.api.timeout.ms`.
-        **options: the same as keywords.
+        **options: the same options as keywords.
     """
 
     _version = 0
     offsets_only = True
 
     def load(self, partitions: Iterable[TopicPartition] | None = None) -> Found:
-        """What is stored.
+        """Returns stored offsets.
 
         Args:
-            partitions: to ask for; by default every partition of every topic is asked about, for a broker does not
-                list what ZooKeeper has.
+            partitions: partitions to return; by default the store asks for every partition of every topic, because a
+                broker does not list the contents of ZooKeeper.
         """
         if partitions is not None:
             return self._load(partitions)
@@ -144,9 +144,9 @@ class ZooKeeperOffsetStore(_BrokerStore):
         return {tp: at for tp, at in self._load(everything).items() if at is not None}
 
     def store(self, offsets: Offsets) -> None:
-        """Stores offsets, a thousand partitions a request, without their metadata and leader epochs.
+        """Stores offsets, a thousand partitions per request, without their metadata and leader epochs.
 
         Args:
-            offsets: by partition.
+            offsets: offsets by partition.
         """
         super().store({tp: OffsetAndMetadata(at.offset) for tp, at in normal(offsets).items()})

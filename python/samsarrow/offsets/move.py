@@ -1,7 +1,7 @@
-"""Moving offsets: what would change, the change itself, and the proof by reading back.
+"""Moving offsets: plan the changes, apply them, and verify by reading back.
 
-Each move says first which offset every partition is to have, and writes only where that differs. So it ends right
-when it is run again, whatever became of the run before.
+Each move first computes the target offset of every partition, and writes only where it differs. So a repeated run ends
+with the right result, whatever happened to the run before.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One partition that is to have another offset.
+    """A change of one partition's offset.
 
     Attributes:
-        partition: of a topic.
-        before: what is stored, None for nothing.
-        after: what is to be stored.
+        partition: the partition.
+        before: stored offset, None without one.
+        after: offset to store.
     """
 
     partition: TopicPartition
@@ -39,10 +39,10 @@ class Change:
 
 
 class VerificationError(OffsetStoreError):
-    """What was read back is not what was written.
+    """The offsets read back differ from those written.
 
     Attributes:
-        wrong: what was read, by partition.
+        wrong: the offsets that were read, by partition.
     """
 
     name = "VERIFICATION"
@@ -53,14 +53,14 @@ class VerificationError(OffsetStoreError):
 
 
 def _same(store: OffsetStore, found: OffsetAndMetadata | None, wanted: OffsetAndMetadata) -> bool:
-    """Whether a partition is as it should be. Leader epochs, which old brokers do not keep, are no reason to write."""
+    """Whether a partition needs no write. Leader epochs, which old brokers do not keep, are ignored."""
     if found is None or getattr(store, "offsets_only", False):
         return found is not None and found.offset == wanted.offset
     return (found.offset, found.metadata) == (wanted.offset, wanted.metadata)
 
 
 def plan(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> list[Change]:
-    """What has to change in a store so that it holds `wanted`; partitions that are not named stay as they are."""
+    """Returns the changes that bring a store to `wanted`; other partitions stay unchanged."""
     found = target.load(list(wanted))
     changes = [Change(tp, found.get(tp), at) for tp, at in sorted(wanted.items())]
     return [change for change in changes if not _same(target, change.before, change.after)]
@@ -72,13 +72,13 @@ def apply(
     """Writes changes and reads them back.
 
     Args:
-        target: to write to.
-        changes: as `plan` gives them.
-        batch_size: partitions written at a time.
+        target: store to write to.
+        changes: changes from `plan`.
+        batch_size: number of partitions written at a time.
         progress: called after each batch.
 
     Raises:
-        VerificationError: something else is read than was written.
+        VerificationError: the offsets read back differ.
     """
     wanted = {change.partition: change.after for change in changes}
     for some in batches(wanted.items(), batch_size):
@@ -89,10 +89,10 @@ def apply(
 
 
 def verify(target: OffsetStore, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-    """Reads back.
+    """Reads offsets back and compares them.
 
     Raises:
-        VerificationError: a partition does not have the offset and metadata that are wanted.
+        VerificationError: a partition has another offset or other metadata.
     """
     found = target.load(list(wanted))
     _complain({tp: found.get(tp) for tp, at in wanted.items() if not _same(target, found.get(tp), at)}, wanted)
@@ -140,14 +140,14 @@ def copy(
     """Copies offsets from one store to another and reads them back.
 
     Args:
-        source: to read from.
-        target: to write to; what it has for other partitions stays.
-        partitions: to copy; by default all that the source has.
-        batch_size: partitions written at a time.
+        source: store to read from.
+        target: store to write to; other partitions stay unchanged.
+        partitions: partitions to copy; by default all in the source.
+        batch_size: number of partitions written at a time.
         progress: called after each batch.
 
     Returns:
-        What changed in the target.
+        The changes in the target.
     """
     changes = plan(target, stored(source, partitions))
     apply(target, changes, batch_size=batch_size, progress=progress)
@@ -156,11 +156,11 @@ def copy(
 
 @dataclass(frozen=True, slots=True)
 class To:
-    """Where offsets are to go.
+    """The target of a reset.
 
     Attributes:
-        kind: to the `earliest` or `latest` offset, to an `offset`, by a `shift` from where they are, or to the first
-            record at or after a `time`.
+        kind: to the `earliest` or `latest` offset, to an `offset`, by a `shift` from the current offset, or to the
+            first record at or after a `time`.
         value: the offset, the shift, or the time in milliseconds since 1970.
     """
 
@@ -174,16 +174,16 @@ def targets(
     to: To,
     current: Mapping[TopicPartition, OffsetAndMetadata | None],
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The offsets to reset partitions to, each between the beginning and the end of its partition.
+    """Returns the target offsets of a reset, each between the beginning and the end of its partition.
 
     Args:
-        consumer: to ask the partitions' leaders with; it needs no group.
-        partitions: to reset.
-        to: where.
-        current: what is stored, which a shift starts from.
+        consumer: consumer that asks the partitions' leaders; it needs no group.
+        partitions: partitions to reset.
+        to: target of the reset.
+        current: stored offsets, which a shift starts from.
 
     Raises:
-        OffsetStoreError: a shift from an offset that is not there.
+        OffsetStoreError: a shift of a partition without a stored offset.
     """
     wanted = list(partitions)
     first, end = consumer.beginning_offsets(wanted), consumer.end_offsets(wanted)
@@ -219,24 +219,24 @@ def keep_equal(
     interval: Seconds = 1.0,
     on_round: Callable[[int, int], None] | None = None,
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Keeps two stores equal for a time, while consumers of one give way to consumers of the other.
+    """Keeps two stores equal for a time, during a migration of consumers from one to the other.
 
-    The larger offset of a partition wins. A group with members in Kafka takes no offsets from outside: then only the
+    The larger offset of a partition wins. A Kafka group with members accepts no offsets from outside: then only the
     other store follows.
 
     Args:
-        old: where consumers commit at first.
-        new: where they commit at last.
+        old: store that consumers commit to at first.
+        new: store that consumers commit to at last.
         duration: seconds.
         interval: seconds between rounds.
-        on_round: called after each round with how many partitions it changed in `old` and in `new`.
+        on_round: called after each round with the number of changed partitions in `old` and in `new`.
 
     Returns:
-        Offsets of `old` that `new` did not take at the end, because its group has members that are behind them: some
+        Offsets of `old` that `new` did not accept at the end, because its group has members that are behind them: a
         consumer still commits to `old`.
 
     Raises:
-        VerificationError: what was written at the end is not read back.
+        VerificationError: the offsets read back at the end differ.
     """
     end = time.monotonic() + (to_seconds(duration) or 0.0)
     known: set[TopicPartition] = set()

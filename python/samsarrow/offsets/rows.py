@@ -9,10 +9,10 @@ from samsarrow.types import OffsetAndMetadata, TopicPartition
 
 
 def next_offsets(batch: pa.RecordBatch | pa.Table) -> dict[TopicPartition, OffsetAndMetadata]:
-    """The offset after the last row of each partition in a batch that `poll` gave: what to store once it is worked on.
+    """Returns the offset after the last row of each partition in a batch from `poll`: the offsets to store.
 
     Args:
-        batch: with the columns `topic`, `partition` and `offset`.
+        batch: batch with the columns `topic`, `partition` and `offset`.
     """
     rows = pa.table({"topic": pc.cast(batch["topic"], pa.string()), "p": batch["partition"], "o": batch["offset"]})
     last = rows.group_by(["topic", "p"]).aggregate([("o", "max")]).to_pylist()

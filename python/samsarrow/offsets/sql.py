@@ -38,22 +38,23 @@ _CREATE = """CREATE TABLE IF NOT EXISTS {table} (
 class SqlOffsetStore:
     """Offsets of a group in a table, through any DB-API 2.0 connection.
 
-    With a cursor, `store` takes part in the cursor's transaction, so that results and offsets are committed together or
-    not at all: each record then counts exactly once, whatever crashes. Without a cursor, every method is a transaction
-    of its own, which it commits: do not call it in the middle of yours.
+    With a cursor, `store` joins the cursor's transaction, so that results and offsets are committed together or not at
+    all: each record counts exactly once, whatever crashes. Without a cursor, every method runs and commits a
+    transaction of its own: do not call it within yours.
 
-    A worker that takes over partitions calls `claim`. From then on a transaction of the worker before it, which may not
+    A worker that takes over partitions calls `claim`. From then on a transaction of the previous worker, which may not
     know yet that it was replaced, fails with `FencedOwnerError`.
 
     Args:
-        connection: not in autocommit mode. It is not closed here. One thread uses it at a time.
-        group: whose offsets.
-        table: its name, with a schema if need be; created if it is not there.
-        owner: what this worker is called in the table, for people.
-        paramstyle: of the connection's module, which is asked by default.
+        connection: a connection that is not in autocommit mode. The store does not close it. One thread uses it at a
+        time.
+        group: name of the group.
+        table: name of the table, optionally with a schema; created if it does not exist.
+        owner: name of this worker in the table, for people.
+        paramstyle: parameter style of the connection's module, by default the module's own.
 
     Raises:
-        ConfigurationError: the name of the table or the paramstyle cannot be.
+        ConfigurationError: the name of the table or the paramstyle is invalid.
     """
 
     def __init__(
@@ -112,11 +113,11 @@ class SqlOffsetStore:
                 raise
 
     def load(self, partitions: Iterable[TopicPartition] | None = None, *, cursor: Any = None) -> Found:
-        """What is stored.
+        """Returns stored offsets.
 
         Args:
-            partitions: to ask for; by default all that are stored.
-            cursor: to ask with, in its transaction.
+            partitions: partitions to return; by default all stored ones.
+            cursor: cursor to read with, in its transaction.
         """
         rows = self._rows(cursor) if cursor is not None else self._alone(self._rows)
         found = {tp: at for tp, (at, _, _) in rows.items() if at is not None}
@@ -135,16 +136,16 @@ class SqlOffsetStore:
         }
 
     def claim(self, partitions: Iterable[TopicPartition]) -> Found:
-        """Takes partitions over from their owner, in a transaction of its own, and returns where to go on.
+        """Takes over partitions from their owner, in a separate transaction, and returns where to continue.
 
-        It waits for a transaction of the owner before that has stored offsets of them already; one that has not will
+        Waits for a transaction of the previous owner that has already stored offsets of them; one that has not will
         fail.
 
         Args:
-            partitions: to work on from now on.
+            partitions: partitions that this worker owns from now on.
 
         Returns:
-            For each partition its offset, None where nothing is stored.
+            The offset of each partition, None without a stored offset.
         """
         # One order for all: workers that claim the same partitions must not wait for each other in a circle.
         wanted = [TopicPartition(*tp) for tp in partitions]
@@ -181,7 +182,7 @@ class SqlOffsetStore:
         """Stores offsets.
 
         Args:
-            offsets: by partition; those of other partitions stay.
+            offsets: offsets by partition; other partitions stay unchanged.
             cursor: of the transaction to take part in; its owner commits it or rolls it back.
                 Without one this is a transaction of its own.
             backwards: whether an offset may be smaller than the one that is stored.

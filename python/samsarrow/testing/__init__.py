@@ -1,4 +1,4 @@
-"""A Kafka broker and a schema registry in this process, for tests and demos.
+"""A Kafka broker and a schema registry in memory, for tests and demos.
 
     with Broker(topics={"flights": 4}) as broker:
         Producer(bootstrap_servers=broker.bootstrap_servers)
@@ -9,7 +9,7 @@
     with Registry() as registry:
         SchemaRegistry(registry.url)
 
-pytest finds the fixture `samsarrow_broker` by itself once samsarrow is installed.
+pytest finds the fixture `samsarrow_broker` automatically once samsarrow is installed.
 """
 
 import importlib

@@ -18,10 +18,10 @@ class TelemetryPush:
     """Metrics that a client pushed (KIP-714).
 
     Attributes:
-        client_id: what the client calls itself.
-        client_instance_id: the id that the broker gave it.
-        terminating: whether it was its last push, made as it closed.
-        compression: how it was compressed.
+        client_id: client id of the client.
+        client_instance_id: id that the broker assigned to the client.
+        terminating: whether this was its last push, on closing.
+        compression: compression of the push.
         metrics: OpenTelemetry's `MetricsData`, decompressed: `opentelemetry.proto.metrics.v1.metrics_pb2` reads it.
     """
 
@@ -33,55 +33,56 @@ class TelemetryPush:
 
 
 class Broker:
-    """A Kafka broker in memory: it speaks the wire protocol on loopback, so any Kafka client can use it.
+    """An in-memory Kafka broker that speaks the wire protocol on loopback, so any Kafka client can use it.
 
-    It serves topics, records, idempotent and transactional producers, offsets, and consumer groups of the classic
+    It supports topics, records, idempotent and transactional producers, offsets, and consumer groups of the classic
     protocol and of KIP-848. Times are seconds, or a `timedelta`.
 
     Args:
-        brokers: how many virtual brokers, each on a port of its own; they lead the partitions in turn.
-        topics: number of partitions by name of topic.
-        port: of the first broker, the others follow; 0 takes free ones.
-        auto_create_topics: whether a topic that is asked for and does not exist is created, with one partition.
+        brokers: number of virtual brokers, each on its own port; they lead the partitions in turn.
+        topics: number of partitions by topic name.
+        port: port of the first broker, the others follow; 0 for free ports.
+        auto_create_topics: whether a requested topic that does not exist is created, with one partition.
         group_initial_rebalance_delay: how long the first rebalance of an empty group waits for more members. Kafka
-            waits for 3 seconds; here it is 0 by default, so that tests are quick.
-        group_min_session_timeout: the shortest session timeout that a member may ask for; 6 by default, as in Kafka.
+            waits for 3 seconds; the default here is 0, for fast tests.
+        group_min_session_timeout: the shortest allowed session timeout of a member; 6 by default, as in Kafka.
         group_max_session_timeout: the longest; 1800 by default, as in Kafka.
-        consumer_group_heartbeat_interval: how often members of groups of KIP-848 are asked to send heartbeats; 0.5
-            by default, where Kafka has 5, as members learn from the answers what is theirs.
-        consumer_group_session_timeout: how long they may be silent; 45 by default, as in Kafka.
+        consumer_group_heartbeat_interval: heartbeat interval of members of KIP-848 groups; 0.5 by default. Kafka has 5;
+            members learn their assignment from heartbeat responses.
+        consumer_group_session_timeout: how long a member may be silent; 45 by default, as in Kafka.
         offsets_retention: how long a group without members keeps its offsets; 7 days by default, as in Kafka.
-        transaction_version: level of Kafka's feature `transaction.version`, 0 to 2. From 2 on, producers that can do so
-            have a new epoch with each transaction, and add partitions to it by writing to them (KIP-890).
-        transaction_max_timeout: the longest timeout that a transactional producer may ask for; 900 by default, as
-            Kafka.
-        transaction_marker_delay: how long after its end a transaction is complete in its partitions and groups; 0
-            by default. Kafka takes a moment, in which producers get CONCURRENT_TRANSACTIONS.
+        transaction_version: level of Kafka's feature `transaction.version`, 0 to 2. From 2 on, producers that support
+            it get a new epoch with each transaction, and add partitions to it by writing to them (KIP-890).
+        transaction_max_timeout: the longest allowed timeout of a transactional producer; 900 by default, as in Kafka.
+        transaction_marker_delay: how long after its end a transaction is complete in its partitions and groups; 0 by
+            default. Kafka takes a moment, during which producers get CONCURRENT_TRANSACTIONS.
         transactional_id_expiration: how long a transactional id is remembered; 7 days by default, as in Kafka.
-        kafka_version: the Kafka to pass for, such as `"2.8"`: the broker names and takes the versions of each request
-            that this Kafka has, refuses others as it does, and has its limits and defaults, such as no groups of
-            KIP-848 before 4.0. From 0.8.2 on. Without it, every version of every request that the broker knows.
+        kafka_version: the Kafka version to emulate, such as `"2.8"`: the broker supports exactly this Kafka's request
+            versions, and has its limits and defaults, such as no KIP-848 groups before 4.0. From 0.8.2 on. Without it,
+            the broker supports every version of every request that it knows.
         producer_id_expiration: how long a partition remembers an idempotent producer; a day by default, as in Kafka.
-        security: how clients must speak to it, as their `security.protocol`: `"PLAINTEXT"`, `"SSL"`, `"SASL_PLAINTEXT"`
-            or `"SASL_SSL"`. Over TLS the broker has a certificate of an authority of its own, made at the start, which
-            clients must trust: `ca_pem`.
-        client_auth: whether clients show a certificate (`client_certificate`): `"none"`, `"requested"` or `"required"`,
-            as Kafka's `ssl.client.auth`.
+        security: the `security.protocol` of clients: `"PLAINTEXT"`, `"SSL"`, `"SASL_PLAINTEXT"` or `"SASL_SSL"`. With
+            TLS the broker has a certificate of a private authority, created at the start, which clients must trust:
+            `ca_pem`.
+        client_auth: whether clients present a certificate (`client_certificate`): `"none"`, `"requested"` or
+            `"required"`, like Kafka's `ssl.client.auth`.
         users: passwords by name, for logins with PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512.
-        sasl_mechanisms: how clients may log in; by default all that the broker knows: `"PLAIN"`, `"SCRAM-SHA-256"`,
-            `"SCRAM-SHA-512"` and `"OAUTHBEARER"`, which takes unsecured JWTs of anybody, as Kafka does by default.
-        session_lifetime: after which a client must have logged in again, or is disconnected at its next request, as
-            Kafka's `connections.max.reauth.ms`; no end by default.
-        telemetry: prefixes of the metrics that clients are to push (KIP-714), `[""]` for all, as a Kafka with a plugin
-            for them; without it clients hear nothing of that, as of a Kafka without one. `broker.telemetry()` has them.
-        telemetry_interval: between the pushes of a client.
-        telemetry_max_bytes: of a push, as Kafka's `telemetry.max.bytes`.
-        telemetry_delta: whether counters are pushed as what they grew by since the last push, as Kafka asks for.
-        telemetry_compression: how pushes may be compressed, the best first.
+        sasl_mechanisms: allowed login mechanisms; by default all that the broker supports: `"PLAIN"`,
+            `"SCRAM-SHA-256"`, `"SCRAM-SHA-512"` and `"OAUTHBEARER"`, which accepts any unsecured JWT, as Kafka does by
+            default.
+        session_lifetime: time after which a client must have reauthenticated, or is disconnected at its next request,
+            like Kafka's `connections.max.reauth.ms`; unlimited by default.
+        telemetry: prefixes of the metrics that clients should push (KIP-714), `[""]` for all, like a Kafka with a
+            telemetry plugin; without it the broker behaves like a Kafka without a plugin. `broker.telemetry()` returns
+            the metrics.
+        telemetry_interval: time between the pushes of a client.
+        telemetry_max_bytes: maximum size of a push, like Kafka's `telemetry.max.bytes`.
+        telemetry_delta: whether counters are pushed as their increase since the last push, as Kafka requests.
+        telemetry_compression: allowed compression of pushes, the preferred first.
 
     Raises:
         OSError: the port is taken.
-        ValueError: a number or name that cannot be.
+        ValueError: a number or name is invalid.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class Broker:
         self._closed = False
 
     def telemetry(self) -> list[TelemetryPush]:
-        """What clients have pushed (KIP-714), the oldest first; the last thousand pushes are kept."""
+        """The metrics that clients have pushed (KIP-714), oldest first; the last thousand pushes are kept."""
         pushes = self._core.telemetry()
         return [
             TelemetryPush(client, UUID(bytes=bytes(raw)), last, codec, data)
@@ -162,12 +163,12 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` of every broker, as clients take it."""
+        """`host:port` of every broker, for `bootstrap.servers`."""
         return self._core.bootstrap_servers
 
     @property
     def ca_pem(self) -> str:
-        """The certificate of the broker's authority: what clients must trust.
+        """The certificate of the broker's authority, for clients to trust.
 
         Raises:
             ValueError: the broker does not speak TLS.
@@ -175,7 +176,7 @@ class Broker:
         return self._core.ca_pem()
 
     def client_certificate(self, name: str = "client") -> ClientCertificate:
-        """A new certificate for a client of this name, of the broker's authority.
+        """Creates a client certificate with this name, signed by the broker's authority.
 
         Raises:
             ValueError: the broker does not speak TLS.
@@ -183,13 +184,13 @@ class Broker:
         return ClientCertificate(*self._core.client_certificate(name))
 
     def client_options(self, user: str | None = None, mechanism: str = "SCRAM-SHA-256") -> dict[str, str]:
-        """What a client needs to come in, `bootstrap.servers` among it; confluent-kafka takes the same options.
+        """The options that a client needs to connect, with `bootstrap.servers`; confluent-kafka takes the same options.
 
             Producer(**broker.client_options("alice"))
 
         Args:
-            user: who logs in, where there is a login; by default the first of `users`.
-            mechanism: how: `"PLAIN"`, `"SCRAM-SHA-256"` or `"SCRAM-SHA-512"`.
+            user: user to log in, if the broker requires a login; by default the first of `users`.
+            mechanism: login mechanism: `"PLAIN"`, `"SCRAM-SHA-256"` or `"SCRAM-SHA-512"`.
 
         Raises:
             ValueError: there is no such user.
@@ -212,55 +213,55 @@ class Broker:
         self._core.create_topic(name, partitions)
 
     def stop_broker(self, node: int) -> None:
-        """Ends one virtual broker, as a crash would; what it holds is kept. The first has the number 0."""
+        """Stops one virtual broker, like a crash; its data is kept. The first broker has the number 0."""
         self._core.stop_node(node)
 
     def start_broker(self, node: int) -> None:
-        """Starts a stopped broker again, on its port."""
+        """Starts a stopped broker again, on the same port."""
         self._core.start_node(node)
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Makes a broker the leader of a partition: others answer NOT_LEADER_OR_FOLLOWER from now on."""
+        """Makes a broker the leader of a partition: others return NOT_LEADER_OR_FOLLOWER from now on."""
         self._core.move_leader(topic, partition, node)
 
     def move_coordinator(self, group: str, node: int) -> None:
-        """Makes a broker the coordinator of a group: others answer NOT_COORDINATOR from now on.
+        """Makes a broker the coordinator of a group: others return NOT_COORDINATOR from now on.
 
-        Offsets, and members that have been assigned to, come along. A rebalance that is not finished is begun again.
+        Offsets and members with an assignment move along. An unfinished rebalance starts again.
         """
         self._core.move_coordinator(group, node)
 
     def move_transaction_coordinator(self, transactional_id: str, node: int) -> None:
-        """Makes a broker the coordinator of a transactional id: others answer NOT_COORDINATOR from now on.
+        """Makes a broker the coordinator of a transactional id: others return NOT_COORDINATOR from now on.
 
-        A transaction that is open stays so.
+        An open transaction stays open.
         """
         self._core.move_transaction_coordinator(transactional_id, node)
 
     def transaction_state(self, transactional_id: str) -> str | None:
-        """Kafka's name of a transactional id's state, such as `"Ongoing"`; None for an id that is not known."""
+        """Kafka's name of a transactional id's state, such as `"Ongoing"`; None for an unknown id."""
         return self._core.transaction_state(transactional_id)
 
     def fence(self, transactional_id: str) -> None:
-        """Fences the producer of a transactional id, as an administrator does, or a second producer with that id.
+        """Fences the producer of a transactional id, as an administrator or a second producer with that id does.
 
-        A transaction that is open is aborted.
+        Aborts an open transaction.
 
         Raises:
-            ValueError: the id is not known.
+            ValueError: the id is unknown.
             OSError: its last transaction is not complete yet.
         """
         self._core.fence(transactional_id)
 
     def stale_metadata(self, times: int | None = 1, *, without: Iterable[str] = ()) -> None:
-        """Lets metadata say what is so at this moment, whatever comes after it.
+        """Freezes the metadata that clients see at its current state.
 
             broker.stale_metadata(times=2)
-            broker.move_leader("flights", 0, 1)  # clients learn of it from the third answer on
+            broker.move_leader("flights", 0, 1)  # clients see it from the third response on
 
         Args:
-            times: how many answers; None: all, until `heal`.
-            without: topics that these answers do not know. Nor do they know topics that are created later.
+            times: number of responses; None for all, until `heal`.
+            without: topics that are missing from these responses. Topics that are created later are missing, too.
         """
         if times is not None and times < 1:
             raise ValueError(f"times={times}: it must be 1 or more, or None for all until heal()")
@@ -278,28 +279,28 @@ class Broker:
         node: int | None = None,
         handled: bool = False,
     ) -> None:
-        """Lets requests go wrong.
+        """Makes requests fail.
 
             broker.fail("OffsetCommit", error="NOT_COORDINATOR", times=2)
             broker.fail("Fetch", drop="after", node=1)
 
-        Faults of one API take effect one after the other, in the order in which they were asked for.
+        Faults of one API take effect one after another, in the order of these calls.
 
         Args:
             api: Kafka's name of the API, such as `"Produce"` or `"JoinGroup"`.
-            error: Kafka's name of the error that all of the answer carries, such as `"NOT_COORDINATOR"`; the request is
-                not handled, unless `handled` says so.
-            times: how many requests; None: all, until `heal`.
-            delay: how long the request waits before it is handled, or before it meets the fault that is given too.
-            drop: `"before"` closes the connection and the request is not handled; `"after"` handles it and closes the
-                connection without an answer.
-            garbage: the request is handled, and answered with bytes that mean nothing.
+            error: Kafka's name of the error for the whole response, such as `"NOT_COORDINATOR"`; the request is not
+                handled, unless `handled` is set.
+            times: number of requests; None for all, until `heal`.
+            delay: how long the request waits before it is handled, or before another fault of this call takes effect.
+            drop: `"before"` closes the connection without handling the request; `"after"` handles it and closes the
+                connection without a response.
+            garbage: the request is handled, and the response is random bytes.
             node: only requests to this broker.
-            handled: the request is handled (records are written, offsets committed), and answered with `error` all the
-                same, as a broker does that fails between the two.
+            handled: the request is handled (records are written, offsets committed), and the response still has
+                `error`, as from a broker that fails in between.
 
         Raises:
-            ValueError: an unknown name (it names the nearest), nothing that could fail, or more than one thing.
+            ValueError: an unknown name (the message has the nearest), no fault, or more than one fault.
         """
         if times is not None and times < 1:
             raise ValueError(f"times={times}: it must be 1 or more, or None for all until heal()")
@@ -318,26 +319,26 @@ class Broker:
         replace: tuple[str, bytes] | None = None,
         session_lifetime: Seconds | None = None,
     ) -> None:
-        """Changes what clients are answered when they log in, as a hostile broker would.
+        """Changes the responses to logins, to emulate a hostile broker.
 
             broker.alter_logins(replace=("i=[0-9]+", b"i=1"))  # SCRAM that hashes a password once
             broker.alter_logins(step=2, token=b"v=AAAA", times=None)  # a broker that does not know the password
 
         Args:
-            step: which answer: 0 is that to SaslHandshake, 1 that to the mechanism's first token, and so on. None: all.
-            times: how many answers; None: all, until `heal`.
-            node: only those of this broker.
-            error: Kafka's name of another error. One where there was none refuses the client; `"NONE"` where there was
-                one leaves it refused.
-            message: the text of the error.
-            mechanisms: the names in the answer to SaslHandshake.
-            token: the mechanism's token.
-            replace: a regular expression and what comes in place of what it finds in the token; `$1` is what its first
-                group has found. Answers in which it finds nothing are left as they are, and not counted.
-            session_lifetime: the session lifetime that the client is given; it ends when it would have.
+            step: which response: 0 is the one to SaslHandshake, 1 the one to the mechanism's first token. None for all.
+            times: number of responses; None for all, until `heal`.
+            node: only responses of this broker.
+            error: Kafka's name of another error. An error in a successful response rejects the client; `"NONE"` in
+                place of an error leaves it rejected.
+            message: text of the error.
+            mechanisms: mechanisms in the response to SaslHandshake.
+            token: token of the mechanism.
+            replace: a regular expression and the replacement of its matches in the token; `$1` is its first group.
+                Responses without a match are unchanged, and not counted.
+            session_lifetime: session lifetime in the response; the session still ends at its original time.
 
         Raises:
-            ValueError: an unknown name, no such broker, no regular expression, or nothing that could change.
+            ValueError: an unknown name, no such broker, an invalid regular expression, or nothing to change.
         """
         if times is not None and times < 1:
             raise ValueError(f"times={times}: it must be 1 or more, or None for all until heal()")
@@ -355,18 +356,18 @@ class Broker:
         self._core.alter_logins(altered)
 
     def connections(self) -> Connections:
-        """How clients connected so far."""
+        """Counts of client connections so far."""
         return Connections(*self._core.connections())
 
     def logins(self) -> Logins:
-        """How logins went so far."""
+        """Counts of logins so far."""
         return Logins(*self._core.logins())
 
     def heal(self, api: str | None = None) -> None:
-        """Ends the faults of one API, or of all.
+        """Removes the faults of one API, or of all.
 
-        What `stale_metadata` does ends with those of `Metadata`, what `alter_logins` does with those of `SaslHandshake`
-        and `SaslAuthenticate`.
+        `Metadata` includes the effect of `stale_metadata`; `SaslHandshake` and `SaslAuthenticate` include that of
+        `alter_logins`.
         """
         self._core.heal(api)
 
@@ -375,11 +376,11 @@ class Broker:
     @overload
     def requests(self, api: str) -> int: ...
     def requests(self, api: str | None = None) -> dict[str, int] | int:
-        """How many requests have come so far, by API or of one; those that met a fault count too."""
+        """The number of requests so far, by API or of one API; requests that met a fault count too."""
         return self._core.requests() if api is None else self._core.requests_of(api)
 
     def close(self) -> None:
-        """Ends the broker and frees its ports. May be called again."""
+        """Stops the broker and frees its ports. May be called again."""
         if not self._closed:
             self._closed = True
             self._core.close()

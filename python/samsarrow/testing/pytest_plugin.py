@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def samsarrow_broker() -> Iterator[Broker]:
-    """An embedded broker for one test; topics are created when they are first asked for."""
+    """An embedded broker for one test; topics are created on first use."""
     from samsarrow.testing.broker import Broker
 
     with Broker() as broker:

@@ -1,4 +1,4 @@
-"""A schema registry in this process, for tests."""
+"""An in-memory schema registry, for tests."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class _Fault:
 
 
 class Registry:
-    """A schema registry over HTTP, in memory: subjects, versions, ids, GUIDs, references, contexts, compatibility.
+    """An in-memory schema registry over HTTP: subjects, versions, ids, GUIDs, references, contexts, compatibility.
 
-    It answers as Confluent's does. Compatibility is looked at for Avro; schemas of other types go with each other. It
-    listens on this machine only.
+    It responds like Confluent's registry. Compatibility is checked for Avro; schemas of other types are always
+    compatible. It listens on this machine only.
 
         with Registry() as registry, SchemaRegistry(registry.url) as client:
             client.register("orders-value", '"long"')
 
     Args:
-        port: to listen on; 0 takes a free one.
-        compatibility: what the next schema of a subject must be, `BACKWARD` or another level.
+        port: port to listen on; 0 for a free one.
+        compatibility: compatibility level of subjects, `BACKWARD` or another level.
         auth: name and password, or a token, that each request must have.
-        ssl_context: of a server, for `https:`.
+        ssl_context: an SSL context for servers, to serve `https:`.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Registry:
 
     @property
     def url(self) -> str:
-        """What clients are given."""
+        """The URL for clients."""
         return f"http{'s' if self._tls else ''}://127.0.0.1:{self._port}"
 
     def register(
@@ -88,20 +88,20 @@ class Registry:
         references: Sequence[tuple[str, str, int]] = (),
         rules: Mapping[str, Any] | None = None,
     ) -> int:
-        """Registers a schema without a request.
+        """Registers a schema directly, without a request.
 
         Args:
-            subject: with its context, if it is in one: `:.staging:orders-value`.
-            schema: its text, or what that parses to.
+            subject: subject, with its context, if it is in one: `:.staging:orders-value`.
+            schema: its text, or the parsed text.
             schema_type: `AVRO`, `JSON` or `PROTOBUF`.
             references: name, subject and version of each.
-            rules: a data contract's, as in Confluent's field `ruleSet`.
+            rules: rules of a data contract, as in Confluent's field `ruleSet`.
 
         Returns:
             Its id.
 
         Raises:
-            ValueError: it is refused.
+            ValueError: the schema is rejected.
         """
         text = schema if isinstance(schema, str) else json.dumps(schema)
         named = [{"name": n, "subject": s, "version": v} for n, s, v in references]
@@ -113,12 +113,12 @@ class Registry:
             raise ValueError(refused.message) from None
 
     def put(self, schema_id: int, schema: str, *, context: str = "", **more: Any) -> None:
-        """Puts in a schema under an id, without a look at it: also one that no registry would take.
+        """Stores a schema under an id without checks, even one that a registry would reject.
 
         Args:
             schema_id: the id.
-            schema: its text.
-            context: as in subjects, `:.staging:`.
+            schema: text of the schema.
+            context: context as in subjects, `:.staging:`.
             **more: `schema_type` and `references` as for `register`.
         """
         kind, references = more.get("schema_type", "AVRO"), tuple(map(tuple, more.get("references", ())))
@@ -126,13 +126,13 @@ class Registry:
             self._store.context(context)[0].ids[schema_id] = Schema(schema, kind, references)
 
     def put_version(self, subject: str, version: int, schema_id: int) -> None:
-        """Makes an id a version of a subject, without a look at it."""
+        """Makes an id a version of a subject, without checks."""
         with self._lock:
             context, name = self._store.context(subject)
             context.subjects.setdefault(name, {})[version] = schema_id
 
     def remove(self, schema_id: int, *, context: str = "") -> None:
-        """Takes away the schema of an id; versions that have it go with it."""
+        """Removes the schema of an id, with all versions that have it."""
         with self._lock:
             of = self._store.context(context)[0]
             of.ids.pop(schema_id, None)
@@ -147,7 +147,7 @@ class Registry:
             return str(self._store.context(context)[0].ids[schema_id].guid)
 
     def set_compatibility(self, level: str, subject: str | None = None) -> None:
-        """Sets the level of a subject, or of all that have none of their own."""
+        """Sets the level of a subject, or the default level."""
         with self._lock:
             if subject is None:
                 self._store.level = checked(level)
@@ -155,7 +155,7 @@ class Registry:
                 self._store.levels[subject] = checked(level)
 
     def judge(self, subject: str, reasons: Sequence[str] | None) -> None:
-        """Has every schema be refused for a subject, or with no reasons be taken; None has it looked at again."""
+        """Makes the subject reject every schema with these reasons, or accept all without any; None checks again."""
         with self._lock:
             if reasons is None:
                 self._store.verdicts.pop(subject, None)
@@ -163,32 +163,32 @@ class Registry:
                 self._store.verdicts[subject] = list(reasons)
 
     def fail(self, status: int, times: int | None = 1, *, path: str = "", body: str | bytes | None = None) -> None:
-        """Has requests be answered with a status.
+        """Makes requests fail with a status.
 
         Args:
-            status: as in HTTP.
-            times: how often; None until `heal`.
-            path: only those whose path begins with it.
-            body: what is answered; by default what a registry says.
+            status: HTTP status.
+            times: number of requests; None until `heal`.
+            path: only requests whose path begins with it.
+            body: body of the response; by default a registry's.
         """
         with self._lock:
             self._faults.append(_Fault(status, body.encode() if isinstance(body, str) else body, path, times))
 
     def stall(self) -> None:
-        """Has requests wait until `heal`."""
+        """Makes requests wait until `heal`."""
         self._going.clear()
 
     def heal(self) -> None:
-        """Takes back all that `fail` and `stall` have said."""
+        """Undoes all `fail` and `stall` calls."""
         with self._lock:
             self._faults.clear()
         self._going.set()
 
     def requests(self, path: str = "") -> int:
-        """How many requests came, those that were failed included.
+        """The number of requests so far, including failed ones.
 
         Args:
-            path: only those whose method and path begin with it, `GET /schemas/ids/1`, or whose path does.
+            path: only requests whose method and path begin with it, `GET /schemas/ids/1`, or whose path does.
         """
         with self._lock:
             return sum(
@@ -198,14 +198,14 @@ class Registry:
             )
 
     def down(self) -> None:
-        """Refuses connections until `up`. What is registered stays."""
+        """Refuses connections until `up`. Registered schemas stay."""
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
             server.server_close()
 
     def up(self) -> None:
-        """Takes connections again, at the same port."""
+        """Accepts connections again, on the same port."""
         if self._server is None:
             self._server = _Server(self._port, self)
             self._port = self._server.server_address[1]
@@ -216,7 +216,7 @@ class Registry:
             threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:
-        """Ends it. May be called again."""
+        """Stops the registry. May be called again."""
         self._going.set()
         self.down()
 

@@ -1,4 +1,4 @@
-"""What an embedded broker counts of connections and logins, and gives to its clients."""
+"""Connection and login counts of an embedded broker, and client certificates."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class ClientCertificate:
-    """What a client shows to a broker.
+    """A client's certificate and key.
 
     Attributes:
-        certificate: as PEM, for `ssl.keystore.certificate.chain`.
+        certificate: the certificate as PEM, for `ssl.keystore.certificate.chain`.
         key: its private key as PEM, for `ssl.keystore.key`.
     """
 
@@ -20,13 +20,13 @@ class ClientCertificate:
 
 @dataclass(frozen=True)
 class Connections:
-    """How clients connected so far.
+    """Counts of client connections so far.
 
     Attributes:
-        accepted: connections that were made, those that were refused too.
-        refused: TLS handshakes that failed.
-        resumed: TLS handshakes that went on with a session of before.
-        with_certificate: clients that showed a certificate, which was good.
+        accepted: accepted connections, including those refused later.
+        refused: failed TLS handshakes.
+        resumed: TLS handshakes that resumed an earlier session.
+        with_certificate: clients that presented a valid certificate.
     """
 
     accepted: int
@@ -37,13 +37,13 @@ class Connections:
 
 @dataclass(frozen=True)
 class Logins:
-    """How logins went so far.
+    """Counts of logins so far.
 
     Attributes:
         succeeded: first logins of connections.
-        failed: logins that were refused, and requests that came before one.
-        repeated: logins again on the same connection (KIP-368).
-        expired: connections that were closed as they had not logged in again in time.
+        failed: rejected logins, and requests before a login.
+        repeated: reauthentications on the same connection (KIP-368).
+        expired: connections closed because they had not reauthenticated in time.
     """
 
     succeeded: int

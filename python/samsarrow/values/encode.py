@@ -36,7 +36,7 @@ def encode_values(
 
     Returns:
         `binary`, as many rows as `array` has: an array for an array or a batch (`large_binary` beyond 2 GiB), chunks
-            for chunks or a table. A null stays null, which is a tombstone.
+        for chunks or a table. A null stays null, which is a tombstone.
 
     Raises:
         BadValueError: a row does not fit the schema; the error has the row, the field and the reason.
