@@ -115,7 +115,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         """Reads every assigned partition up to its current end, batch by batch.
 
         A subscribed consumer joins its group first. Reading moves the positions, as `poll` does; paused partitions are
-        skipped. If you leave the loop early, close the iterator, for example with `contextlib.aclosing`.
+        skipped. If you leave the loop early, close the iterator, for example with `aclosing` of contextlib.
 
         Args:
             timeout: seconds to join the group and find the ends, by default `default.api.timeout.ms`.

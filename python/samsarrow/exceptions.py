@@ -1,4 +1,4 @@
-"""The exceptions: `KafkaError`, below it the client's own, and one class for each error of the protocol."""
+"""The exceptions: `KafkaError`, the client's own errors, and one class for each error of the protocol."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 class KafkaError(Exception):
-    """Anything that goes wrong with Kafka.
+    """The base of all Kafka errors.
 
     Attributes:
-        name: of the error: Kafka's own where it is one of the protocol.
-        code: the protocol's number, None for what happens in the client.
+        name: name of the error: Kafka's own for an error of the protocol.
+        code: the protocol's error code, None for an error of the client.
         retriable: whether the same call may succeed later.
-        abortable: whether the transaction must be aborted, after which the producer can go on (KIP-1050).
-        fatal: whether this client will never succeed as it is.
-        partitions: the error of each partition that failed, where a call concerned several and some went well.
+        abortable: whether the transaction must be aborted, after which the producer can continue (KIP-1050).
+        fatal: whether this client can never succeed.
+        partitions: the error of each failed partition, if a call on several partitions failed in part.
     """
 
     name: str = "KAFKA_ERROR"
@@ -31,28 +31,28 @@ class KafkaError(Exception):
 
 
 class RetriableError(KafkaError):
-    """What may pass by itself: the same call may succeed later. The base of all such errors."""
+    """A temporary error: the same call may succeed later. The base of all such errors."""
 
     name = "RETRIABLE"
     retriable = True
 
 
 class AuthorizationError(KafkaError):
-    """ACLs deny it to this user. The base of the errors that name the resource."""
+    """ACLs deny access to this user. The base of the errors that name the resource."""
 
     name = "AUTHORIZATION"
 
 
 class FencedError(KafkaError):
-    """Another client has taken the place of this one: its transactional id, instance id or membership."""
+    """Another client has taken over this one's transactional id, instance id or membership."""
 
     name = "FENCED"
 
 
 class KafkaTimeoutError(RetriableError, TimeoutError):
-    """Something was not done in its time; the text has the last error that was met on the way.
+    """An operation did not finish in time; the message has its last error.
 
-    This is the client's clock; `RequestTimedOutError` is what a broker answers when its own ran out.
+    This is a timeout of the client; `RequestTimedOutError` is a timeout of a broker.
     """
 
     name = "TIMEOUT"
@@ -61,91 +61,91 @@ class KafkaTimeoutError(RetriableError, TimeoutError):
 class KafkaConnectionError(RetriableError, ConnectionError):
     """A broker cannot be reached, or the connection broke.
 
-    Where a broker lost its connection to another broker it answers `NetworkError`.
+    If a broker lost its connection to another broker, it returns `NetworkError`.
     """
 
     name = "CONNECTION"
 
 
 class KafkaProtocolError(KafkaError):
-    """What answers does not speak Kafka, or not as it should."""
+    """The server does not speak Kafka, or not correctly."""
 
     name = "PROTOCOL"
     fatal = True
 
 
 class TlsError(KafkaError):
-    """A TLS handshake failed and would fail again; the text says which fault it is and what to set."""
+    """A TLS handshake failed permanently; the message names the problem and the setting to change."""
 
     name = "TLS"
     fatal = True
 
 
 class AuthenticationError(KafkaError):
-    """A broker refuses the login, or cannot prove that it knows the password."""
+    """A broker rejected the login, or could not prove that it knows the password."""
 
     name = "AUTHENTICATION"
     fatal = True
 
 
 class ClosedError(KafkaError):
-    """The client was closed."""
+    """The client is closed."""
 
     name = "CLOSED"
     fatal = True
 
 
 class WakeupError(KafkaError):
-    """`Consumer.wakeup` was called; the next poll goes on."""
+    """`Consumer.wakeup` was called; the next poll continues."""
 
     name = "WAKEUP"
 
 
 class ForkError(KafkaError):
-    """A client was used in another process than the one that made it."""
+    """A client was used in a process other than the one that created it."""
 
     name = "FORK"
     fatal = True
 
 
 class ConfigurationError(KafkaError, ValueError):
-    """An option or argument, or a combination of them, cannot be."""
+    """An option or argument, or a combination of them, is invalid."""
 
     name = "CONFIGURATION"
 
 
 class IllegalStateError(KafkaError, RuntimeError):
-    """A call that does not fit the state of the client, such as a commit without a transaction."""
+    """The call is not allowed in the current state of the client, such as a commit without a transaction."""
 
     name = "ILLEGAL_STATE"
 
 
 class TransactionAbortedError(KafkaError):
-    """The record, or the offsets, were given up unsent with their transaction."""
+    """The record, or the offsets, were dropped unsent with their transaction."""
 
     name = "TRANSACTION_ABORTED"
     abortable = True
 
 
 class CorruptRecordError(KafkaError):
-    """Bytes that should be record batches are not, as this client found.
+    """The client found bytes that are not valid record batches.
 
-    `CorruptMessageError` is a broker's word for a batch that it was sent.
+    `CorruptMessageError` is a broker's error for a batch that it received.
     """
 
     name = "CORRUPT_RECORD"
 
 
 class BadValueError(KafkaError, ValueError):
-    """A value cannot be read as its schema says, or a row not be written so.
+    """A value cannot be read with its schema, or a row cannot be written with it.
 
     Attributes:
-        row: which, from 0 on.
-        schema_id: the id, GUID or fingerprint of the schema that it was written with; None where it names none.
-        field: the field, as `user.city` or `items[3].sku`; empty for the value as a whole.
+        row: index of the row, from 0 on.
+        schema_id: id, GUID or fingerprint of the writer's schema; None if the value names none.
+        field: the field, as `user.city` or `items[3].sku`; empty for the whole value.
         reason: what is wrong.
-        partition: where a consumer found it; None for `decode_values`.
-        offset: likewise. A consumer that is to go on seeks to the one after it.
+        partition: partition of a consumer's record; None for `decode_values`.
+        offset: offset of a consumer's record. To skip the record, seek to the next offset.
     """
 
     name = "BAD_VALUE"
@@ -158,11 +158,11 @@ class BadValueError(KafkaError, ValueError):
 
 
 class RegistryError(KafkaError):
-    """A schema registry cannot be asked, or refuses what it is asked for. `retriable` says whether it may pass.
+    """A schema registry cannot be reached, or refuses the request. `retriable` says whether a retry may succeed.
 
     Attributes:
-        url: of the registry.
-        status: what it answered in HTTP; None where it did not.
+        url: URL of the registry.
+        status: its HTTP status; None without a response.
     """
 
     name = "REGISTRY"
@@ -171,16 +171,16 @@ class RegistryError(KafkaError):
 
 
 class SchemaNotFoundError(KafkaError, LookupError):
-    """A schema registry has no such schema, subject or version, or not all that the schema refers to."""
+    """A schema registry does not have the schema, subject or version, or not all referenced schemas."""
 
     name = "SCHEMA_NOT_FOUND"
 
 
 class SchemaIncompatibleError(KafkaError):
-    """A schema does not go with earlier ones of its subject.
+    """A schema is incompatible with earlier versions of its subject.
 
     Attributes:
-        reasons: the registry's own words.
+        reasons: the registry's reasons.
     """
 
     name = "SCHEMA_INCOMPATIBLE"
@@ -188,7 +188,7 @@ class SchemaIncompatibleError(KafkaError):
 
 
 class OffsetStorageWarning(UserWarning):
-    """A client is set to commit offsets to one storage and to fetch them from the other."""
+    """A client is configured to commit offsets to one storage and to fetch them from the other."""
 
 
 def error_of(

@@ -64,7 +64,7 @@ class ConfigAdmin(Face):
 
         Raises:
             PartialFailureError: some resources were not changed, with the error of each, `InvalidConfigError` and
-            others.
+                others.
         """
         return _configs.alter_configs(self._open, changes, validate_only=validate_only, timeout=timeout).wait()
 
@@ -115,6 +115,6 @@ class ConfigAdmin(Face):
 
         Raises:
             PartialFailureError: some entities were not changed, with the error of each, `InvalidRequestError` and
-            others.
+                others.
         """
         return _configs.alter_quotas(self._open, changes, validate_only=validate_only, timeout=timeout).wait()

@@ -109,7 +109,7 @@ class GroupAdmin(Face):
 
         Raises:
             PartialFailureError: some members were not removed, with the error of each, `UnknownMemberIdError` and
-            others.
+                others.
             KafkaError: the request failed as a whole.
         """
         return _groups.remove_members(self._open, group, members, reason=reason, timeout=timeout).wait()

@@ -128,7 +128,7 @@ class TopicAdmin(Face):
 
         Raises:
             PartialFailureError: some topics were not changed, with the error of each, `InvalidPartitionsError` and
-            others.
+                others.
         """
         return _topics.create_partitions(self._open, partitions, validate_only=validate_only, timeout=timeout).wait()
 

@@ -1,4 +1,4 @@
-"""What clients count: typed, by Java's names, for Prometheus and for OpenTelemetry; and the rare events of a client.
+"""Client metrics: typed, by Java's names, for Prometheus and for OpenTelemetry; and a client's rare events.
 
     metrics.prometheus(consumer, registry=prometheus_client.REGISTRY)
     metrics.opentelemetry(consumer, opentelemetry.metrics.get_meter_provider())

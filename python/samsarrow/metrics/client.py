@@ -1,4 +1,4 @@
-"""What clients count, typed."""
+"""Typed client metrics."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Sample: TypeAlias = tuple[int, tuple[Any, ...], Any]
 
 @dataclass(frozen=True, slots=True)
 class NodeMetrics:
-    """What a client did with one broker. Bootstrap servers count as brokers -1, -2, and so on.
+    """Metrics of a client with one broker. Bootstrap servers count as brokers -1, -2, and so on.
 
     Attributes:
-        connections: that are open.
-        requests: that were sent.
-        responses: that came.
-        bytes_sent: of requests.
-        bytes_received: of answers.
-        latency: from a request to the first bytes of its answer.
+        connections: open connections.
+        requests: requests sent.
+        responses: responses received.
+        bytes_sent: bytes of requests.
+        bytes_received: bytes of responses.
+        latency: time from a request to the first bytes of its response.
     """
 
     connections: int
@@ -39,20 +39,20 @@ class NodeMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientMetrics:
-    """What every client counts, since it was made.
+    """Metrics of every client, since it was created.
 
     Attributes:
-        connections: that are open.
-        connections_created: that were made.
-        connections_closed: that ended, by either side.
+        connections: open connections.
+        connections_created: connections created.
+        connections_closed: connections closed, by either side.
         failed_authentications: logins and TLS handshakes that failed.
-        requests: that were sent.
-        responses: that came.
-        bytes_sent: of requests.
-        bytes_received: of answers.
-        throttled: seconds for which brokers asked to be left alone, because of quotas.
-        nodes: the same by broker.
-        apis: from a request to the first bytes of its answer, by kind of request (`"Fetch"`).
+        requests: requests sent.
+        responses: responses received.
+        bytes_sent: bytes of requests.
+        bytes_received: bytes of responses.
+        throttled: seconds that brokers throttled the client, because of quotas.
+        nodes: the same metrics by broker.
+        apis: time from a request to the first bytes of its response, by kind of request (`"Fetch"`).
     """
 
     connections: int
@@ -71,11 +71,11 @@ class ClientMetrics:
     _samples: tuple[Sample, ...] = field(repr=False, compare=False)
 
     def java(self) -> dict[str, dict[str, float]]:
-        """The same as Java's client shows it over JMX: values by name, by the MBean's object name.
+        """Returns the metrics as Java's client shows them over JMX: values by name, by the MBean's object name.
 
         `metrics.java()["kafka.consumer:type=consumer-fetch-manager-metrics,client-id=c"]["records-lag-max"]`.
-        What Java's client does not have is left out, and so are means and extremes of nothing, which are NaN there.
-        Times are in milliseconds where Java has them so.
+        Metrics that Java's client does not have are omitted, and so are means and extremes without samples, which are
+        NaN there. Times are in milliseconds if Java has them so.
         """
         found: dict[str, dict[str, float]] = {}
         specs = rows(self._client)
@@ -106,22 +106,22 @@ def _jmx(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerMetrics(ClientMetrics):
-    """What a producer has done since it was made, and what it has yet to do.
+    """Metrics of a producer since it was created, and its pending work.
 
     Attributes:
-        queued_records: records that have no result yet.
+        queued_records: records without a result yet.
         queued_bytes: bytes of `buffer.memory` in use.
-        records: records that brokers have taken.
+        records: acknowledged records.
         bytes: bytes of their batches, compressed.
         batches: their batches.
-        produce_requests: Produce requests that were answered; with `acks=0`, those that were written.
-        retries: batches that had to be sent again.
-        failed_records: records that failed for good.
-        records_per_second: records that brokers took, in the last minute.
-        bytes_per_second: bytes of batches by topic, together, in the last minute.
-        request_latency: from a Produce request to its answer.
-        delivery_latency: from the first record of a batch to its answer, counted once for each of its records.
-        topics: records that brokers have taken, by topic.
+        produce_requests: Produce requests with a response; with `acks=0`, requests that were written.
+        retries: batches that had to be resent.
+        failed_records: records that failed permanently.
+        records_per_second: acknowledged records per second, in the last minute.
+        bytes_per_second: bytes of batches per second, over all topics, in the last minute.
+        request_latency: time from a Produce request to its response.
+        delivery_latency: time from the first record of a batch to its acknowledgement, counted once for each record.
+        topics: acknowledged records, by topic.
     """
 
     queued_records: int
@@ -141,28 +141,28 @@ class ProducerMetrics(ClientMetrics):
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerMetrics(ClientMetrics):
-    """What a consumer has done since it was made.
+    """Metrics of a consumer since it was created.
 
     Attributes:
-        records: rows that polls gave.
-        bytes: bytes of the batches that were fetched, compressed.
-        records_per_second: rows that polls gave, in the last minute.
-        bytes_per_second: bytes of fetched batches, in the last minute.
-        fetches: answers to Fetch.
+        records: rows returned by polls.
+        bytes: bytes of fetched batches, compressed.
+        records_per_second: rows returned by polls per second, in the last minute.
+        bytes_per_second: bytes of fetched batches per second, in the last minute.
+        fetches: Fetch responses.
         queued_bytes: bytes that wait for `poll`.
-        assigned_partitions: that are read.
-        lag: by partition, how many offsets lie between the program's position and the end that the last answer named
-            (the last stable offset with `isolation.level=read_committed`). No request is made for it; partitions of
-            which no answer came yet are missing.
-        lead: by partition, how many offsets lie between the start of the log and the program's position.
-        end_to_end_latency: from records' timestamps to their arrival.
-        fetch_latency: from a Fetch to the first bytes of its answer; it includes the wait for records.
-        commit_latency: from a commit to its answer; its `count` is that of all commits.
-        heartbeats: that were answered.
-        rebalances: that the member went through.
-        failed_rebalances: memberships that ended, and nobody wanted that.
+        assigned_partitions: number of assigned partitions.
+        lag: by partition, the number of offsets between the program's position and the end in the last response (the
+            last stable offset with `isolation.level=read_committed`). Makes no request; partitions without a response
+            yet are missing.
+        lead: by partition, the number of offsets between the start of the log and the program's position.
+        end_to_end_latency: time from records' timestamps to their arrival.
+        fetch_latency: time from a Fetch to the first bytes of its response; includes the wait for records.
+        commit_latency: time from a commit to its response; its `count` is the number of commits.
+        heartbeats: heartbeats with a response.
+        rebalances: rebalances that the member went through.
+        failed_rebalances: memberships that ended involuntarily.
         last_poll: seconds since the last `poll` began, None before the first.
-        topics: rows that polls gave, by topic.
+        topics: rows returned by polls, by topic.
     """
 
     records: int
@@ -186,7 +186,7 @@ class ConsumerMetrics(ClientMetrics):
 
 @dataclass(frozen=True, kw_only=True)
 class AdminMetrics(ClientMetrics):
-    """What an admin client has done since it was made."""
+    """Metrics of an admin client since it was created."""
 
 
 _NONE = Latency(0.0, 0.0, 0.0, 0.0, 0, 0.0)

@@ -1,4 +1,4 @@
-"""What happens seldom."""
+"""Rare client events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Disconnected:
     Attributes:
         node: the broker.
         address: host and port.
-        reason: why, in words.
+        reason: the reason, as text.
     """
 
     node: int
@@ -39,12 +39,12 @@ class Disconnected:
 
 @dataclass(frozen=True, slots=True)
 class AuthenticationFailed:
-    """A login, or a TLS handshake, was refused, by the broker or by the client.
+    """The broker or the client rejected a login or a TLS handshake.
 
     Attributes:
         node: the broker.
         address: host and port.
-        reason: why, in words, without secrets.
+        reason: the reason, as text without secrets.
     """
 
     node: int
@@ -54,12 +54,12 @@ class AuthenticationFailed:
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """A broker asked to be left alone because of a quota (KIP-219).
+    """A broker throttled the client because of a quota (KIP-219).
 
     Attributes:
         node: the broker.
         address: host and port.
-        seconds: for how long.
+        seconds: duration.
     """
 
     node: int
@@ -69,11 +69,11 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True)
 class Rebalanced:
-    """Partitions came or went.
+    """Partitions were assigned or revoked.
 
     Attributes:
-        change: `assigned`, `revoked`, or `lost`, where others have them already.
-        partitions: which.
+        change: `assigned`, `revoked`, or `lost` if other members may already own them.
+        partitions: the partitions.
     """
 
     change: str
@@ -87,12 +87,12 @@ class Rebalanced:
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """The offset to read next is not in the log: reading goes on where `auto.offset.reset` says, or where logs part.
+    """The next offset is not in the log: reading continues as `auto.offset.reset` says, or where the logs diverged.
 
     Attributes:
-        partition: of which partition.
-        offset: that was to be read.
-        reason: why, in words.
+        partition: the partition.
+        offset: the missing offset.
+        reason: the reason, as text.
     """
 
     partition: TopicPartition
@@ -107,10 +107,10 @@ class OffsetReset:
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """A member is no member any more, or another producer has taken this one's place.
+    """A member lost its membership, or another producer has taken over.
 
     Attributes:
-        reason: what the broker said.
+        reason: the broker's error.
     """
 
     reason: str

@@ -38,7 +38,7 @@ def _cores(clients: Iterable[Client]) -> list[_core.Metrics]:
 
 
 def exposition(*clients: Client) -> str:
-    """The metrics of clients in Prometheus' text format, version 0.0.4, made by the core: no other package is needed.
+    """The metrics of clients in Prometheus' text format, version 0.0.4; needs no other package.
 
     Args:
         clients: producers, consumers and admin clients of this process; `client.id` distinguishes those of one kind.
@@ -92,12 +92,12 @@ class _Collector:
 
 
 def prometheus(*clients: Client, registry: CollectorRegistry | None = None) -> Any:
-    """A collector of `prometheus_client` that reads clients at each scrape, and costs nothing in between.
+    """Creates a `prometheus_client` collector that reads clients at each scrape, and costs nothing in between.
 
     Args:
         clients: producers, consumers and admin clients of this process; `client.id` distinguishes those of one kind.
-        registry: to register it with, such as `prometheus_client.REGISTRY`; by default the caller does that. Unregister
-            it there when its clients are closed.
+        registry: registry for the collector, such as `prometheus_client.REGISTRY`; by default the caller registers it.
+            Unregister it there when its clients are closed.
 
     Returns:
         The collector.
@@ -142,11 +142,11 @@ class _Snapshot:
 
 
 def opentelemetry(*clients: Client, meter_provider: MeterProvider | None = None) -> None:
-    """Makes observable instruments of OpenTelemetry that read clients when metrics are exported.
+    """Creates observable OpenTelemetry instruments that read clients when metrics are exported.
 
-    Counters and gauges have the names of docs/metrics.md. A summary is two counters, `<name>.count` and `<name>.sum`:
-    there is no observable histogram. The semantic conventions for messaging, whose names begin with `messaging.`, are
-    in development; docs/metrics.md names their version, which is also the instruments' schema URL.
+    Counters and gauges have the names in docs/metrics.md. A summary becomes two counters, `<name>.count` and
+    `<name>.sum`, because there is no observable histogram. The semantic conventions for messaging, whose names begin
+    with `messaging.`, are in development; docs/metrics.md has their version, which is also the instruments' schema URL.
 
     Args:
         clients: producers, consumers and admin clients of this process.

@@ -1,4 +1,4 @@
-"""The table of metrics, which the core has."""
+"""The table of metrics in the core."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from samsarrow import _core
 
 
 class MetricSpec(NamedTuple):
-    """One metric of a kind of client: a row of docs/metrics.md.
+    """A metric of a kind of client: a row of docs/metrics.md.
 
     Attributes:
         group: Java's group.
         name: Java's name.
         kind: `counter`, `gauge` or `summary`.
-        unit: what Java's values are counted in.
-        label: what there is a value of each: `none`, `topic`, `partition`, `node` or `api`.
-        prometheus: Prometheus' name, None where it has no values of its own.
-        opentelemetry: OpenTelemetry's name, None where it has no values of its own.
-        telemetry: the name by which brokers ask for it (KIP-714), None where Java's client has no such metric.
-        scale: what a value is multiplied with for Prometheus and OpenTelemetry.
+        unit: unit of Java's values.
+        label: label of the values: `none`, `topic`, `partition`, `node` or `api`.
+        prometheus: Prometheus' name, None without separate values.
+        opentelemetry: OpenTelemetry's name, None without separate values.
+        telemetry: the name that brokers use (KIP-714), None if Java's client has no such metric.
+        scale: factor from a value to Prometheus and OpenTelemetry.
         base_unit: OpenTelemetry's unit.
-        doc: what it says.
+        doc: description.
     """
 
     group: str
@@ -49,7 +49,7 @@ def rows(client: str) -> dict[int, MetricSpec]:
 
 
 def table(client: str) -> list[MetricSpec]:
-    """Every metric of a kind of client.
+    """Returns every metric of a kind of client.
 
     Args:
         client: `producer`, `consumer` or `admin`.

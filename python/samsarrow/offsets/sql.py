@@ -47,7 +47,7 @@ class SqlOffsetStore:
 
     Args:
         connection: a connection that is not in autocommit mode. The store does not close it. One thread uses it at a
-        time.
+            time.
         group: name of the group.
         table: name of the table, optionally with a schema; created if it does not exist.
         owner: name of this worker in the table, for people.

@@ -1,8 +1,8 @@
 """Kafka as a Spark data source, without a jar: `spark.read.format("samsarrow")`, `readStream`, `write`, `writeStream`.
 
-Spark finds the source by itself in the Python that its workers run. That Python is `python3` of the workers' PATH
-unless `PYSPARK_PYTHON` (or `spark.pyspark.python`) says otherwise *before* the session starts; `check_session` says
-whether it is one that has samsarrow.
+Spark finds the source in the Python that its workers run. That Python is the `python3` on the workers' PATH, unless
+`PYSPARK_PYTHON` (or `spark.pyspark.python`) is set *before* the session starts; `check_session` checks whether it has
+samsarrow.
 """
 
 from samsarrow.spark import requirement as requirement  # before what an older Spark does not have

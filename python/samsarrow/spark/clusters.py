@@ -1,4 +1,4 @@
-"""What a session is configured with: clusters of Spark's own connector as options, what Spark prints of options."""
+"""Clusters of Spark's own connector as options, and hiding secrets in Spark's output."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _REDACTION = "spark.sql.redaction.options.regex"
 
 
 def spark_cluster_options(spark: SparkSession, cluster: str) -> dict[str, str]:
-    """The settings `spark.kafka.clusters.<cluster>.*` of a session as options of `format("samsarrow")`.
+    """Returns the settings `spark.kafka.clusters.<cluster>.*` of a session as options of `format("samsarrow")`.
 
     Tasks log in with delegation tokens (`delegationToken=true`), as with Spark's connector. The driver gets them with
-    `spark.kerberos.principal` and `spark.kerberos.keytab` where those are set, else with its ticket cache; other logins
-    are added to what this returns: `options(**spark_cluster_options(spark, "a") | {"kafka.sasl.mechanism": ...})`.
+    `spark.kerberos.principal` and `spark.kerberos.keytab` if they are set, otherwise with its ticket cache. Add other
+    logins to the result: `options(**spark_cluster_options(spark, "a") | {"kafka.sasl.mechanism": ...})`.
 
     Args:
         spark: the session.
@@ -64,11 +64,11 @@ def spark_cluster_options(spark: SparkSession, cluster: str) -> dict[str, str]:
 
 
 def hide_secrets(spark: SparkSession) -> None:
-    """Makes Spark print none of Kafka's secrets in plans, event logs and its UI.
+    """Makes Spark hide all of Kafka's secrets in plans, event logs and its UI.
 
-    Spark hides options whose names or values have `password`, `secret` or `token` in them; private keys, passphrases
-    and a schema registry's `basic.auth.user.info` have not. This adds them to `spark.sql.redaction.options.regex` of
-    the session.
+    Spark hides options whose names or values contain `password`, `secret` or `token`; private keys, passphrases and a
+    schema registry's `basic.auth.user.info` do not. This adds them to `spark.sql.redaction.options.regex` of the
+    session.
 
     Args:
         spark: the session.

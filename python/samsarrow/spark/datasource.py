@@ -25,10 +25,10 @@ from samsarrow.spark.write_options import WriteOptions
 class KafkaDataSource(DataSource):
     """`format("samsarrow")`: Kafka in Spark with the columns and options of Spark's own connector.
 
-    Columns: `key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,
-    timestampType int` and, with `includeHeaders`, `headers array<struct<key:string,value:binary>>`. The option
-    `columns` or `.schema(...)` chooses among them, so that Spark is not given what nobody asked for. With
-    `value.format`, `value` is of a type of its own, of which `.schema(...)` may choose fields.
+    Columns: `key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType
+    int` and, with `includeHeaders`, `headers array<struct<key:string,value:binary>>`. The option `columns` or
+    `.schema(...)` selects some of them, and Spark does not receive the others. With `value.format`, `value` has the
+    type of its schema, and `.schema(...)` may select fields.
     """
 
     @classmethod
@@ -98,7 +98,7 @@ class KafkaDataSource(DataSource):
 
 
 class PythonKafkaDataSource(KafkaDataSource):
-    """`format("samsarrow-python")`: the same by a name that no jar takes."""
+    """`format("samsarrow-python")`: the same source, whether or not the session has the jar."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,4 +1,4 @@
-"""Whether Spark's workers run a Python that has samsarrow, and whether a query's sources are there."""
+"""Checks that Spark's workers run a Python with samsarrow, and that a query's sources exist."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 def check_session(spark: SparkSession) -> None:
     """Checks that the Python of this session's workers can import samsarrow.
 
-    Spark itself says only "Failed to find data source: samsarrow" when it cannot. The check runs that Python on
-    the driver's machine: on a cluster it proves nothing about the other machines.
+    Without it, Spark only reports "Failed to find data source: samsarrow". The check runs that Python on the driver's
+    machine: on a cluster it does not check the other machines.
 
     Args:
         spark: the session, already started.
 
     Raises:
-        ConfigurationError: workers would run a Python without samsarrow; the text says how to name another.
+        ConfigurationError: workers would run a Python without samsarrow; the message says how to choose another.
     """
     python = spark.conf.get("spark.pyspark.python", None) or spark.sparkContext.pythonExec
     probe = [python, "-c", "import samsarrow, pyarrow, pyspark_samsarrow"]
@@ -41,19 +41,19 @@ def check_session(spark: SparkSession) -> None:
 
 
 def wait_for_sources(query: StreamingQuery, timeout: float = 120.0) -> None:
-    """Waits until Spark has made the sources of a query that was just started, or the query has ended.
+    """Waits until Spark has created the sources of a query that was just started, or the query has ended.
 
-    Between the starts of several queries in one session it keeps them apart: Spark (seen in 4.3.0) lets the first
-    ones write at the same time into a map that is not made for it, and that all uses of a Python source share. Once in
-    a while that breaks the map, and all queries on the source fail with "Task not serializable", "Illegal size ... of
-    collection", until the driver is started again.
+    Call it between the starts of several queries in one session: Spark (seen in 4.3.0) lets the first ones write
+    concurrently to a map that is not thread-safe and that all uses of a Python source share. Occasionally this corrupts
+    the map, and all queries on the source fail with "Task not serializable", "Illegal size ... of collection", until
+    the driver is restarted.
 
     Args:
-        query: that `start()` returned.
+        query: query returned by `start()`.
         timeout: seconds.
 
     Raises:
-        KafkaTimeoutError: its sources are not there yet.
+        KafkaTimeoutError: its sources do not exist yet.
     """
     deadline = time.monotonic() + timeout
     while query.isActive and query.status["message"].startswith("Initializing"):

@@ -1,4 +1,4 @@
-"""The jar with the source and sink in Spark's JVM, which `format("samsarrow")` means where it is."""
+"""The jar with the source and sink in Spark's JVM, which `format("samsarrow")` uses if the session has it."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _VERSION = "io/github/samsarrow/spark/version"
 
 
 def jar() -> str:
-    """Path of the jar, which the setting `spark.jars` takes before the session starts.
+    """Returns the path of the jar, for the setting `spark.jars` before the session starts.
 
         spark = SparkSession.builder.config("spark.jars", samsarrow.spark.jar()).getOrCreate()
 
     Returns:
-        What the variable `SAMSARROW_SPARK_JAR` names, else the jar that `pip install samsarrow[spark-native]`
-        installed, else the one that `make jar` built in this checkout.
+        The path in `SAMSARROW_SPARK_JAR`, otherwise the jar that `pip install samsarrow[spark-native]` installed,
+        otherwise the one that `make jar` built in this checkout.
 
     Raises:
-        ConfigurationError: there is none, or it is of another version than this package.
+        ConfigurationError: there is no jar, or its version differs from this package.
     """
     named = os.environ.get(VARIABLE)
     if named and not Path(named).is_file():
@@ -69,13 +69,13 @@ def _check(path: Path) -> None:
 
 
 def add_jar(spark: SparkSession) -> None:
-    """Adds the jar to a session that runs, on Spark Connect too: `format("samsarrow")` is the JVM's from then on.
+    """Adds the jar to a running session, also on Spark Connect: `format("samsarrow")` then uses the JVM.
 
     Args:
         spark: the session; its executors get the jar from the driver.
 
     Raises:
-        ConfigurationError: there is no jar, or it is of another version than this package.
+        ConfigurationError: there is no jar, or its version differs from this package.
     """
     path = jar()
     if type(spark).__module__.startswith("pyspark.sql.connect"):

@@ -1,4 +1,4 @@
-"""What a streaming query is behind, reported with every micro-batch."""
+"""Progress of streaming queries, reported with every micro-batch."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SourceProgress:
-    """A source of a query after a micro-batch.
+    """Progress of a query's source after a micro-batch.
 
     Attributes:
-        query: its name, or its id where it has none.
+        query: name of the query, or its id without a name.
         batch: number of the micro-batch.
-        records: that were read in it.
-        records_per_second: at which they were processed.
-        behind: offsets from where the query is to the end, by partition.
-        seconds: that the micro-batch took, planning and checkpoint included.
-        arriving_per_second: records that came since the micro-batch before, a second.
-        bytes: of keys and values that were read in it; None unless `count_bytes` counts them.
-        written: rows that the sink was given; None where Spark does not know, as in foreachBatch.
+        records: records read in the micro-batch.
+        records_per_second: processing rate.
+        behind: offsets from the query's position to the end, by partition.
+        seconds: duration of the micro-batch, planning and checkpoint included.
+        arriving_per_second: records per second that arrived since the previous micro-batch.
+        bytes: bytes of keys and values read in the micro-batch; None unless `count_bytes` counts them.
+        written: rows that the sink received; None if Spark does not know, as in foreachBatch.
     """
 
     query: str
@@ -52,35 +52,35 @@ class SourceProgress:
 
     @property
     def bytes_per_second(self) -> float | None:
-        """At which they were processed; None unless `count_bytes` counts them."""
+        """Bytes processed per second; None unless `count_bytes` counts them."""
         return None if self.bytes is None or not self.seconds else self.bytes / self.seconds
 
     @property
     def min_offsets_behind_latest(self) -> int:
-        """Of the partition that is behind least."""
+        """The smallest of all partitions."""
         return min(self.behind.values(), default=0)
 
     @property
     def max_offsets_behind_latest(self) -> int:
-        """Of the partition that is behind most."""
+        """The largest of all partitions."""
         return max(self.behind.values(), default=0)
 
     @property
     def avg_offsets_behind_latest(self) -> float:
-        """Over all partitions."""
+        """The mean of all partitions."""
         return sum(self.behind.values()) / len(self.behind) if self.behind else 0.0
 
 
 def count_bytes(frame: DataFrame, source: int = 0) -> DataFrame:
-    """The same rows; `ProgressListener` reports the bytes of their keys and values.
+    """Returns the same rows; `ProgressListener` reports the bytes of their keys and values.
 
-    Spark does not report how many bytes a Python source has read, so they are observed on the way, right after the
-    source: `count_bytes(spark.readStream.format("samsarrow")....load())`.
+    Spark does not report how many bytes a Python source has read, so they are observed right after the source:
+    `count_bytes(spark.readStream.format("samsarrow")....load())`.
 
     Args:
-        frame: a streaming read with the columns `key` and `value`, or one of them. Decoded ones are counted where
-            there is `raw_value` or `raw_key` beside them, or where they are text or bytes.
-        source: which of the query's sources it is, where it has several: its place in `sources` of the progress.
+        frame: a streaming read with the columns `key` and `value`, or one of them. Decoded columns are counted if they
+            have `raw_value` or `raw_key` beside them, or are text or bytes.
+        source: index of the source in `sources` of the progress, if the query has several.
     """
     from pyspark.sql import functions as f
 
@@ -97,14 +97,13 @@ def _observation(source: int) -> str:
 
 
 class ProgressListener(StreamingQueryListener):
-    """Reports how far queries on Kafka are behind: `spark.streams.addListener(ProgressListener())`.
+    """Reports the lag of queries on Kafka: `spark.streams.addListener(ProgressListener())`.
 
     The numbers are those that Spark's own connector puts into `sources[].metrics`, which a Python source cannot fill.
-    Each is also written into the log `samsarrow.spark.listener`.
+    They are also logged to `samsarrow.spark.listener`.
 
     Args:
-        report: called with the progress of each source of Kafka, for a gauge or a table. What it raises is written into
-            the log.
+        report: called with the progress of each Kafka source, for example to set a gauge. Its exceptions are logged.
     """
 
     def __init__(self, report: Callable[[SourceProgress], object] | None = None) -> None:
@@ -145,7 +144,7 @@ class ProgressListener(StreamingQueryListener):
 
 
 def source_progress(progress: Any) -> list[SourceProgress]:
-    """The progress of the sources that read Kafka, ours and Spark's own.
+    """Returns the progress of the sources that read Kafka, both samsarrow's and Spark's own.
 
     Args:
         progress: a `StreamingQueryProgress`.

@@ -71,7 +71,7 @@ class Json(Registered):
 
         Raises:
             ConfigurationError: the schema cannot be read, or has a type without a JSON form; the message names the
-            field.
+                field.
         """
         schema, registry = given_once(source, schema, registry)
         if schema is None and registry is None:
