@@ -1,4 +1,4 @@
-"""Users, ACLs and delegation tokens: names for what `Admin` takes and gives."""
+"""Users, ACLs and delegation tokens: types for `Admin`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Code(Enum):
 
 
 class ScramMechanism(_Code):
-    """How a password is proven without being sent (KIP-84)."""
+    """A mechanism that proves a password without sending it (KIP-84)."""
 
     UNKNOWN = 0
     SCRAM_SHA_256 = 1
@@ -31,12 +31,12 @@ class ScramMechanism(_Code):
 
     @property
     def mechanism_name(self) -> str:
-        """As `sasl.mechanism` has it: `SCRAM-SHA-256`."""
+        """The value of `sasl.mechanism`: `SCRAM-SHA-256`."""
         return self.name.replace("_", "-")
 
 
 class ResourceType(_Code):
-    """What an ACL is about."""
+    """The type of a resource with ACLs."""
 
     UNKNOWN = 0
     ANY = 1
@@ -51,8 +51,8 @@ class ResourceType(_Code):
 class PatternType(_Code):
     """How the name in an ACL is compared with the names of resources (KIP-290).
 
-    In an ACL it is `LITERAL`, where the name `*` stands for all, or `PREFIXED`. In a filter `ANY` takes both, and
-    `MATCH` takes every ACL that applies to the resource of that name.
+    In an ACL it is `LITERAL`, where the name `*` matches all, or `PREFIXED`. In a filter `ANY` matches both, and
+    `MATCH` matches every ACL that applies to the resource of that name.
     """
 
     UNKNOWN = 0
@@ -63,7 +63,7 @@ class PatternType(_Code):
 
 
 class AclOperation(_Code):
-    """What is done to a resource."""
+    """An operation on a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -84,7 +84,7 @@ class AclOperation(_Code):
 
 
 class AclPermission(_Code):
-    """Whether it may be done; what one ACL denies no other can allow."""
+    """Whether an operation is allowed; a denial overrides every other ACL."""
 
     UNKNOWN = 0
     ANY = 1
@@ -94,19 +94,19 @@ class AclPermission(_Code):
 
 @dataclass(frozen=True, slots=True)
 class AclBinding:
-    """An ACL: who may or may not do what to which resource, from where.
+    """An ACL: allows or denies a principal an operation on a resource, from a host.
 
     Attributes:
-        resource_type: what the resource is.
-        resource_name: its name, `*` for all, or with `PREFIXED` how the names begin; `kafka-cluster` for the cluster.
-        principal: who, `User:alice`; `User:*` are all.
-        operation: what is done.
-        permission: whether it may be.
-        host: the address that it is done from; `*` are all.
-        pattern_type: what the name is.
+        resource_type: type of the resource.
+        resource_name: its name, `*` for all, or a prefix of names with `PREFIXED`; `kafka-cluster` for the cluster.
+        principal: the principal, `User:alice`; `User:*` for all.
+        operation: the operation.
+        permission: whether it is allowed or denied.
+        host: the client's address; `*` for all.
+        pattern_type: how names are compared.
 
     Raises:
-        ConfigurationError: a field that says more than one thing, such as `AclOperation.ANY`.
+        ConfigurationError: a field is not definite, such as `AclOperation.ANY`.
     """
 
     resource_type: ResourceType
@@ -130,7 +130,7 @@ class AclBinding:
                 raise ConfigurationError(f"an ACL needs a definite {name}, not {given.name}, which is for filters")
 
     def to_filter(self) -> AclFilter:
-        """The filter that matches this ACL and no other."""
+        """Returns the filter that matches exactly this ACL."""
         return AclFilter(
             self.resource_type, self.resource_name, self.principal, self.operation, self.permission, self.host,
             self.pattern_type,
@@ -139,16 +139,16 @@ class AclBinding:
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """Some ACLs; what is None or `ANY` matches all, so `AclFilter()` are all.
+    """A filter of ACLs; None and `ANY` match everything, so `AclFilter()` matches all.
 
     Attributes:
-        resource_type: what the resource is.
-        resource_name: as it stands in the ACL; with `MATCH` the name of a resource that the ACLs apply to.
-        principal: who.
-        operation: what is done.
-        permission: whether it may be.
-        host: the address that it is done from.
-        pattern_type: what the name is.
+        resource_type: type of the resource.
+        resource_name: name in the ACL; with `MATCH` the name of a resource that the ACLs apply to.
+        principal: the principal.
+        operation: the operation.
+        permission: whether it is allowed or denied.
+        host: the client's address.
+        pattern_type: how names are compared.
     """
 
     resource_type: ResourceType = ResourceType.ANY
@@ -183,11 +183,11 @@ def check_kind(name: str, kind: type[E], given: E) -> E:
 
 @dataclass(frozen=True, slots=True)
 class ScramCredentialInfo:
-    """What brokers say of a password.
+    """A user's credential, as described by brokers.
 
     Attributes:
-        mechanism: how it is proven.
-        iterations: how often it was hashed.
+        mechanism: its mechanism.
+        iterations: number of hash iterations.
     """
 
     mechanism: ScramMechanism
@@ -196,14 +196,14 @@ class ScramCredentialInfo:
 
 @dataclass(frozen=True, slots=True)
 class UserScramCredentialUpsertion:
-    """A password to set for a user, who may have had one before (KIP-554). Neither password nor salt prints.
+    """A password to set for a user, replacing an earlier one (KIP-554). Neither password nor salt is printed.
 
     Attributes:
-        user: whose. Of names that are not ASCII Kafka's brokers keep passwords, and take no login.
-        mechanism: for which logins.
-        password: never sent: brokers get what is made of it.
-        iterations: how often it is hashed, at least 4096; Kafka's brokers take up to 16384. More make guessing harder,
-            and each login slower.
+        user: name of the user. Kafka's brokers store passwords of names that are not ASCII, but reject their logins.
+        mechanism: the mechanism for logins.
+        password: never sent: brokers receive values derived from it.
+        iterations: number of hash iterations, at least 4096; Kafka's brokers accept up to 16384. More iterations make
+            guessing harder, and each login slower.
         salt: random by default.
     """
 
@@ -225,8 +225,8 @@ class UserScramCredentialDeletion:
     """A password to delete (KIP-554).
 
     Attributes:
-        user: whose.
-        mechanism: for which logins.
+        user: name of the user.
+        mechanism: the mechanism for logins.
     """
 
     user: str
@@ -238,17 +238,17 @@ class UserScramCredentialDeletion:
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A login for a while, without a password (KIP-48). What it proves itself with does not print.
+    """A temporary login without a password (KIP-48). Its secret is not printed.
 
     Attributes:
-        token_id: its name, the user of a login.
+        token_id: its name, the user name of a login.
         hmac: its secret.
-        owner: who a client is that logs in with it, `User:alice`.
-        requester: who asked for it (KIP-373); None where the broker does not report it (before 3.3).
-        renewers: who may renew it besides its owner.
-        issue_timestamp: when it was made, milliseconds since 1970.
-        expiry_timestamp: when it expires unless it is renewed, milliseconds since 1970.
-        max_timestamp: when it expires for good, milliseconds since 1970.
+        owner: principal of a client that logs in with it, `User:alice`.
+        requester: principal that requested it (KIP-373); None if the broker does not report it (before 3.3).
+        renewers: principals that may renew it, besides its owner.
+        issue_timestamp: creation time, milliseconds since 1970.
+        expiry_timestamp: expiry time unless it is renewed, milliseconds since 1970.
+        max_timestamp: final expiry time, milliseconds since 1970.
     """
 
     token_id: str
@@ -267,7 +267,7 @@ class DelegationToken:
 
     @property
     def jaas_config(self) -> Secret:
-        """For the option `sasl.jaas.config` of a client that logs in with it, by SCRAM-SHA-256 or SCRAM-SHA-512."""
+        """The option `sasl.jaas.config` of a client that logs in with it, by SCRAM-SHA-256 or SCRAM-SHA-512."""
         module = "org.apache.kafka.common.security.scram.ScramLoginModule"
         user, password = self.token_id.replace("\\", "\\\\").replace('"', '\\"'), self.hmac_base64.reveal()
         return Secret(f'{module} required username="{user}" password="{password}" tokenauth="true";')

@@ -1,4 +1,4 @@
-"""Names for what `Admin` does to a cluster: its brokers, features, quorum, replicas and quotas."""
+"""Brokers, features, the quorum, replicas and quotas: types for `Admin`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from samsarrow.types import TopicPartition
 
 
 class ElectionType(enum.IntEnum):
-    """Who becomes the leader: the preferred replica, or any that is alive, which may lose records (KIP-460)."""
+    """Which replica becomes the leader: the preferred one, or any live one, which may lose records (KIP-460)."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 class UpgradeType(enum.IntEnum):
-    """How the level of a feature changes: up, down if nothing is lost, down whatever is lost (KIP-778)."""
+    """The direction of a feature change: upgrade, downgrade without loss, or any downgrade (KIP-778)."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -39,11 +39,11 @@ class BrokerDescription:
     """A broker.
 
     Attributes:
-        id: of the broker.
-        host: where clients reach it.
-        port: where clients reach it.
-        rack: where it is; None for unknown.
-        fenced: whether it is registered and may not serve (KIP-1073).
+        id: id of the broker.
+        host: host for clients.
+        port: port for clients.
+        rack: its rack; None if unknown.
+        fenced: whether it is registered but fenced (KIP-1073).
     """
 
     id: int
@@ -58,10 +58,10 @@ class ClusterDescription:
     """A cluster.
 
     Attributes:
-        cluster_id: None where brokers do not report it (before 0.10.1).
-        controller: the id of the controller, or of a broker that leads to it; None if there is none.
-        brokers: in the order of their ids; controllers where the client starts from `bootstrap.controllers`.
-        authorized_operations: what this client may do with the cluster; None unless asked for.
+        cluster_id: None if brokers do not report it (before 0.10.1).
+        controller: id of the controller, or of a broker that forwards to it; None without one.
+        brokers: brokers in the order of their ids; controllers if the client uses `bootstrap.controllers`.
+        authorized_operations: operations that this client is allowed on the cluster; None unless requested.
     """
 
     cluster_id: str | None
@@ -75,9 +75,9 @@ class FeatureMetadata:
     """Features of a cluster (KIP-584).
 
     Attributes:
-        finalized: the lowest and the highest level that are in use, by feature.
-        epoch: when that was decided, as a number that rises; None where the broker does not report it.
-        supported: the lowest and the highest level that the broker that answered supports.
+        finalized: lowest and highest finalized level, by feature.
+        epoch: epoch of the finalized levels; None if the broker does not report it.
+        supported: lowest and highest level that the responding broker supports.
     """
 
     finalized: Mapping[str, tuple[int, int]]
@@ -90,8 +90,8 @@ class FeatureUpdate:
     """A new level of a feature.
 
     Attributes:
-        level: 0 switches it off.
-        upgrade_type: whether it may go down.
+        level: 0 disables it.
+        upgrade_type: whether a downgrade is allowed.
     """
 
     level: int
@@ -100,14 +100,14 @@ class FeatureUpdate:
 
 @dataclass(frozen=True, slots=True)
 class QuorumReplica:
-    """A member of the quorum that keeps the metadata.
+    """A node of the metadata quorum.
 
     Attributes:
-        id: of the node.
-        directory_id: of its log; None where the broker does not report it (before 3.9).
-        log_end_offset: the end of its log.
-        last_fetch_timestamp: when it last asked, milliseconds since 1970; None for unknown.
-        last_caught_up_timestamp: when it last had all, milliseconds since 1970; None for unknown.
+        id: id of the node.
+        directory_id: id of its log directory; None if the broker does not report it (before 3.9).
+        log_end_offset: end offset of its log.
+        last_fetch_timestamp: time of its last fetch, milliseconds since 1970; None if unknown.
+        last_caught_up_timestamp: last time it had all records, milliseconds since 1970; None if unknown.
     """
 
     id: int
@@ -119,12 +119,12 @@ class QuorumReplica:
 
 @dataclass(frozen=True, slots=True)
 class RaftEndpoint:
-    """Where a controller listens.
+    """A listener of a controller.
 
     Attributes:
-        name: of the listener.
-        host: where it is reached.
-        port: where it is reached.
+        name: name of the listener.
+        host: its host.
+        port: its port.
     """
 
     name: str
@@ -134,15 +134,15 @@ class RaftEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class QuorumInfo:
-    """Who keeps the metadata (KIP-595).
+    """The metadata quorum (KIP-595).
 
     Attributes:
-        leader: its id.
-        leader_epoch: rises with each election.
-        high_watermark: what a majority has.
-        voters: those that elect.
-        observers: those that follow.
-        nodes: where controllers listen, by id; empty where the broker does not report it (before 3.9).
+        leader: id of the leader.
+        leader_epoch: increases with each election.
+        high_watermark: offset that a majority has.
+        voters: the voters.
+        observers: the observers.
+        nodes: listeners of controllers, by id; empty if the broker does not report it (before 3.9).
     """
 
     leader: int
@@ -158,9 +158,9 @@ class PartitionReassignment:
     """Replicas that are being moved (KIP-455).
 
     Attributes:
-        replicas: all, old and new.
-        adding: those that are coming.
-        removing: those that are going.
+        replicas: all replicas, old and new.
+        adding: replicas being added.
+        removing: replicas being removed.
     """
 
     replicas: tuple[int, ...]
@@ -173,9 +173,9 @@ class ReplicaInfo:
     """A replica on a disk.
 
     Attributes:
-        partition: which.
-        size: in bytes.
-        offset_lag: how many offsets it is behind.
+        partition: the partition.
+        size: its size in bytes.
+        offset_lag: number of offsets it is behind.
         future: whether it is being copied here from another disk.
     """
 
@@ -190,12 +190,12 @@ class LogDir:
     """A disk of a broker.
 
     Attributes:
-        path: where it is mounted.
-        replicas: what is on it; empty if that is not known.
-        error: why that is not known, None if it is.
-        total_bytes: how large it is; None where the broker does not report it (before 3.3).
-        usable_bytes: how much is free; None where the broker does not report it.
-        cordoned: whether it takes no new replicas (KIP-1066).
+        path: its path.
+        replicas: replicas on the disk; empty if unknown.
+        error: the reason why they are unknown, None if they are known.
+        total_bytes: size of the disk; None if the broker does not report it (before 3.3).
+        usable_bytes: free space; None if the broker does not report it.
+        cordoned: whether it accepts no new replicas (KIP-1066).
     """
 
     path: str
@@ -211,9 +211,9 @@ class Replica:
     """A replica.
 
     Attributes:
-        topic: of the partition.
-        partition: its number.
-        broker: the broker that has it.
+        topic: topic of the partition.
+        partition: number of the partition.
+        broker: id of the broker with the replica.
     """
 
     topic: str
@@ -223,7 +223,7 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class QuotaEntity:
-    """Who a quota is for (KIP-546). A part with the name None is the default, for all without a quota of their own.
+    """The entity of a quota (KIP-546). A part named None is the default, for entities without a quota of their own.
 
     Attributes:
         parts: type and name: `{"user": "alice"}`, `{"user": "alice", "client-id": None}`, `{"ip": "10.0.0.1"}`.
