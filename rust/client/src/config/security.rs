@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::jaas::Entry;
-use super::secret::Secret;
 use super::values::Values;
-use crate::auth::{AwsProvider, Provider};
+use crate::credentials::{AwsProvider, Provider};
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
 /// How brokers are spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
