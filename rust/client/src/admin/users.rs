@@ -22,7 +22,8 @@ use tokio::time::Instant;
 
 use super::Admin;
 use super::answer::check;
-use super::engine::{Asked, Route, Work};
+use super::engine::Asked;
+use super::work::{Route, Work};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 

@@ -14,6 +14,7 @@ mod properties;
 mod providers;
 mod registry;
 mod security;
+mod security_options;
 mod table;
 mod value;
 mod values;
@@ -34,7 +35,7 @@ pub use crate::types::ClientKind;
 pub use nearest::nearest;
 pub use properties::properties;
 pub use registry::{RegistryLogin, RegistryOptions};
-pub use security::{
+pub use security_options::{
     KerberosOptions, Mechanism, OAuthOptions, Protocol, RefreshOptions, SaslOptions, SecurityOptions, StoreType,
     TlsOptions,
 };

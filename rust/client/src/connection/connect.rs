@@ -61,7 +61,7 @@ impl Target<'_> {
     async fn secure(&self, stream: TcpStream, tls: &Arc<Tls>) -> Result<(Reader, Writer)> {
         let name = server_name(self.address)?;
         let failure = match tls::handshake(self.address, stream, tls.config().await, name).await {
-            Ok(both) => return Ok(both),
+            Ok((reader, writer)) => return Ok((Reader::Tls(reader), Writer::Tls(writer))),
             Err(failure) => failure,
         };
         let in_the_clear = match self.setup.options.security.protocol {

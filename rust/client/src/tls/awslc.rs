@@ -35,7 +35,7 @@ pub(super) enum Refused {
 
 /// Opens a PKCS12 store.
 pub(super) fn pkcs12(der: &[u8], password: &str) -> Result<Opened, Refused> {
-    iterations::check_pkcs12(der).map_err(Refused::Because)?;
+    iterations::check_pkcs12(der, password).map_err(Refused::Because)?;
     let password = terminated(password)?;
     let certificates = Stack::new()?;
     let mut key = Key(ptr::null_mut());
