@@ -1,15 +1,15 @@
 //! How often a store has its password hashed, read before AWS-LC does so: it takes 100 million of each count.
 //!
-//! What is seen: the counts of the MAC (RFC 7292), of what is encrypted, and of keys that lie in the open. What is not: those
-//! of a key inside of what is encrypted, which only AWS-LC decrypts. No tool is known that writes such a store, and whoever
-//! does knows its password.
+//! What is seen: the counts of the MAC (RFC 7292), of what is encrypted, and of keys that lie in the open. What is not:
+//! those of a key inside of what is encrypted, which only AWS-LC decrypts. Nobody can write such a store who does not know
+//! its password, and no tool is known that does.
 
 use std::borrow::Cow;
 
 use super::der::{INTEGER, OID, Reader, SEQUENCE};
 
-/// The most, of all counts of a store together. keytool writes 10,000 for each of three, and OWASP wants 600,000. What costs
-/// the most, a MAC with SHA-512, takes 1.2 s with these, PBKDF2 half of that.
+/// The most, of all counts of a store together. keytool writes 10,000 for each of three, and OWASP wants 600,000. What
+/// costs the most, a MAC with SHA-512, takes 1.2 s with these, PBKDF2 with SHA-256 half of that.
 const MOST: u64 = 5_000_000;
 
 /// The only context-specific tag that stores have.
