@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
-use samsarrow_client::connection::{Connection, Patience, RequestTimeout};
+use samsarrow_client::connection::{Connection, Patience, RequestTimeout, Setup};
 use samsarrow_wire::messages::FetchRequest;
 use samsarrow_wire::messages::fetch::{FetchPartition, FetchTopic};
 
@@ -39,7 +39,7 @@ fn main() -> Result<(), Failure> {
 }
 
 async fn run(bootstrap: &str, topic: &str, count: i64, options: &Options) -> Result<i64, Failure> {
-    let connection = Arc::new(Connection::open(bootstrap, &options.common).await?);
+    let connection = Arc::new(Connection::open(bootstrap, &Arc::new(Setup::new(options.common.clone())?)).await?);
     let (mut buffer, mut answer, mut offset) = (BytesMut::with_capacity(CHUNK), Vec::new(), 0);
     while offset < count {
         let partition = FetchPartition { fetch_offset: offset, partition_max_bytes: FETCH, ..Default::default() };

@@ -21,6 +21,7 @@ mod tokens;
 mod topics;
 mod transactions;
 mod users;
+mod work;
 
 pub use acls::{AclBinding, AclFilter, AclOperation, AclPermission, Created, Deleted, PatternType, ResourceType};
 pub use cluster_wide::{BrokerDescription, ClusterDescription, FeatureMetadata, Quorum, QuorumReplica};

@@ -10,6 +10,7 @@ pub mod config;
 pub mod connection;
 pub mod consumer;
 pub mod coordinator;
+pub mod credentials;
 pub mod error;
 pub mod fetch;
 pub mod group;
@@ -21,9 +22,11 @@ pub mod produce;
 pub mod producer;
 pub mod registry;
 mod retry;
-pub mod security;
+mod secret;
+mod security;
 mod tls;
 pub mod types;
+pub mod veil;
 
 /// What reads bytes of others in logins and stores, made open for rust/fuzz.
 #[cfg(feature = "fuzz")]

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use samsarrow_wire::batch::{BatchHeader, RawRecord, RecordVisitor, batches, walk};
+use samsarrow_wire::formats::{Again, Format, formats};
 use samsarrow_wire::frame;
-use samsarrow_wire::messages::formats::{Again, Format, formats};
 
 /// What the inputs of a target are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use samsarrow_client::auth::{AwsCredentialSource, AwsCredentials, has_aws_environment, shown};
-use samsarrow_client::config::Mechanism;
+use samsarrow_client::auth::has_aws_environment;
+use samsarrow_client::config::{Mechanism, SaslOptions};
+use samsarrow_client::credentials::{AwsCredentialSource, AwsCredentials, AwsProvider};
 use samsarrow_client::error::{Error, Foreign};
-use samsarrow_client::security::Security;
+use samsarrow_client::veil::shown;
 use tokio::sync::oneshot;
 
 use crate::lanes::{self, Lane};
@@ -17,17 +18,16 @@ const NAME: &str = "AWS credentials";
 
 type Found = Result<AwsCredentials, Error>;
 
-/// TLS and login with what Python finds, where that is needed.
-pub(crate) fn with_credentials(py: Python<'_>, security: &Security) -> PyResult<Security> {
-    let sasl = security.options().sasl.as_ref().filter(|sasl| sasl.mechanism == Mechanism::AwsMskIam);
-    let Some(sasl) = sasl else { return Ok(security.clone()) };
-    if sasl.aws.is_empty() && has_aws_environment() {
-        return Ok(security.clone());
+/// Has a login take what Python finds, where that is needed.
+pub(crate) fn provide(py: Python<'_>, sasl: &mut SaslOptions) -> PyResult<()> {
+    if sasl.mechanism != Mechanism::AwsMskIam || sasl.aws.is_empty() && has_aws_environment() {
+        return Ok(());
     }
     let options: BTreeMap<&str, &str> = sasl.aws.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
     let source = py.import("samsarrow._aws")?.getattr("Source")?.call1((options,))?;
     let source = Provided { source: Arc::new(source.unbind()), lane: lanes::begin(py, "samsarrow-credentials")? };
-    Ok(security.with_aws_credentials(Arc::new(source)))
+    sasl.aws_provider = Some(AwsProvider(Arc::new(source)));
+    Ok(())
 }
 
 #[derive(Debug)]

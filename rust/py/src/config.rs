@@ -33,8 +33,10 @@ pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<
         given.push((name, value));
     }
     let mut options = Options::parse(kind, given).map_err(|error| to_py(py, &error))?;
-    options.common.security = tokens::with_provider(py, &options.common.security, provider)?;
-    options.common.security = aws::with_credentials(py, &options.common.security)?;
+    if let Some(sasl) = &mut options.common.security.sasl {
+        tokens::provide(py, sasl, provider)?;
+        aws::provide(py, sasl)?;
+    }
     options.common.metrics.observer = observer;
     for remark in options.remarks() {
         // Not by way of the core's lane, which the first client starts later than this.

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use samsarrow_client::auth::{Fetching, Token, TokenSource, shown};
-use samsarrow_client::config::{Mechanism, Secret};
+use samsarrow_client::config::{Mechanism, SaslOptions, Secret};
+use samsarrow_client::credentials::{Fetching, Provider, Token, TokenSource};
 use samsarrow_client::error::{Error, Foreign};
-use samsarrow_client::security::Security;
+use samsarrow_client::veil::shown;
 use tokio::sync::oneshot;
 
 use crate::lanes::{self, Lane};
@@ -37,11 +37,10 @@ pub(crate) fn of_option<'py>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<
     Ok(Some((Given { object: value.clone().unbind(), confluent: dotted == CONFLUENT }, text)))
 }
 
-/// TLS and login with the tokens that Python makes, where there are such.
-pub(crate) fn with_provider(py: Python<'_>, security: &Security, given: Option<Given>) -> PyResult<Security> {
-    let sasl = security.options().sasl.as_ref().filter(|sasl| sasl.mechanism == Mechanism::OAuthBearer);
-    let Some((given, sasl)) = given.zip(sasl) else { return Ok(security.clone()) };
-    let Some(name) = &sasl.oauth.provider_name else { return Ok(security.clone()) };
+/// Has a login take the tokens that Python makes, where there are such.
+pub(crate) fn provide(py: Python<'_>, sasl: &mut SaslOptions, given: Option<Given>) -> PyResult<()> {
+    let given = given.filter(|_| sasl.mechanism == Mechanism::OAuthBearer);
+    let Some((given, name)) = given.zip(sasl.oauth.provider_name.as_ref()) else { return Ok(()) };
     // Text may have been a reference to where the text is.
     let object = match given.object.bind(py).is_instance_of::<PyString>() {
         true => PyString::new(py, name).into_any(),
@@ -54,7 +53,8 @@ pub(crate) fn with_provider(py: Python<'_>, security: &Security, given: Option<G
         config: sasl.oauth.config.clone().unwrap_or_default(),
         lane: lanes::begin(py, "samsarrow-tokens")?,
     };
-    Ok(security.with_token_source(Arc::new(source)))
+    sasl.oauth.provider = Some(Provider(Arc::new(source)));
+    Ok(())
 }
 
 /// Tokens of one client, made on a thread of their own: a function that hangs keeps no other client from its tokens.

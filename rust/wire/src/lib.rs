@@ -5,6 +5,8 @@ pub mod batch;
 pub mod compression;
 pub mod crc;
 pub mod error_code;
+#[cfg(feature = "arbitrary")]
+pub mod formats;
 pub mod frame;
 pub mod messages;
 pub mod murmur2;

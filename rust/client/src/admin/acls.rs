@@ -13,7 +13,8 @@ use samsarrow_wire::messages::{
 
 use super::Admin;
 use super::answer::check;
-use super::engine::{Asked, Route, Work};
+use super::engine::Asked;
+use super::work::{Route, Work};
 use crate::error::{Error, Result};
 
 /// From this version on patterns may be other than literal (KIP-290).

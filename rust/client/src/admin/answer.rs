@@ -5,8 +5,8 @@ use std::fmt;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
-use crate::auth::Veil;
 use crate::error::{Error, Result};
+use crate::veil::Veil;
 
 /// The error that an answer holds, if it does: what was asked, what the broker said of it, and what to do.
 ///

@@ -14,8 +14,9 @@ use samsarrow_wire::messages::{
 };
 
 use super::answer::{check, check_of};
-use super::engine::{Asked, Route, Work};
+use super::engine::Asked;
 use super::operations::operations;
+use super::work::{Route, Work};
 use super::{AclOperation, Admin};
 use crate::cluster::CONTROLLERS;
 use crate::error::{Error, Result};

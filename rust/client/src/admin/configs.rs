@@ -17,7 +17,8 @@ use samsarrow_wire::messages::{
 
 use super::Admin;
 use super::answer::{check, check_of};
-use super::engine::{Asked, Route, Work};
+use super::engine::Asked;
+use super::work::{Route, Work};
 use crate::error::{Error, Result};
 
 const TOPIC: i8 = 2;

@@ -12,9 +12,10 @@ use samsarrow_wire::messages::{
 use tokio::time::Instant;
 
 use super::answer::check_of;
-use super::engine::{Asked, Route, Work};
+use super::engine::Asked;
 use super::operations::operations;
 use super::topics::TopicRef;
+use super::work::{Route, Work};
 use super::{AclOperation, Admin};
 use crate::error::{Error, Result};
 

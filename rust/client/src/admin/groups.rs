@@ -14,9 +14,9 @@ use samsarrow_wire::messages::{
 use tokio::time::Instant;
 
 use super::answer::check;
-use super::coordinators::Kind;
-use super::engine::{Asked, Route, Work};
+use super::engine::Asked;
 use super::operations::operations;
+use super::work::{Route, Work, of_groups};
 use super::{AclOperation, Admin, PerGroup};
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
@@ -190,12 +190,6 @@ impl Admin {
 fn is_classic(said: &Result<GroupDescription>) -> bool {
     let code = said.as_ref().err().and_then(Error::code);
     [ErrorCode::GROUP_ID_NOT_FOUND, ErrorCode::UNSUPPORTED_VERSION].iter().any(|none| code == Some(none.code()))
-}
-
-/// The way to the coordinators of groups.
-pub(super) fn of_groups(timeout: Duration) -> Work<String> {
-    let route = Route::Coordinator(Kind::Group, |group: &String| group);
-    Work { what: |group| format!("group {group}"), ..Work::new(route, timeout) }
 }
 
 fn failed(key: ApiKey, group: &str, code: i16, message: Option<&str>) -> Result<()> {

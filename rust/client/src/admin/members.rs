@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::answer::check_of;
 use super::engine::Asked;
-use super::groups::of_groups;
+use super::work::of_groups;
 use super::{Admin, PerPartition};
 use crate::error::{Error, Result};
 use crate::offsets::by_topic;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use samsarrow_wire::error_code::ErrorCode;
 
 use super::coordinators::{Kind, find};
-use super::engine::{Route, Work};
+use super::work::{Route, Work};
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::offsets::absent;

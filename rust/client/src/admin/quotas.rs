@@ -12,7 +12,8 @@ use samsarrow_wire::messages::{
 
 use super::Admin;
 use super::answer::{check, check_of};
-use super::engine::{Asked, Route, Work};
+use super::engine::Asked;
+use super::work::{Route, Work};
 use crate::error::Result;
 
 /// Who a quota is for: the type of each part and its name, `None` for the default; sorted by type.

@@ -19,7 +19,7 @@ use samsarrow_wire::messages::{
 
 use super::answer::check_of;
 use super::engine::Asked;
-use super::groups::of_groups;
+use super::work::of_groups;
 use super::{Admin, PerGroup, PerPartition};
 use crate::cluster::Lane;
 use crate::error::Result;

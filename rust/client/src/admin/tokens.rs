@@ -15,7 +15,8 @@ use samsarrow_wire::messages::{
 
 use super::Admin;
 use super::answer::check;
-use super::engine::{Asked, Route};
+use super::engine::Asked;
+use super::work::Route;
 use crate::error::{Error, Result};
 
 /// From this version on tokens can be made for others (KIP-373).

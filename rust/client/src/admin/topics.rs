@@ -20,7 +20,8 @@ use samsarrow_wire::messages::{
 
 use super::Admin;
 use super::answer::check;
-use super::engine::{Asked, Route, Work};
+use super::engine::Asked;
+use super::work::{Route, Work};
 use crate::error::{Error, Result};
 use crate::offsets::by_topic;
 use crate::types::TopicPartition;

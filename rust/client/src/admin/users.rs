@@ -22,9 +22,10 @@ use tokio::time::Instant;
 
 use super::Admin;
 use super::answer::check;
-use super::engine::{Asked, Route, Work};
-use crate::config::Secret;
+use super::engine::Asked;
+use super::work::{Route, Work};
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
 /// RFC 7677 wants no fewer, and neither do brokers.
 const LEAST_ITERATIONS: u32 = 4096;

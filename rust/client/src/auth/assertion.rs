@@ -9,9 +9,10 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, RSA_PK
 use serde_json::{Map, Value};
 
 use super::file::{read_text, read_trimmed};
-use super::jwt;
-use crate::config::{OAuthOptions, Secret};
+use crate::config::OAuthOptions;
+use crate::credentials::jwt;
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 use crate::tls;
 
 const KEY_FILE: &str = "sasl.oauthbearer.assertion.private.key.file";

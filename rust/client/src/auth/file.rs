@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::http::unescaped;
 
 /// Nothing that is read here is larger, but perhaps a folder's worth of certificates.
 const LARGEST: u64 = 4 << 20;
@@ -39,22 +40,6 @@ pub(super) fn of_url(rest: &str) -> Option<PathBuf> {
         None => rest,
     };
     unescaped(path).filter(|path| path.starts_with('/')).map(PathBuf::from)
-}
-
-/// `%20` is a space, as in every address.
-pub(crate) fn unescaped(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let digits = [rest.next()?, rest.next()?];
-                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

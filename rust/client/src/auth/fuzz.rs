@@ -1,9 +1,8 @@
 //! What brokers and issuers of tokens say, for rust/fuzz.
 
 use super::gssapi::choose;
-use super::jwt;
 use super::scram::{Challenge, Conversation};
-use super::token::Token;
+use crate::credentials::{Token, jwt};
 
 /// A broker's first message of SCRAM to anyone who sent `nonce`: its nonce, the salt and the iterations.
 pub fn scram_challenge(message: &str, nonce: &str) -> Option<(String, Vec<u8>, u32)> {

@@ -57,7 +57,7 @@ mod tests {
         let given = fixed.iter().chain(given);
         let given = given.map(|(name, value)| ((*name).to_owned(), OptionValue::Str((*value).to_owned())));
         let options = Options::parse(ClientKind::Producer, given).unwrap();
-        check(options.common.security.options().sasl.as_ref().unwrap())
+        check(options.common.security.sasl.as_ref().unwrap())
     }
 
     #[test]

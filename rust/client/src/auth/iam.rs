@@ -1,7 +1,6 @@
 //! AWS_MSK_IAM: a request to connect, signed with AWS credentials as any request to AWS (Signature Version 4).
 
 use std::fmt::Write;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::{digest, hmac};
@@ -9,10 +8,12 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use super::jwt::seconds_of;
 use super::{Exchange, Mechanism, Waiting};
-use crate::config::{Protocol, SaslOptions, Secret, SecurityOptions};
+use crate::config::{Protocol, SaslOptions, SecurityOptions};
+use crate::credentials::jwt::seconds_of;
+use crate::credentials::{AwsCredentials, AwsProvider};
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
 const ACTION: &str = "kafka-cluster:Connect";
 const SERVICE: &str = "kafka-cluster";
@@ -24,27 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// What the options of MSK's own login module may be that choose credentials; `awsDebugCreds` changes nothing here.
 const OPTIONS: &[&str] =
     &["awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsRoleExternalId", "awsStsRegion", "awsDebugCreds"];
-
-/// What AWS knows somebody by.
-#[derive(Debug, Clone)]
-pub struct AwsCredentials {
-    /// The access key's id.
-    pub key_id: String,
-    /// The access key.
-    pub secret: Secret,
-    /// Of credentials that end.
-    pub token: Option<Secret>,
-}
-
-/// Where AWS credentials come from if not from the environment.
-pub trait AwsCredentialSource: std::fmt::Debug + Send + Sync {
-    /// Those that hold now. Errors are fit to be shown.
-    fn fetch(&self) -> std::pin::Pin<Box<dyn Future<Output = Result<AwsCredentials>> + Send + '_>>;
-}
-
-/// A source that a program brought along.
-#[derive(Debug, Clone)]
-pub struct AwsProvider(pub Arc<dyn AwsCredentialSource>);
 
 /// Logins with AWS credentials, which are looked up for each.
 #[derive(Debug)]

@@ -12,12 +12,11 @@ use super::iam::Iam;
 use super::oauth::OAuthBearer;
 use super::plain::Plain;
 use super::scram::{Hash, Scram};
-use super::veil::Veil;
-use super::{Exchange, Mechanism as Conversation, handlers};
+use super::{Carrier, Exchange, Mechanism as Conversation, handlers};
 use crate::api_versions::ApiVersions;
 use crate::config::{Mechanism, Protocol, SaslOptions, SecurityOptions};
-use crate::connection::Connection;
 use crate::error::{Error, Result};
+use crate::veil::Veil;
 
 /// The most that a mechanism asks for and answers: more rounds than this are no login.
 const ROUNDS: usize = 8;
@@ -101,15 +100,15 @@ impl Login {
     /// another attempt may succeed.
     pub(crate) async fn authenticate(
         &self,
-        connection: &Connection,
+        carrier: &impl Carrier,
         versions: &ApiVersions,
         host: &str,
         prepared: Option<Prepared>,
     ) -> Result<Session> {
-        let way = self.way(connection, versions)?;
+        let way = self.way(carrier, versions)?;
         match way {
-            Way::Requests(_) => self.handshake(connection, 1).await?,
-            Way::Raw => self.handshake(connection, 0).await?,
+            Way::Requests(_) => self.handshake(carrier, 1).await?,
+            Way::Raw => self.handshake(carrier, 0).await?,
             Way::Bare => {}
         }
         let conversation = async {
@@ -117,20 +116,18 @@ impl Login {
                 Some(prepared) => prepared,
                 None => self.prepare(host).await?,
             };
-            self.converse(connection, prepared, way).await
+            self.converse(carrier, prepared, way).await
         };
         conversation.await.map_err(|error| match error {
             Error::Authentication { address, reason, .. } if address.is_empty() => {
-                Error::authentication(connection.address(), reason)
+                Error::authentication(carrier.address(), reason)
             }
-            Error::Connection { address, reason } if address.is_empty() => {
-                Error::connection(connection.address(), reason)
-            }
+            Error::Connection { address, reason } if address.is_empty() => Error::connection(carrier.address(), reason),
             other => other,
         })
     }
 
-    fn way(&self, connection: &Connection, versions: &ApiVersions) -> Result<Way> {
+    fn way(&self, carrier: &impl Carrier, versions: &ApiVersions) -> Result<Way> {
         let newest = |key: ApiKey| versions.range(key).map(|(_, newest)| newest);
         match (newest(ApiKey::SaslHandshake), versions.range(ApiKey::SaslAuthenticate)) {
             (Some(1..), Some((oldest, newest))) => {
@@ -138,22 +135,22 @@ impl Login {
                 if version < oldest || version < 0 {
                     return Err(Error::UnsupportedVersion(format!(
                         "no version of SaslAuthenticate in common: the broker at {} speaks v{oldest} to v{newest}",
-                        connection.address()
+                        carrier.address()
                     )));
                 }
                 Ok(Way::Requests(version))
             }
             (Some(_), _) => Ok(Way::Raw),
             (None, _) if versions.is_assumed() && self.mechanism.name() == Mechanism::Gssapi.name() => Ok(Way::Bare),
-            (None, _) => Err(self.unwanted(connection, "the broker knows of no logins")),
+            (None, _) => Err(self.unwanted(carrier, "the broker knows of no logins")),
         }
     }
 
     /// Agrees on the mechanism: never another than the configured one.
-    async fn handshake(&self, connection: &Connection, version: i16) -> Result<()> {
+    async fn handshake(&self, carrier: &impl Carrier, version: i16) -> Result<()> {
         let mechanism = self.mechanism.name();
         let request = SaslHandshakeRequest { mechanism: mechanism.to_owned(), ..Default::default() };
-        let answer = connection.ask(&request, version).await?;
+        let answer = carrier.ask(&request, version).await?;
         let reason = match ErrorCode::from_i16(answer.error_code) {
             code if code.is_none() => return Ok(()),
             ErrorCode::UNSUPPORTED_SASL_MECHANISM => {
@@ -167,19 +164,16 @@ impl Login {
                      sasl.mechanism to one of those, or use the address of another listener"
                 )
             }
-            ErrorCode::ILLEGAL_SASL_STATE => return Err(self.unwanted(connection, "the broker wants no login")),
+            ErrorCode::ILLEGAL_SASL_STATE => return Err(self.unwanted(carrier, "the broker wants no login")),
             code if code.retriable() => {
-                return Err(Error::connection(
-                    connection.address(),
-                    format!("the broker cannot log us in now: {code}"),
-                ));
+                return Err(Error::connection(carrier.address(), format!("the broker cannot log us in now: {code}")));
             }
             code => format!("the broker refuses a login with {mechanism}: {code}"),
         };
-        Err(Error::authentication(connection.address(), reason))
+        Err(Error::authentication(carrier.address(), reason))
     }
 
-    fn unwanted(&self, connection: &Connection, what: &str) -> Error {
+    fn unwanted(&self, carrier: &impl Carrier, what: &str) -> Error {
         let (is, other) = match self.protocol {
             Protocol::SaslSsl | Protocol::Ssl => ("SASL_SSL", "SSL"),
             Protocol::SaslPlaintext | Protocol::Plaintext => ("SASL_PLAINTEXT", "PLAINTEXT"),
@@ -188,20 +182,20 @@ impl Login {
             "{what} on this listener, but security.protocol={is} asks for one: set security.protocol={other}, or use the \
              address of a listener with SASL"
         );
-        Error::authentication(connection.address(), reason)
+        Error::authentication(carrier.address(), reason)
     }
 
-    async fn converse(&self, connection: &Connection, prepared: Prepared, way: Way) -> Result<Session> {
+    async fn converse(&self, carrier: &impl Carrier, prepared: Prepared, way: Way) -> Result<Session> {
         let Prepared { mut exchange, mut token } = prepared;
         for _ in 0..=ROUNDS {
             let since = Instant::now();
             if matches!(way, Way::Raw | Way::Bare) && exchange.spoken() {
-                connection.tell_raw(&token)?;
+                carrier.tell_raw(&token)?;
                 return Ok(Session { since, lifetime: None });
             }
             let (answer, lifetime) = match way {
-                Way::Requests(version) => self.ask(connection, token, version).await?,
-                Way::Raw | Way::Bare => (self.ask_raw(connection, &token).await?, None),
+                Way::Requests(version) => self.ask(carrier, token, version).await?,
+                Way::Raw | Way::Bare => (self.ask_raw(carrier, &token).await?, None),
             };
             match exchange.answer(answer).await? {
                 Some(next) => token = next,
@@ -211,9 +205,9 @@ impl Login {
         Err(Error::authentication("", format!("the login comes to no end: the broker asked {ROUNDS} times for more")))
     }
 
-    async fn ask(&self, connection: &Connection, token: Bytes, version: i16) -> Result<(Bytes, Option<Duration>)> {
+    async fn ask(&self, carrier: &impl Carrier, token: Bytes, version: i16) -> Result<(Bytes, Option<Duration>)> {
         let request = SaslAuthenticateRequest { auth_bytes: token, ..Default::default() };
-        let answer = connection.ask(&request, version).await?;
+        let answer = carrier.ask(&request, version).await?;
         let code = ErrorCode::from_i16(answer.error_code);
         if code.is_none() {
             let lifetime = u64::try_from(answer.session_lifetime_ms).ok().filter(|ms| *ms > 0);
@@ -222,14 +216,14 @@ impl Login {
         let said = answer.error_message.filter(|text| !text.trim().is_empty());
         let said = said.map_or_else(|| code.to_string(), |text| self.veil.show(&text));
         if code.retriable() {
-            return Err(Error::connection(connection.address(), format!("the broker cannot log us in now: {said}")));
+            return Err(Error::connection(carrier.address(), format!("the broker cannot log us in now: {said}")));
         }
         Err(Error::authentication("", format!("the login{} failed: {said}", self.with())))
     }
 
     /// A broker that answers nothing to a token has refused it, as far as anybody can know.
-    async fn ask_raw(&self, connection: &Connection, token: &[u8]) -> Result<Bytes> {
-        connection.ask_raw(token).await.map_err(|error| match error {
+    async fn ask_raw(&self, carrier: &impl Carrier, token: &[u8]) -> Result<Bytes> {
+        carrier.ask_raw(token).await.map_err(|error| match error {
             Error::Connection { reason, .. } => Error::authentication(
                 "",
                 format!("the login{} failed: {reason}, which is how Kafka before 1.0 refuses credentials", self.with()),

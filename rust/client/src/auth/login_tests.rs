@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use super::super::Waiting;
 use super::*;
 use crate::config::{ClientKind, OptionValue, Options};
+use crate::connection::{Connection, Setup};
 
 /// A mechanism that has something to say for ever.
 #[derive(Debug)]
@@ -72,8 +73,8 @@ async fn scripted(newest: i16, handshake: SaslHandshakeResponse, token: SaslAuth
 
 async fn log_in(address: &str) -> Result<Session> {
     let servers = ("bootstrap.servers".to_owned(), OptionValue::Str(address.to_owned()));
-    let options = Options::parse(ClientKind::Admin, [servers]).unwrap().common;
-    let connection = Connection::open(address, &options).await.unwrap();
+    let setup = Setup::new(Options::parse(ClientKind::Admin, [servers]).unwrap().common).unwrap();
+    let connection = Connection::open(address, &Arc::new(setup)).await.unwrap();
     let login =
         Login { mechanism: Box::new(Endless), protocol: Protocol::SaslPlaintext, user: None, veil: Veil::default() };
     login.authenticate(&connection, connection.versions(), "h", None).await

@@ -9,7 +9,6 @@ mod gss_dl;
 mod gssapi;
 mod handlers;
 mod iam;
-mod jwt;
 mod login;
 mod oauth;
 mod oidc;
@@ -18,27 +17,18 @@ mod scram;
 mod token;
 mod trust;
 mod unsecured;
-mod veil;
 
 use std::fmt::Debug;
 use std::pin::Pin;
 
 use bytes::Bytes;
+use samsarrow_wire::messages::Request;
 
-use crate::config::Secret;
 use crate::error::Result;
 
 pub(crate) use attempts::Attempts;
-pub(crate) use file::unescaped;
-pub use iam::{AwsCredentialSource, AwsCredentials, AwsProvider, has_aws_environment};
+pub use iam::has_aws_environment;
 pub(crate) use login::{Login, Session};
-pub use token::{Fetching, Provider, Token, TokenSource};
-pub(crate) use veil::Veil;
-
-/// A text of somebody else's as it may be shown: without these secrets and tokens, in one line, cut where it is too long.
-pub fn shown(text: &str, secrets: impl IntoIterator<Item = Secret>) -> String {
-    veil::Veil::over(secrets).show(text)
-}
 
 /// What a mechanism may have to wait for: a token, a ticket, a thread that derives keys.
 pub(crate) type Waiting<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -64,4 +54,19 @@ pub(crate) trait Exchange: Send {
     fn spoken(&self) -> bool {
         false
     }
+}
+
+/// What carries a conversation: a connection on which nothing else is sent meanwhile.
+pub(crate) trait Carrier: Sync {
+    /// Host and port.
+    fn address(&self) -> &str;
+
+    /// Asks, and waits for as long as a broker may take.
+    fn ask<R: Request + Sync>(&self, request: &R, version: i16) -> impl Future<Output = Result<R::Response>> + Send;
+
+    /// Sends a token as it is and waits for the broker's; brokers that refuse a login hang up instead.
+    fn ask_raw(&self, token: &[u8]) -> impl Future<Output = Result<Bytes>> + Send;
+
+    /// Sends a token as it is that is not answered.
+    fn tell_raw(&self, token: &[u8]) -> Result<()>;
 }

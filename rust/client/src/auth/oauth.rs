@@ -6,12 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::oidc::Oidc;
-use super::token::{Fetching, Token, TokenSource, Tokens, check_extension};
+use super::token::Tokens;
 use super::unsecured::Unsecured;
-use super::veil::Veil;
 use super::{Exchange, Mechanism, Waiting, file};
 use crate::config::SaslOptions;
+use crate::credentials::{Fetching, Token, TokenSource, check_extension};
 use crate::error::{Error, Result};
+use crate::veil::Veil;
 
 /// What a client answers to a broker that says why it does not take a token, so that the broker ends the login.
 const UNDERSTOOD: &[u8] = b"\x01";
@@ -181,7 +182,7 @@ mod tests {
             [("bootstrap.servers", "h:1"), ("security.protocol", "SASL_SSL"), ("sasl.mechanism", "OAUTHBEARER")];
         let given = fixed.iter().chain(given);
         let given = given.map(|(name, value)| ((*name).to_owned(), OptionValue::Str((*value).to_owned())));
-        Options::parse(ClientKind::Producer, given).unwrap().common.security.options().clone()
+        Options::parse(ClientKind::Producer, given).unwrap().common.security.clone()
     }
 
     fn mechanism(given: &[(&str, &str)]) -> Result<OAuthBearer> {

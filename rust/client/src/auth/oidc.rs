@@ -11,13 +11,14 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::assertion::Assertions;
-use super::token::{Fetching, Token, TokenSource};
 use super::trust;
-use super::veil::Veil;
 use crate::backoff::Backoff;
-use crate::config::{SaslOptions, Secret};
+use crate::config::SaslOptions;
+use crate::credentials::{Fetching, Token, TokenSource};
 use crate::error::{Error, Result};
 use crate::http::{Answer, Client, Endpoint, Manner, Proxy};
+use crate::secret::Secret;
+use crate::veil::Veil;
 
 const URL: &str = "sasl.oauthbearer.token.endpoint.url";
 const BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";

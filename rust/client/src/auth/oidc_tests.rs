@@ -59,7 +59,7 @@ fn oidc(url: &str, given: &[(&str, &str)]) -> Result<Oidc> {
     let given = fixed.iter().chain(given);
     let given = given.map(|(name, value)| ((*name).to_owned(), OptionValue::Str((*value).to_owned())));
     let options = Options::parse(ClientKind::Producer, given)?;
-    let security = options.common.security.options().clone();
+    let security = options.common.security.clone();
     Oidc::new(url, security.sasl.as_ref().unwrap())
 }
 

@@ -3,8 +3,9 @@
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{Exchange, Mechanism, Waiting};
-use crate::config::{SaslOptions, Secret};
+use crate::config::SaslOptions;
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
 #[derive(Debug)]
 pub(super) struct Plain {

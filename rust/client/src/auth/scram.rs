@@ -12,8 +12,9 @@ use bytes::Bytes;
 use zeroize::Zeroizing;
 
 use super::{Exchange, Mechanism, Waiting};
-use crate::config::{SaslOptions, Secret};
+use crate::config::SaslOptions;
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
 /// Fewer make a stolen answer cheap to guess from (RFC 7677).
 const FEWEST_ITERATIONS: u32 = 4096;

@@ -1,7 +1,5 @@
 //! Tokens of one client: fetched once for all its connections, and again before they end.
 
-use std::fmt::Debug;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -9,9 +7,9 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::jwt;
 use crate::backoff::Backoff;
-use crate::config::{RefreshOptions, Secret};
+use crate::config::RefreshOptions;
+use crate::credentials::{Token, TokenSource};
 use crate::error::{Error, Result};
 
 /// The longest that a login waits for a token: less than calls and connections have, so that errors name what is late.
@@ -25,118 +23,6 @@ const HELD: Duration = Duration::from_millis(500);
 const SHORTEST: Duration = Duration::from_secs(1);
 /// Sleeps are cut, because a machine may sleep, too: the end of a token is a time of the wall clock.
 const SLICE: Duration = Duration::from_secs(60);
-/// Brokers take 512 KiB before a login is through; the rest is for extensions.
-const LONGEST: usize = 480 << 10;
-/// No token lives to the year 5138: who says so means milliseconds.
-const LATEST: f64 = 1e11;
-
-/// A token as anyone who makes it hands it over.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Token {
-    pub(super) value: Secret,
-    expires: Option<SystemTime>,
-    pub(super) extensions: Vec<(String, String)>,
-}
-
-/// What a source of tokens has to be waited for.
-pub type Fetching<'a> = Pin<Box<dyn Future<Output = Result<Token>> + Send + 'a>>;
-
-/// Where tokens come from.
-pub trait TokenSource: Debug + Send + Sync {
-    /// The place, for texts.
-    fn name(&self) -> String;
-
-    /// A new token. Errors are fit to be shown.
-    fn fetch(&self) -> Fetching<'_>;
-
-    /// What has kept the token from coming so far, while it is fetched.
-    fn trouble(&self) -> Option<Error> {
-        None
-    }
-}
-
-/// A source that a program brought along.
-#[derive(Debug, Clone)]
-pub struct Provider(pub Arc<dyn TokenSource>);
-
-impl Token {
-    /// A token that ends when it says so itself or, if it does not, at `expires`. One whose end nobody knows is used for
-    /// one login.
-    ///
-    /// # Errors
-    /// It cannot be a token. The text says why, and has nothing of it.
-    pub fn new(value: String, expires: Option<SystemTime>) -> std::result::Result<Self, String> {
-        let value = Secret::from(value);
-        let text = value.reveal();
-        if text.is_empty() {
-            return Err("the token is empty".to_owned());
-        }
-        if text.len() > LONGEST {
-            return Err(format!("the token has {} bytes; brokers take no more than {LONGEST}", text.len()));
-        }
-        // RFC 6750: b64token. Anything else could end the token's part of the message, and begin another.
-        if let Some(wrong) = text.chars().find(|c| !(c.is_ascii_alphanumeric() || "-._~+/=".contains(*c))) {
-            return Err(format!("the token has the character {wrong:?}, which no token can have"));
-        }
-        let told = jwt::claims(text).and_then(|claims| jwt::moment(&claims, "exp"));
-        Ok(Self { expires: told.or(expires), value, extensions: Vec::new() })
-    }
-
-    /// A token that ends at `until`, in seconds since 1970; without that, when it says so itself.
-    ///
-    /// # Errors
-    /// As [`Self::new`], and for a time that no clock has.
-    pub fn until_seconds(value: String, until: Option<f64>) -> std::result::Result<Self, String> {
-        let token = Self::new(value, None)?;
-        let Some(until) = until else { return Ok(token) };
-        if until > LATEST {
-            return Err(format!("the token's end, {until}, is no time in seconds since 1970: is it in milliseconds?"));
-        }
-        let expires = jwt::time_of(until);
-        let expires = expires.ok_or_else(|| format!("the token's end, {until}, is no time in seconds since 1970"))?;
-        Ok(Self { expires: Some(expires), ..token })
-    }
-
-    /// The same with extensions, which replace those of the same names.
-    ///
-    /// # Errors
-    /// A name or value that cannot be sent.
-    pub fn with_extensions(mut self, extensions: Vec<(String, String)>) -> std::result::Result<Self, String> {
-        for (name, value) in extensions {
-            check_extension(&name, &value)?;
-            self.extensions.retain(|(other, _)| *other != name);
-            self.extensions.push((name, value));
-        }
-        Ok(self)
-    }
-
-    /// # Errors
-    /// It has ended already.
-    fn alive(self, source: &str) -> Result<Self> {
-        let ended = self.expires.and_then(|expires| SystemTime::now().duration_since(expires).ok());
-        let Some(ended) = ended else { return Ok(self) };
-        let text = format!(
-            "the token had ended {} s before it was fetched: is the clock of this machine or of the issuer wrong, or a \
-             length given where the end belongs?",
-            ended.as_secs()
-        );
-        Err(Error::authentication(source, text))
-    }
-}
-
-/// RFC 7628, 3.1, which Kafka's brokers hold extensions against.
-pub(super) fn check_extension(name: &str, value: &str) -> std::result::Result<(), String> {
-    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphabetic()) {
-        return Err(format!("the name of extension {name:?} must be letters"));
-    }
-    if name == "auth" {
-        return Err("an extension cannot have the name auth, which is the token's own".to_owned());
-    }
-    if value.is_empty() || !value.chars().all(|c| matches!(c, ' '..='~' | '\t' | '\r' | '\n')) {
-        return Err(format!("the value of extension {name} must be ASCII text"));
-    }
-    Ok(())
-}
 
 /// How long to wait before a token that lives for `life` is replaced, by the rules of Java's client: a part of its life,
 /// but neither too soon nor too late, where its life is long enough for both. `random` is from 0 to 1.

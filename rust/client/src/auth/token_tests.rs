@@ -1,11 +1,9 @@
-//! Which tokens are taken, how long they are kept, and who shares them.
+//! How long tokens are kept, and who shares them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::UNIX_EPOCH;
-
-use serde_json::Map;
 
 use super::*;
+use crate::credentials::Fetching;
 
 const REFRESH: RefreshOptions = RefreshOptions {
     window_factor: 0.8,
@@ -51,52 +49,6 @@ fn counting(lives: Option<Duration>) -> (Counting, Arc<AtomicUsize>) {
 
 fn text(token: &Arc<Token>) -> &str {
     token.value.reveal()
-}
-
-#[test]
-fn what_is_no_token_is_refused_and_not_shown() {
-    for (wrong, reason) in [
-        ("", "the token is empty"),
-        ("tok en", "has the character ' '"),
-        ("token\u{1}auth=x", "has the character '\\u{1}'"),
-        ("token\n", "has the character '\\n'"),
-        ("tökn", "has the character 'ö'"),
-    ] {
-        let error = Token::new(wrong.to_owned(), None).unwrap_err();
-        assert!(error.contains(reason), "{error}");
-    }
-    let error = Token::new("a".repeat(LONGEST + 1), None).unwrap_err();
-    assert!(error.contains("491521 bytes") && error.len() < 100, "{error}");
-    let token = Token::new("secret".to_owned(), None).unwrap();
-    assert!(!format!("{token:?}").contains("secret"));
-}
-
-#[test]
-fn extensions_are_held_against_what_brokers_take() {
-    let token = Token::new("t".to_owned(), None).unwrap();
-    let pair = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
-    let token = token.with_extensions(pair("logicalCluster", "lkc-1")).unwrap();
-    let token = token.with_extensions(pair("logicalCluster", "lkc-2")).unwrap();
-    assert_eq!(token.extensions, pair("logicalCluster", "lkc-2"));
-    for (name, value) in [("", "x"), ("a1", "x"), ("auth", "x"), ("a", ""), ("a", "x\u{1}y=z"), ("a", "ä")] {
-        assert!(token.clone().with_extensions(pair(name, value)).is_err(), "{name:?} {value:?}");
-    }
-}
-
-#[test]
-fn a_token_says_itself_when_it_ends() {
-    let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
-    let claims = Map::from_iter([("exp".to_owned(), 5000.into())]);
-    let jwt = jwt::signed(&jwt::unsigned(&Map::new(), &claims), b"x");
-    assert_eq!(Token::new(jwt.clone(), Some(at(9000))).unwrap().expires, Some(at(5000)));
-    assert_eq!(Token::new("opaque".to_owned(), Some(at(9000))).unwrap().expires, Some(at(9000)));
-    assert_eq!(Token::new("opaque".to_owned(), None).unwrap().expires, None);
-    assert_eq!(Token::until_seconds(jwt.clone(), Some(4000.0)).unwrap().expires, Some(at(4000)));
-    assert_eq!(Token::until_seconds(jwt.clone(), None).unwrap().expires, Some(at(5000)));
-    for (wrong, reason) in [(-1.0, "is no time"), (f64::NAN, "is no time"), (1.7e12, "is it in milliseconds?")] {
-        let error = Token::until_seconds(jwt.clone(), Some(wrong)).unwrap_err();
-        assert!(error.contains(reason), "{error}");
-    }
 }
 
 #[test]

@@ -4,8 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
 
-use super::jwt;
-use super::token::{Fetching, Token, TokenSource};
+use crate::credentials::{Fetching, Token, TokenSource, jwt};
 use crate::error::{Error, Result};
 
 /// Where Java's client has the same settings in JAAS.

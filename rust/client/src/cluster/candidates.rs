@@ -95,7 +95,7 @@ impl Cluster {
     fn candidates(&self) -> Vec<i32> {
         let known = self.by_load(self.metadata().brokers.keys().copied().collect());
         let bootstrap = (0..self.bootstrap().len()).map(|i| -1 - i as i32).collect();
-        let bootstrap = match self.inner.options.metadata_recovery {
+        let bootstrap = match self.options().metadata_recovery {
             Recovery::None if !known.is_empty() => Vec::new(),
             _ => self.by_load(bootstrap),
         };
@@ -116,12 +116,12 @@ impl Cluster {
 
     /// The servers to start from, by their ids −1, −2, …
     pub(super) fn bootstrap(&self) -> &[String] {
-        self.inner.bootstrap.get().map_or(&self.inner.options.bootstrap_servers, Vec::as_slice)
+        self.inner.bootstrap.get().map_or(&self.options().bootstrap_servers, Vec::as_slice)
     }
 
     /// Puts the addresses of bootstrap servers in the place of their names, once and where that is wanted.
     async fn expand_bootstrap(&self, patience: Patience) {
-        let options = &self.inner.options;
+        let options = self.options();
         if !options.expand_bootstrap_servers || self.inner.bootstrap.initialized() {
             return;
         }

@@ -8,8 +8,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::backoff::Backoff;
-use crate::config::CommonOptions;
-use crate::connection::{Connection, Patience};
+use crate::connection::{Connection, Patience, Setup};
 use crate::error::{Error, Result};
 use crate::metrics::NodeMeter;
 
@@ -64,7 +63,7 @@ type Attempt = watch::Receiver<Option<Result<Arc<Connection>>>>;
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) address: String,
-    options: Arc<CommonOptions>,
+    setup: Arc<Setup>,
     troubles: Arc<Troubles>,
     meter: NodeMeter,
     state: Mutex<State>,
@@ -113,7 +112,8 @@ impl Drop for Link {
 }
 
 impl Link {
-    pub(super) fn new(address: String, options: Arc<CommonOptions>, troubles: Arc<Troubles>, meter: NodeMeter) -> Self {
+    pub(super) fn new(address: String, setup: Arc<Setup>, troubles: Arc<Troubles>, meter: NodeMeter) -> Self {
+        let options = &setup.options;
         let state = State {
             connection: None,
             attempt: None,
@@ -122,7 +122,7 @@ impl Link {
             failure: None,
             cut_short: false,
         };
-        Self { address, options, troubles, meter, state: Mutex::new(state) }
+        Self { address, setup, troubles, meter, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -156,7 +156,7 @@ impl Link {
                 state.cut_short = broken.was_cut_short();
             }
             // Also while somebody tries: credentials that were just refused are not worth a wait.
-            if let Some(error) = self.options.security.attempts().refused() {
+            if let Some(error) = self.setup.security.attempts.refused() {
                 return Err(error);
             }
             if let Some(failure) = state.failure.as_ref().filter(|failure| failure.until > patience.until()) {
@@ -170,7 +170,7 @@ impl Link {
         let ended = tokio::select! {
             biased;
             ended = timeout_at(patience.until(), attempt.wait_for(Option::is_some)) => ended,
-            error = self.options.security.attempts().refusal() => return Err(error),
+            error = self.setup.security.attempts.refusal() => return Err(error),
         };
         match ended {
             Ok(Ok(ended)) => ended.clone().unwrap_or_else(|| Err(self.late())),
@@ -186,18 +186,18 @@ impl Link {
 
     fn start(self: &Arc<Self>, state: &mut State) -> Attempt {
         let (outcome, attempt) = watch::channel(None);
-        let limit = match self.options.connection_setup_timeout {
-            limit if limit >= self.options.connection_setup_timeout_max => limit,
+        let limit = match self.setup.options.connection_setup_timeout {
+            limit if limit >= self.setup.options.connection_setup_timeout_max => limit,
             _ => state.setup.next_delay(),
         };
         let not_before = state.failure.as_ref().map(|failure| failure.until);
-        let (link, address, options) = (Arc::downgrade(self), self.address.clone(), Arc::clone(&self.options));
+        let (link, address, setup) = (Arc::downgrade(self), self.address.clone(), Arc::clone(&self.setup));
         let wary = state.cut_short;
         let task = tokio::spawn(async move {
             if let Some(until) = not_before {
                 sleep_until(until).await;
             }
-            let opened = Connection::open_within(&address, &options, limit, wary).await.map(Arc::new);
+            let opened = Connection::open_within(&address, &setup, limit, wary).await.map(Arc::new);
             if let Some(link) = Weak::upgrade(&link) {
                 link.ended(&opened);
                 outcome.send_replace(Some(opened));
@@ -212,7 +212,7 @@ impl Link {
         state.attempt = None;
         match opened {
             Ok(connection) => {
-                let login = self.options.security.options().sasl.is_some();
+                let login = self.setup.security.login.is_some();
                 connection.count_with(self.meter.connected(&self.address, login));
                 state.connection = Some(Arc::clone(connection));
                 state.failure = None;

@@ -26,7 +26,7 @@ use self::telemetry::Telemetry;
 use crate::api_versions::Features;
 use crate::backoff::Backoff;
 use crate::config::{ClientKind, CommonOptions, Options};
-use crate::connection::{Connection, Patience};
+use crate::connection::{Connection, Patience, Setup};
 use crate::error::{Error, Result};
 use crate::metadata::{Leader, Metadata};
 use crate::metrics::{Id, Metrics, NodeMeter, Sink, Source};
@@ -58,7 +58,7 @@ pub enum Wanted {
 }
 
 struct Inner {
-    options: Arc<CommonOptions>,
+    setup: Arc<Setup>,
     /// The servers to start from: names as given, or all their addresses (`client.dns.lookup`).
     bootstrap: OnceCell<Vec<String>>,
     metadata: watch::Sender<Arc<Metadata>>,
@@ -119,16 +119,15 @@ pub struct Cluster {
 
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cluster").field("bootstrap", &self.inner.options.bootstrap_servers).finish_non_exhaustive()
+        f.debug_struct("Cluster").field("bootstrap", &self.options().bootstrap_servers).finish_non_exhaustive()
     }
 }
 
 impl Cluster {
     /// For the brokers that `options` start from.
     pub fn new(options: &Options) -> Result<Cluster> {
-        options.common.security.prepare()?;
         let inner = Inner {
-            options: Arc::new(options.common.clone()),
+            setup: Arc::new(Setup::new(options.common.clone())?),
             bootstrap: OnceCell::new(),
             metadata: watch::Sender::new(Arc::default()),
             features: Mutex::default(),
@@ -179,7 +178,7 @@ impl Cluster {
 
     /// Options of every client.
     pub fn options(&self) -> &CommonOptions {
-        &self.inner.options
+        &self.inner.setup.options
     }
 
     /// What this client counts.
@@ -189,7 +188,7 @@ impl Cluster {
 
     /// A backoff with this client's settings.
     pub fn backoff(&self) -> Backoff {
-        Backoff::new(self.inner.options.retry_backoff, self.inner.options.retry_backoff_max)
+        Backoff::new(self.options().retry_backoff, self.options().retry_backoff_max)
     }
 
     /// The address of a broker; bootstrap servers have the ids −1, −2, …
@@ -207,9 +206,9 @@ impl Cluster {
         let address = self.address(node)?;
         let link = {
             let new = |address| {
-                let (options, troubles) = (Arc::clone(&self.inner.options), Arc::clone(&self.inner.troubles));
+                let (setup, troubles) = (Arc::clone(&self.inner.setup), Arc::clone(&self.inner.troubles));
                 let meter = NodeMeter { network: Arc::clone(&self.inner.metrics.network), node };
-                Arc::new(Link::new(address, options, troubles, meter))
+                Arc::new(Link::new(address, setup, troubles, meter))
             };
             let mut links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
             let link = links.entry((node, self.lane)).or_insert_with(|| new(address.clone()));

@@ -327,7 +327,7 @@ impl Cluster {
     pub(super) fn start_refresher(&self) {
         if !self.inner.refresher_runs.swap(true, Ordering::AcqRel) {
             let wanted = Arc::clone(&self.inner.refresh_wanted);
-            tokio::spawn(keep_fresh(Arc::downgrade(&self.inner), wanted, self.inner.options.metadata_max_age));
+            tokio::spawn(keep_fresh(Arc::downgrade(&self.inner), wanted, self.options().metadata_max_age));
         }
     }
 }

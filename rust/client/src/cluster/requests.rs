@@ -70,7 +70,7 @@ impl Cluster {
     /// How long a broker has: `request.timeout.ms`, or what the caller grants to requests that wait at the broker for
     /// records or for other members.
     fn limit<R: Request>(&self, patience: Patience) -> RequestTimeout {
-        let usual = self.inner.options.request_timeout;
+        let usual = self.options().request_timeout;
         match R::KEY {
             ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::ConsumerGroupHeartbeat => {
                 RequestTimeout(usual.max(patience.whole()))
@@ -80,7 +80,7 @@ impl Cluster {
     }
 
     fn choose<R: Request>(&self, connection: &Connection) -> Result<i16> {
-        let options = &self.inner.options;
+        let options = self.options();
         let versions = connection.versions();
         let only = |version| BTreeMap::from([(R::KEY.name(), version)]);
         match self.wanted.filter(|(key, _)| *key == R::KEY) {

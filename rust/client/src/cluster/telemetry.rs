@@ -88,7 +88,7 @@ impl Cluster {
     /// Starts pushing, once, as a connection to a broker is there that takes metrics.
     pub(super) fn start_telemetry(&self, offered: Option<(i16, i16)>) {
         let telemetry = &self.inner.telemetry;
-        if !self.inner.options.metrics.push || offered.is_none() || telemetry.runs.swap(true, Ordering::AcqRel) {
+        if !self.options().metrics.push || offered.is_none() || telemetry.runs.swap(true, Ordering::AcqRel) {
             return;
         }
         let (inner, closed) = (std::sync::Arc::downgrade(&self.inner), self.inner.closed.subscribe());
@@ -100,7 +100,7 @@ impl Cluster {
     /// # Errors
     /// Metrics are not pushed, or no broker takes them; none could be asked within `timeout`.
     pub async fn client_instance_id(&self, limit: Duration) -> Result<Uuid> {
-        if !self.inner.options.metrics.push {
+        if !self.options().metrics.push {
             return Err(Error::State("client_instance_id needs enable.metrics.push=true".into()));
         }
         let mut instance = self.inner.telemetry.instance.subscribe();
@@ -150,7 +150,7 @@ impl Cluster {
         let telemetry = &self.inner.telemetry;
         let client_instance_id = *telemetry.instance.borrow();
         let request = GetTelemetrySubscriptionsRequest { client_instance_id, ..Default::default() };
-        let limit = self.inner.options.request_timeout;
+        let limit = self.options().request_timeout;
         let answer = match self.telemetry_node() {
             Some(node) => self.send(node, request, limit).await?,
             None => self.send_any(request, limit).await?,
@@ -200,7 +200,7 @@ impl Cluster {
             metrics: bytes,
             ..Default::default()
         };
-        let answer = self.lane(Lane::Control).send(node, request, self.inner.options.request_timeout).await?;
+        let answer = self.lane(Lane::Control).send(node, request, self.options().request_timeout).await?;
         ErrorCode::from_i16(answer.error_code)
             .ok()
             .map_err(|code| Error::server(code, PushTelemetryRequest::KEY.name()))?;

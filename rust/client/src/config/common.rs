@@ -6,10 +6,8 @@ use samsarrow_wire::releases::Release;
 
 use super::values::Values;
 use super::{ClientKind, CommonOptions, Recovery};
-use crate::connection::OldBrokers;
 use crate::error::{Error, Result};
 use crate::metrics::{MetricsOptions, Windows};
-use crate::security::Security;
 
 impl Values {
     pub(super) fn common(&self, kind: ClientKind, api_versions: BTreeMap<&'static str, i16>) -> Result<CommonOptions> {
@@ -57,7 +55,6 @@ impl Values {
             allow_auto_create_topics: kind != ClientKind::Admin && self.flag("allow.auto.create.topics"),
             assumed_release: self.assumed_release()?,
             fallback_release: self.fallback_release()?,
-            old_brokers: OldBrokers::default(),
             metrics: MetricsOptions {
                 client: kind,
                 client_id: self.text("client.id").to_owned(),
@@ -73,7 +70,7 @@ impl Values {
                 attributes: self.belongings(kind),
                 observer: None,
             },
-            security: Security::new(self.security()?),
+            security: self.security()?,
             api_versions,
             newest_api_versions: BTreeMap::new(),
         })

@@ -13,8 +13,8 @@ mod producer;
 mod properties;
 mod providers;
 mod registry;
-mod secret;
 mod security;
+mod security_options;
 mod table;
 mod value;
 mod values;
@@ -28,16 +28,14 @@ use samsarrow_wire::compression::Codec;
 use samsarrow_wire::messages::ApiKey;
 use samsarrow_wire::releases::Release;
 
-use crate::connection::OldBrokers;
 use crate::metrics::MetricsOptions;
-use crate::security::Security;
+pub use crate::secret::Secret;
 pub use crate::types::ClientKind;
 
 pub use nearest::nearest;
 pub use properties::properties;
 pub use registry::{RegistryLogin, RegistryOptions};
-pub use secret::Secret;
-pub use security::{
+pub use security_options::{
     KerberosOptions, Mechanism, OAuthOptions, Protocol, RefreshOptions, SaslOptions, SecurityOptions, StoreType,
     TlsOptions,
 };
@@ -160,12 +158,10 @@ pub struct CommonOptions {
     pub assumed_release: Option<Release>,
     /// The Kafka that brokers are spoken to as that cannot say what they speak.
     pub fallback_release: Option<Release>,
-    /// What was found out of those; clones share it.
-    pub old_brokers: OldBrokers,
     /// What is counted, and who is notified of events.
     pub metrics: MetricsOptions,
-    /// TLS and the login; clones share it.
-    pub security: Security,
+    /// TLS and the login.
+    pub security: SecurityOptions,
     /// Versions that the user chose, by the API's name.
     pub api_versions: BTreeMap<&'static str, i16>,
     /// Versions that other options allow no newer one than, by the API's name.

@@ -10,8 +10,9 @@ use super::providers::{self, Providers};
 use super::table::{Kind, NEVER, OPTIONS, OptionSpec};
 use super::value::OptionValue;
 use super::values::{Given, Values};
-use super::{ClientKind, Options, Secret, format, nearest};
+use super::{ClientKind, Options, format, nearest};
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
 impl Options {
     /// Checks what a user gave for a client of `kind`. Dotted and snake_case names reach the same option.

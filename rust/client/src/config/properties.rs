@@ -2,7 +2,7 @@
 
 use zeroize::Zeroizing;
 
-use super::Secret;
+use crate::secret::Secret;
 
 /// The value of `key` in the text of a properties file; the last one, where there are several.
 ///

@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::parse::find;
 use super::table::{Kind, OptionSpec};
 use super::values::{Given, Values};
-use super::{ClientKind, OptionValue, Secret, TlsOptions, nearest};
+use super::{ClientKind, OptionValue, TlsOptions, nearest};
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
 const MAX: i64 = i32::MAX as i64;
 

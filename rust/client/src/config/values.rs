@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use zeroize::Zeroize;
 
+use super::ClientKind;
 use super::table::{Kind, OPTIONS, OptionSpec};
-use super::{ClientKind, Secret};
 use crate::error::Error;
+use crate::secret::Secret;
 
 /// Checked values by name.
 #[derive(Default)]

@@ -10,9 +10,10 @@ use tokio::time::{Instant, timeout};
 use samsarrow_wire::frame;
 use samsarrow_wire::messages::ApiVersionsRequest;
 
+use super::setup::Setup;
 use super::tls::{self, Failure};
 use super::transport::{self, Reader, Writer};
-use crate::config::{CommonOptions, Protocol};
+use crate::config::Protocol;
 use crate::error::{Error, Result};
 use crate::tls::{Tls, explain, server_name};
 
@@ -35,7 +36,7 @@ pub(crate) async fn resolve(address: &str, limit: Duration) -> Result<Vec<Socket
 pub(super) struct Target<'a> {
     pub(super) address: &'a str,
     pub(super) socket: SocketAddr,
-    pub(super) options: &'a CommonOptions,
+    pub(super) setup: &'a Arc<Setup>,
     /// For the connection to be made, with its handshake of TLS.
     pub(super) limit: Duration,
 }
@@ -45,11 +46,11 @@ impl Target<'_> {
     pub(super) async fn open(&self) -> Result<(Reader, Writer)> {
         let begun = Instant::now();
         let stream = self.connect().await?;
-        match self.options.security.tls()? {
+        match &self.setup.security.tls {
             None => Ok(transport::plain(stream)),
             Some(tls) => {
                 let left = self.limit.saturating_sub(begun.elapsed());
-                timeout(left, self.secure(stream, &tls)).await.unwrap_or_else(|_| {
+                timeout(left, self.secure(stream, tls)).await.unwrap_or_else(|_| {
                     let reason = format!("no TLS handshake within {} ms", self.limit.as_millis());
                     Err(Error::connection(self.address, reason))
                 })
@@ -60,10 +61,10 @@ impl Target<'_> {
     async fn secure(&self, stream: TcpStream, tls: &Arc<Tls>) -> Result<(Reader, Writer)> {
         let name = server_name(self.address)?;
         let failure = match tls::handshake(self.address, stream, tls.config().await, name).await {
-            Ok(both) => return Ok(both),
+            Ok((reader, writer)) => return Ok((Reader::Tls(reader), Writer::Tls(writer))),
             Err(failure) => failure,
         };
-        let in_the_clear = match self.options.security.options().protocol {
+        let in_the_clear = match self.setup.options.security.protocol {
             Protocol::Ssl | Protocol::Plaintext => "PLAINTEXT",
             Protocol::SaslSsl | Protocol::SaslPlaintext => "SASL_PLAINTEXT",
         };
@@ -102,10 +103,10 @@ impl Target<'_> {
     async fn connect(&self) -> Result<TcpStream> {
         let attempt = async {
             let socket = if self.socket.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-            if let Some(size) = self.options.receive_buffer {
+            if let Some(size) = self.setup.options.receive_buffer {
                 socket.set_recv_buffer_size(size)?;
             }
-            if let Some(size) = self.options.send_buffer {
+            if let Some(size) = self.setup.options.send_buffer {
                 socket.set_send_buffer_size(size)?;
             }
             let stream = socket.connect(self.socket).await?;

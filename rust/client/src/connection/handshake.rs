@@ -13,10 +13,12 @@ use samsarrow_wire::releases::Release;
 use super::Connection;
 use super::connect::Target;
 use super::probe::probe;
+use super::setup::Setup;
 use crate::api_versions::ApiVersions;
-use crate::auth::{Login, Veil};
+use crate::auth::Login;
 use crate::config::{CommonOptions, Protocol};
 use crate::error::{Error, Result};
+use crate::veil::Veil;
 
 /// What a broker speaks.
 enum Found {
@@ -35,12 +37,12 @@ impl Connection {
     /// # Errors
     /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if what answers is not Kafka.
     pub(super) async fn agree(target: &Target<'_>, wary: bool) -> Result<Connection> {
-        let (address, options) = (target.address, target.options);
-        let known = options.assumed_release.or_else(|| options.old_brokers.get(address));
+        let (address, setup, options) = (target.address, target.setup, &target.setup.options);
+        let known = options.assumed_release.or_else(|| setup.old_brokers.get(address));
         let mut connection = Self::connected(target).await?;
         let limit = options.request_timeout.min(options.connection_setup_timeout);
-        let login = options.security.login()?;
-        if let Some(login) = &login {
+        let login = setup.security.login.as_ref();
+        if let Some(login) = login {
             timeout(limit, connection.log_in(login, known)).await.unwrap_or_else(|_| {
                 Err(Error::connection(address, format!("the login took longer than {} ms", limit.as_millis())))
             })?;
@@ -61,7 +63,7 @@ impl Connection {
                 if known.is_none() {
                     // It was closed, or waits for an answer for ever.
                     connection = Self::connected(target).await?;
-                    options.old_brokers.remember(address, release);
+                    setup.old_brokers.remember(address, release);
                     tracing::info!(
                         address,
                         kafka = %release,
@@ -73,7 +75,7 @@ impl Connection {
             }
         };
         if wary && login.is_none() {
-            timeout(limit, connection.wants_login(options)).await.unwrap_or(Ok(()))?;
+            timeout(limit, connection.wants_login(setup)).await.unwrap_or(Ok(()))?;
         }
         connection.shared.waiting().answered = false;
         Ok(connection)
@@ -81,7 +83,7 @@ impl Connection {
 
     /// Brokers that want a login hang up on anyone who asks anything else before. One that wants one says of a mechanism
     /// without a name that it does not take it, and hangs up.
-    async fn wants_login(&self, options: &CommonOptions) -> Result<()> {
+    async fn wants_login(&self, setup: &Setup) -> Result<()> {
         let Some((_, newest)) = self.versions().range(ApiKey::SaslHandshake) else { return Ok(()) };
         let answer = self.ask(&SaslHandshakeRequest::default(), newest.clamp(0, 1)).await?;
         if ErrorCode::from_i16(answer.error_code) != ErrorCode::UNSUPPORTED_SASL_MECHANISM {
@@ -91,7 +93,7 @@ impl Connection {
         if self.ask(&ApiVersionsRequest::default(), 0).await.is_ok() {
             return Ok(());
         }
-        let (is, other) = match options.security.options().protocol {
+        let (is, other) = match setup.options.security.protocol {
             Protocol::Ssl | Protocol::SaslSsl => ("SSL", "SASL_SSL"),
             Protocol::Plaintext | Protocol::SaslPlaintext => ("PLAINTEXT", "SASL_PLAINTEXT"),
         };
@@ -101,7 +103,7 @@ impl Connection {
             Veil::default().show(&answer.mechanisms.join(", "))
         );
         let error = Error::authentication(self.address(), reason);
-        options.security.attempts().refuse(&error);
+        setup.security.attempts.refuse(&error);
         Err(error)
     }
 
@@ -122,7 +124,7 @@ impl Connection {
                 ApiVersions::from_response(address, &answer)
             }
         };
-        let turn = self.security.attempts().turn().await?;
+        let turn = self.setup.security.attempts.turn().await?;
         let outcome = login.authenticate(self, &versions, self.host(), None).await;
         let outcome = outcome.map_err(|error| match error {
             broken @ Error::Connection { .. } => broken.context("during the login"),
@@ -137,7 +139,7 @@ impl Connection {
     /// Asks what the broker speaks, and what is older than that question if there is no answer. `answers`: it has
     /// answered the question before.
     async fn handshake(&self, target: &Target<'_>, limit: Duration, answers: bool) -> Result<Found> {
-        let options = target.options;
+        let options = &target.setup.options;
         let asked = self.ask_versions(options);
         if answers {
             return asked.await.map(Found::Told);
@@ -209,7 +211,7 @@ fn unanswered(error: Error) -> Error {
 /// Brokers with TLS that do not say what they want hang up.
 fn hung_up(error: Error, options: &CommonOptions) -> Error {
     match error {
-        Error::Connection { address, reason } if options.security.options().tls.is_none() => Error::connection(
+        Error::Connection { address, reason } if options.security.tls.is_none() => Error::connection(
             address,
             format!("{reason}: where TLS is spoken, set security.protocol=SSL, or SASL_SSL with a login"),
         ),

@@ -11,6 +11,7 @@ mod raw;
 mod read;
 mod request;
 mod session;
+mod setup;
 mod tls;
 mod tls_session;
 mod transport;
@@ -27,18 +28,16 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use crate::api_versions::ApiVersions;
-use crate::config::CommonOptions;
 use crate::error::{Error, Result};
 use crate::metrics::ConnectionMeter;
-use crate::security::Security;
 
 use connect::Target;
 pub(crate) use connect::resolve;
 pub use limits::{Patience, RequestTimeout};
-pub use probe::OldBrokers;
 pub use read::FrameBody;
 use read::read_all;
 use session::Gate;
+pub use setup::Setup;
 use transport::Writer;
 use waiting::{Outgoing, Shared, Waiting};
 
@@ -54,7 +53,7 @@ pub struct Connection {
     client_id: String,
     request_timeout: RequestTimeout,
     versions: ApiVersions,
-    security: Security,
+    setup: Arc<Setup>,
     /// For a login that is repeated.
     login_limit: Duration,
     tasks: [JoinHandle<()>; 2],
@@ -80,8 +79,8 @@ impl Connection {
     ///
     /// # Errors
     /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if anyone who answers is not Kafka.
-    pub async fn open(address: &str, options: &CommonOptions) -> Result<Connection> {
-        Self::open_within(address, options, options.connection_setup_timeout, false).await
+    pub async fn open(address: &str, setup: &Arc<Setup>) -> Result<Connection> {
+        Self::open_within(address, setup, setup.options.connection_setup_timeout, false).await
     }
 
     /// The same with another time for each of the addresses that the name has. All are tried until one answers as Kafka
@@ -90,15 +89,10 @@ impl Connection {
     /// # Errors
     /// That of the last address, or of one where somebody answered who is not a broker. A login that is refused is
     /// refused at all of them.
-    pub async fn open_within(
-        address: &str,
-        options: &CommonOptions,
-        limit: Duration,
-        wary: bool,
-    ) -> Result<Connection> {
+    pub async fn open_within(address: &str, setup: &Arc<Setup>, limit: Duration, wary: bool) -> Result<Connection> {
         let mut last = Error::connection(address, "the host name has no address");
         for socket in resolve(address, limit).await? {
-            match Self::agree(&Target { address, socket, options, limit }, wary).await {
+            match Self::agree(&Target { address, socket, setup, limit }, wary).await {
                 Ok(connection) => return Ok(connection),
                 Err(error @ Error::Authentication { .. }) => return Err(error),
                 Err(error) if !matches!(last, Error::Protocol { .. } | Error::Tls { .. }) => last = error,
@@ -110,7 +104,7 @@ impl Connection {
 
     /// Connects; what the broker speaks is not known yet.
     async fn connected(target: &Target<'_>) -> Result<Connection> {
-        let (address, options) = (target.address, target.options);
+        let (address, setup, options) = (target.address, target.setup, &target.setup.options);
         let (reader, writer) = target.open().await?;
         let waiting = Waiting {
             pending: VecDeque::new(),
@@ -123,7 +117,7 @@ impl Connection {
             address: address.to_owned(),
             waiting: Mutex::new(waiting),
             asked: Notify::new(),
-            login: AtomicBool::new(options.security.options().sasl.is_some()),
+            login: AtomicBool::new(setup.security.login.is_some()),
             drained: Notify::new(),
             broken: Mutex::default(),
             meter: OnceLock::new(),
@@ -141,7 +135,7 @@ impl Connection {
             client_id: options.client_id.clone(),
             request_timeout: RequestTimeout(options.request_timeout),
             versions: ApiVersions::default(),
-            security: options.security.clone(),
+            setup: Arc::clone(setup),
             login_limit: options.request_timeout.min(options.connection_setup_timeout),
             tasks,
         })

@@ -4,9 +4,6 @@
 //! are slow, and things that are no brokers. What is old shows on one connection: it answers a request that every Kafka
 //! before 4.0 knows, and then not ApiVersions.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use bytes::BytesMut;
 
 use samsarrow_wire::frame;
@@ -18,21 +15,6 @@ use super::transport::{Reader, Writer};
 
 /// Answers are thrown away in steps of this size.
 const DISCARD_STEP: usize = 1 << 12;
-
-/// The Kafka of brokers that cannot say it, by address. A client has one, so that each of its connections need not find
-/// out again.
-#[derive(Debug, Clone, Default)]
-pub struct OldBrokers(Arc<Mutex<HashMap<String, Release>>>);
-
-impl OldBrokers {
-    pub(super) fn get(&self, address: &str) -> Option<Release> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(address).copied()
-    }
-
-    pub(super) fn remember(&self, address: &str, release: Release) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(address.to_owned(), release);
-    }
-}
 
 /// Which old Kafka it is that did not answer ApiVersions; `None` where it is none, or remains unknown.
 pub(super) async fn probe(target: &Target<'_>) -> Option<Release> {
@@ -67,7 +49,7 @@ struct Line<'a> {
 impl Line<'_> {
     async fn open<'a>(target: &Target<'a>) -> Option<Line<'a>> {
         let (reader, writer) = target.open().await.ok()?;
-        Some(Line { reader, writer, client_id: &target.options.client_id, asked: 0 })
+        Some(Line { reader, writer, client_id: &target.setup.options.client_id, asked: 0 })
     }
 
     /// Sends a request in version 0 and gives its correlation id. Kafka 0.9 closes the connection where a request of the

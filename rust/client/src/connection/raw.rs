@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use samsarrow_wire::frame;
-use samsarrow_wire::messages::Frame;
+use samsarrow_wire::messages::{Frame, Request};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -12,6 +12,7 @@ use super::Connection;
 use super::read::{Begun, broke, read_rest, rest_late};
 use super::transport::Reader;
 use super::waiting::{Outgoing, Pending, Reply, Shared};
+use crate::auth::Carrier;
 use crate::error::{Error, Result};
 
 /// The longest frame before a login has succeeded: the same as brokers take themselves.
@@ -29,12 +30,16 @@ impl Shared {
     }
 }
 
-impl Connection {
-    /// Sends a token and waits for the broker's.
-    ///
-    /// # Errors
-    /// The connection broke, which is also what brokers do that refuse a login.
-    pub(crate) async fn ask_raw(&self, token: &[u8]) -> Result<Bytes> {
+impl Carrier for Connection {
+    fn address(&self) -> &str {
+        self.address()
+    }
+
+    fn ask<R: Request + Sync>(&self, request: &R, version: i16) -> impl Future<Output = Result<R::Response>> + Send {
+        self.ask(request, version)
+    }
+
+    async fn ask_raw(&self, token: &[u8]) -> Result<Bytes> {
         let frame = raw(token)?;
         let (reply, answer) = oneshot::channel();
         let limit = self.request_timeout;
@@ -44,11 +49,7 @@ impl Connection {
         answer.await.unwrap_or_else(|_| Err(self.gone()))
     }
 
-    /// Sends a token that is not answered.
-    ///
-    /// # Errors
-    /// The connection broke.
-    pub(crate) fn tell_raw(&self, token: &[u8]) -> Result<()> {
+    fn tell_raw(&self, token: &[u8]) -> Result<()> {
         self.enqueue_first(Outgoing { frame: raw(token)?, written: None }, None)
     }
 }

@@ -107,11 +107,11 @@ impl Connection {
     }
 
     async fn renewed(&self) -> Result<()> {
-        let Some(login) = self.security.login()? else { return Ok(()) };
+        let Some(login) = &self.setup.security.login else { return Ok(()) };
         let since = self.shared.waiting().gate.term.map(|term| term.since);
         sleep_until(since.unwrap_or_else(Instant::now) + LEAST_BETWEEN).await;
         let ready = async {
-            let turn = self.security.attempts().turn().await?;
+            let turn = self.setup.security.attempts.turn().await?;
             match login.prepare(self.host()).await {
                 Ok(prepared) => Ok((turn, prepared)),
                 Err(error) => {

@@ -20,7 +20,6 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::tls_session::{OVERHEAD, RECORD, Session, Step};
-use super::transport::{Reader, Writer};
 use crate::error::Error;
 use crate::tls::explain;
 
@@ -64,7 +63,7 @@ pub(super) async fn handshake(
     mut stream: TcpStream,
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
-) -> Result<(Reader, Writer), Failure> {
+) -> Result<(TlsReader, TlsWriter), Failure> {
     let shows = config.client_auth_cert_resolver.has_certs();
     let connection =
         UnbufferedClientConnection::new(config, name).map_err(|error| Failure::Tls(error, Vec::new(), shows))?;
@@ -100,7 +99,7 @@ pub(super) async fn handshake(
     let peer = Peer { address: address.to_owned(), shows };
     let reader = TlsReader { socket: read, session: Arc::clone(&session), peer: peer.clone() };
     let writer = TlsWriter { socket: write, session, peer, piece: Vec::new(), sealed: Vec::new() };
-    Ok((Reader::Tls(reader), Writer::Tls(writer)))
+    Ok((reader, writer))
 }
 
 fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {

@@ -13,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::*;
+use crate::connection::transport::{Reader, Writer};
 
 const TIME: Duration = Duration::from_secs(60);
 
@@ -41,7 +42,7 @@ async fn both(version: &'static rustls::SupportedProtocolVersion) -> (TlsStream<
     let name = ServerName::try_from("localhost").unwrap();
     let (server, client) = tokio::join!(accept, handshake("localhost:1", stream, Arc::new(client), name));
     let (reader, writer) = client.unwrap();
-    (server.unwrap(), reader, writer)
+    (server.unwrap(), Reader::Tls(reader), Writer::Tls(writer))
 }
 
 /// A frame with records of these sizes, and its bytes.

@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 use crate::error::{Error, Result};
 use crate::tls::Tls;
 
-pub(crate) use endpoint::Endpoint;
+pub(crate) use endpoint::{Endpoint, unescaped};
 pub(crate) use proxy::Proxy;
 
 /// The most of an answer's headers.

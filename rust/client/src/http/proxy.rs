@@ -7,10 +7,10 @@ use base64::prelude::BASE64_STANDARD;
 use hyper::Uri;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use super::endpoint::{Endpoint, parts};
-use crate::auth::{Veil, unescaped};
-use crate::config::Secret;
+use super::endpoint::{Endpoint, parts, unescaped};
 use crate::error::{Error, Result};
+use crate::secret::Secret;
+use crate::veil::Veil;
 
 /// The longest that a proxy's answer is.
 const LONGEST: usize = 8 << 10;

@@ -31,9 +31,9 @@ pub use page::metrics_markdown;
 pub(crate) use polls::Polls;
 pub(crate) use reading::ReadMeters;
 pub(crate) use rebalances::Rebalances;
-pub use sample::{Label, LabelKind, Sample, Value};
+pub use sample::{Label, Sample, Value};
 pub(crate) use sample::{Names, Sink};
-pub use table::{CONVENTIONS, Group, Id, Kind, METRICS, MetricSpec, Unit};
+pub use table::{CONVENTIONS, Group, Id, Kind, LabelKind, METRICS, MetricSpec, Unit};
 
 use crate::types::ClientKind;
 

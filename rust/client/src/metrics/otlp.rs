@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
-use super::sample::{Label, LabelKind, Sample, Value};
-use super::table::{Id, Kind};
+use super::sample::{Label, Sample, Value};
+use super::table::{Id, Kind, LabelKind};
 use crate::types::ClientKind;
 
 /// Of fields that are messages, text or bytes.

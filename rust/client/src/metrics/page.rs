@@ -1,8 +1,7 @@
 //! The table as a page of Markdown.
 
 use super::naming::client_name;
-use super::sample::LabelKind;
-use super::table::{CONVENTIONS, Kind, METRICS};
+use super::table::{CONVENTIONS, Kind, LabelKind, METRICS};
 
 /// The page docs/metrics.md.
 pub fn metrics_markdown() -> String {

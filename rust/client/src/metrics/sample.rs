@@ -8,21 +8,6 @@ use super::meter::{Meter, Recent};
 use super::table::{Id, MetricSpec};
 use crate::types::TopicPartition;
 
-/// What there is one value of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LabelKind {
-    /// The client.
-    None,
-    /// Each topic.
-    Topic,
-    /// Each partition.
-    Partition,
-    /// Each broker.
-    Node,
-    /// Each kind of request.
-    Api,
-}
-
 /// What a value is of, beside the client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Label {

@@ -1,7 +1,22 @@
 //! Every metric, once: Java's group and name, kind, unit, clients, labels, Prometheus' and OpenTelemetry's names, meaning.
 
-use super::sample::LabelKind::{self, Api, Node, None as No, Partition, Topic};
+use self::LabelKind::{Api, Node, None as No, Partition, Topic};
 use crate::types::ClientKind::{self, Admin, Consumer, Producer};
+
+/// What there is one value of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LabelKind {
+    /// The client.
+    None,
+    /// Each topic.
+    Topic,
+    /// Each partition.
+    Partition,
+    /// Each broker.
+    Node,
+    /// Each kind of request.
+    Api,
+}
 
 /// What a metric's values are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,11 +12,12 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 
-use crate::auth::Veil;
-use crate::config::{RegistryLogin, RegistryOptions, Secret};
+use crate::config::{RegistryLogin, RegistryOptions};
 use crate::error::{Error, Result};
 use crate::http::{Answer, Client, Endpoint, Manner, Proxy};
+use crate::secret::Secret;
 use crate::tls::{Tls, explain};
+use crate::veil::Veil;
 
 /// The most of an answer that is read.
 const LARGEST: usize = 16 << 20;

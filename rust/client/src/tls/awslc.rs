@@ -11,6 +11,8 @@ use std::ptr;
 use aws_lc_sys as c;
 use zeroize::Zeroizing;
 
+use super::iterations;
+
 /// What was in a store.
 #[derive(Default)]
 pub(super) struct Opened {
@@ -33,6 +35,7 @@ pub(super) enum Refused {
 
 /// Opens a PKCS12 store.
 pub(super) fn pkcs12(der: &[u8], password: &str) -> Result<Opened, Refused> {
+    iterations::check_pkcs12(der, password).map_err(Refused::Because)?;
     let password = terminated(password)?;
     let certificates = Stack::new()?;
     let mut key = Key(ptr::null_mut());
@@ -56,6 +59,7 @@ pub(super) fn pkcs12(der: &[u8], password: &str) -> Result<Opened, Refused> {
 
 /// Decrypts a private key.
 pub(super) fn encrypted_pkcs8(der: &[u8], password: &str) -> Result<Zeroizing<Vec<u8>>, Refused> {
+    iterations::check_pkcs8(der).map_err(Refused::Because)?;
     let mut bytes = bytes(der);
     // SAFETY: `bytes` describes `der` and the password is given with its length; both outlive the call and are only
     // read. What is returned is ours, and freed by its guard.

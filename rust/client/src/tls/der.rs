@@ -1,14 +1,18 @@
-//! As much of DER as it takes to say what is wrong with a certificate. What is trusted, rustls decides.
+//! As much of DER as it takes to say what is wrong with a certificate, and of BER to walk through a store. What is trusted,
+//! rustls decides.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-const INTEGER: u8 = 0x02;
+pub(super) const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
-const OID: u8 = 0x06;
+/// Of other octet strings, which make one.
+const OCTET_STRINGS: u8 = 0x24;
+pub(super) const OID: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
-const SEQUENCE: u8 = 0x30;
+pub(super) const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const BOOLEAN: u8 = 0x01;
 
@@ -173,28 +177,32 @@ fn alt_names(names: &[u8]) -> Vec<String> {
     found
 }
 
-struct Reader<'a>(&'a [u8]);
+/// Elements within elements are looked through to this depth for their end, as AWS-LC does.
+const DEEPEST: usize = 128;
+
+/// Elements, one after the other.
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {
     /// The next element's tag and content; nothing is consumed where there is none.
     fn next(&mut self) -> Option<(u8, &'a [u8])> {
-        let (&tag, rest) = self.0.split_first()?;
-        let (&first, rest) = rest.split_first()?;
-        let (len, rest) = match first {
-            0..=0x7F => (usize::from(first), rest),
-            0x81..=0x84 => {
-                let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7F))?;
-                (bytes.iter().fold(0usize, |len, byte| len << 8 | usize::from(*byte)), rest)
-            }
-            _ => return None,
-        };
-        let (content, rest) = rest.split_at_checked(len)?;
+        let (tag, content, rest) = element(self.0, DEEPEST)?;
         self.0 = rest;
         Some((tag, content))
     }
 
+    /// The next element's octets if it is an octet string, in one piece or in several; nothing is consumed otherwise.
+    pub(super) fn octets(&mut self) -> Option<Cow<'a, [u8]>> {
+        if let Some(whole) = self.take(OCTET_STRING) {
+            return Some(Cow::Borrowed(whole));
+        }
+        let mut joined = Vec::new();
+        join(self.take(OCTET_STRINGS)?, false, &mut joined, DEEPEST)?;
+        Some(Cow::Owned(joined))
+    }
+
     /// The next element's content if it has this tag; nothing is consumed otherwise.
-    fn take(&mut self, wanted: u8) -> Option<&'a [u8]> {
+    pub(super) fn take(&mut self, wanted: u8) -> Option<&'a [u8]> {
         let before = self.0;
         match self.next() {
             Some((tag, content)) if tag == wanted => Some(content),
@@ -220,6 +228,68 @@ impl<'a> Reader<'a> {
         let mut part = || parts.next().flatten();
         let (month, day, hour, minute, second) = (part()?, part()?, part()?, part()?, part()?);
         Some(days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
+    }
+}
+
+/// An element's tag, its length if it says so, and what follows these. Of tags that are longer than a byte, the first.
+fn header(input: &[u8]) -> Option<(u8, Option<usize>, &[u8])> {
+    let (&tag, mut rest) = input.split_first()?;
+    if tag & 0x1F == 0x1F {
+        let more = rest.iter().take_while(|byte| **byte & 0x80 != 0).count();
+        rest = rest.get(more + 1..)?;
+    }
+    let (&first, rest) = rest.split_first()?;
+    match first {
+        0..=0x7F => Some((tag, Some(usize::from(first)), rest)),
+        // Up to two zeros, as BER has it for what is made of others.
+        0x80 => (tag & 0x20 != 0).then_some((tag, None, rest)),
+        0x81..=0x84 => {
+            let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7F))?;
+            let length = bytes.iter().fold(0usize, |len, byte| len << 8 | usize::from(*byte));
+            Some((tag, Some(length), rest))
+        }
+        _ => None,
+    }
+}
+
+/// An element's tag, its content, and what follows it.
+fn element(input: &[u8], depth: usize) -> Option<(u8, &[u8], &[u8])> {
+    let (tag, length, rest) = header(input)?;
+    if let Some(length) = length {
+        let (content, rest) = rest.split_at_checked(length)?;
+        return Some((tag, content, rest));
+    }
+    let mut left = rest;
+    while !left.starts_with(&[0, 0]) {
+        (_, _, left) = element(left, depth.checked_sub(1)?)?;
+    }
+    Some((tag, rest.get(..rest.len() - left.len())?, left.get(2..)?))
+}
+
+/// Puts octet strings together, up to two zeros if they are `endless`, and returns what follows.
+fn join<'a>(mut input: &'a [u8], endless: bool, joined: &mut Vec<u8>, depth: usize) -> Option<&'a [u8]> {
+    loop {
+        if endless && input.starts_with(&[0, 0]) {
+            return input.get(2..);
+        }
+        if input.is_empty() {
+            return (!endless).then_some(input);
+        }
+        let (tag, length, rest) = header(input)?;
+        input = match (tag, length) {
+            (OCTET_STRING, Some(length)) => {
+                let (part, rest) = rest.split_at_checked(length)?;
+                joined.extend_from_slice(part);
+                rest
+            }
+            (OCTET_STRINGS, Some(length)) => {
+                let (parts, rest) = rest.split_at_checked(length)?;
+                join(parts, false, joined, depth.checked_sub(1)?)?;
+                rest
+            }
+            (OCTET_STRINGS, None) => join(rest, true, joined, depth.checked_sub(1)?)?,
+            _ => return None,
+        };
     }
 }
 

@@ -1,7 +1,7 @@
 //! Stores of keys and certificates, for rust/fuzz.
 
-use crate::config::Secret;
 use crate::error::Result;
+use crate::secret::Secret;
 
 use super::stores::{KeyPassword, Source};
 use super::{der, keystore};

@@ -5,6 +5,7 @@ mod der;
 pub(crate) mod explain;
 #[cfg(feature = "fuzz")]
 pub(crate) mod fuzz;
+mod iterations;
 mod jks;
 mod keystore;
 mod pem;
@@ -26,8 +27,9 @@ use zeroize::Zeroizing;
 use self::rotation::Stamps;
 use self::stores::{KeyPassword, Source};
 use self::verify::Verifier;
-use crate::config::{Secret, TlsOptions};
+use crate::config::TlsOptions;
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
 /// Sessions that are remembered, for all brokers of a client: with one the next handshake needs no certificates.
 const SESSIONS: usize = 256;

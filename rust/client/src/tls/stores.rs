@@ -7,8 +7,9 @@ use zeroize::Zeroizing;
 
 use super::awslc::{self, Opened};
 use super::{der, jks, pem};
-use crate::config::{Secret, StoreType};
+use crate::config::StoreType;
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
 /// More than any store: Java's own with all authorities of the world has a quarter of a MiB.
 const LARGEST: u64 = 16 << 20;

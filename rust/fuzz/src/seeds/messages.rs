@@ -1,6 +1,6 @@
 //! Requests and responses of every API and version.
 use bytes::Bytes;
-use samsarrow_wire::messages::formats::{Format, formats};
+use samsarrow_wire::formats::{Format, formats};
 use samsarrow_wire::messages::{DecodeError, DecodeErrorKind};
 
 use crate::bytes::{havoc, put_number, put_varint};

@@ -5,8 +5,6 @@ mod macros;
 #[cfg(any(test, feature = "arbitrary"))]
 pub(crate) mod arbitrary;
 pub(crate) mod error;
-#[cfg(feature = "arbitrary")]
-pub mod formats;
 #[cfg(any(test, feature = "json"))]
 mod json;
 mod out;

@@ -11,9 +11,9 @@ mod tokens;
 use std::path::PathBuf;
 
 use self::tokens::{Token, Tokens};
-use crate::config::secret::Secret;
-use crate::config::security::{KerberosOptions, Mechanism, SaslOptions};
+use crate::config::security_options::{KerberosOptions, Mechanism, SaslOptions};
 use crate::error::{Error, Result};
+use crate::secret::Secret;
 
 const NAME: &str = "sasl.jaas.config";
 

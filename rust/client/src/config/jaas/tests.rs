@@ -13,7 +13,7 @@ fn sasl(jaas: &str, more: &[(&str, &str)]) -> Result<SaslOptions> {
     let first = [("bootstrap.servers", "h:1"), ("security.protocol", "SASL_SSL"), ("sasl.jaas.config", jaas)];
     let pairs = first.iter().chain(more).map(|(name, value)| ((*name).into(), OptionValue::Str((*value).into())));
     let options = Options::parse(ClientKind::Consumer, pairs)?;
-    Ok(options.common.security.options().sasl.clone().unwrap())
+    Ok(options.common.security.sasl.clone().unwrap())
 }
 
 fn mechanism(name: &str) -> (&'static str, &str) {

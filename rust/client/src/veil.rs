@@ -1,11 +1,17 @@
 //! What others say about a login, made fit to be shown: brokers and issuers of tokens may repeat what they were sent.
 
-use crate::config::{SaslOptions, Secret};
+use crate::config::SaslOptions;
+use crate::secret::Secret;
 
 /// The most characters of such a text.
 const LONGEST: usize = 300;
 /// Shorter secrets are masked as whole words only: letter by letter, the masks would spell them.
 const SHORTEST: usize = 4;
+
+/// A text of somebody else's as it may be shown: without these secrets and tokens, in one line, cut where it is too long.
+pub fn shown(text: &str, secrets: impl IntoIterator<Item = Secret>) -> String {
+    Veil::over(secrets).show(text)
+}
 
 /// The secrets that must not show.
 #[derive(Debug, Clone, Default)]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// The claims of a token, no matter who signed it; None if it is no JWT. Brokers check signatures: a client only reads
 /// when its token ends.
-pub(super) fn claims(token: &str) -> Option<Map<String, Value>> {
+pub(crate) fn claims(token: &str) -> Option<Map<String, Value>> {
     let mut parts = token.split('.');
     let (_, claims, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else { return None };
     let claims = BASE64_URL_SAFE_NO_PAD.decode(claims.trim_end_matches('=')).ok()?;
@@ -16,28 +16,28 @@ pub(super) fn claims(token: &str) -> Option<Map<String, Value>> {
 }
 
 /// A moment that a claim gives in seconds since 1970, whole or not (RFC 7519, NumericDate).
-pub(super) fn moment(claims: &Map<String, Value>, name: &str) -> Option<SystemTime> {
+pub(crate) fn moment(claims: &Map<String, Value>, name: &str) -> Option<SystemTime> {
     time_of(claims.get(name)?.as_f64()?)
 }
 
 /// Seconds since 1970 as a time, where there is one.
-pub(super) fn time_of(seconds: f64) -> Option<SystemTime> {
+pub(crate) fn time_of(seconds: f64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
 /// Seconds since 1970.
-pub(super) fn seconds_of(time: SystemTime) -> u64 {
+pub(crate) fn seconds_of(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Header and claims as they are signed.
-pub(super) fn unsigned(header: &Map<String, Value>, claims: &Map<String, Value>) -> String {
+pub(crate) fn unsigned(header: &Map<String, Value>, claims: &Map<String, Value>) -> String {
     let part = |part: &Map<String, Value>| BASE64_URL_SAFE_NO_PAD.encode(Value::from(part.clone()).to_string());
     format!("{}.{}", part(header), part(claims))
 }
 
 /// The whole token, with a signature or, where there is none, without.
-pub(super) fn signed(unsigned: &str, signature: &[u8]) -> String {
+pub(crate) fn signed(unsigned: &str, signature: &[u8]) -> String {
     format!("{unsigned}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature))
 }
 

@@ -3,10 +3,10 @@ use std::fmt::Debug;
 
 use bytes::Bytes;
 
-use super::arbitrary::{Arbitrary, Random};
-use super::types::Cx;
-use super::{ApiKey, DecodeError, EncodeError, Message, Out, Reader, Request};
 use crate::frame;
+use crate::messages::arbitrary::{Arbitrary, Random};
+use crate::messages::types::Cx;
+use crate::messages::{self, ApiKey, DecodeError, EncodeError, Message, Out, Reader, Request};
 
 /// A message of an API at a version.
 #[derive(Debug, Clone, Copy)]
@@ -89,24 +89,24 @@ macro_rules! formats {
         /// All of them.
         pub fn formats() -> Vec<Format> {
             let mut all = Vec::new();
-            $(for version in super::$request::MIN_VERSION..=super::$request::MAX_VERSION {
-                const FLEXIBLE: i16 = super::$request::FLEXIBLE;
-                type Response = <super::$request as Request>::Response;
+            $(for version in messages::$request::MIN_VERSION..=messages::$request::MAX_VERSION {
+                const FLEXIBLE: i16 = messages::$request::FLEXIBLE;
+                type Response = <messages::$request as Request>::Response;
                 all.push(Format {
-                    api: super::$request::KEY,
+                    api: messages::$request::KEY,
                     response: false,
                     version,
-                    sample: sample::<super::$request, FLEXIBLE>,
-                    decode: decode::<super::$request>,
-                    frame: request_frame::<super::$request>,
+                    sample: sample::<messages::$request, FLEXIBLE>,
+                    decode: decode::<messages::$request>,
+                    frame: request_frame::<messages::$request>,
                 });
                 all.push(Format {
-                    api: super::$request::KEY,
+                    api: messages::$request::KEY,
                     response: true,
                     version,
                     sample: sample::<Response, FLEXIBLE>,
                     decode: decode::<Response>,
-                    frame: response_frame::<super::$request>,
+                    frame: response_frame::<messages::$request>,
                 });
             })*
             all

@@ -1,0 +1,94 @@
+//! One record as most of them are, read a word at a time.
+use crate::batch::records::{RawRecord, zigzag};
+
+/// The common case: no headers, and every number in one to three bytes. `None` leaves it to `read_record`, also for
+/// whatever is wrong. Reads eight bytes at a time, so not at the very end of the data.
+#[inline(always)]
+pub(super) fn read_plain_record(data: &[u8], start: usize) -> Option<RawRecord> {
+    let mut word = load(data, start)?;
+    let length = short_len(&mut word)?;
+    let mut position = start + length.size;
+    let end = position + length.value as usize;
+    word >>= 8; // attributes: unused so far
+    let timestamp_delta = short(&mut word)?;
+    position += 1 + timestamp_delta.size;
+    let mut word = load(data, position)?;
+    let offset_delta = short(&mut word)?;
+    position += offset_delta.size;
+    let (key_start, key_len);
+    if word & 0xff == 1 {
+        word >>= 8;
+        position += 1;
+        (key_start, key_len) = (position, -1);
+    } else {
+        let len = short_len(&mut word)?;
+        key_start = position + len.size;
+        key_len = len.value as i32;
+        position = key_start + len.value as usize;
+        word = load(data, position)?;
+    }
+    let (value_start, value_len);
+    if word & 0xff == 1 {
+        (value_start, value_len) = (position + 1, -1);
+        position = value_start;
+    } else {
+        let len = short_len(&mut word)?;
+        value_start = position + len.size;
+        value_len = len.value as i32;
+        position = value_start + len.value as usize;
+    }
+    // What ends exactly where it should, within the data, is also within its bounds before.
+    if position + 1 != end || *data.get(position)? != 0 {
+        return None;
+    }
+    Some(RawRecord {
+        timestamp_delta: i64::from(zigzag(timestamp_delta.value)),
+        offset_delta: zigzag(offset_delta.value),
+        key_len,
+        key_start,
+        value_start,
+        value_len,
+        header_count: 0,
+        headers_start: end,
+        end,
+    })
+}
+
+#[inline(always)]
+pub(super) fn load(data: &[u8], position: usize) -> Option<u64> {
+    data.get(position..)?.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+pub(super) struct Short {
+    pub(super) value: u32,
+    pub(super) size: usize,
+}
+
+/// Takes an unsigned varint of one to three bytes off `word`, its first byte being the lowest.
+#[inline(always)]
+pub(super) fn short(word: &mut u64) -> Option<Short> {
+    let w = *word as u32;
+    if w & 0x80 == 0 {
+        *word >>= 8;
+        return Some(Short { value: w & 0x7f, size: 1 });
+    }
+    if w & 0x8000 == 0 {
+        *word >>= 16;
+        return Some(Short { value: w & 0x7f | (w >> 1) & 0x3f80, size: 2 });
+    }
+    if w & 0x80_0000 == 0 {
+        *word >>= 24;
+        return Some(Short { value: w & 0x7f | (w >> 1) & 0x3f80 | (w >> 2) & 0x1f_c000, size: 3 });
+    }
+    None
+}
+
+/// As [`short`], for a length that is not negative.
+#[inline(always)]
+pub(super) fn short_len(word: &mut u64) -> Option<Short> {
+    let Short { value, size } = short(word)?;
+    if value & 1 != 0 {
+        return None;
+    }
+    Some(Short { value: value >> 1, size })
+}
