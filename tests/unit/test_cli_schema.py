@@ -108,7 +108,7 @@ def test_a_registry_has_to_be_named_and_to_answer(command, registry, monkeypatch
     assert down.startswith("samsarrow: ")
     assert registry.url in down
     monkeypatch.delenv("SAMSARROW_SCHEMA_REGISTRY_URL")
-    assert "no schema registry is named: give --registry URL" in command("list", code=2).err
+    assert "no schema registry: pass --registry URL" in command("list", code=2).err
 
 
 def test_a_schema_is_checked_without_being_registered(command, registry, file):

@@ -156,4 +156,4 @@ def _differs(options: WriteOptions, batch: int, text: str) -> None:
             f"{text}. The option acceptRepetition={batch} goes on all the same: what is in the topic stays, and tasks "
             "that have written pass their rows over"
         )
-    _log.warning("%s (acceptRepetition=%d: going on)", text, batch)
+    _log.warning("%s (acceptRepetition=%d: continuing)", text, batch)

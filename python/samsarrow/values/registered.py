@@ -86,10 +86,10 @@ def given_once(
     """The schema and the registry, one of which may be given without a name."""
     if isinstance(source, SchemaRegistry):
         if registry is not None:
-            raise TypeError("the registry is given twice")
+            raise TypeError("the registry is passed twice")
         return schema, source
     if source is not None and schema is not None:
-        raise TypeError("the schema is given twice")
+        raise TypeError("the schema is passed twice")
     return schema if source is None else source, registry
 
 
