@@ -171,7 +171,7 @@ def test_members_are_put_out(command, servers, admin):
         [member] = rows(command("groups", "kick", "g", "--all", "--dry-run"))
         assert (member["client_id"], member["instance_id"], member["partitions"]) == ("me", "static", 1)
         assert "--yes" in command("groups", "kick", "g", "--all", code=2).err
-        assert "no member nobody" in command("groups", "kick", "g", "--member", "is empty", "-y", code=1).err
+        assert "no member nobody" in command("groups", "kick", "g", "--member", "nobody", "-y", code=1).err
         assert "no member other" in command("groups", "kick", "g", "--instance", "other", "-y", code=1).err
         assert "removed" in command("groups", "kick", "g", "--instance", "static", "--reason", "test", "-y").err
         assert admin.describe_groups(["g"])["g"].members == ()
@@ -289,7 +289,7 @@ def test_quotas_are_set_listed_and_deleted(command, broker):
         (["producer_byte_rate=1"], "select quotas"), (["--user", "a"], "Missing argument"),
         (["--user", "", "x=1"], "is empty"),
         (["--user", "a", "x=many"], "is not a number"), (["--user", "a", "x=-1"], "0 or more"),
-        (["--user", "a", "x"], "is not QUOTA=VALUE"), (["--ip", "1.1.1.1", "--user", "a", "x=1"], "alone"),
+        (["--user", "a", "x"], "is not QUOTA=VALUE"), (["--ip", "1.1.1.1", "--user", "a", "x=1"], "cannot be combined"),
         (["--user", "a", "x=1", "x=2"], "given twice"),
     ):  # fmt: skip
         assert text in command("quotas", "set", *wrong, code=2).err
@@ -432,7 +432,7 @@ def test_transactions_are_listed_described_and_ended(command, servers, admin, mo
     [listed] = rows(command("txns", "list", "--state", "Ongoing", "--pattern", "t."))
     assert (listed["transactional_id"], listed["state"]) == ("tx", "Ongoing")
     assert rows(command("txns", "list", "--longer-than", "1h")) == []
-    partly = command("txns", "describe", "tx", "is empty", code=3)
+    partly = command("txns", "describe", "tx", "nobody", code=3)
     [found] = rows(partly)
     assert (found["state"], found["partitions"], found["timeout_ms"]) == ("Ongoing", ["t-0"], 60_000)
     assert "transactional id nobody: " in partly.err
@@ -456,8 +456,8 @@ def test_transactions_are_listed_described_and_ended(command, servers, admin, mo
     [state] = admin.describe_producers([TopicPartition("t", 0)])[TopicPartition("t", 0)]
     assert state.transaction_start is None
     assert "--yes" in command("txns", "fence", "tx", code=2).err
-    assert "tx: would be fenced" in command("txns", "fence", "tx", "is empty", "--dry-run", code=3).err
+    assert "tx: would be fenced" in command("txns", "fence", "tx", "nobody", "--dry-run", code=3).err
     command("txns", "fence", "tx", "-y")
     assert "Ongoing" not in [r["state"] for r in rows(command("txns", "list"))]
-    assert "nobody: " in command("txns", "fence", "is empty", "-y", code=1).err
+    assert "nobody: " in command("txns", "fence", "nobody", "-y", code=1).err
     producer.close(timeout=0.1)

@@ -127,7 +127,7 @@ def test_headers_partitions_and_files(command, rows, tmp_path):
         (["t", "--format", "ndjson"], b'{"value":1,"headers":["a"]}', 1, "headers are pairs"),
         (["t", "--format", "envelope"], b'{"value":null}', 1, "line 1: not an envelope"),
         (ENVELOPE, b'{"key":"?","value":null,"headers":[],"partition":0,"timestamp":1}', 1, "key: not base64"),
-        (ENVELOPE, b'{"key":null,"value":null,"headers":[],"partition":-1,"timestamp":1}', 1, "partition is out of range"),
+        (ENVELOPE, b'{"key":null,"value":null,"headers":[],"partition":-1,"timestamp":1}', 1, "is out of range"),
         (ENVELOPE, b'{"key":null,"value":null,"headers":[],"partition":5,"timestamp":1}', 1, "partition"),
         (["t", "--format", "json"], b'{"value":1}', 1, "not a JSON array"),
         (["t", "--format", "parquet"], b"PAR1 not", 1, "cannot be read as parquet"),
