@@ -294,7 +294,8 @@ def _check(core: _core.Registry, subject: str, schema: _core._NewSchema) -> _cor
     def judged(reasons: list[str]) -> None:
         if reasons:
             lines = "".join(f"\n  {reason}" for reason in reasons)
-            error = SchemaIncompatibleError(f"a schema for subject {subject} does not go with earlier versions{lines}")
+            text = f"a schema for subject {subject} is incompatible with earlier versions{lines}"
+            error = SchemaIncompatibleError(text)
             error.reasons = reasons
             raise error
 

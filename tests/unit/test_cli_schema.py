@@ -115,7 +115,7 @@ def test_a_schema_is_checked_without_being_registered(command, registry, file):
     assert command("check", "users-value", file(BETTER)).out == "users-value: it may be the next (BACKWARD)\n"
     assert command("check", "new-value", file(USER)).out == "new-value: it may be the next (BACKWARD)\n"
     refused = command("check", "users-value", file(WORSE), code=1).err
-    assert refused.startswith("samsarrow: a schema for subject users-value does not go with earlier versions\n  ")
+    assert refused.startswith("samsarrow: a schema for subject users-value is incompatible with earlier versions\n  ")
     assert "street" in refused
     assert json.loads(command("list", "users-value").out)["versions"] == [1]
     assert command("check", "users-value", file("{"), code=1).err.startswith("samsarrow: ")

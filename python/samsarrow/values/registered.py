@@ -48,7 +48,7 @@ class Registered:
     def _check_rules(self, found: RegisteredSchema, subject: str | None, doing: str) -> None:
         """Refuses a data contract, unless its rules are to be ignored."""
         if found.has_rules and not self._arguments["ignore_rules"]:
-            text = f"the schema of subject {subject} has rules, which are not run here"
+            text = f"the schema of subject {subject} has rules, which samsarrow does not run"
             raise ConfigurationError(f"{text}: ignore_rules=True {doing} values as they are")
 
     async def _id_of(self, do: Do, subject: str, text: str) -> int:
