@@ -341,7 +341,7 @@ class ConsumerBase(Face):
     def _check_settled(self, what: str) -> None:
         if not self._settled():
             raise IllegalStateError(
-                f"{what} is about assigned partitions, and the group has given none yet: call poll() until it has"
+                f"{what} is about assigned partitions, and the group has not assigned any yet: call poll() first"
             )
 
     # ---- bodies of the operations ----
@@ -435,9 +435,7 @@ class ConsumerBase(Face):
         while not self._settled() and not batch.num_rows:
             left = deadline - monotonic()
             if left <= 0:
-                raise KafkaTimeoutError(
-                    f"joining the group took longer than {limit:g} s: the log says what it waits for"
-                )
+                raise KafkaTimeoutError(f"joining the group took longer than {limit:g} s: the log has the reason")
             batch = await self._poll(min(left, 0.1))
         return batch
 

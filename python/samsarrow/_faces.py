@@ -29,7 +29,7 @@ def now(work: Coroutine[Any, Any, T]) -> T:
         found: T = done.value
         return found
     work.close()
-    raise RuntimeError("a blocking call met something that is to be awaited: use the class for event loops")
+    raise RuntimeError("a blocking call received an awaitable: use the class for event loops")
 
 
 class Face:

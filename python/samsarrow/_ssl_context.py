@@ -32,7 +32,7 @@ def options_of_context(context: object, names: frozenset[str]) -> Iterator[tuple
     twice = sorted(names & _TAKEN)
     if twice:
         raise ConfigurationError(
-            f"options ssl_context and {', '.join(twice)} are two ways to say one thing: leave one of them out"
+            f"options ssl_context and {', '.join(twice)} are two ways to say one thing: set only one of them"
         )
     if context.verify_mode == ssl.CERT_NONE:
         yield "enable.ssl.certificate.verification", False

@@ -32,7 +32,7 @@ def _serve(lane: _core.Lane) -> None:
 def log(dropped: int, logger: str, level: int, text: str) -> None:
     """Writes a line of the core's, and how many came too fast before it."""
     if dropped:
-        notice = "%d log lines were dropped: they came faster than they could be written"
+        notice = "%d log lines were dropped: they arrived faster than they could be written"
         logging.getLogger("samsarrow").warning(notice, dropped)
     logging.getLogger(logger).log(level, "%s", text)
 

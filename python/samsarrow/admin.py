@@ -41,7 +41,7 @@ class Admin(
             options. `sasl_oauthbearer_token_provider` also takes a function (`TokenProvider`).
 
     Raises:
-        ConfigurationError: an option is unknown, set twice or has an invalid value.
+        ConfigurationError: an option is unknown, given twice or has an invalid value.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, **options: Unpack[AdminOptions]) -> None:

@@ -55,7 +55,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         **options: the same options as keywords.
 
     Raises:
-        ConfigurationError: an option is unknown, set twice or has an invalid value.
+        ConfigurationError: an option is unknown, given twice or has an invalid value.
     """
 
     _polling = False
@@ -86,7 +86,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
     def _alone(self) -> Iterator[None]:
         """Two tasks that poll would both believe that the other's rows are finished."""
         if self._polling:
-            raise IllegalStateError("this consumer is being polled by another task: one polls at a time")
+            raise IllegalStateError("another task is polling this consumer: only one may poll at a time")
         self._polling = True
         try:
             yield

@@ -44,7 +44,7 @@ class AsyncProducer(Awaiting, ProducerBase):
         **options: the same options as keywords.
 
     Raises:
-        ConfigurationError: an option is unknown, set twice or has an invalid value.
+        ConfigurationError: an option is unknown, given twice or has an invalid value.
     """
 
     _sends = 0

@@ -94,7 +94,7 @@ def merge(config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> list[
             # Somebody's value may have come to stand for a name: it is not shown.
             raise ConfigurationError(f"option names are text, not {type(name).__name__}")
         if value is None:
-            raise ConfigurationError(f"option {name} is None: leave it out to get its default")
+            raise ConfigurationError(f"option {name} is None: omit it to use its default")
         if name.replace("_", ".") == "ssl.context":
             contexts.append(value)
         else:

@@ -65,7 +65,7 @@ class Consumer(Blocking, ConsumerBase):
         raw_values: adds `raw_key` and `raw_value`, the undecoded bytes.
 
     Raises:
-        ConfigurationError: an option is unknown, set twice or has an invalid value.
+        ConfigurationError: an option is unknown, given twice or has an invalid value.
     """
 
     @staticmethod

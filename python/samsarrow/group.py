@@ -116,7 +116,7 @@ class Assignor(ABC):
         }
         shared = self.assign(partitions, seen)
         if unknown := set(shared) - set(members):
-            raise ValueError(f"assigned to members that there are not: {sorted(unknown)}")
+            raise ValueError(f"assigned to unknown members: {sorted(unknown)}")
         return {member: [(tp[0], tp[1]) for tp in shared.get(member, ())] for member in members}
 
     def _user_data(self, owned: list[tuple[str, int]], generation: int) -> bytes | None:

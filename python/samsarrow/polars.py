@@ -82,7 +82,7 @@ def scan_topic(
     given = {kafka_name(name): value for name, value in merge(config, options)}
     for name in ("group.id", "enable.auto.commit"):
         if name in given:
-            raise ConfigurationError(f"a scan is no member of a group and commits nothing: leave out {name}")
+            raise ConfigurationError(f"a scan is not a member of a group and commits nothing: omit {name}")
     defaults = {"layout": "view", "auto.offset.reset": "none"}
     missing: dict[str, Any] = {name.replace(".", "_"): value for name, value in defaults.items() if name not in given}
     with Consumer(config, **options, **missing) as consumer:
@@ -147,7 +147,7 @@ class _Topic:
             if end < self._ends[tp.partition]:
                 raise OffsetOutOfRangeError(
                     f"{tp.topic}-{tp.partition} ends at offset {end} and ended at {self._ends[tp.partition]} when it "
-                    "was scanned: the topic was truncated or made anew; call scan_topic again"
+                    "was scanned: the topic was truncated or recreated; call scan_topic again"
                 )
         begins = consumer.beginning_offsets(rows)
         early = {tp: found.times.first for tp, found in rows.items() if found.times.first}
@@ -192,7 +192,7 @@ class _Topic:
                 since = monotonic()
             elif monotonic() - since > limit:
                 behind = ", ".join(f"{tp.topic}-{tp.partition} at {at} of {ends[tp]}" for tp, at in positions.items())
-                raise KafkaTimeoutError(f"no row came for {limit:g} s: {behind}; the log says what it waits for")
+                raise KafkaTimeoutError(f"no row arrived for {limit:g} s: {behind}; the log has the reason")
             done = {tp: ends[tp] for tp, at in positions.items() if at >= ends[tp]}
             if batch.num_rows:
                 yield self._frame(batch, columns, {tp: end for tp, end in done.items() if positions[tp] > end})

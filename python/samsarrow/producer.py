@@ -37,7 +37,7 @@ class Producer(Blocking, ProducerBase):
             (`TokenProvider`).
 
     Raises:
-        ConfigurationError: an option is unknown, set twice or has an invalid value.
+        ConfigurationError: an option is unknown, given twice or has an invalid value.
     """
 
     def send(

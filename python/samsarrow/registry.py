@@ -263,7 +263,7 @@ def _pairs(auth: Auth, options: Mapping[str, Any]) -> list[tuple[str, Any]]:
             raise ConfigurationError("auth must be (name, password), or a token")
         name, password = map(_revealed, auth)
         if ":" in name:
-            raise ConfigurationError("the name in auth has a colon, which ends names in HTTP")
+            raise ConfigurationError("the name in auth must not contain a colon, which ends names in HTTP")
         pairs.append(("basic.auth.user.info", f"{name}:{password}"))
     elif auth is not None:
         pairs.append(("bearer.auth.token", _revealed(auth)))
@@ -279,7 +279,7 @@ def _schema(
 ) -> _core.Call[RegisteredSchema]:
     given = [name for name, one in (("id", schema_id), ("guid", guid), ("subject", subject)) if one is not None]
     if len(given) != 1:
-        raise TypeError(f"one of id, guid and subject says which schema, not {' and '.join(given) or 'none'}")
+        raise TypeError(f"pass exactly one of id, guid and subject, not {' and '.join(given) or 'none'}")
     if schema_id is not None:
         return core.schema_of_id(schema_id).then(_registered)
     if guid is not None:
@@ -294,7 +294,8 @@ def _check(core: _core.Registry, subject: str, schema: _core._NewSchema) -> _cor
     def judged(reasons: list[str]) -> None:
         if reasons:
             lines = "".join(f"\n  {reason}" for reason in reasons)
-            error = SchemaIncompatibleError(f"a schema for subject {subject} does not go with earlier versions{lines}")
+            text = f"a schema for subject {subject} is incompatible with earlier versions{lines}"
+            error = SchemaIncompatibleError(text)
             error.reasons = reasons
             raise error
 

@@ -59,7 +59,7 @@ class Source:
         found = _load(given) if isinstance(given, str) else given
         method = getattr(found, "token", None)
         if isinstance(found, type):
-            raise ConfigurationError(f"option {OPTION}: {describe(found)} is a class: give an instance of it")
+            raise ConfigurationError(f"option {OPTION}: {describe(found)} is a class: pass an instance of it")
         if callable(method):
             extensions = getattr(found, "extensions", None)
             self._extensions: Callable[[], Any] | None = extensions if callable(extensions) else None

@@ -98,8 +98,8 @@ def test_topics_are_altered(command, admin):
     assert settings(admin, ConfigResource.topic("four"))["retention.ms"] == "9"
     assert "unknown name" in command("topics", "alter", "four", "--set", "no.such=1", code=1).err
     for wrong, text in (
-        (["--set", "x"], "is no change of a setting"), (["--set", "a=1", "--unset", "a"], "changed twice"),
-        ([], "say what changes"), (["--assignment", "1"], "say by -p"), (["--unset", " "], "names no setting"),
+        (["--set", "x"], "is not a change of a setting"), (["--set", "a=1", "--unset", "a"], "changed twice"),
+        ([], "no change given"), (["--assignment", "1"], "with -p"), (["--unset", " "], "names no setting"),
     ):  # fmt: skip
         assert text in command("topics", "alter", "t", *wrong, code=2).err
 
@@ -128,8 +128,8 @@ def test_topics_are_trimmed(command, servers):
     assert "four-0 ends at 10" in command("topics", "trim", "four", "--before", "11", "-y", code=2).err
     command("topics", "trim", "fo*", "--all", "--yes")
     assert beginnings() == [10] * 4
-    assert "say what goes" in command("topics", "trim", "four", code=2).err
-    assert "say what goes" in command("topics", "trim", "four", "--all", "--before", "1", code=2).err
+    assert "pass one of --before" in command("topics", "trim", "four", code=2).err
+    assert "pass one of --before" in command("topics", "trim", "four", "--all", "--before", "1", code=2).err
 
 
 def test_a_lookup_that_goes_wrong_empties_no_partition(command, servers, monkeypatch):
@@ -173,11 +173,11 @@ def test_members_are_put_out(command, servers, admin):
         assert "--yes" in command("groups", "kick", "g", "--all", code=2).err
         assert "no member nobody" in command("groups", "kick", "g", "--member", "nobody", "-y", code=1).err
         assert "no member other" in command("groups", "kick", "g", "--instance", "other", "-y", code=1).err
-        assert "put out" in command("groups", "kick", "g", "--instance", "static", "--reason", "test", "-y").err
+        assert "removed" in command("groups", "kick", "g", "--instance", "static", "--reason", "test", "-y").err
         assert admin.describe_groups(["g"])["g"].members == ()
         assert "has no members" in command("groups", "kick", "g", "--all", "-y").err
     for wrong in ([], ["--all", "--member", "m"]):
-        assert "say who" in command("groups", "kick", "g", *wrong, code=2).err
+        assert "select members" in command("groups", "kick", "g", *wrong, code=2).err
     assert "nowhere" in command("groups", "kick", "nowhere", "--all", "-y", code=1).err
 
 
@@ -221,8 +221,8 @@ def test_settings_of_brokers_groups_loggers_and_client_metrics(command, admin):
         ("topic:no*", "there is no topic:no*"), ("group:no*", "there is no group:no*"),
     ):  # fmt: skip
         assert text in command("configs", "get", wrong, code=2).err
-    assert "say what changes" in command("configs", "set", "topic:t", code=2).err
-    assert "is no change" in command("configs", "set", "topic:t", "retention.ms", code=2).err
+    assert "no change given" in command("configs", "set", "topic:t", code=2).err
+    assert "is not a change" in command("configs", "set", "topic:t", "retention.ms", code=2).err
 
 
 def test_settings_are_compared(command):
@@ -234,7 +234,7 @@ def test_settings_are_compared(command):
     assert [(r["name"], r["value"], r["source"]) for r in rows(command("configs", "diff", "topic:t"))] == [
         ("retention.ms", "7", "TOPIC")
     ]
-    assert "give two of a kind" in command("configs", "diff", "topic:t", "group:g", code=2).err
+    assert "pass two resources of one type" in command("configs", "diff", "topic:t", "group:g", code=2).err
     assert "is a pattern" in command("configs", "diff", "topic:*", code=2).err
     assert "topic:nope" in command("configs", "diff", "topic:t", "topic:nope", code=1).err
 
@@ -286,10 +286,10 @@ def test_quotas_are_set_listed_and_deleted(command, broker):
     partly = command("quotas", "set", "--user", "a", "no_such=1", code=1)
     assert "user a, no_such: " in partly.err
     for wrong, text in (
-        (["producer_byte_rate=1"], "say whose"), (["--user", "a"], "Missing argument"),
-        (["--user", "", "x=1"], "nobody"),
-        (["--user", "a", "x=many"], "is no number"), (["--user", "a", "x=-1"], "0 or more"),
-        (["--user", "a", "x"], "is not QUOTA=VALUE"), (["--ip", "1.1.1.1", "--user", "a", "x=1"], "alone"),
+        (["producer_byte_rate=1"], "select quotas"), (["--user", "a"], "Missing argument"),
+        (["--user", "", "x=1"], "is empty"),
+        (["--user", "a", "x=many"], "is not a number"), (["--user", "a", "x=-1"], "0 or more"),
+        (["--user", "a", "x"], "is not QUOTA=VALUE"), (["--ip", "1.1.1.1", "--user", "a", "x=1"], "cannot be combined"),
         (["--user", "a", "x=1", "x=2"], "given twice"),
     ):  # fmt: skip
         assert text in command("quotas", "set", *wrong, code=2).err
@@ -331,7 +331,7 @@ def test_leaders_are_elected_where_they_should_be(command, admin, broker):
     assert "no election is needed" in command("replicas", "elect").err
     assert "no election is needed" in command("replicas", "elect", "four", "--unclean").err
     assert "--unclean needs topics" in command("replicas", "elect", "--unclean", code=2).err
-    assert "of which topic" in command("replicas", "elect", "-p", "1", code=2).err
+    assert "--partition needs a topic" in command("replicas", "elect", "-p", "1", code=2).err
 
 
 def test_leaders_that_may_lose_records_are_asked_for(command, broker):
@@ -365,10 +365,10 @@ def test_replicas_are_moved(command, admin, tmp_path):
     assert "nothing is under way" in command("replicas", "reassign", "*", "--cancel").err
     assert "nothing is given up" in command("replicas", "reassign", "--file", file, "--cancel", "--dry-run").err
     for wrong, text in (
-        (["four"], "say what goes where"), (["four", "--to", "0"], "is not PARTITION"), (["--cancel"], "needs TOPIC"),
+        (["four"], "pass TOPIC and --to"), (["four", "--to", "0"], "is not PARTITION"), (["--cancel"], "needs TOPIC"),
         (["four", "--to", "0=1", "--to", "0=2"], "given twice"), (["four", "--to", "9=1"], "there is no 9"),
         (["four", "--to", "0=9", "--dry-run"], "there is no broker 9"), (["four", "--file", file], "not both"),
-        (["four", "--to", "0=1", "--cancel"], "leave --to"), (["--file", file, "--to", "0=1"], "leave --to out"),
+        (["four", "--to", "0=1", "--cancel"], "omit --to"), (["--file", file, "--to", "0=1"], "omit --to"),
     ):  # fmt: skip
         assert text in command("replicas", "reassign", *wrong, code=2).err
 

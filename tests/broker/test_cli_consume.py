@@ -199,7 +199,7 @@ def test_markers_of_transactions_do_not_keep_it_waiting(command, servers):
         (["four", "-p", "7"], "topic four has 4 partitions, from 0 on: there is no 7"),
         (["four", "--from", "group"], "-g GROUP"),
         (["four", "-g", "g", "--from", "3"], "samsarrow offsets reset"),
-        (["four", "-g", "g", "-p", "1"], "the group decides"),
+        (["four", "-g", "g", "-p", "1"], "the group assigns"),
         (["four", "-g", "g", "--until", "3"], "contradict"),
         (["four", "-f", "--until", "3"], "contradict"),
         (["four", "--until", "beginning"], "until beginning"),
@@ -212,12 +212,12 @@ def test_markers_of_transactions_do_not_keep_it_waiting(command, servers):
         (["four", "-O", "x.arrow", "-z", "snappy"], "which takes none, lz4, zstd"),
         (["four", "--template", "{valeu}"], "there is no field {valeu}"),
         (["four", "--template", "x", "--format", "json"], "--template"),
-        (["four", "--grep", "("], "no regular expression"),
+        (["four", "--grep", "("], "not a regular expression"),
         (["four", "--header", "=x"], "NAME=VALUE"),
-        (["four", "--where", "import os"], "no expression"),
+        (["four", "--where", "import os"], "not an expression"),
         (["four", "--from", "yesterday"], "none of beginning"),
         (["four", "-X", "max.pol.records=1"], "max.poll.records?"),
-        (["four", "-X", "linger.ms=1"], "linger.ms is no option of the consumer"),
+        (["four", "-X", "linger.ms=1"], "linger.ms is not an option of the consumer"),
         ([], "Missing argument"),
     ],
     ids=lambda value: " ".join(value) if value and isinstance(value, list) and isinstance(value[0], str) else "",
@@ -232,7 +232,7 @@ def test_what_is_no_text_is_named(command, servers, tmp_path):
     with Producer(bootstrap_servers=servers) as producer:
         producer.send("t", b"fine")
         producer.send("t", b"\xff")
-    assert "the value of t-0@1 is no text" in command("consume", "t", "--format", "csv", code=1).err
+    assert "the value of t-0@1 is not text" in command("consume", "t", "--format", "csv", code=1).err
     assert "cannot become columns" in command("consume", "t", "-O", tmp_path / "x.parquet", "--unpack", code=1).err
     assert list(tmp_path.iterdir()) == []
     missing = command("consume", "t", "-O", tmp_path / "no" / "x.parquet", code=1)
@@ -244,7 +244,7 @@ def test_a_read_that_comes_no_further_ends(command, broker, now, monkeypatch, mo
     monkeypatch.setattr("samsarrow.cli.consume.reading.STALLED_SECONDS", 1.5)
     broker.fail("Fetch", error="NOT_LEADER_OR_FOLLOWER", times=None)
     done = command("consume", "four", *more, code=1)
-    assert "nothing came for 1.5 s" in done.err
+    assert "no record arrived for 1.5 s" in done.err
     assert "four-0" in done.err
 
 

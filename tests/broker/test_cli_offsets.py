@@ -109,7 +109,7 @@ def test_reset(run, admin, filled, how, wanted):
     assert ["four", "0", "5", str(wanted), "-"] in rows
     assert told.endswith("2 partitions written, read back and equal\n")
     if how[0] != "--shift-by":
-        assert "0 partitions change, 2 are right already" in run("reset", "g", "--all-topics", *how)
+        assert "0 partitions change, 2 are already right" in run("reset", "g", "--all-topics", *how)
 
 
 def test_reset_of_chosen_partitions(run, admin, filled):
@@ -124,21 +124,21 @@ def test_reset_of_chosen_partitions(run, admin, filled):
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        (["reset", "g", "--all-topics"], "give one of --to-earliest"),
-        (["reset", "g", "--all-topics", "--to-earliest", "--to-latest"], "give one of --to-earliest"),
-        (["reset", "g", "--to-earliest"], "give --topic"),
-        (["reset", "g", "--to-earliest", "--all-topics", "--topic", "t"], "give --topic"),
-        (["reset", "g", "--all-topics", "--by-duration", "soon"], "'soon' is no duration"),
-        (["reset", "g", "--all-topics", "--to-datetime", "soon"], "'soon' is no time"),
+        (["reset", "g", "--all-topics"], "pass one of --to-earliest"),
+        (["reset", "g", "--all-topics", "--to-earliest", "--to-latest"], "pass one of --to-earliest"),
+        (["reset", "g", "--to-earliest"], "pass --topic"),
+        (["reset", "g", "--to-earliest", "--all-topics", "--topic", "t"], "pass --topic"),
+        (["reset", "g", "--all-topics", "--by-duration", "soon"], "'soon' is not a duration"),
+        (["reset", "g", "--all-topics", "--to-datetime", "soon"], "'soon' is not a time"),
         (["reset", "g", "--topic", "t:x", "--to-latest"], "'t:x' is not TOPIC"),
-        (["describe"], "name groups, or give --all-groups"),
-        (["export", "g", "--all-groups"], "name groups, or give --all-groups"),
+        (["describe"], "name groups, or pass --all-groups"),
+        (["export", "g", "--all-groups"], "name groups, or pass --all-groups"),
         (["copy", "g", "g"], "cannot be copied to itself"),
         (["migrate", "g"], "--to"),
         (["migrate", "g", "h", "--to", "kafka", "--dual-commit", "1s"], "is for one group"),
         (["list", "-c", "client.idd=x"], "did you mean client.id"),
         (["list", "-c", "x"], "'x' is not NAME=VALUE"),
-        (["list", "-c", "api.version.offset_commit=0"], "the storage decides"),
+        (["list", "-c", "api.version.offset_commit=0"], "the storage determines"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -176,7 +176,7 @@ def test_export_and_import(run, admin, filled, tmp_path, form):
     run("import", file, "--group", "h", "--to-group", "new", "--keep-leader-epochs")
     assert admin.fetch_offsets("new")[T0].leader_epoch == (0 if kept else None)
     assert "the file has no group x" in run("import", file, "--group", "x", code=2)
-    assert "and the file has 2" in run("import", file, "--to-group", "x", code=2)
+    assert "but the file has 2" in run("import", file, "--to-group", "x", code=2)
 
 
 def test_import_of_what_kafkas_tool_exports(run, admin, tmp_path):
@@ -206,7 +206,7 @@ def test_copy_and_delete(run, admin, filled):
     assert "group nobody in Kafka has no offsets" in run("copy", "nobody", "h", code=1)
     assert "dry run" in run("delete", "h", "--dry-run")
     assert len(at(admin, "h")) == 2
-    assert "give --yes" in run("delete", "h", code=2)
+    assert "pass --yes" in run("delete", "h", code=2)
     assert len(at(admin, "h")) == 2
     run("delete", "h", "nobody", "--yes")
     assert at(admin, "h") == {}
@@ -221,7 +221,7 @@ def test_migrate(run, admin, filled):
     assert admin.fetch_offsets("g", FOUR, api_version=0) == {
         FOUR[0]: OffsetAndMetadata(5), FOUR[1]: None, FOUR[2]: OffsetAndMetadata(5), FOUR[3]: None
     }  # fmt: skip
-    assert "0 partitions change, 2 are right already" in run("migrate", "g", "--to", "zookeeper")
+    assert "0 partitions change, 2 are already right" in run("migrate", "g", "--to", "zookeeper")
     run("reset", "g", "--topic", "four", "--to-latest", "--storage", "zookeeper")
     assert at(admin) == {FOUR[0]: 5, FOUR[2]: 5}
     run("migrate", "g", "--to", "kafka", "--topic", "four:1")

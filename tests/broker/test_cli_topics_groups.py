@@ -58,7 +58,7 @@ def test_topics_are_described_with_their_offsets(command, filled):
     assert at == [3] * 4
     assert [r["offset"] for r in rows(command("topics", "offsets", "*", "--at", "now"))] == [10, 10, 10, 10, 0]
     assert "there is no topic nowhere" in command("topics", "describe", "nowhere", code=2).err
-    assert "is no time" in command("topics", "offsets", "four", "--at", "then", code=2).err
+    assert "is not a time" in command("topics", "offsets", "four", "--at", "then", code=2).err
 
 
 def test_topics_come_and_go(command, admin):

@@ -167,7 +167,7 @@ def test_a_bad_value_ends_the_command_before_it(command, tmp_path):
     done = command(*avro, code=1)
     assert done.out == f'{{"id":1}}\n\n{{"id":{2**60}}}\n'
     assert done.err.startswith("samsarrow: t-0, offset 3, schema id 1, field ")
-    assert "--bad-values null goes on behind it" in done.err
+    assert "--bad-values null continues after it" in done.err
     command(*avro, "-O", tmp_path / "a.parquet", code=1)
     assert list(tmp_path.glob("*.parquet*")) == []
     # As a member of a group: what was written is committed, and the bad value is the next.
@@ -213,7 +213,7 @@ def test_a_schema_of_a_file_is_enough_where_values_have_no_frame(command, server
         (["--value", "long", "--value-subject", "x"], "--value-subject is for --value avro"),
         (["--key-subject", "x", "--value", "avro"], "--key-subject is for --key avro"),
         (["--framing", "none"], "--framing is for --value avro"),
-        (["--bad-values", "null"], "bytes are never bad"),
+        (["--bad-values", "null"], "bytes are always valid"),
         (["--value", "string", "--format", "envelope"], "--format envelope is of the bytes as they are"),
         (["--value", "long", "--unpack", "--format", "csv"], "--value long has none"),
         (["--value", "avro", "--fields", "id,"], "a name is empty"),
@@ -236,7 +236,7 @@ def test_trouble_with_the_registry_is_one_line(command, registry):
     assert missing.startswith("samsarrow: ")
     assert "--value-subject or --value-schema" in missing
     wrong = command(*avro, "--registry-auth", "ann:wrong-one", code=1).err
-    assert "--registry-auth: others can see what is on a command line" in wrong
+    assert "--registry-auth: other users can see command lines" in wrong
     assert "401" in wrong
     assert "wrong-one" not in wrong
     assert command(*avro, "--registry-auth", f"ann:{SECRET}", "-n", "1", "--fields", "id").out == '{"id":1}\n'

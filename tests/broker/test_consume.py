@@ -140,7 +140,7 @@ def test_what_is_asked_of_nothing_is_no_silence(servers):
                 call()
         consumer.subscribe(["t"])
         for name in calls.keys() - {"reader"}:
-            with pytest.raises(IllegalStateError, match=r"the group has given none yet: call poll\(\)"):
+            with pytest.raises(IllegalStateError, match=r"the group has not assigned any yet: call poll\(\)"):
                 calls[name]()
         while not consumer.assignment():
             consumer.poll(0.1)

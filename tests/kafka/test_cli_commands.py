@@ -98,7 +98,7 @@ def test_topics(command: Command, admin: Admin) -> None:
     assert [r["offset"] for r in rows(command("topics", "offsets", "a-1"))] == [3, 0, 0]
     assert [r["offset"] for r in rows(command("topics", "offsets", "a-1", "--at", "-1h"))] == [0, 0, 0]
     assert rows(command("topics", "trim", "a-1", "--before", 2, "--partition", 0, "--dry-run"))[0]["offsets"] == 2
-    assert "give --yes" in command("topics", "trim", "a-1", "--before", 2, "--partition", 0, code=2).err
+    assert "pass --yes" in command("topics", "trim", "a-1", "--before", 2, "--partition", 0, code=2).err
     [trimmed] = rows(command("topics", "trim", "a-1", "--before", 2, "--partition", 0, "--yes"))
     assert trimmed["new_beginning"] == 2
     assert command("consume", "a-1").out == "3\n"
@@ -246,7 +246,7 @@ def test_groups_and_their_offsets(command: Command, admin: Admin, kafka: KafkaSe
             kicking = ("groups", "kick", f"e-{protocol}", "--all")
             assert rows(command(*kicking, "--dry-run"))[0]["member_id"] == described[0]["member_id"]
             if protocol == "classic":
-                assert "put out" in command(*kicking, "--yes").err
+                assert "removed" in command(*kicking, "--yes").err
                 # It joins again, as another member.
                 until(lambda member=member: member.poll(0.1) is not None and member.metrics().rebalances > 1)
         assert "deleted" in command("groups", "delete", f"e-{protocol}", "--yes").err
@@ -284,7 +284,7 @@ def test_users_and_acls(command: Command, admin: Admin) -> None:
     assert "user ina: nothing to delete" in told.out
     until(lambda: "gus" not in admin.describe_users())
     added = ("--principal", "User:gus", "--topic", "g", "--group", "g", "--consumer")
-    assert command("acls", "add", *added).out.endswith("3 ACLs added, or there already\n")
+    assert command("acls", "add", *added).out.endswith("3 ACLs added, or already present\n")
     until(lambda: len(admin.describe_acls(AclFilter(principal="User:gus"))) == 3)
     assert [row["operation"] for row in rows(command("acls", "list", "--topic", "g"))] == ["DESCRIBE", "READ"]
     assert "3 ACLs removed" in command("acls", "remove", "--principal", "User:gus", "--yes").out

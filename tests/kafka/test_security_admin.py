@@ -314,13 +314,13 @@ def test_the_command_line(kafka, admin):
     }  # fmt: skip
     assert "user dave has no password here" in run("users", "list", "dave")
     assert "password changed for SCRAM-SHA-512" in run("users", "set", "carol", "--password-stdin", stdin="q\n")
-    assert "give --yes" in run("users", "delete", "carol", "dave", code=2)
+    assert "pass --yes" in run("users", "delete", "carol", "dave", code=2)
     assert run("users", "delete", "carol", "dave", "--yes").endswith("user carol: deleted\n")
     until(lambda: admin.describe_users() == {})
     assert run("users", "delete", "carol") == "user carol: nothing to delete\n"
 
     told = run("acls", "add", "--topic", "t", "--group", "g", "--principal", "User:carol", "--consumer")
-    assert told.endswith("3 ACLs added, or there already\n")
+    assert told.endswith("3 ACLs added, or already present\n")
     until(lambda: len(admin.describe_acls()) == 3)
     assert [line.split() for line in run("acls", "list", "--topic", "t", "-o", "table").splitlines()] == [
         ["RESOURCE", "NAME", "PATTERN", "PRINCIPAL", "HOST", "OPERATION", "PERMISSION"],

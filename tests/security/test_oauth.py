@@ -233,7 +233,7 @@ def test_a_token_that_the_broker_refuses_is_replaced(broker: Broker) -> None:
         ("nowhere", "must be module:function, as app.tokens:fetch, not 'nowhere'"),
         ("no.such.module:f", "no.such.module:f cannot be imported: No module named"),
         ("support.oidc:no_such", "support.oidc:no_such cannot be imported"),
-        (Provided, "is a class: give an instance of it"),
+        (Provided, "is a class: pass an instance of it"),
         (7, "must be a function, an object with a method token, or module:function, not int"),
         (lambda a, b: "t", "takes more than one argument"),
     ],

@@ -164,7 +164,7 @@ def test_what_is_read_is_what_counts(broker, stores, tmp_path):
 REFUSED = [
     ({"ssl.truststore.location": "{}/ca.jceks"}, "JCEKS.*keytool -importkeystore .*-srcstoretype JCEKS"),
     ({"ssl.truststore.location": "{}/missing.pem"}, "ssl.truststore.location .*missing.pem.* cannot be read"),
-    ({"ssl.truststore.location": "{}/key.pem"}, "has no certificate: nobody could be trusted"),
+    ({"ssl.truststore.location": "{}/key.pem"}, "has no certificate: no broker could be trusted"),
     ({"ssl.truststore.location": "{}/ca.pkcs12"}, "needs a password: set ssl.truststore.password"),
     ({"ssl.truststore.location": "{}/ca.pkcs12", "ssl.truststore.password": "wrong"}, "cannot be opened"),
     ({"ssl.truststore.location": "{}/ca.legacy", "ssl.truststore.password": "wrong"}, "cannot be opened"),

@@ -186,5 +186,5 @@ def test_a_jar_of_another_version_is_refused(monkeypatch: pytest.MonkeyPatch, pl
         f"{installed} is version 0.0.9, and samsarrow is {own}: pip install 'samsarrow[spark-native]=={own}'"
     )
     monkeypatch.setenv(VARIABLE, __file__)
-    with pytest.raises(ConfigurationError, match="is no jar of samsarrow, or a damaged one"):
+    with pytest.raises(ConfigurationError, match="is not a samsarrow jar, or is damaged"):
         jar()

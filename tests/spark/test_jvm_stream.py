@@ -101,7 +101,7 @@ def test_a_checkpoint_of_another_source_is_refused(stream: Make, spark: Any, bro
     rate = spark.readStream.format("rate").load().writeStream.format("noop")
     query = rate.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
     assert query.awaitTermination(120)
-    with pytest.raises(StreamingQueryException, match="checkpointLocation of its own"):
+    with pytest.raises(StreamingQueryException, match="separate checkpointLocation"):
         stream(subscribe="refused").drain()
 
 

@@ -89,7 +89,7 @@ def test_a_start_that_moves_is_fixed_by_an_empty_first_batch(log: Log, caplog: p
     assert [spans(again, 105, 100) for _ in range(2)] == [[], []], "Spark may plan a micro-batch more than once"
     assert again.latestOffset(at(100), EVERYTHING) == at(105)
     assert spans(again, 100, 105) == [(100, 105)]
-    with pytest.raises(DataLossError, match=r"went from offset 105 back to 101.*; failOnDataLoss=false goes on"):
+    with pytest.raises(DataLossError, match=r"went from offset 105 back to 101.*; failOnDataLoss=false continues"):
         spans(again, 105, 101)
     # Clients of other tests may still miss their brokers.
     planners = [record for record in caplog.records if record.name.startswith("samsarrow.spark")]
@@ -115,7 +115,7 @@ def test_an_end_before_its_start_is_read_again_only_from_another_topic(
     log.make(7)
     assert query.latestOffset(at(50), EVERYTHING) == at(7)
     assert [spans(query, 50, 7) for _ in range(2)] == [[(0, 7)]] * 2
-    wait_until(lambda: "topic t was deleted and made again" in caplog.text)
+    wait_until(lambda: "topic t was deleted and recreated" in caplog.text)
     # From now on it is the topic that is read.
     log.append(2)
     assert query.latestOffset(at(7), EVERYTHING) == at(9)
@@ -138,7 +138,7 @@ def test_available_now_ends_where_the_log_ended_at_first(log: Log) -> None:
 
 
 def test_offsets_of_another_source_are_told_apart(log: Log) -> None:
-    with pytest.raises(ConfigurationError, match=r'another source: \{"logOffset":3\}.*checkpointLocation of its own'):
+    with pytest.raises(ConfigurationError, match=r'another source: \{"logOffset":3\}.*separate checkpointLocation'):
         log.query().partitions({"logOffset": 3}, at(1))
 
 

@@ -91,7 +91,7 @@ def test_the_same_rows_in_another_order_are_passed_over(query: Query) -> None:
 )
 def test_other_rows_of_the_same_number_and_size_are_an_error(query: Query, other: Rows) -> None:
     query.task(0, A)
-    with pytest.raises(RepetitionError, match=r"The option acceptRepetition=0 goes on all the same"):
+    with pytest.raises(RepetitionError, match=r"The option acceptRepetition=0 continues anyway"):
         query.task(0, other)
     assert query.values().total() == 3
 

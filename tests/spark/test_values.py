@@ -351,10 +351,10 @@ AVRO = {"value.format": "avro", "value.schema": json.dumps(ORDER)}
     [
         ({"value.format": "xml"}, "value.format must be one of avro, .*long, .* not 'xml'"),
         ({"value.format": "avro"}, r"needs the option value\.schema or schema\.registry\.url"),
-        ({"key.schema": "{}"}, "key.schema is of no use without key.format"),
+        ({"key.schema": "{}"}, "key.schema has no effect without key.format"),
         ({"value.formats": "avro"}, "did you mean value.format"),
-        ({"value.format": "int", "value.schema": "{}"}, "value.schema is of no use with value.format=int"),
-        ({"value.format": "int", "schema.registry.url": "http://r"}, "is of no use without value.format=avro"),
+        ({"value.format": "int", "value.schema": "{}"}, "value.schema has no effect with value.format=int"),
+        ({"value.format": "int", "schema.registry.url": "http://r"}, "has no effect without value.format=avro"),
         ({"schema.registry.max.retries": "1"}, "schema.registry.url must be given"),
         ({**AVRO, "value.bad": "skip"}, "value.bad must be raise or null, not 'skip'"),
         ({**AVRO, "value.bad": "deadletter"}, "value.bad: tasks send no records elsewhere.*foreachBatch"),

@@ -139,18 +139,18 @@ def _read(terminal):
         (["acls", "add", "--topic", "t", "--principal", "User:a", "--operation", "reed"], "", "'reed' is none of"),
         (
             ["acls", "add", "--group", "g", "--principal", "User:a", "--operation", "write"], "",
-            "write is nothing that is done to a group, but read, describe,",
+            "write is not an operation on a group; use read, describe,",
         ),
-        (["acls", "add", "--group", "g", "--principal", "User:a", "--producer"], "", "a producer does nothing to a"),
+        (["acls", "add", "--group", "g", "--principal", "User:a", "--producer"], "", "a producer does not use a"),
         (
             ["acls", "add", "--cluster", "--prefixed", "--principal", "User:a", "--operation", "all"], "",
-            "--cluster has no names to begin",
+            "--cluster has no names with a prefix",
         ),
         (["acls", "add", "--topic", "", "--principal", "User:a", "--operation", "all"], "", "name of a resource is"),
         (["acls", "list", "--pattern", "match"], "", "needs the name of a resource"),
         (["acls", "list", "--permission", "maybe"], "", "'maybe' is none of deny, allow"),
-        (["acls", "remove"], "", "give --all"),
-        (["acls", "remove", "--all", "--topic", "t"], "", "give --all"),
+        (["acls", "remove"], "", "pass --all"),
+        (["acls", "remove", "--all", "--topic", "t"], "", "pass --all"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )  # fmt: skip
@@ -164,7 +164,7 @@ def test_acls_are_of_each_with_each(admin):
         "acls", "add", "--topic", "t", "--topic", "u", "--group", "g", "--principal", "User:a", "--principal", "User:b",
         "--operation", "Describe", "--consumer", "--host", "10.0.0.1", "--prefixed", "--deny",
     )  # fmt: skip
-    assert told.endswith("12 ACLs added, or there already\n")
+    assert told.endswith("12 ACLs added, or already present\n")
     assert len(admin.calls) == 12
     assert {(a.resource_type, a.resource_name, a.operation) for a in admin.calls} == {
         (kind, name, operation)
@@ -228,8 +228,8 @@ def test_options_come_from_a_properties_file(admin, tmp_path):
 
 
 def test_a_secret_on_the_command_line_is_warned_of(admin):
-    assert "sasl.password: others can see" in run("acls", "list", "-c", "sasl.password=hunter2")
-    assert "others can see" not in run("acls", "list", "-c", "sasl.password=${env:P}", "-c", "sasl.username=hunt")
+    assert "sasl.password: other users can see" in run("acls", "list", "-c", "sasl.password=hunter2")
+    assert "other users can see" not in run("acls", "list", "-c", "sasl.password=${env:P}", "-c", "sasl.username=hunt")
 
 
 @pytest.mark.parametrize(("failing", "code"), [(1, 3), (2, 1)])

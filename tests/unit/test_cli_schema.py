@@ -108,14 +108,14 @@ def test_a_registry_has_to_be_named_and_to_answer(command, registry, monkeypatch
     assert down.startswith("samsarrow: ")
     assert registry.url in down
     monkeypatch.delenv("SAMSARROW_SCHEMA_REGISTRY_URL")
-    assert "no schema registry is named: give --registry URL" in command("list", code=2).err
+    assert "no schema registry: pass --registry URL" in command("list", code=2).err
 
 
 def test_a_schema_is_checked_without_being_registered(command, registry, file):
     assert command("check", "users-value", file(BETTER)).out == "users-value: it may be the next (BACKWARD)\n"
     assert command("check", "new-value", file(USER)).out == "new-value: it may be the next (BACKWARD)\n"
     refused = command("check", "users-value", file(WORSE), code=1).err
-    assert refused.startswith("samsarrow: a schema for subject users-value does not go with earlier versions\n  ")
+    assert refused.startswith("samsarrow: a schema for subject users-value is incompatible with earlier versions\n  ")
     assert "street" in refused
     assert json.loads(command("list", "users-value").out)["versions"] == [1]
     assert command("check", "users-value", file("{"), code=1).err.startswith("samsarrow: ")

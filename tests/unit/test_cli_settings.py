@@ -85,7 +85,7 @@ def test_the_nearest_wins(config, monkeypatch):
         ("[profiles.nope]\npassword_command = 'true'", "true printed nothing"),
         ('[profiles.nope]\npassword_command = "echo \'hunter2"', "No closing quotation"),
         ("[profiles.nope]\npassword_command = 'echo x'\nsasl_password = 'hunter2'", "one of them"),
-        ("[profiles.nope]\nclient_id = 'x'", "no cluster is named"),
+        ("[profiles.nope]\nclient_id = 'x'", "no cluster: pass"),
         ("[profiles.nope]\nbootstrap_servers = 'localhost:1'\nbotstrap = 'x'", "option botstrap is unknown"),
     ],
 )
@@ -144,7 +144,7 @@ def test_settings_of_a_schema_registry_are_settings_like_others(config):
     assert [json.loads(line)["value"] for line in run("config", "show", env=env).splitlines()] == ["[hidden]"]
     # Commands that ask none have no use for them on their command line, and leave those of a profile alone.
     of_brokers = ("topics", "list", "-b", "localhost:1", "--timeout", "10ms")
-    why = "schema.registry.url is no option of the admin that this command uses"
+    why = "schema.registry.url is not an option of the admin of this command"
     assert why in run(*of_brokers, "-X", "schema.registry.url=http://h", code=2)
     assert "schema.registry" not in CliRunner().invoke(cli, [*of_brokers, "--profile", "a"]).output
 
@@ -219,7 +219,7 @@ clusters:
         ("rpk.yaml", RPK, 0, [
             "settings of rpk", '"bootstrap.servers" = "a:9092,b:9092"', '"security.protocol" = "SASL_SSL"',
             '"sasl.mechanism" = "SCRAM-SHA-256"', '"enable.ssl.certificate.verification" = "false"',
-            "admin_api: no Kafka",
+            "admin_api: not for Kafka",
         ]),
         ("config", KAF, 0, [
             "settings of kaf", '"bootstrap.servers" = "localhost:9092"', '"security.protocol" = "SASL_PLAINTEXT"',
@@ -247,7 +247,7 @@ def test_what_is_printed_is_a_profile(tmp_path, config):
     ("name", "data", "why"),
     [
         ("x.yaml", b"a: 1\n  b: 2\n", "line 2"),
-        ("x.yaml", b"profiles: *anchor\n", "line 1: more of YAML"),
+        ("x.yaml", b"profiles: *anchor\n", "line 1: unsupported YAML"),
         ("x.yaml", b"a:\n\t- b\n", "line 2: a tab"),
         ("x.yaml", b"- a\n", "begins with a name"),
         ("x.yaml", b"a: 1\n", "has no kafka_api"),

@@ -136,7 +136,7 @@ def test_a_journal_holds_the_plan_until_it_is_done(tmp_path):
     with pytest.raises(OffsetStoreError, match="t-0 is at 5, neither at 9 as before nor at 4 as planned"):
         resumable(planned, {PARTITIONS[0]: OffsetAndMetadata(5), PARTITIONS[1]: None})
     journal.path.write_text("{}")
-    with pytest.raises(OffsetStoreError, match="is no journal"):
+    with pytest.raises(OffsetStoreError, match="is not a journal"):
         journal.unfinished()
     journal.end()
     assert journal.unfinished() is None
@@ -173,5 +173,5 @@ def test_durations(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "5", "5 parsecs", "-5s", "P1Y", "1h30m"])
 def test_what_is_no_duration(text):
-    with pytest.raises(Exception, match="is no duration"):
+    with pytest.raises(Exception, match="is not a duration"):
         duration(text)

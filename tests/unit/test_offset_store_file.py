@@ -42,7 +42,7 @@ def test_what_is_stored_is_loaded_by_others(tmp_path):
 def test_one_writes_at_a_time(tmp_path):
     path = tmp_path / "o"
     first = FileOffsetStore(path)
-    with pytest.raises(StoreLockedError, match=rf"process {os.getpid()} writes to it"):
+    with pytest.raises(StoreLockedError, match=rf"process {os.getpid()} is writing to it"):
         FileOffsetStore(path)
     first.close()
     second = FileOffsetStore(path)
@@ -124,7 +124,7 @@ def test_a_file_of_something_else_is_refused_and_kept(tmp_path, text):
     path.write_text(text)
     store = FileOffsetStore(path)
     for use in (store.load, lambda: store.store({A: 1})):
-        with pytest.raises(OffsetStoreError, match="is no file of offsets"):
+        with pytest.raises(OffsetStoreError, match="is not a file of offsets"):
             use()
     assert path.read_text() == text
     store.close()

@@ -268,7 +268,7 @@ def test_what_is_appended_later_is_not_read(write):
         (lambda folder: [folder / "gone.log"], 2, "does not exist"),
         (lambda folder: [folder], 2, "is a directory"),
         (lambda folder: [], 2, "Missing argument"),
-        (lambda folder: [touch(folder / "notes.txt")], 2, "is no file of a segment by its name"),
+        (lambda folder: [touch(folder / "notes.txt")], 2, "is not a segment file"),
         (lambda folder: [touch(folder / "00.index")], 1, "00.log, which it is an index of, is not beside it"),
         (lambda folder: [touch(folder / "odd.index")], 2, "count from the offset in its name"),
         (lambda folder: [touch(folder / "0.log", b"dear diary, " * 9)], 1, "position 0, offset "),

@@ -228,7 +228,7 @@ def test_registered_schemas_say_what_rows_look_like(server: Registry) -> None:
         assert server.requests() - before == 1
         assert decode_values(values, Json(registry=registry, subject="orders-value", version=1))[0].as_py()["id"] == 7
         for make, error, why in [
-            (lambda: decode_values(values, Json(registry)), ConfigurationError, "neither schema nor subject"),
+            (lambda: decode_values(values, Json(registry)), ConfigurationError, "pass schema, subject or topic"),
             (lambda: decode_values(values, Json(registry), topic="o"), SchemaNotFoundError, "o-value"),
             (lambda: decode_values(values, Json(registry, subject="keys")), ConfigurationError, "type AVRO, not JSON"),
             (lambda: decode_values(values, Json(registry, subject="ruled")), ConfigurationError, "has rules"),
@@ -241,7 +241,7 @@ def test_registered_schemas_say_what_rows_look_like(server: Registry) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda: Json(), "neither schema nor registry"),
+        (lambda: Json(), "pass schema or registry"),
         (lambda: Json("{"), "the schema is no JSON"),
         (lambda: Json(EVENT, fields=["usr"]), "field usr: there is no such field; there are id, user"),
         (lambda: Json(EVENT, framing="x"), "framing must be"),

@@ -62,13 +62,13 @@ def test_what_does_not_fit_is_not_written(registry: SchemaRegistry) -> None:
     with pytest.raises(BadValueError, match=r"^orders, row 2, field id: ") as raised:
         encode_values(pa.array([{"id": 1}, {"id": 2}, {"id": None}]), Json(ORDER), topic="orders")
     assert (raised.value.row, raised.value.field) == (2, "id")
-    with pytest.raises(ConfigurationError, match="the schema has no field for column 'town': leave it out"):
+    with pytest.raises(ConfigurationError, match="the schema has no field for column 'town': drop the column"):
         encode_values(pa.array([{"id": 1, "town": "Ulm"}]), Json(registry, schema=ORDER), topic="orders")
     assert registry.subjects() == []
     kinds = pa.schema([("id", pa.int64()), ("parts", pa.list_(pa.struct([("sum", pa.binary())])))])
-    with pytest.raises(ConfigurationError, match=r"column parts\[\]\.sum is of bytes, which JSON has none of"):
+    with pytest.raises(ConfigurationError, match=r"column parts\[\]\.sum has bytes, which JSON does not support"):
         encode_values(pa.Table.from_pylist([], kinds), Json(kinds))
-    with pytest.raises(ConfigurationError, match="has the id of what is written, and none is known"):
+    with pytest.raises(ConfigurationError, match="needs the id of the written schema, which is unknown"):
         encode_values(ROWS, Json(ORDER, framing="confluent"))
     with pytest.raises(ConfigurationError, match="a registry takes a JSON Schema"):
         encode_values(ROWS, Json(registry, schema=pa.schema([("id", pa.int64())])), topic="orders")

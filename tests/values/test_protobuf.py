@@ -188,7 +188,7 @@ def test_formats_are_made_once_and_pickled() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({}, "neither schema nor registry"),
+        ({}, "pass schema or registry"),
         ({"schema": "message M {"}, "line 1: a name is expected"),
         ({"schema": ORDER, "message": "Other"}, r"there is no message Other; the file has p\.Order"),
         ({"schema": ORDER, "fields": ["ident"]}, "field ident: there is no such field; there are id, kind"),

@@ -100,7 +100,7 @@ def list_offsets(
     for tp, wanted in partitions.items():
         at = wanted if isinstance(wanted, OffsetSpec) else to_milliseconds(wanted)
         if not isinstance(wanted, OffsetSpec) and at < 0:
-            raise ValueError(f"{tp}: a time of {at}: it must be 0 or more; for the first and the last see OffsetSpec")
+            raise ValueError(f"{tp}: a time of {at}: it must be 0 or more; use OffsetSpec for the first or last offset")
         plain.append((to_pair(tp), int(at)))
     found = _core.admin_list_offsets(core, plain, read_committed, to_seconds(timeout))
     return found.then(_found)

@@ -232,7 +232,7 @@ def add(
     if not (chosen.operations or producer or consumer):
         raise click.UsageError("give --operation, --producer or --consumer")
     if prefixed and any(kind is ResourceType.CLUSTER for kind, _ in chosen.resources):
-        raise click.UsageError("--cluster has no names to begin: add its ACLs without --prefixed")
+        raise click.UsageError("--cluster has no names with a prefix: add its ACLs without --prefixed")
     permission = AclPermission.DENY if deny else AclPermission.ALLOW
     pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
     wanted = [
@@ -251,7 +251,7 @@ def add(
         connection.admin.create_acls(wanted)
     except PartialFailureError as some:
         failures = some.failures
-    click.echo(f"{len(wanted) - len(failures)} ACLs added, or there already")
+    click.echo(f"{len(wanted) - len(failures)} ACLs added, or already present")
     complain({" ".join(_row(acl)): error for acl, error in failures.items()}, len(wanted), "ACLs")
 
 
@@ -266,13 +266,13 @@ def _operations(
     for operation in given:
         if operation is not Op.ALL and operation not in OPERATIONS[kind]:
             possible = ", ".join(map(_word, (*OPERATIONS[kind], Op.ALL)))
-            raise click.UsageError(f"{_word(operation)} is nothing that is done to a {_noun(kind)}, but {possible} are")
+            raise click.UsageError(f"{_word(operation)} is not an operation on a {_noun(kind)}; use {possible}")
     roles = [role for role, wanted in ((PRODUCER, producer), (CONSUMER, consumer)) if wanted]
     found = dict.fromkeys([*given, *(operation for role in roles for operation in role.get(kind, ()))])
     if not found:
         raise click.UsageError(
-            f"a {'producer' if producer else 'consumer'} does nothing to a {_noun(kind)}: add its ACLs by a command of "
-            "their own"
+            f"a {'producer' if producer else 'consumer'} does not use a {_noun(kind)}: add its ACLs with a separate "
+            "command"
         )
     return list(found)
 
@@ -306,7 +306,7 @@ def remove(
         or permission is not AclPermission.ANY
     )
     if named == everything:
-        raise click.UsageError("say which ACLs, by --topic, --principal and so on, or give --all")
+        raise click.UsageError("select ACLs with --topic, --principal and so on, or pass --all")
     pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL if chosen.resources else PatternType.ANY
     filters = chosen.filters(pattern, permission)
     if dry_run or not yes:
@@ -315,7 +315,7 @@ def remove(
         if dry_run or not found:
             click.echo("dry run: nothing is removed" if dry_run else "there is no such ACL")
             return
-        confirm(f"Removing {len(found)} ACLs", yes, "changes who may do what at once")
+        confirm(f"Removing {len(found)} ACLs", yes, "changes permissions at once")
     failures: Mapping[AclFilter, KafkaError] = {}
     done: Mapping[AclFilter, tuple[AclBinding, ...]]
     try:

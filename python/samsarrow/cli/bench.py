@@ -33,7 +33,7 @@ def bench() -> None:
 def _size(_context: click.Context, _parameter: click.Parameter, text: str) -> int:
     found = int(text) if text.isdecimal() else bytes_of(text)
     if found is None or not 1 <= found <= 1 << 30:
-        raise click.BadParameter(f"{text!r} is no size from 1 byte to 1 GiB, for example 100 or 1KiB")
+        raise click.BadParameter(f"{text!r} is not a size from 1 byte to 1 GiB, for example 100 or 1KiB")
     return found
 
 

@@ -33,7 +33,7 @@ def changes_of(given: Sequence[str], unset: Sequence[str] = ()) -> ConfigChange:
         found = _CHANGE.fullmatch(text)
         if found is None:
             raise click.UsageError(
-                f"{text!r} is no change of a setting: give NAME=VALUE, or NAME+=VALUE and NAME-=VALUE for lists, for "
+                f"{text!r} is not a change of a setting: use NAME=VALUE, or NAME+=VALUE and NAME-=VALUE for lists, for "
                 "example cleanup.policy=compact"
             )
         name, kind, value = found.groups()

@@ -107,7 +107,7 @@ def set_settings(
       samsarrow configs set 'broker:*' --unset log.retention.ms
     """  # noqa: D301 - the character that click wants
     if not texts and not unset:
-        raise click.UsageError("say what changes: NAME=VALUE, NAME+=VALUE, NAME-=VALUE, or --unset NAME")
+        raise click.UsageError("no change given: pass NAME=VALUE, NAME+=VALUE, NAME-=VALUE, or --unset NAME")
     changes = changes_of(texts, unset)
     resources = resources_of(connection, [name])
     change = connection.admin.alter_configs
@@ -131,10 +131,10 @@ def diff(connection: Connection, name: str, other: str | None, form: str | None)
     """
     wanted = [resource_of(text) for text in (name, other) if text is not None]
     if other is not None and wanted[0].type is not wanted[1].type:
-        raise click.UsageError(f"{name} and {other} have other settings: give two of a kind")
+        raise click.UsageError(f"{name} and {other} have different settings: pass two resources of one type")
     for text, resource in zip((name, other), wanted, strict=False):
         if set("*?[") & set(resource.name):
-            raise click.UsageError(f"{text} is a pattern: two resources are compared, or one with the defaults")
+            raise click.UsageError(f"{text} is a pattern: compare two resources, or one with the defaults")
     found, errors = _described(connection, wanted, synonyms=other is None)
     if errors:
         complain(errors, len(errors), "resources")

@@ -58,7 +58,7 @@ class Connection:
             url = its.pop("url", None)
             if url is None:
                 raise click.UsageError(
-                    f"no schema registry is named: give --registry URL, {REGISTRY}url in a --command-config file or in "
+                    f"no schema registry: pass --registry URL, {REGISTRY}url in a --command-config file or in "
                     "a --profile, or SAMSARROW_SCHEMA_REGISTRY_URL"
                 )
             context = its.pop("context", None)
@@ -133,7 +133,7 @@ def _settings(_context: click.Context, _parameter: click.Parameter, values: tupl
 
 
 def _warn(names: str) -> None:
-    click.echo(f"{names}: others can see what is on a command line; put it into a -F file or a profile", err=True)
+    click.echo(f"{names}: other users can see command lines; put it into a -F file or a profile", err=True)
 
 
 def _login(_context: click.Context, _parameter: click.Parameter, text: str | None) -> dict[str, str]:
@@ -211,7 +211,7 @@ def connected_as(
             options = layered(profile, from_file, {**given, **(registry_login or {})})
             if clients and "bootstrap.servers" not in options:
                 raise click.UsageError(
-                    "no cluster is named: give --bootstrap-servers HOST:PORT, a --command-config file with "
+                    "no cluster: pass --bootstrap-servers HOST:PORT, a --command-config file with "
                     "bootstrap.servers, a --profile, or SAMSARROW_BOOTSTRAP_SERVERS"
                 )
             if check is not None:
@@ -262,7 +262,7 @@ def _check_given(given: Mapping[str, str], clients: Sequence[str], registry: boo
             if registry if its else any(options_of(client, {name: ""}) for client in clients):
                 continue
             hint = "" if clients else f": names of its options begin with {REGISTRY}"
-            raise click.UsageError(f"{name} is no option of the {' and the '.join(users)} that this command uses{hint}")
+            raise click.UsageError(f"{name} is not an option of the {' and the '.join(users)} of this command{hint}")
 
 
 connected = connected_as(Connection)

@@ -38,8 +38,8 @@ class SegmentFile:
         found = _NAME.fullmatch(path.name)
         if found is None:
             raise click.UsageError(
-                f"{click.format_filename(path)} is no file of a segment by its name: "
-                "those end in .log, .index, .timeindex, .txnindex or .checkpoint"
+                f"{click.format_filename(path)} is not a segment file: "
+                "their names end in .log, .index, .timeindex, .txnindex or .checkpoint"
             )
         return cls(path, found["kind"], found["stem"], found["state"] or "")
 
@@ -214,7 +214,7 @@ def _run(file: SegmentFile, dump: LogDump, settings: Settings) -> int:
     for position, offset, cause in problems:
         click.echo(f"{file.shown}: position {position}, offset {offset}: {cause}", err=True)
     if problem_count > len(problems):
-        click.echo(f"{file.shown}: and {problem_count - len(problems):,} problems more", err=True)
+        click.echo(f"{file.shown}: and {problem_count - len(problems):,} more problems", err=True)
     if settings.as_json:
         for offset, following in gaps:
             click.echo(json.dumps({"type": "gap", "offset": offset, "nextOffset": following}))

@@ -323,7 +323,7 @@ def kick(
     Those that still run join again. `groups describe` has the ids. -o is how --dry-run prints who would go.
     """
     if bool(ids or instances) == everyone:
-        raise click.UsageError("say who, by --member and --instance, or give --all")
+        raise click.UsageError("select members with --member and --instance, or pass --all")
     found = connection.admin.describe_groups([name])[name].members
     wanted = [member for member in found if everyone or member.member_id in ids or member.instance_id in instances]
     for given, there in ((ids, {m.member_id for m in found}), (instances, {m.instance_id for m in found})):
@@ -332,15 +332,15 @@ def kick(
     if dry_run:
         rows = [(m.member_id, m.instance_id, m.client_id, m.host, len(m.assignment)) for m in wanted]
         show(form, ("member_id", "instance_id", "client_id", "host", "partitions"), rows)
-        click.echo("dry run: nobody is put out", err=True)
+        click.echo("dry run: no member is removed", err=True)
         return
     if not wanted:
         click.echo(f"group {name} has no members", err=True)
         return
-    confirm(f"Putting {len(wanted)} of {len(found)} members out of {name}", yes, "makes the group share out anew")
-    # Brokers take a static member by its instance, and one that has joined anew with it.
+    confirm(f"Removing {len(wanted)} of {len(found)} members from {name}", yes, "makes the group rebalance")
+    # Brokers take a static member by its instance, and one that has rejoined with it.
     removed = {
         RemovedMember(instance_id=m.instance_id) if m.instance_id else RemovedMember(m.member_id): m for m in wanted
     }
     outcomes = attempt(removed, lambda: connection.admin.remove_members(name, list(removed), reason=reason))
-    settle(((removed[one].member_id, error) for one, error in outcomes.items()), "put out")
+    settle(((removed[one].member_id, error) for one, error in outcomes.items()), "removed")

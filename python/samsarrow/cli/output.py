@@ -108,8 +108,8 @@ def confirm(what: str, yes: bool, why: str = "cannot be undone") -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{what} {why}, and there is no terminal to ask at: give --yes")
-    click.confirm(f"{what} {why}. Go on?", abort=True, err=True)
+        raise click.UsageError(f"{what} {why}, and there is no terminal to confirm: pass --yes")
+    click.confirm(f"{what} {why}. Continue?", abort=True, err=True)
 
 
 def settle(outcomes: Iterable[tuple[str, KafkaError | None]], done: str) -> None:

@@ -36,13 +36,13 @@ def choosing(command: Callable[..., None]) -> Callable[..., None]:
             key = kind.replace("-", "_")
             names: tuple[str | None, ...] = tuple(dict.fromkeys(options.pop(f"of_{key}")))
             if "" in names:
-                raise click.UsageError(f"--{kind} '' names nobody: --default-{kind} is for all without a quota")
+                raise click.UsageError(f"--{kind} '' is empty: --default-{kind} is for all without a quota")
             if options.pop(f"default_{key}"):
                 names = (*names, None)
             if names:
                 parts[kind] = names
         if "ip" in parts and len(parts) > 1:
-            raise click.UsageError("quotas of addresses are of addresses alone: leave --user and --client-id out")
+            raise click.UsageError("quotas of addresses cannot be combined: omit --user and --client-id")
         command(*arguments, parts=parts, **options)
 
     with_parts.__name__, with_parts.__doc__ = command.__name__, command.__doc__
@@ -62,7 +62,7 @@ def entities_of(parts: Parts) -> list[QuotaEntity]:
         click.UsageError: nobody is named.
     """
     if not parts:
-        raise click.UsageError("say whose quotas, by --user, --client-id, --ip, or --default-user and its like")
+        raise click.UsageError("select quotas with --user, --client-id, --ip, or --default-user and similar options")
     return [QuotaEntity(dict(zip(parts, names, strict=True))) for names in product(*parts.values())]
 
 
@@ -87,7 +87,7 @@ def _cell(entity: QuotaEntity, kind: str) -> str | None:
 def list_quotas(connection: Connection, parts: Parts, strict: bool, form: str | None) -> None:
     """List quotas: all, or those of some users, clients and addresses. (default) are all without one of their own."""
     if strict and not parts:
-        raise click.UsageError("--strict needs to know of what: give --user, --client-id or --ip")
+        raise click.UsageError("--strict needs --user, --client-id or --ip")
     found: dict[QuotaEntity, dict[str, float]] = {}
     for names in product(*parts.values()):
         found |= connection.admin.describe_quotas(dict(zip(parts, names, strict=True)) or None, strict=strict)
@@ -116,7 +116,7 @@ def _values(_context: click.Context, _parameter: click.Parameter, given: tuple[s
         try:
             found[name] = float(value if size is None else size)
         except ValueError:
-            raise click.BadParameter(f"{value!r} of {name} is no number, and no size such as 1MB or 512KiB") from None
+            raise click.BadParameter(f"{value!r} of {name} is not a number or a size such as 1MB or 512KiB") from None
         if not math.isfinite(found[name]) or found[name] < 0:
             raise click.BadParameter(f"{value!r} of {name} must be 0 or more")
     return found
@@ -130,7 +130,7 @@ def _values(_context: click.Context, _parameter: click.Parameter, given: tuple[s
 def set_quotas(connection: Connection, values: dict[str, float], parts: Parts, dry_run: bool) -> None:
     """Set quotas; others of the same user or client stay. All go in one request.
 
-    producer_byte_rate and consumer_byte_rate are bytes a second of each broker, request_percentage is of a broker's
+    producer_byte_rate and consumer_byte_rate are bytes per second of each broker, request_percentage is of a broker's
     threads, controller_mutation_rate partitions a second, connection_creation_rate connections a second of an address.
 
     \b

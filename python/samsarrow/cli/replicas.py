@@ -56,7 +56,7 @@ def _tps(connection: Connection, names: tuple[str, ...], numbers: frozenset[int]
         click.UsageError: there is no such topic or partition, or partitions have no topic.
     """
     if numbers and not names:
-        raise click.UsageError("--partition needs to know of which topic")
+        raise click.UsageError("--partition needs a topic")
     if names:
         return partitions_of(connection, chosen(connection, names), numbers)
     there = connection.admin.list_topics()
@@ -85,7 +85,7 @@ def elect(
     With --unclean partitions without a leader get one, even if it misses records (KIP-460). Prints what was elected.
     """
     if unclean and not names:
-        raise click.UsageError("--unclean needs topics: it may lose records of them")
+        raise click.UsageError("--unclean needs topics, because it may lose their records")
     tps = _tps(connection, names, numbers)
     now: dict[TopicPartition, tuple[int | None, tuple[int, ...]]] = {}
     for _, topic in told(connection.admin.describe_topics(dict.fromkeys(tp.topic for tp in tps))):
@@ -205,9 +205,9 @@ def reassign(
       samsarrow replicas reassign orders --cancel
     """  # noqa: D301 - the character that click wants
     if topic is not None and file is not None:
-        raise click.UsageError("give a TOPIC or --file, not both")
+        raise click.UsageError("pass a TOPIC or --file, not both")
     if cancel and (targets or wait):
-        raise click.UsageError("--cancel gives up what is under way: leave --to and --wait out")
+        raise click.UsageError("--cancel cancels moves in progress: omit --to and --wait")
     plan = plan_of(file) if file is not None else {}
     if cancel and topic is None and file is None:
         raise click.UsageError("--cancel needs TOPIC, which may be a pattern, or --file")
@@ -216,9 +216,9 @@ def reassign(
         _cancel(connection, tps, dry_run, form)
         return
     if file is None and (topic is None or not targets):
-        raise click.UsageError("say what goes where, by TOPIC and --to, or --file")
+        raise click.UsageError("pass TOPIC and --to, or --file")
     if file is not None and targets:
-        raise click.UsageError("the file says what goes where: leave --to out")
+        raise click.UsageError("the file has the plan: omit --to")
     if topic is not None:
         plan = {tp: targets[tp.partition] for tp in partitions_of(connection, [topic], frozenset(targets))}
     if dry_run:

@@ -230,4 +230,4 @@ def _text(path: Path, kind: str | None) -> tuple[str, SchemaType]:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
         return data.decode(), TYPES[kind]
     except UnicodeDecodeError:
-        raise click.UsageError(f"{click.format_filename(path)} is no schema: it is not UTF-8") from None
+        raise click.UsageError(f"{click.format_filename(path)} is not a schema: it is not UTF-8") from None

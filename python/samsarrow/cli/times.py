@@ -23,7 +23,7 @@ def span_of(text: str) -> float:
     """
     parts = _SPAN.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is no time span, for example 90s, 1h30m or 7d")
+        raise ValueError(f"{text!r} is not a time span, for example 90s, 1h30m or 7d")
     return sum(float(number) * UNITS[unit] for number, unit in parts)
 
 
@@ -46,11 +46,11 @@ def instant_of(text: str) -> int:
             found = round(datetime.fromisoformat(text).timestamp() * 1000)
         except (ValueError, OverflowError):
             raise ValueError(
-                f"{text!r} is no time: give 2026-11-01T10:00, 2026-11-01T10:00:00+01:00, -1h for an hour ago, "
+                f"{text!r} is not a time: use 2026-11-01T10:00, 2026-11-01T10:00:00+01:00, -1h for an hour ago, "
                 "or milliseconds since 1970"
             ) from None
     if not 0 <= found <= _LIMIT:
-        raise ValueError(f"{text!r} is outside of the years 1970 to 9999")
+        raise ValueError(f"{text!r} is outside the years 1970 to 9999")
     return found
 
 

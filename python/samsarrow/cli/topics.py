@@ -270,9 +270,9 @@ def alter(
     Records with keys go to other partitions once there are more.
     """
     if assignment and partitions is None:
-        raise click.UsageError("--assignment is of new partitions: say by -p how many there are to be")
+        raise click.UsageError("--assignment is for new partitions: set the number of partitions with -p")
     if partitions is None and not sets and not unset:
-        raise click.UsageError("say what changes: -p for partitions, --set and --unset for settings")
+        raise click.UsageError("no change given: use -p for partitions, --set and --unset for settings")
     changes = changes_of(sets, unset)
     found = chosen(connection, names)
 
@@ -321,7 +321,7 @@ def trim(
     stays, too. Topics that are only compacted refuse.
     """
     if (before is not None) + (when is not None) + everything != 1:
-        raise click.UsageError("say what goes: give one of --before OFFSET, --before-time TIME and --all")
+        raise click.UsageError("pass one of --before OFFSET, --before-time TIME and --all")
     time = _instant(when, "--before-time")
     tps = partitions_of(connection, chosen(connection, names), numbers)
     first, last = beginnings(connection, tps), ends(connection, tps)

@@ -33,7 +33,7 @@ def _cores(clients: Iterable[Client]) -> list[_core.Metrics]:
             raise TypeError(f"metrics are of a Producer, Consumer or Admin, not of {type(client).__name__}")
         cores.append(core.metrics())
     if not cores:
-        raise TypeError("metrics of what? Give one client or several")
+        raise TypeError("no client given: pass one client or several")
     return cores
 
 

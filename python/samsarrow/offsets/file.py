@@ -46,7 +46,7 @@ class FileOffsetStore:
         except OSError:
             holder = lock.read().strip() or "unknown"
             lock.close()
-            raise StoreLockedError(f"{self.path}: process {holder} writes to it and holds {name}") from None
+            raise StoreLockedError(f"{self.path}: process {holder} is writing to it and holds {name}") from None
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
@@ -78,7 +78,7 @@ class FileOffsetStore:
                 for partition, at in its.items()
             }
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            text = f"{self.path} is no file of offsets ({error!r}): restore it or move it away"
+            text = f"{self.path} is not a file of offsets ({error!r}): restore it or move it away"
             raise OffsetStoreError(text) from error
 
     def store(self, offsets: Offsets) -> None:
@@ -115,5 +115,5 @@ def _offset(at: Any) -> OffsetAndMetadata:
     offset, metadata, epoch = at["offset"], at.get("metadata", ""), at.get("leader_epoch")
     good = isinstance(offset, int) and offset >= 0 and isinstance(metadata, str)
     if not good or not (epoch is None or isinstance(epoch, int)):
-        raise ValueError(f"{at!r} is no offset")
+        raise ValueError(f"{at!r} is not a valid offset")
     return OffsetAndMetadata(offset, metadata, epoch)

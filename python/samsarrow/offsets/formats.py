@@ -93,7 +93,7 @@ def parse(text: str, form: str | None = None) -> Snapshot:
             raise FormatError(f"{where}: the name of the topic is empty")
         offsets = groups.setdefault(group, {})
         if offsets.setdefault(tp, at) != at:
-            raise FormatError(f"{where}: {topic}-{partition} of group {group!r} is there before with another offset")
+            raise FormatError(f"{where}: {topic}-{partition} of group {group!r} appears twice with different offsets")
     return groups
 
 
@@ -104,7 +104,7 @@ def _form(text: str) -> str:
 
 def _number(text: str, what: str, limit: int) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) >= limit:
-        raise ValueError(f"{what} {text!r} is no number from 0 to {limit - 1}")
+        raise ValueError(f"{what} {text!r} is not a number from 0 to {limit - 1}")
     return int(text)
 
 
@@ -112,9 +112,9 @@ def _json(text: str) -> Iterator[tuple[str, _Row]]:
     try:
         whole = json.loads(text)
     except ValueError as error:
-        raise FormatError(f"no JSON: {error}") from None
+        raise FormatError(f"not JSON: {error}") from None
     if not isinstance(whole, dict) or whole.get("version") != _VERSION or not isinstance(whole.get("groups"), dict):
-        raise FormatError(f'no JSON of offsets: it must be {{"version": {_VERSION}, "groups": {{...}}}}')
+        raise FormatError(f'not JSON of offsets: it must be {{"version": {_VERSION}, "groups": {{...}}}}')
     for group, rows in whole["groups"].items():
         if not isinstance(rows, list):
             raise FormatError(f"group {group!r}: must be a list")

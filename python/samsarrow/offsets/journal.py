@@ -63,7 +63,7 @@ class Journal:
             ]
             return whole["time"], changes
         except (ValueError, KeyError, TypeError) as error:
-            raise OffsetStoreError(f"{self.path} is no journal ({error!r}): look at it and remove it") from error
+            raise OffsetStoreError(f"{self.path} is not a journal ({error!r}): look at it and remove it") from error
 
     def end(self) -> None:
         """All is done, or is not to be done."""
@@ -76,7 +76,7 @@ def resumable(changes: Sequence[Change], found: Mapping[TopicPartition, OffsetAn
     """Whether a plan can still be carried out.
 
     Raises:
-        OffsetStoreError: a partition is neither where it was nor where it is to go: somebody else has committed since.
+        OffsetStoreError: a partition is neither where it was nor where it is to go: another client has committed since.
     """
     for change in changes:
         now = found.get(change.partition)
@@ -85,7 +85,7 @@ def resumable(changes: Sequence[Change], found: Mapping[TopicPartition, OffsetAn
             was, to = change.before and change.before.offset, change.after.offset
             raise OffsetStoreError(
                 f"{topic}-{partition} is at {now and now.offset}, neither at {was} as before nor at {to} as planned: "
-                "somebody else has committed since"
+                "another client has committed since"
             )
 
 

@@ -40,7 +40,7 @@ class _BrokerStore:
         **options: Any,
     ) -> None:
         if admin is not None and (config or options):
-            raise ConfigurationError("an admin client brings its own options: give one or the other")
+            raise ConfigurationError("an admin client has its own options: pass either a client or options")
         self.group = group
         self._own = admin is None
         self._admin = admin if admin is not None else Admin(config, **self._options(config, options))
@@ -52,7 +52,7 @@ class _BrokerStore:
             if str(name).replace("_", ".") in ("api.version.offset.commit", "api.version.offset.fetch") and (
                 self._version == 0 or str(value).strip() == "0"
             ):
-                text = f"option {name}={value} has no place here: the version follows from {type(self).__name__}"
+                text = f"option {name}={value} is not allowed here: the version follows from {type(self).__name__}"
                 raise ConfigurationError(text)
         return options
 

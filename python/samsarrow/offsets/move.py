@@ -117,7 +117,7 @@ def _complain(wrong: Found, wanted: Mapping[TopicPartition, OffsetAndMetadata]) 
         more = f", and {len(wrong) - 1} more partitions differ" if len(wrong) > 1 else ""
         name = f"{tp.topic}-{tp.partition}"
         raise VerificationError(
-            f"{name} holds {is_now} after offset {wanted[tp].offset} was written{more}: did somebody else commit?",
+            f"{name} holds {is_now} after offset {wanted[tp].offset} was written{more}: did another client commit?",
             wrong,
         )
 
@@ -207,7 +207,7 @@ def _current(current: Mapping[TopicPartition, OffsetAndMetadata | None], tp: Top
     at = current.get(tp)
     if at is None:
         name = f"{tp.topic}-{tp.partition}"
-        raise OffsetStoreError(f"{name} has no offset to shift: name the partitions that have, or reset it first")
+        raise OffsetStoreError(f"{name} has no offset to shift: name partitions that have one, or reset it first")
     return at
 
 

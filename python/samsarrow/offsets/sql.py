@@ -68,7 +68,7 @@ class SqlOffsetStore:
     ) -> None:
         if not _IDENTIFIER.fullmatch(table):
             raise ConfigurationError(
-                f"{table!r} is no name of a table: letters, digits and _, with a schema before a dot"
+                f"{table!r} is not a valid table name: use letters, digits and _, with a schema before a dot"
             )
         self.group = group
         self.owner = owner
@@ -109,7 +109,7 @@ class SqlOffsetStore:
             try:
                 self._alone(lambda cursor: cursor.execute(f"SELECT group_id FROM {self._table} WHERE 1 = 0"))  # noqa: S608
             except Exception as absent:
-                absent.add_note(f"table {self._table} is not there and could not be created")
+                absent.add_note(f"table {self._table} does not exist and could not be created")
                 raise
 
     def load(self, partitions: Iterable[TopicPartition] | None = None, *, cursor: Any = None) -> Found:
@@ -238,7 +238,7 @@ class SqlOffsetStore:
             raise FencedOwnerError(f"{name} is {who}, and {mine}")
         elif row[0] is not None and row[0] > at.offset and not backwards:
             raise BackwardsOffsetError(
-                f"{name} would go back from offset {row[0]} to {at.offset}: store with backwards=True if that is meant"
+                f"{name} would move back from offset {row[0]} to {at.offset}: store with backwards=True to allow it"
             )
         elif row[0] != at.offset:
             raise OffsetStoreError(f"{name} is at {row[0]} in table {self._table} and did not change to {at.offset}")
@@ -267,7 +267,7 @@ def _paramstyle(connection: Any) -> str:
             if isinstance(style, str):
                 return style
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
-    raise ConfigurationError(f"{kind} does not say its paramstyle: give it, for example paramstyle='format'")
+    raise ConfigurationError(f"{kind} does not declare its paramstyle: pass it, for example paramstyle='format'")
 
 
 def _autocommits(connection: Any) -> bool:

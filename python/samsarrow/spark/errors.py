@@ -26,5 +26,5 @@ def report_loss(text: str, fail: bool) -> None:
         DataLossError: `fail` is set.
     """
     if fail:
-        raise DataLossError(f"{text}; failOnDataLoss=false goes on with what is there")
-    _log.warning("%s (failOnDataLoss=false: going on with what is there)", text)
+        raise DataLossError(f"{text}; failOnDataLoss=false continues with the available records")
+    _log.warning("%s (failOnDataLoss=false: continuing with the available records)", text)

@@ -96,7 +96,7 @@ def _pass_over(options: WriteOptions, counted: Counted, noted: OffsetAndMetadata
             "(no shuffle that depends on chance, the same minPartitions and number of shuffle partitions)",
         )
     _log.info(
-        "micro-batch %d is in the topic already (task %d of query %s): %d rows passed over",
+        "micro-batch %d is in the topic already (task %d of query %s): %d rows skipped",
         place.batch,
         place.task,
         place.query,
@@ -153,7 +153,7 @@ def _differs(options: WriteOptions, batch: int, text: str) -> None:
     """A repetition is not like what was written: an error, unless that is accepted for this micro-batch."""
     if options.accepted != batch:
         raise RepetitionError(
-            f"{text}. The option acceptRepetition={batch} goes on all the same: what is in the topic stays, and tasks "
-            "that have written pass their rows over"
+            f"{text}. The option acceptRepetition={batch} continues anyway: records in the topic stay, and tasks "
+            "that have written skip their rows"
         )
-    _log.warning("%s (acceptRepetition=%d: going on)", text, batch)
+    _log.warning("%s (acceptRepetition=%d: continuing)", text, batch)

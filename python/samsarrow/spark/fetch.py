@@ -118,7 +118,7 @@ class _Reading:
             self._position = first
             consumer.seek(self._tp, first)
         elif self._position > last:
-            self._lost(f"the log ends at {last}: it was truncated, or the topic was deleted and made again")
+            self._lost(f"the log ends at {last}: it was truncated, or the topic was deleted and recreated")
             return None
         else:
             # Not so any more, or not of every replica: a new leader has to catch up.
@@ -133,7 +133,7 @@ class _Reading:
             return False
         self._lost(
             f"the log, which starts at {first}, ends at {last}: the records up to {self._wanted.end} were never there, "
-            "or the log was truncated, or the topic deleted and made again"
+            "or the log was truncated, or the topic was deleted and recreated"
         )
         return True
 

@@ -38,7 +38,7 @@ def jar() -> str:
     """
     named = os.environ.get(VARIABLE)
     if named and not Path(named).is_file():
-        raise ConfigurationError(f"{VARIABLE} is {named}, where there is no jar: name the file {_NAME}")
+        raise ConfigurationError(f"{VARIABLE} is {named}, which has no jar: name the file {_NAME}")
     for path in [Path(named)] if named else [*_installed(), _BUILT]:
         if path.is_file():
             _check(path)
@@ -60,7 +60,7 @@ def _check(path: Path) -> None:
         with zipfile.ZipFile(path) as content:
             found = content.read(_VERSION).decode()
     except (zipfile.BadZipFile, KeyError) as error:
-        raise ConfigurationError(f"{path} is no jar of samsarrow, or a damaged one: {error}") from None
+        raise ConfigurationError(f"{path} is not a samsarrow jar, or is damaged: {error}") from None
     if found != (wanted := version("samsarrow")):
         raise ConfigurationError(
             f"{path} is version {found}, and samsarrow is {wanted}: pip install 'samsarrow[spark-native]=={wanted}', "

@@ -116,13 +116,13 @@ class ProgressListener(StreamingQueryListener):
         """A micro-batch is done."""
         for progress in source_progress(event.progress):
             _log.info(
-                "query %s, micro-batch %d: %d records, %.0f a second%s; %d offsets behind at least, %d at most, %.1f "
+                "query %s, micro-batch %d: %d records, %.0f per second%s; %d offsets behind at least, %d at most, %.1f "
                 "on average of %d partitions",
                 progress.query,
                 progress.batch,
                 progress.records,
                 progress.records_per_second,
-                "" if (rate := progress.bytes_per_second) is None else f", {rate:.0f} bytes a second",
+                "" if (rate := progress.bytes_per_second) is None else f", {rate:.0f} bytes per second",
                 progress.min_offsets_behind_latest,
                 progress.max_offsets_behind_latest,
                 progress.avg_offsets_behind_latest,

@@ -35,8 +35,8 @@ class Place:
         batch = context.getLocalProperty("streaming.sql.batchId") if context else None
         if context is None or not query or batch is None:
             raise KafkaError(
-                "exactlyOnce needs a streaming query, or foreachBatch in one: its id and the number of the micro-batch "
-                "are what Spark does not say here. Nothing was written"
+                "exactlyOnce needs a streaming query, or foreachBatch in one: Spark does not provide the query's id "
+                "and the number of the micro-batch here. Nothing was written"
             )
         return cls(query, int(batch), context.partitionId())
 

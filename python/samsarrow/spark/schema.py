@@ -97,7 +97,7 @@ def chosen_columns(
         if is_text:
             as_text.add(field.name)
     if not wanted.names or len(set(wanted.names)) < len(wanted.names):
-        raise ConfigurationError(f"a schema needs columns, each of them once, not {wanted.simpleString()}")
+        raise ConfigurationError(f"a schema needs columns, each exactly once, not {wanted.simpleString()}")
     return tuple(wanted.names), frozenset(as_text)
 
 

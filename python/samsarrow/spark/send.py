@@ -116,7 +116,7 @@ def find_topic(options: WriteOptions, producer: Producer, topics: set[str], topi
                 asking.partitions_for(topic)
             except KafkaError as error:
                 raise UnknownTopicOrPartitionError(
-                    f"topic {topic} does not exist, and the brokers do not make it: nothing was sent to it ({error})"
+                    f"topic {topic} does not exist, and the brokers do not create it: nothing was sent to it ({error})"
                 ) from error
     producer.partitions_for(topic)
     topics.add(topic)

@@ -82,7 +82,7 @@ def spark_type(arrow: pa.DataType, path: str) -> DataType:
         return BinaryType()
     column = path.split(".", 1)[0]
     raise ConfigurationError(
-        f"{path} is of type {arrow}, and Spark has none like it: name the other fields in the option {column}.fields"
+        f"{path} is of type {arrow}, which Spark does not have: select the other fields with the option {column}.fields"
     )
 
 
@@ -112,7 +112,7 @@ def selected(there: DataType, wanted: DataType, path: str) -> list[str]:
     """
     if isinstance(wanted, StructType) and isinstance(there, StructType):
         if not wanted.names or len(set(wanted.names)) < len(wanted.names):
-            raise ConfigurationError(f"{path} in .schema(...) needs fields, each of them once: {wanted.simpleString()}")
+            raise ConfigurationError(f"{path} in .schema(...) needs fields, each exactly once: {wanted.simpleString()}")
         known = {one.name: one.dataType for one in there.fields}
         paths = []
         for one in wanted.fields:

@@ -40,7 +40,7 @@ def parse(options: Mapping[str, str]) -> tuple[tuple[Typed, ...], dict[str, str]
         raise ConfigurationError(f"option {REGISTRY}url must be given, for example http://localhost:8081")
     typed = tuple(one for name in ("key", "value") if (one := _typed(name, options, registry)) is not None)
     if registry and not any(one.registry for one in typed):
-        raise ConfigurationError(f"option {REGISTRY}url is of no use without value.format={' or '.join(FORMATS)}")
+        raise ConfigurationError(f"option {REGISTRY}url has no effect without value.format={' or '.join(FORMATS)}")
     return typed, others
 
 
@@ -70,7 +70,7 @@ def text_beside(typed: Sequence[Typed], text: frozenset[str], layout: str) -> fr
     both = text & {one.name for one in typed}
     if both and ":" in layout:
         name = min(both)
-        raise ConfigurationError(f"options layout and {name}.format both say what {name}s are: leave one of them out")
+        raise ConfigurationError(f"options layout and {name}.format both set the type of {name}s: set only one of them")
     return text - both
 
 
@@ -81,7 +81,7 @@ def _typed(name: str, options: Mapping[str, str], registry: Mapping[str, str]) -
     if not kind:
         if given or f"{name}.bad" in options:
             first = next(iter(given), "bad")
-            raise ConfigurationError(f"option {name}.{first} is of no use without {name}.format")
+            raise ConfigurationError(f"option {name}.{first} has no effect without {name}.format")
         return None
     if kind not in FORMATS and kind not in PLAIN:
         raise ConfigurationError(
@@ -94,7 +94,7 @@ def _typed(name: str, options: Mapping[str, str], registry: Mapping[str, str]) -
     own = (*_SCHEMED, *FORMATS[kind][1]) if kind in FORMATS else ()
     for one in given:
         if one not in own:
-            raise ConfigurationError(f"option {name}.{one} is of no use with {name}.format={kind}")
+            raise ConfigurationError(f"option {name}.{one} has no effect with {name}.format={kind}")
     if kind in FORMATS and "schema" not in given and not registry:
         raise ConfigurationError(f"{name}.format={kind} needs the option {name}.schema or {REGISTRY}url")
     fields = given.pop("fields", None)

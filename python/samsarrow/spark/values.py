@@ -74,7 +74,7 @@ class Typed:
         format = self._format()  # noqa: A001 - as everywhere
         if not isinstance(format, str) and self.topic is None and not {"schema", "subject"} & set(dict(self.given)):
             raise ConfigurationError(
-                f"what {self.name}s look like is not known where several topics are read: give the option "
+                f"what {self.name}s look like is unknown for several topics: set the option "
                 f"{self.name}.subject or {self.name}.schema"
             )
         columns = self._columns(format)
@@ -170,7 +170,7 @@ def _client(options: dict[str, str]) -> SchemaRegistry:
     url, context = given.pop("url"), given.pop("context", None)
     name, password = given.pop("username", None), given.pop("password", None)
     if (name is None) != (password is None):
-        raise ConfigurationError(f"options {REGISTRY}username and {REGISTRY}password go together: give both")
+        raise ConfigurationError(f"options {REGISTRY}username and {REGISTRY}password must be set together")
     try:
         return SchemaRegistry(
             url, auth=None if name is None or password is None else (name, password), context=context, **given

@@ -154,7 +154,7 @@ class Store:
             try:
                 json.loads(schema.text)
             except ValueError:
-                raise Refused(42201, "Invalid schema: it is no JSON.") from None
+                raise Refused(42201, "Invalid schema: it is not JSON.") from None
 
     def against(self, subject: str, schema: Schema, version: str | None = None) -> list[str]:
         """Why a schema cannot be the next of a subject."""
@@ -215,5 +215,5 @@ def of_body(body: Mapping[str, Any]) -> Schema:
         try:
             text = json.dumps(json.loads(text), separators=(",", ":"))
         except ValueError:
-            raise Refused(42201, "Invalid schema: it is no JSON.") from None
+            raise Refused(42201, "Invalid schema: it is not JSON.") from None
     return Schema(text, kind, references, rules)

@@ -101,7 +101,7 @@ class Avro(Registered):
             known = [(None, _text(text)) for text in writers]
         if schema is None and registry is None:
             if len(known) != 1:
-                raise ConfigurationError(f"schema is left out with {len(known)} writers: it says what rows look like")
+                raise ConfigurationError(f"schema is left out with {len(known)} writers: it is the schema of the rows")
             schema = known[0][1]
         if isinstance(fields, str):
             raise TypeError(f"fields must be a list of names: [{fields!r}]")
@@ -168,7 +168,7 @@ class Avro(Registered):
             match known:
                 case [(int() as number, text)]:
                     return text, [], number
-            why = f"framing {given['framing']!r} has the id of what is written, and none is known"
+            why = f"framing {given['framing']!r} needs the id of the written schema, which is unknown"
             raise ConfigurationError(f"{why}: give a registry, or writers={{id: schema}} of one id")
         if given["use_latest"]:
             named = given["name"] if given["schema"] is None else _core.avro_name(_text(given["schema"]), [])

@@ -51,9 +51,7 @@ class TypedColumns:
         formats = {"key": key_format, "value": value_format}
         self._formats: dict[str, Format] = {name: one for name, one in formats.items() if one is not None}
         if not self._formats and (raw_values or bad_values != "raise"):
-            raise ConfigurationError(
-                "bad_values and raw_values are about values that a format reads: give value_format"
-            )
+            raise ConfigurationError("bad_values and raw_values need a format: pass value_format")
         self._decoders: dict[str, _core.ValueDecoder] = {}
         self._bad_values = bad_values if isinstance(bad_values, str) else None
         self.letters = None if isinstance(bad_values, str) else bad_values

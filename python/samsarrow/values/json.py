@@ -76,7 +76,7 @@ class Json(Registered):
         schema, registry = given_once(source, schema, registry)
         if schema is None and registry is None:
             raise ConfigurationError(
-                "neither schema nor registry says what rows look like: infer_schema finds a schema"
+                "the schema of the rows is unknown: pass schema or registry (infer_schema finds a schema)"
             )
         if isinstance(fields, str):
             raise TypeError(f"fields must be a list of names: [{fields!r}]")
@@ -115,7 +115,7 @@ class Json(Registered):
     def _subject(self, topic: str | None, key: bool) -> str:
         subject: str | None = self._arguments["subject"]
         if subject is None and topic is None:
-            raise ConfigurationError("neither schema nor subject nor topic says what rows look like: give one")
+            raise ConfigurationError("the schema of the rows is unknown: pass schema, subject or topic")
         return subject or f"{topic}-{'key' if key else 'value'}"
 
     async def _registered(self, do: Do, subject: str) -> RegisteredSchema:
@@ -129,7 +129,7 @@ class Json(Registered):
         schema, framing = self._arguments["schema"], self._arguments["framing"]
         if self._registry is None:
             if framing in ("confluent", "apicurio8"):
-                text = f"framing {framing!r} has the id of what is written, and none is known"
+                text = f"framing {framing!r} needs the id of the written schema, which is unknown"
                 raise ConfigurationError(f"{text}: give a registry")
             return JsonTexts(like, b"", _core.ValueDecoder.json(_columns(schema), [], None, framing))
         subject = self._subject(topic, key)
@@ -147,7 +147,7 @@ class Json(Registered):
         if framing == "none":
             return JsonTexts(like, b"", reader)
         if number is None:
-            raise ConfigurationError(f"the registry gives no id for the schema of subject {subject}")
+            raise ConfigurationError(f"the registry returned no id for the schema of subject {subject}")
         return JsonTexts(like, b"\0" + number.to_bytes(8 if framing == "apicurio8" else 4), reader)
 
     async def _learn(self, do: Do, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:

@@ -85,7 +85,7 @@ class Protobuf(Registered):
         """
         schema, registry = given_once(source, schema, registry)
         if schema is None and registry is None:
-            raise ConfigurationError("neither schema nor registry says what rows look like: give one")
+            raise ConfigurationError("the schema of the rows is unknown: pass schema or registry")
         if isinstance(fields, str):
             raise TypeError(f"fields must be a list of names: [{fields!r}]")
         self._keep(
@@ -152,7 +152,7 @@ class Protobuf(Registered):
             return schema, self._imports, None
         if self._registry is None:
             raise ConfigurationError(
-                f"framing {given['framing']!r} has the id of what is written, and none is known: give a registry"
+                f"framing {given['framing']!r} needs the id of the written schema, which is unknown: give a registry"
             )
         if isinstance(schema, bytes) or self._imports:
             raise ConfigurationError(

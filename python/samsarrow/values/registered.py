@@ -48,7 +48,7 @@ class Registered:
     def _check_rules(self, found: RegisteredSchema, subject: str | None, doing: str) -> None:
         """Refuses a data contract, unless its rules are to be ignored."""
         if found.has_rules and not self._arguments["ignore_rules"]:
-            text = f"the schema of subject {subject} has rules, which are not run here"
+            text = f"the schema of subject {subject} has rules, which samsarrow does not run"
             raise ConfigurationError(f"{text}: ignore_rules=True {doing} values as they are")
 
     async def _id_of(self, do: Do, subject: str, text: str) -> int:
@@ -86,10 +86,10 @@ def given_once(
     """The schema and the registry, one of which may be given without a name."""
     if isinstance(source, SchemaRegistry):
         if registry is not None:
-            raise TypeError("the registry is given twice")
+            raise TypeError("the registry is passed twice")
         return schema, source
     if source is not None and schema is not None:
-        raise TypeError("the schema is given twice")
+        raise TypeError("the schema is passed twice")
     return schema if source is None else source, registry
 
 

@@ -18,12 +18,12 @@ def subject_of(strategy: SubjectStrategy, topic: str | None, key: bool, record: 
     if callable(strategy):
         return strategy(topic, key, record)
     if topic is None and strategy != "record":
-        raise ConfigurationError("neither schema nor subject nor topic says what rows look like: give one")
+        raise ConfigurationError("the schema of the rows is unknown: pass schema, subject or topic")
     if strategy == "topic":
         return f"{topic}-{'key' if key else 'value'}"
     if record is None:
         raise ConfigurationError(
-            f"subject_strategy={strategy!r} takes the name of a record: give a schema that has one"
+            f"subject_strategy={strategy!r} needs the name of a record: pass a schema that has one"
         )
     return record if strategy == "record" else f"{topic}-{record}"
 

@@ -27,14 +27,14 @@ class JsonTexts:
         kind = like.schema.field("value").type
         if (path := _bytes_in(kind, "")) is not None:
             what = f"column {path}" if path else "the column"
-            raise ConfigurationError(f"{what} is of bytes, which JSON has none of: make it text, as base64")
+            raise ConfigurationError(f"{what} has bytes, which JSON does not support: convert them to text (base64)")
         if reader is not None and pa.types.is_struct(kind):
             wanted, _ = reader.decode(pa.record_batch({"value": pa.nulls(0)}), False, False)
             fields = wanted.schema.field("value").type
             names = {field.name for field in fields} if pa.types.is_struct(fields) else set()
             for field in kind:
                 if field.name not in names:
-                    raise ConfigurationError(f"the schema has no field for column {field.name!r}: leave it out")
+                    raise ConfigurationError(f"the schema has no field for column {field.name!r}: drop the column")
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[pa.RecordBatch] | None, _Bad | None]:
         """The texts, in several batches if they are large; or the first row that does not fit the schema."""

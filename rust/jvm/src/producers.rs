@@ -169,7 +169,7 @@ async fn made(options: &WriteOptions, topic: &str) -> Result<()> {
         Ok(_) => Ok(()),
         Err(error) => {
             let text = format!(
-                "topic {topic} does not exist, and the brokers do not make it: nothing was sent to it ({error})"
+                "topic {topic} does not exist, and the brokers do not create it: nothing was sent to it ({error})"
             );
             Err(Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, text).into())
         }

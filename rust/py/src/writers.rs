@@ -164,7 +164,7 @@ impl Found {
             return Ok(Found::Refused(format!("the value is written with a schema of type {found}, not {wanted}")));
         }
         if schema.has_rules && !ignore_rules {
-            let text = "its schema has rules, which are not run here: ignore_rules=True takes values as they are";
+            let text = "its schema has rules, which samsarrow does not run: ignore_rules=True takes values as they are";
             return Ok(Found::Refused(text.to_owned()));
         }
         Ok(kind.parse(&schema).map_or_else(Found::Refused, Found::Schema))

@@ -12,7 +12,7 @@ pub enum Error {
     #[error(transparent)]
     Client(#[from] Client),
     /// Records that were to be read are not there any more.
-    #[error("{0}; failOnDataLoss=false goes on with what is there")]
+    #[error("{0}; failOnDataLoss=false continues with the available records")]
     DataLoss(String),
     /// A micro-batch cannot be written exactly once: it brings other rows than before, or later ones are written.
     #[error("{0}")]
@@ -60,6 +60,6 @@ pub fn report_loss(text: String, fail: bool) -> Result<()> {
     if fail {
         return Err(Error::DataLoss(text));
     }
-    tracing::warn!("{text} (failOnDataLoss=false: going on with what is there)");
+    tracing::warn!("{text} (failOnDataLoss=false: continuing with the available records)");
     Ok(())
 }

@@ -35,8 +35,8 @@ impl MicroBatch {
         match (query.filter(|query| !query.is_empty()), number) {
             (Some(query), Some(number)) => Ok(MicroBatch { query: query.to_owned(), number }),
             _ => Err(Error::configuration(
-                "exactlyOnce needs a streaming query, or foreachBatch in one: its id and the number of the micro-batch are \
-                 what Spark does not say here. Nothing was written",
+                "exactlyOnce needs a streaming query, or foreachBatch in one: Spark does not provide the query's id \
+                 and the number of the micro-batch here. Nothing was written",
             )),
         }
     }
@@ -129,11 +129,11 @@ impl MicroBatch {
         let number = self.number;
         if options.accepted.and_then(|accepted| i64::try_from(accepted).ok()) != Some(number) {
             return Err(Error::Repetition(format!(
-                "{text}. The option acceptRepetition={number} goes on all the same: what is in the topic stays, and tasks \
-                 that have written pass their rows over"
+                "{text}. The option acceptRepetition={number} continues anyway: records in the topic stay, and tasks \
+                 that have written skip their rows"
             )));
         }
-        tracing::warn!("{text} (acceptRepetition={number}: going on)");
+        tracing::warn!("{text} (acceptRepetition={number}: continuing)");
         Ok(())
     }
 }
@@ -185,7 +185,7 @@ impl Place {
         }
         let rows = counted.rows;
         tracing::info!(
-            "micro-batch {number} is in the topic already (task {task} of query {query}): {rows} rows passed over"
+            "micro-batch {number} is in the topic already (task {task} of query {query}): {rows} rows skipped"
         );
         Ok(())
     }

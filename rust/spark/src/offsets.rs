@@ -40,7 +40,7 @@ pub fn from_json(told: &Value) -> Result<Offsets> {
     read(told).ok_or_else(|| {
         Error::configuration(format!(
             "the checkpoint has offsets of another source: {told} instead of {{\"topic\":{{\"0\":23}}}}; give the query a \
-             checkpointLocation of its own"
+             separate checkpointLocation"
         ))
     })
 }

@@ -221,7 +221,7 @@ impl StreamPlanner {
             let Some(mut begin) = start.get(tp).or_else(|| first.get(tp)).copied() else { continue };
             if start.contains_key(tp) && self.remade.contains(&*tp.topic) {
                 let lost = format!(
-                    "topic {} was deleted and made again: what {tp} had from offset {begin} on was not read",
+                    "topic {} was deleted and recreated: what {tp} had from offset {begin} on was not read",
                     tp.topic
                 );
                 report_loss(lost, fail)?;
@@ -229,7 +229,7 @@ impl StreamPlanner {
             } else if until < begin {
                 if !self.started_later(options, start, end) {
                     let lost = format!(
-                        "the end of {tp} went from offset {begin} back to {until}: the topic was deleted and made again, or \
+                        "the end of {tp} went from offset {begin} back to {until}: the topic was deleted and recreated, or \
                          its log was truncated"
                     );
                     report_loss(lost, fail)?;

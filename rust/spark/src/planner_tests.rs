@@ -123,7 +123,7 @@ fn an_end_before_its_start_is_read_again_only_from_another_topic() {
     assert_eq!(end(&mut planner, &limited, 9, 50), 20, "the limit counts from its first record");
     let strict = options(&[("startingOffsets", "earliest"), ("failOnDataLoss", "true")]);
     let error = spans(&mut planner, &strict, 9, 20).unwrap_err().to_string();
-    assert!(error.contains("topic t was deleted and made again"), "{error}");
+    assert!(error.contains("topic t was deleted and recreated"), "{error}");
 }
 
 #[test]

@@ -54,7 +54,7 @@ def show_settings(name: str | None, form: str | None) -> None:
     if name is None:
         found |= {kafka_name(option): (value, "environment") for option, value in environment().items()}
     if not found:
-        click.echo(f"nothing is set, neither in {config_file()} nor by SAMSARROW_BOOTSTRAP_SERVERS", err=True)
+        click.echo(f"nothing is set in {config_file()} or by SAMSARROW_BOOTSTRAP_SERVERS", err=True)
     rows = [(option, shown(option, value), source) for option, (value, source) in sorted(found.items())]
     show(form, ("option", "value", "from"), rows)
 

@@ -143,7 +143,7 @@ def _rpk(tree: Mapping[str, Any], path: Path, section: str | None) -> Foreign:
         _login(found, sasl, {"user": "sasl.username", "password": "sasl.password", "mechanism": "sasl.mechanism"})
     for name in ("admin_api", "schema_registry", "cloud_auth"):
         if profile.get(name):
-            found.remarks[name] = "no Kafka: it is left out"
+            found.remarks[name] = "not for Kafka: ignored"
     return found
 
 
@@ -167,7 +167,7 @@ def _kaf(tree: Mapping[str, Any], path: Path, section: str | None) -> Foreign:
     if cluster.get("schema-registry-url"):
         found.options["schema.registry.url"] = str(cluster["schema-registry-url"])
     if cluster.get("version"):
-        found.remarks["version"] = "not needed: brokers say what they speak"
+        found.remarks["version"] = "not needed: brokers report the versions they support"
     return found
 
 

@@ -43,7 +43,7 @@ def parse(text: str) -> dict[str, Any]:
         return {}
     value, rest = _block(lines, 0, lines[0].indent, 0)
     if rest != len(lines):
-        raise YamlError(f"line {lines[rest].number}: it is indented like nothing before it")
+        raise YamlError(f"line {lines[rest].number}: its indentation matches no earlier line")
     if not isinstance(value, dict):
         raise YamlError(f"line {lines[0].number}: a file of settings begins with a name and a colon")
     return value
@@ -82,7 +82,7 @@ def _mapping(lines: list[Line], at: int, indent: int, depth: int) -> tuple[dict[
         line = lines[at]
         parted = _KEY.match(line.text)
         if parted is None:
-            raise YamlError(f"line {line.number}: no name with a colon behind it")
+            raise YamlError(f"line {line.number}: no name followed by a colon")
         name = str(_scalar(parted[1], line))
         value = (parted[2] or "").strip()
         if not value or value.startswith("#"):
@@ -108,7 +108,7 @@ def _scalar(text: str, line: Line) -> Any:
         try:
             return json.loads(end[0]) if end else None
         except ValueError:
-            raise YamlError(f"line {line.number}: a text in quotes that cannot be read") from None
+            raise YamlError(f"line {line.number}: an invalid quoted text") from None
     if text.startswith("'"):
         end = re.match(r"'((?:[^']|'')*)'", text)
         return end[1].replace("''", "'") if end else None
@@ -117,6 +117,6 @@ def _scalar(text: str, line: Line) -> Any:
     if text in ("{}", "[]"):
         return {} if text == "{}" else []
     if text[0] in "{&*!|>%@`":
-        raise YamlError(f"line {line.number}: more of YAML than is read here")
+        raise YamlError(f"line {line.number}: unsupported YAML")
     plain = re.split(r"\s#", text, maxsplit=1)[0].rstrip()
     return {"true": True, "false": False, "null": None, "~": None}.get(plain.lower(), plain)

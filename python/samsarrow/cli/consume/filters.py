@@ -49,7 +49,7 @@ class Filters:
         try:
             return self._rows(batch)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise click.ClickException(f"the records cannot be filtered so: {error}") from None
+            raise click.ClickException(f"the records cannot be filtered this way: {error}") from None
 
     def _rows(self, batch: pa.RecordBatch) -> pa.Array:
         found = pa.array(range(batch.num_rows), pa.int64())

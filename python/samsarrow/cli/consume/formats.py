@@ -44,10 +44,10 @@ class Rotation:
                     found["seconds"] = span_of(part)
                 except ValueError:
                     raise click.BadParameter(
-                        f"{part!r} is no size (100MB), time span (1h) or number of rows (1000000)"
+                        f"{part!r} is not a size (100MB), time span (1h) or number of rows (1000000)"
                     ) from None
         if any(value <= 0 for value in found.values()):
-            raise click.BadParameter("files of nothing cannot be written: give more than 0")
+            raise click.BadParameter("--rotate must be more than 0")
         return cls(**found)
 
     def due(self, rows: int, size: int, age: float) -> bool:

@@ -69,11 +69,11 @@ class Job:
         for wrong, why in (
             (peeks and group is None, "--from group needs the name of the group: -g GROUP"),
             (member and start is not None and start.kind not in ("beginning", "end"),
-             "a member of a group begins at the group's offsets, and where there are none at --from beginning or end; "
+             "a member of a group begins at the group's offsets, and without them at --from beginning or end; "
              "`samsarrow offsets reset` moves them"),
             (member and until is not None, "--until and -g contradict each other; --from group goes with both"),
-            (member and bool(partitions), "-p and -g contradict each other: the group decides about partitions; "
-             "with --from group you do"),
+            (member and bool(partitions), "-p and -g contradict each other: the group assigns the partitions; "
+             "with --from group you choose them"),
             (no_commit and not member, "--no-commit is for -g"),
             (tail is not None and (start is not None or until is not None or member),
              "--tail says where to begin and end: --from, --until and -g contradict it"),
@@ -151,7 +151,7 @@ class Job:
         try:
             return consumer.schema
         except SchemaNotFoundError as error:
-            error.add_note("--value-subject or --value-schema, and --key-subject or --key-schema, say it otherwise")
+            error.add_note("--value-subject or --value-schema, and --key-subject or --key-schema, override this")
             raise
 
     def _stops(self, consumer: Consumer, beginnings: dict[Any, int], ends: dict[Any, int]) -> dict[Any, int]:
@@ -246,7 +246,7 @@ def _shape(
         form = SUFFIXES.get(suffix)
         if form is None:
             raise click.UsageError(
-                f"what is to be written into {path}? Give --format, or a suffix of {', '.join(sorted(SUFFIXES))}"
+                f"{path} has no known format: pass --format, or a suffix of {', '.join(sorted(SUFFIXES))}"
             )
     if (text or unpack) and form in LINES:
         raise click.UsageError(f"{'--text' if text else '--unpack'} is for csv, arrow and parquet, not for {form}")
@@ -268,7 +268,7 @@ def _hinted() -> Iterator[None]:
     try:
         yield
     except BadValueError as error:
-        error.add_note("--bad-values null goes on behind it")
+        error.add_note("--bad-values null continues after it")
         raise
 
 

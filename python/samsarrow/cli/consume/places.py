@@ -71,7 +71,7 @@ def partitions_option(_context: click.Context, _parameter: click.Parameter, valu
     for part in (part for value in values for part in value.split(",")):
         found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part.strip())
         if found is None or int(found[2] or found[1]) < int(found[1]):
-            raise click.BadParameter(f"{part!r} is no partition or range of them, for example 0 or 2-5")
+            raise click.BadParameter(f"{part!r} is not a partition or a range, for example 0 or 2-5")
         chosen.update(range(int(found[1]), int(found[2] or found[1]) + 1))
     return frozenset(chosen)
 

@@ -108,7 +108,7 @@ class Stall:
         elif time.monotonic() - self._since > self._limit:
             names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in list(missing)[:5])
             raise KafkaTimeoutError(
-                f"nothing came for {self._limit:g} s, and {names} not read to the end: are the leaders reachable?"
+                f"no record arrived for {self._limit:g} s, and {names} not read to the end: are the leaders reachable?"
             )
 
 

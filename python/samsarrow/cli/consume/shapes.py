@@ -147,7 +147,7 @@ def _rows_of(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.Table:
         place = f"{batch.column('topic')[0]}-{batch.column('partition')[0]} from offset {batch.column('offset')[0]} on"
         raise click.ClickException(
             f"values of {place} cannot become columns: {error}. All values must be JSON objects, with members of the "
-            "types that they had at first; without --unpack they are kept as they are"
+            "same types as at first; without --unpack they stay unchanged"
         ) from None
     if rows.num_rows != batch.num_rows:
         raise click.ClickException("values cannot become columns: not each is one JSON object")
@@ -166,6 +166,6 @@ def _text(batch: pa.RecordBatch, name: str) -> pa.Array:
         except UnicodeDecodeError:
             where = f"{batch.column('topic')[row]}-{batch.column('partition')[row]}@{batch.column('offset')[row]}"
             raise click.ClickException(
-                f"the {name} of {where} is no text (UTF-8): --format envelope, arrow and parquet keep bytes"
+                f"the {name} of {where} is not text (UTF-8): --format envelope, arrow and parquet keep bytes"
             ) from None
     raise AssertionError("Arrow and Python agree on what UTF-8 is")

@@ -131,13 +131,13 @@ class Typed:
         if self.message is not None and "protobuf" not in (self.key, self.value):
             raise click.UsageError("--message is for --value protobuf")
         if self.bad_values is not None and not self:
-            raise click.UsageError("--bad-values is for --value and --key: bytes are never bad")
+            raise click.UsageError("--bad-values is for --value and --key: bytes are always valid")
         for name, schema, subject in (
             ("value", self.value_schema, self.value_subject),
             ("key", self.key_schema, self.key_subject),
         ):
             if schema is not None and subject is not None:
-                raise click.UsageError(f"--{name}-schema and --{name}-subject both say what rows look like: give one")
+                raise click.UsageError(f"--{name}-schema and --{name}-subject both set the schema of rows: pass one")
 
     def __bool__(self) -> bool:
         return self.key is not None or self.value is not None
@@ -200,8 +200,8 @@ class Typed:
         registry = connection.registry if connection.has_registry else None
         if registry is None and schema is None:
             raise click.UsageError(
-                f"--{name} {form} needs schemas: give --registry URL, or --{name}-schema FILE where all were written "
-                "with that one"
+                f"--{name} {form} needs schemas: give --registry URL, or --{name}-schema FILE if all values were "
+                "written with it"
             )
         if registry is None and self.framing not in (None, "none"):
             raise click.UsageError(f"--framing {self.framing} needs a --registry: ids stand for what it has")
@@ -220,8 +220,8 @@ class Typed:
             given["subject"] = f"{topic}-{name}"
         elif registry is not None:
             raise click.UsageError(
-                f"several topics have one table: --{name}-subject SUBJECT or --{name}-schema FILE says what its rows "
-                "look like"
+                f"several topics have one table: --{name}-subject SUBJECT or --{name}-schema FILE sets the schema "
+                "of its rows"
             )
         return getattr(samsarrow, SCHEMAS[form])(registry=registry, **given)
 
@@ -235,4 +235,4 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except UnicodeDecodeError:
-        raise click.UsageError(f"{click.format_filename(path)} is no schema: it is not UTF-8") from None
+        raise click.UsageError(f"{click.format_filename(path)} is not a schema: it is not UTF-8") from None

@@ -102,11 +102,11 @@ class Where:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             why = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
             hint = "; == compares" if re.search(r"(?<![<>=!])=(?!=)", text) else ""
-            raise WhereError(f"{text!r} is no expression: {why}{hint}") from None
+            raise WhereError(f"{text!r} is not an expression: {why}{hint}") from None
         try:
             self._expression = self._truth(tree.body)
         except RecursionError:
-            raise WhereError("the expression lies too deep in parentheses") from None
+            raise WhereError("the expression is nested too deeply") from None
 
     @property
     def wants_headers(self) -> bool:
@@ -132,7 +132,7 @@ class Where:
     def _truth(self, node: ast.expr) -> Any:
         part = self._part(node)
         if part.kind not in (TRUTH, ANY):
-            raise WhereError(f"{self._source(node)} is a {part.kind}, where a condition must be")
+            raise WhereError(f"{self._source(node)} is a {part.kind}, not a condition")
         return part.as_(TRUTH)
 
     def _part(self, node: ast.expr) -> Part:
@@ -163,14 +163,14 @@ class Where:
             case ast.Name() | ast.Attribute() | ast.Subscript():
                 return self._field(node)
         raise WhereError(
-            f"{self._source(node)} has no place in a condition: it takes comparisons of {FIELDS} joined by and, or, "
-            f"not and in, + - * /, and the functions {FUNCTIONS}"
+            f"{self._source(node)} is not allowed in a condition, which takes comparisons of {FIELDS} joined by and, "
+            f"or, not and in, + - * /, and the functions {FUNCTIONS}"
         )
 
     def _typed(self, node: ast.expr, kind: str) -> Any:
         part = self._part(node)
         if part.kind not in (kind, ANY):
-            raise WhereError(f"{self._source(node)} is a {part.kind}, where a {kind} must be")
+            raise WhereError(f"{self._source(node)} is a {part.kind}, not a {kind}")
         return part.as_(kind)
 
     def _constant(self, value: Any, node: ast.expr) -> Part:
@@ -185,7 +185,7 @@ class Where:
         elif value is None:
             return Part(ANY, lambda _: pc.scalar(None), literal=True)
         else:
-            raise WhereError(f"{self._source(node)} is no number, text, true, false or null")
+            raise WhereError(f"{self._source(node)} is not a number, text, true, false or null")
         return Part(kind, lambda _: pc.scalar(value), literal=True, value=value)
 
     def _comparison(self, nodes: list[ast.expr], ops: list[ast.cmpop]) -> Part:
@@ -306,7 +306,7 @@ class Where:
                 ):
                     path.insert(0, -key)
                 case _:
-                    raise WhereError(f"{self._source(node)} is no field: there are {FIELDS}")
+                    raise WhereError(f"{self._source(node)} is not a field: there are {FIELDS}")
             at = inner
         root = {"headers": "header"}.get(at.id, at.id)
         if root in self._kinds and not path:
@@ -316,7 +316,7 @@ class Where:
         if root != "value":
             raise WhereError(f"there is no field {self._source(node)}; there are {FIELDS}")
         if self._kinds[root] != TEXT:
-            raise WhereError(f"{self._source(node)} is no field: value is a {self._kinds[root]}")
+            raise WhereError(f"{self._source(node)} is not a field: value is a {self._kinds[root]}")
         its = tuple(path)
         return Part(ANY, lambda kind: self._leaf(Leaf("value", its, kind)).as_(kind), path=its)
 
@@ -338,7 +338,7 @@ def check_pattern(pattern: str) -> None:
     try:
         pc.match_substring_regex(pa.array([""]), pattern)
     except pa.ArrowInvalid as error:
-        raise WhereError(f"{pattern!r} is no regular expression: {str(error).splitlines()[0]}") from None
+        raise WhereError(f"{pattern!r} is not a regular expression: {str(error).splitlines()[0]}") from None
 
 
 def _settled(kind: str, expression: Any) -> Part:

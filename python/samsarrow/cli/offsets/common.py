@@ -121,7 +121,7 @@ storage_option = click.option(
 def _check(options: dict[str, str]) -> None:
     for name in options:
         if name.replace("_", ".") in ("api.version.offset.commit", "api.version.offset.fetch"):
-            raise click.UsageError(f"option {name} has no place here: the storage decides about the version")
+            raise click.UsageError(f"option {name} is not allowed here: the storage determines the version")
 
 
 connected = connected_as(Cluster, _check, clients=("admin", "consumer"))

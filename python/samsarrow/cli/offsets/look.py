@@ -108,7 +108,7 @@ def _line(row: Row) -> tuple[Any, ...]:
 def which(cluster: Cluster, groups: tuple[str, ...], all_groups: bool) -> list[str]:
     """The groups that a command is about."""
     if all_groups == bool(groups):
-        raise click.UsageError("name groups, or give --all-groups")
+        raise click.UsageError("name groups, or pass --all-groups")
     return sorted(cluster.admin.list_groups()) if all_groups else list(dict.fromkeys(groups))
 
 

@@ -71,10 +71,10 @@ def reset(
     chosen = [way for way in ways if way is not None]
     if len(chosen) != 1:
         raise click.UsageError(
-            "give one of --to-earliest, --to-latest, --to-datetime, --by-duration, --shift-by and --to-offset"
+            "pass one of --to-earliest, --to-latest, --to-datetime, --by-duration, --shift-by and --to-offset"
         )
     if bool(topics) == all_topics:
-        raise click.UsageError("give --topic TOPIC[:P,...], or --all-topics")
+        raise click.UsageError("pass --topic TOPIC[:P,...], or --all-topics")
     store = cluster.store(storage, group)
     [to] = chosen
     if to.kind == "shift":
@@ -114,7 +114,7 @@ def _shift(
             resumable(planned, current)
         except OffsetStoreError as error:
             raise click.ClickException(
-                f"{error}. With --start-over the shift begins anew from where offsets are now"
+                f"{error}. With --start-over the shift starts again from the current offsets"
             ) from None
     changes = plan(store, wanted)
     say(store, changes, len(wanted) - len(changes))

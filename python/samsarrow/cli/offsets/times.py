@@ -16,7 +16,7 @@ def duration(text: str) -> timedelta:
         return timedelta(**{_UNITS[found[2]]: float(found[1])})
     iso = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", text.strip().upper())
     if iso is None or not any(iso.groups()):
-        raise click.BadParameter(f"{text!r} is no duration, for example 90s, 15m, 2h, 7d or P1DT2H")
+        raise click.BadParameter(f"{text!r} is not a duration, for example 90s, 15m, 2h, 7d or P1DT2H")
     days, hours, minutes, seconds = (float(part or 0) for part in iso.groups())
     return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
@@ -33,5 +33,5 @@ def moment_option(_context: click.Context, _parameter: click.Parameter, text: st
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no time, for example 2026-03-29T12:00:00 or …+02:00") from None
+        raise click.BadParameter(f"{text!r} is not a time, for example 2026-03-29T12:00:00 or …+02:00") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -56,9 +56,9 @@ def import_(
             raise click.UsageError(f"the file has no group {group}, but {', '.join(sorted(groups)) or 'none'}")
         groups = {group: its}
     if "" in groups:
-        raise click.UsageError("the file does not name its group: give --group")
+        raise click.UsageError("the file does not name its group: pass --group")
     if to_group is not None and len(groups) != 1:
-        raise click.UsageError(f"--to-group is for one group, and the file has {len(groups)}: choose with --group")
+        raise click.UsageError(f"--to-group needs one group, but the file has {len(groups)}: choose with --group")
 
     def write(name: str) -> None:
         wanted = {
@@ -148,7 +148,7 @@ def _dual_commit(zookeeper: Store, kafka: Store, window: timedelta, interval: ti
     if refused:
         name = ", ".join(f"{tp.topic}-{tp.partition}" for tp in list(refused)[:10])
         raise VerificationError(
-            f"{place(zookeeper)} is ahead of Kafka in {len(refused)} partitions ({name}), and Kafka takes nothing from "
-            "outside while the group has members: some consumer still commits to ZooKeeper"
+            f"{place(zookeeper)} is ahead of Kafka in {len(refused)} partitions ({name}), and Kafka accepts no offsets "
+            "from outside while the group has members: a consumer still commits to ZooKeeper"
         )
     click.echo("both are equal")

@@ -55,7 +55,7 @@ def check_idle(cluster: Cluster, group: str, writing: Writing) -> None:
     members = ", ".join(sorted({f"{m.client_id} at {m.host}" for m in description.members}))
     raise click.ClickException(
         f"group {group} is active ({description.state}; members: {members or 'none yet'}): stop its consumers first. "
-        "With --force it is tried all the same, but Kafka takes the offsets of a group with members from nobody else"
+        "With --force the command tries anyway, but Kafka accepts offsets of a group only from its members"
     )
 
 
@@ -79,7 +79,7 @@ def place(store: Store) -> str:
 
 def say(store: Store, changes: list[Change], same: int) -> None:
     """What is going to change."""
-    click.echo(f"{place(store)}: {len(changes)} partitions change, {same} are right already")
+    click.echo(f"{place(store)}: {len(changes)} partitions change, {same} are already right")
     rows = [(*c.partition, shown(c.before), shown(c.after), c.after.metadata) for c in changes]
     if changes:
         for line in table(["TOPIC", "PARTITION", "BEFORE", "AFTER", "METADATA"], rows):

@@ -17,7 +17,7 @@ ESCAPES = {"\\t": b"\t", "\\0": b"\0", "\\n": b"\n"}
 
 def _separator(_context: click.Context, _parameter: click.Parameter, text: str | None) -> bytes | None:
     if text == "":
-        raise click.BadParameter("it is empty: what would part key and value?")
+        raise click.BadParameter("the separator of key and value is empty")
     return None if text is None else ESCAPES.get(text, text.encode())
 
 

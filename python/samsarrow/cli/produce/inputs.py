@@ -73,7 +73,7 @@ class Chunk:
             InputError: the rows have headers of their own.
         """
         if self.headers is not None:
-            raise InputError("the rows have headers of their own, which -H would replace")
+            raise InputError("the rows have headers, which -H would replace")
         name = _free("headers", self.rows)
         every = pa.array([[{"key": key, "value": value} for key, value in headers]], HEADERS)
         column = every.take(pa.array([0] * self.rows.num_rows, pa.int32()))
@@ -201,13 +201,13 @@ def _loaded(line: bytes, where: str) -> Any:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
         why = error.msg if isinstance(error, json.JSONDecodeError) else "it cannot be read"
-        raise InputError(f"{where}: no JSON: {why}") from None
+        raise InputError(f"{where}: not JSON: {why}") from None
 
 
 def _json(stream: IO[bytes], name: str, reading: Reading) -> Iterator[Chunk]:
     whole = _loaded(stream.read(), name)
     if not isinstance(whole, list):
-        raise InputError(f"{name} is no JSON array; --format ndjson takes an object a line")
+        raise InputError(f"{name} is not a JSON array; --format ndjson takes one object per line")
     for start in range(0, len(whole), 10_000):
         some = whole[start : start + 10_000]
         yield _records(
@@ -240,7 +240,7 @@ def _text(value: Any, where: str) -> bytes | None:
             return None if value is None else value.encode()
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
-        raise InputError(f"{where}: half of a surrogate pair is no text") from None
+        raise InputError(f"{where}: half of a surrogate pair is not text") from None
 
 
 def _base64(value: Any, where: str) -> bytes | None:
@@ -249,7 +249,7 @@ def _base64(value: Any, where: str) -> bytes | None:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):
-        raise InputError(f"{where}: no base64") from None
+        raise InputError(f"{where}: not base64") from None
 
 
 def _headers(given: dict[str, Any], where: str, read: Callable[[Any, str], bytes | None]) -> Headers:
@@ -265,11 +265,11 @@ def _headers(given: dict[str, Any], where: str, read: Callable[[Any, str], bytes
 def _envelope(given: Any, where: str) -> Record:
     """A record as `consume --format envelope` writes it."""
     if not isinstance(given, dict) or not {"key", "value", "headers", "partition", "timestamp"} <= given.keys():
-        raise InputError(f"{where}: no envelope, which has key, value, headers, partition and timestamp")
+        raise InputError(f"{where}: not an envelope, which has key, value, headers, partition and timestamp")
     for name, most in (("partition", 2**31), ("timestamp", 2**63)):
         number = given[name]
         if number is not None and (not isinstance(number, int) or not 0 <= number < most):
-            raise InputError(f"{where}: {name} is no number that it could be")
+            raise InputError(f"{where}: {name} is out of range")
     return Record(
         _base64(given["key"], f"{where}: key"),
         _base64(given["value"], f"{where}: value"),
@@ -328,7 +328,7 @@ def _shaped(batch: pa.RecordBatch, first: int, name: str, reading: Reading) -> C
         return Chunk(batch, first, key, value[0] if len(value) == 1 else value, headers, partition, timestamp, form)
     value = [column for column in names if column not in (reading.key, reading.partition, reading.timestamp, headers)]
     if not value:
-        raise InputError(f"{name} has no column that could be a value")
+        raise InputError(f"{name} has no column for the value")
     return Chunk(batch, first, reading.key, value, headers, partition, timestamp, "json")
 
 

@@ -205,8 +205,8 @@ fn commit_request(
 ) -> Result<OffsetCommitRequest> {
     if settings.retention.is_some() && !RETENTION.contains(&version) {
         return Err(Error::configuration(format!(
-            "a retention can be told in OffsetCommit v2 to v4 only, and v{version} is in use: choose version 4, or leave \
-             it to the broker's offsets.retention.minutes"
+            "a retention is possible in OffsetCommit v2 to v4 only, and v{version} is in use: choose version 4, or use \
+             the broker's offsets.retention.minutes"
         )));
     }
     if settings.timestamp.is_some() && version != COMMIT_TIMESTAMP {

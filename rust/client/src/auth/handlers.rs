@@ -38,8 +38,8 @@ pub(super) fn check(sasl: &SaslOptions) -> Result<()> {
             }
             None => {
                 return Err(Error::configuration(format!(
-                    "option {option}={class:?} is no class that this client knows, and none is ever loaded: leave it out; \
-                     tokens of your own come from sasl.oauthbearer.token.provider, in Python"
+                    "option {option}={class:?} is not a class that this client knows, and classes are never loaded: omit \
+                     it; supply your own tokens with sasl.oauthbearer.token.provider, in Python"
                 )));
             }
         }

@@ -150,7 +150,7 @@ fn of_tls(given: &str, dotted: &str) -> Result<&'static OptionSpec> {
     let unknown = || {
         let meant = nearest(dotted, OWN.iter().map(|row| row.0));
         let meant = meant.map(|name| format!("; did you mean {name}?")).unwrap_or_default();
-        let text = format!("option {given} is none of a schema registry's: those of its own and ssl.*{meant}");
+        let text = format!("option {given} is not a schema registry option: use its own options and ssl.*{meant}");
         Error::configuration(text)
     };
     if !dotted.starts_with("ssl.") && !dotted.starts_with("enable.ssl.") {

@@ -120,7 +120,7 @@ async fn read_answer(
                 Reply::Whole(_) | Reply::Raw(_) => Some(body),
             };
             if let Some(body) = unwanted {
-                tracing::debug!(address, api = pending.api, "an answer came when nobody waited for it any more");
+                tracing::debug!(address, api = pending.api, "a response arrived after its caller had stopped waiting");
                 body.discard().await?;
             }
             // Anyone who drops it half read has broken the connection and has said why.

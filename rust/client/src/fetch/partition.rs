@@ -174,7 +174,7 @@ impl<'a> Reading<'a> {
                 cursor.retry_at = Some(Instant::now() + RETRY);
                 learned.refresh = true;
             }
-            tracing::debug!(tp = %asked.tp, node = data.preferred_read_replica, "reading goes on at a closer replica");
+            tracing::debug!(tp = %asked.tp, node = data.preferred_read_replica, "reading continues at a closer replica");
             let until = Instant::now() + source.cluster.options().metadata_max_age;
             cursor.replica = Some((data.preferred_read_replica, until));
         }
@@ -237,12 +237,13 @@ pub(super) fn truncated(source: &Source, state: &mut State, asked: &Asked, diver
     if source.options.auto_offset_reset == OffsetReset::None {
         let error = Error::OffsetOutOfRange(format!(
             "{}: the log was truncated: offset {} was read in leader epoch {}, which now ends at {end}, and \
-             auto.offset.reset is none; what was read from there on is no longer in the log: seek to {end} to go on",
+             auto.offset.reset is none; the records read from there on are no longer in the log: seek to {end} to continue",
             asked.tp, asked.offset, asked.last_epoch
         ));
         return state.raise(&asked.tp, asked.version, error);
     }
-    tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch, end, "the log was truncated: reading goes on where it parted");
+    tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch, end,
+        "the log was truncated: reading continues where the logs diverged");
     let reason = format!("the log was truncated: it parts at {end}");
     source.cluster.metrics().tell(|| asked.reset(reason));
     if let Some(cursor) = state.at_version(&asked.tp, asked.version) {

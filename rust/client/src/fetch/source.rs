@@ -85,7 +85,7 @@ impl Source {
                 }
                 // The broker has forgotten the session: it is asked for everything again, at once.
                 Err(error) if session.is_open() && is_about_the_session(&error) => {
-                    tracing::debug!(%error, node, "the fetch session is made anew");
+                    tracing::debug!(%error, node, "the fetch session is created anew");
                     session.reset();
                 }
                 Err(error) => {

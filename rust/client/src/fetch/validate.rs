@@ -116,7 +116,8 @@ impl Source {
             ));
             return state.raise(&asked.tp, asked.version, error);
         }
-        tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch, "the log was truncated, nobody knows where: the offset is reset");
+        tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch,
+            "the log was truncated at an unknown offset: the offset is reset");
         cursor.corrected(self.cluster.backoff(), Instant::now());
         cursor.fetch_offset = None;
         cursor.start = Start::Reset;

@@ -123,7 +123,7 @@ impl<'a> Life<'a> {
         let new = target.difference(&owned).count();
         if gone.len() + new > 0 {
             let group = self.member.coordinator.group();
-            let why = "the coordinator assigned anew";
+            let why = "the coordinator assigned partitions again";
             tracing::info!(group, why, epoch = self.epoch, owned = owned.len(), revoked = gone.len(), new, "rebalance");
         }
         let event = if !gone.is_empty() {
@@ -263,8 +263,8 @@ impl<'a> Life<'a> {
         let metadata = cluster.metadata();
         // Every broker that speaks this protocol has ids, and gives them to anyone who asks in a version that has them.
         if unknown(&assignment.topic_partitions) && metadata.topics().any(|topic| topic.topic_id.is_zero()) {
-            let text = "group.protocol=consumer needs the ids of topics, which Metadata tells from version 10 (Kafka 2.8) \
-                        on: leave out api.version.metadata, or set group.protocol to classic";
+            let text = "group.protocol=consumer needs the ids of topics, which Metadata has from version 10 (Kafka 2.8) \
+                        on: omit api.version.metadata, or set group.protocol to classic";
             return Err(End::Fatal(Error::UnsupportedVersion(text.to_owned())));
         }
         let mut named = Owned::new();

@@ -51,7 +51,7 @@ impl Endpoint {
         };
         let authority = uri.authority().ok_or_else(|| wrong("names no host".to_owned()))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("must not have a name or password: they have options of their own".to_owned()));
+            return Err(wrong("must not have a name or password: set their options instead".to_owned()));
         }
         let port = if https { 443 } else { 80 };
         let (host, port) = parts(authority, port).ok_or_else(|| wrong("names no host or no port".to_owned()))?;

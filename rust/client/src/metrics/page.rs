@@ -6,17 +6,19 @@ use super::table::{CONVENTIONS, Kind, LabelKind, METRICS};
 /// The page docs/metrics.md.
 pub fn metrics_markdown() -> String {
     let mut page = format!(
-        "# Metrics\n\n`client.metrics()` gives them typed, `client.metrics().java()` by Java's names. \
+        "# Metrics\n\n`client.metrics()` returns typed metrics, `client.metrics().java()` returns them by Java's names. \
          `samsarrow.metrics.prometheus(client)` is a collector for `prometheus_client`, \
-         `samsarrow.metrics.opentelemetry(client, provider)` makes instruments of OpenTelemetry, \
-         `samsarrow.metrics.exposition(client)` is Prometheus' text without any other package. Brokers that ask for metrics \
-         get them (KIP-714, `enable.metrics.push`). dashboards/samsarrow.json is a dashboard for Grafana.\n\n\
-         Names are the Java client's where it has the same: its group and name. Those of group `samsarrow-metrics` are ours. \
-         Rates, means and extremes are of the last `metrics.num.samples` times `metrics.sample.window.ms`; a mean of nothing \
-         is left out. Prometheus computes rates and means from totals: a dash says that it gets no values of its own. \
-         Java's names count times in milliseconds, Prometheus' and OpenTelemetry's in seconds. In Prometheus all have the \
-         label `client_id`, in OpenTelemetry the attribute `messaging.client.id`. OpenTelemetry's names that begin with \
-         `messaging.` are of its semantic conventions {CONVENTIONS}, which for messaging are still in development.\n"
+         `samsarrow.metrics.opentelemetry(client, provider)` creates OpenTelemetry instruments, and \
+         `samsarrow.metrics.exposition(client)` returns Prometheus' text format without any other package. Clients push \
+         metrics to brokers that ask for them (KIP-714, `enable.metrics.push`). dashboards/samsarrow.json is a dashboard \
+         for Grafana.\n\n\
+         Metrics of the Java client have its group and name. The group `samsarrow-metrics` has metrics that Java lacks. \
+         Rates, averages and extremes cover the last `metrics.num.samples` times `metrics.sample.window.ms`; an average \
+         without samples is omitted. Prometheus computes rates and averages from totals: a dash marks metrics without \
+         separate values there. Times are in milliseconds under Java's names, in seconds in Prometheus and \
+         OpenTelemetry. In Prometheus all metrics have the label `client_id`, in OpenTelemetry the attribute \
+         `messaging.client.id`. OpenTelemetry's names that begin with `messaging.` follow its semantic conventions \
+         {CONVENTIONS}, whose messaging part is still in development.\n"
     );
     for client in
         [crate::types::ClientKind::Producer, crate::types::ClientKind::Consumer, crate::types::ClientKind::Admin]

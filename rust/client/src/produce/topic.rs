@@ -55,7 +55,7 @@ impl Topic {
     /// Fails what waits for a partition that the topic no longer has.
     pub(super) fn give_up(&mut self, partition: usize, settled: &mut Vec<Settled>) {
         let context = format!(
-            "Produce to {}-{partition}: the topic was made again with fewer partitions ({})",
+            "Produce to {}-{partition}: the topic was recreated with fewer partitions ({})",
             self.name, self.count
         );
         let error = Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context);

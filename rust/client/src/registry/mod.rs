@@ -173,7 +173,7 @@ impl Registry {
             Ok(reasons) if reasons.iter().any(|reason| reason != NO_REASON) => reasons,
             _ => vec![refusal.message],
         };
-        let text = format!("{doing}: {} refuses it, because it does not go with earlier versions", refusal.url);
+        let text = format!("{doing}: {} refuses it, because it is incompatible with earlier versions", refusal.url);
         Err(Error::SchemaIncompatible { text, reasons })
     }
 

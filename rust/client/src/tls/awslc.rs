@@ -199,7 +199,7 @@ fn reason(code: u32) -> String {
     let known = match split(code) {
         (c::ERR_LIB_PKCS8, c::PKCS8_R_MISSING_MAC) => "it has no MAC: write it again with a password",
         (c::ERR_LIB_PKCS8, c::PKCS8_R_MULTIPLE_PRIVATE_KEYS_IN_PKCS12) => {
-            "it has more than one key: keep one in a store of its own"
+            "it has more than one key: put one into a separate store"
         }
         (
             c::ERR_LIB_PKCS8,

@@ -64,7 +64,7 @@ pub(super) fn open(bytes: &[u8], password: Option<&str>, key_password: Option<&s
                 }
                 let Some(password) = key_password else { continue };
                 if opened.key.is_some() {
-                    return Err(Refused::Because("it has more than one key: keep one in a store of its own"));
+                    return Err(Refused::Because("it has more than one key: put one into a separate store"));
                 }
                 opened.key = Some(unprotect(protected, password)?);
                 opened.chain = chain;

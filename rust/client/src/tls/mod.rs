@@ -61,13 +61,13 @@ impl Tls {
     pub(crate) fn new(options: &TlsOptions) -> Result<Self> {
         if !options.verify {
             tracing::warn!(
-                "enable.ssl.certificate.verification=false: anyone who answers is taken for a broker, and can read and \
-                 change everything"
+                "enable.ssl.certificate.verification=false: any server can impersonate a broker, and read and change \
+                 everything"
             );
         } else if !options.check_hostname {
             tracing::warn!(
-                "ssl.endpoint.identification.algorithm is switched off: anyone who has any certificate of a trusted \
-                 authority is taken for a broker"
+                "ssl.endpoint.identification.algorithm is switched off: anyone with a certificate of a trusted \
+                 authority can impersonate a broker"
             );
         }
         let stamps = Stamps::of(options);

@@ -91,7 +91,7 @@ pub(super) fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 fn given(source: &Source<'_>, found: Vec<Vec<u8>>) -> Result<Roots> {
     if found.is_empty() {
-        return Err(source.error("has no certificate: nobody could be trusted"));
+        return Err(source.error("has no certificate: no broker could be trusted"));
     }
     Ok(Roots::Given(found.into_iter().map(CertificateDer::from).collect()))
 }

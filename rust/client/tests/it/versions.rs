@@ -306,7 +306,7 @@ async fn a_group_whose_partitions_are_told_by_id_needs_ids() {
     let more = [("group.id", "g"), ("group.protocol", "consumer"), ("api.version.metadata", "9")];
     let error = consume(&broker, &more, true).await.unwrap_err();
     assert_eq!(error.name(), "UnsupportedVersionError");
-    assert!(error.to_string().contains("leave out api.version.metadata"), "{error}");
+    assert!(error.to_string().contains("omit api.version.metadata"), "{error}");
     broker.shutdown().await;
 }
 

@@ -46,7 +46,7 @@ impl Reader {
             }
             self.position = first;
         } else if self.position > last {
-            let why = format!("the log ends at {last}: it was truncated, or the topic was deleted and made again");
+            let why = format!("the log ends at {last}: it was truncated, or the topic was deleted and recreated");
             if self.range.is_open() {
                 self.lost(self.position, &why)?;
                 self.position = last;
@@ -80,7 +80,7 @@ impl Reader {
         if self.position >= last {
             let why = format!(
                 "the log, which starts at {first}, ends at {last}: the records up to {end} were never there, or the log was \
-                 truncated, or the topic deleted and made again"
+                 truncated, or the topic was deleted and recreated"
             );
             self.lost(end, &why)?;
             self.ended = true;

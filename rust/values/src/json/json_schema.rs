@@ -52,7 +52,7 @@ impl<'a> Reading<'a> {
     ) -> Result<Field, SchemaError> {
         self.types += 1;
         if self.types > MAX_TYPES || depth > MAX_DEPTH {
-            let text = format!("a schema has at most {MAX_TYPES} types, and {MAX_DEPTH} in one another");
+            let text = format!("a schema has at most {MAX_TYPES} types, nested {MAX_DEPTH} deep");
             return Err(SchemaError::new(path, text));
         }
         let tree = at.tree;

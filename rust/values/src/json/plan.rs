@@ -97,7 +97,7 @@ impl Planner<'_> {
     fn node(&mut self, field: &Field, path: &str, depth: usize) -> Result<Node, SchemaError> {
         self.types += 1;
         if self.types > MAX_TYPES || depth > MAX_DEPTH {
-            let text = format!("a schema has at most {MAX_TYPES} types, and {MAX_DEPTH} in one another");
+            let text = format!("a schema has at most {MAX_TYPES} types, nested {MAX_DEPTH} deep");
             return Err(SchemaError::new(path, text));
         }
         let (op, slot, data_type) = self.typed(field, path, depth)?;

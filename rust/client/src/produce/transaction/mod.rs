@@ -147,7 +147,7 @@ async fn carry_out(shared: &Arc<Shared>, operation: Operation, entry: Entry, lim
         }
         Ok(Err(_)) => Err(Error::closed("the producer")),
         Err(_) => {
-            Err(Error::timeout(format!("{name} (it goes on, and its outcome is open: call {name} again)"), limit))
+            Err(Error::timeout(format!("{name} (it continues, and its outcome is unknown: call {name} again)"), limit))
         }
     }
 }

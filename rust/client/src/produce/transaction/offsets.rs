@@ -67,7 +67,7 @@ pub(crate) async fn send(shared: &Arc<Shared>, who: GroupMember, offsets: Offset
     match tokio::time::timeout(limit, answer).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(_)) => Err(Error::closed("the producer")),
-        Err(_) => Err(Error::timeout(format!("{CALL} (it goes on; the commit waits for it)"), limit)),
+        Err(_) => Err(Error::timeout(format!("{CALL} (it continues; the commit waits for it)"), limit)),
     }
 }
 

@@ -66,7 +66,7 @@ final class Columns {
     }
     if (chosen.isEmpty() || chosen.size() < wanted.size()) {
       throw SamsarrowException.configuration(
-          "a schema needs columns, each of them once, not " + wanted.simpleString());
+          "a schema needs columns, each exactly once, not " + wanted.simpleString());
     }
     return new StructType(chosen.values().toArray(new StructField[0]));
   }

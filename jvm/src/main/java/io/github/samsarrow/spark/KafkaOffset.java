@@ -36,7 +36,7 @@ final class KafkaOffset extends Offset {
     } catch (ClassCastException | IllegalArgumentException error) {
       throw SamsarrowException.configuration(
           "the checkpoint has offsets of another source: " + text + " instead of {\"topic\":{\"0\":23}}; give the query "
-              + "a checkpointLocation of its own");
+              + "a separate checkpointLocation");
     }
   }
 

@@ -1,0 +1,74 @@
+"""Texts for users are plain English: words that read like a translation are in none of them."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BANNED = re.compile(
+    r"\b(told|tells?|so many|whoever|one another|(?:is|are) taken for|the same is true for)\b", re.IGNORECASE
+)
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+# A string of Rust or Java, without what stands in braces: names of variables are no words of a message.
+STRING = re.compile(r'"((?:[^"\\\n]|\\.|\\\n)*)"')
+BRACES = re.compile(r"\{[^{}]*\}")
+
+
+def found(path: Path, line: int, text: str) -> Iterator[str]:
+    for word in BANNED.finditer(text):
+        yield f"{path.relative_to(ROOT)}:{line + text[: word.start()].count(chr(10))}: {word[0]}"
+
+
+def of_page(path: Path) -> Iterator[str]:
+    # Code and links are left alone.
+    text = re.sub(
+        r"^```.*?^```|`[^`\n]*`", lambda code: re.sub(r"[^\n]", " ", code[0]), path.read_text(), flags=re.M | re.S
+    )
+    yield from found(path, 1, text)
+
+
+def of_python(path: Path) -> Iterator[str]:
+    """Docstrings, messages and help: every string with a blank in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield from found(path, node.lineno, node.value)
+
+
+def of_strings(path: Path) -> Iterator[str]:
+    source = re.sub(r"^\s*//.*$", "", path.read_text(), flags=re.MULTILINE)
+    for string in STRING.finditer(source):
+        if " " in string[1]:
+            yield from found(path, source[: string.start()].count("\n") + 1, BRACES.sub("", string[1]))
+
+
+def product(folder: str, kind: str) -> list[Path]:
+    files = sorted((ROOT / folder).rglob(f"*.{kind}"))
+    return [path for path in files if not {"tests", "target", "fuzz", "benches"} & set(path.relative_to(ROOT).parts)]
+
+
+@pytest.mark.parametrize(
+    ("files", "read"),
+    [
+        (PAGES, of_page),
+        (product("python", "py") + product("python", "pyi"), of_python),
+        (product("rust", "rs") + product("jvm", "java"), of_strings),
+    ],
+    ids=["pages", "python", "rust-and-java"],
+)
+def test_no_text_has_a_banned_word(files, read) -> None:
+    assert len(files) > 10
+    assert [where for path in files if path.stem != "tests" for where in read(path)] == []
+
+
+def test_a_banned_word_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    page, module, source = tmp_path / "page.md", tmp_path / "module.py", tmp_path / "source.rs"
+    page.write_text("`told` is code.\nThe broker is told.\n")
+    module.write_text('"""Whoever calls."""\ntold = f"waits so {told} many; tell it"\n')
+    source.write_text('// told\nlet x = format!("a {told} b, so many");\n')
+    assert list(of_page(page)) == ["page.md:2: told"]
+    assert list(of_python(module)) == ["module.py:1: Whoever", "module.py:2: tell"]
+    assert list(of_strings(source)) == ["source.rs:2: so many"]
