@@ -6,6 +6,7 @@ mod encode_round;
 mod hostile;
 mod json;
 mod json_hostile;
+mod json_names;
 mod json_schemas;
 mod json_types;
 mod plain;
