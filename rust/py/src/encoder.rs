@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use samsarrow_client::error::Error;
 use samsarrow_values::avro::{Schema, derive};
 use samsarrow_values::plain::Plain;
-use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError, proto};
+use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError, json, proto};
 
 use crate::arrow_ffi::{self, Input};
 use crate::error::to_py;
@@ -106,6 +106,14 @@ pub(crate) fn avro_schema(py: Python<'_>, like: &Bound<'_, PyAny>, name: &str) -
 pub(crate) fn avro_name(py: Python<'_>, schema: &str, needed: Vec<String>) -> PyResult<Option<String>> {
     let schema = Schema::parse_with(schema, &needed).map_err(|error| refused(py, &error))?;
     Ok(schema.name().map(str::to_owned))
+}
+
+/// The first row of a batch's column with a number that JSON does not have.
+#[pyfunction]
+pub(crate) fn json_refusal(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Option<Bad>> {
+    let column = column(batch)?;
+    let checked = gate::detach(py, || json::check_finite(&column));
+    Ok(checked.err().map(|bad| (bad.row, None, bad.path, bad.reason, None)))
 }
 
 /// The one column of a batch, which may have no rows.
