@@ -111,6 +111,7 @@ __all__ = [
     "spark_options",
     "spark_write_options",
     "unraisable",
+    "with_schema_header",
     "write_values",
 ]
 
@@ -558,6 +559,8 @@ class ValueEncoder:
     def plain(name: str, like: pa.RecordBatch) -> ValueEncoder: ...
     def encode(
         self, batch: pa.RecordBatch
+    @property
+    def indexes(self) -> bytes: ...
     ) -> tuple[list[pa.RecordBatch] | None, tuple[int, None, str, str, None] | None]: ...
 
 def avro_schema(like: pa.RecordBatch, name: str) -> str: ...
@@ -566,6 +569,7 @@ def infer_json(batches: Any) -> tuple[pa.RecordBatch | None, tuple[int, str] | N
 def json_refusal(batch: pa.RecordBatch) -> tuple[int, None, str, str, None] | None: ...
 def avro_refusal(writer: tuple[str, Sequence[str]], reader: tuple[str, Sequence[str]]) -> str | None: ...
 
+def with_schema_header(batch: pa.RecordBatch, name: str, value: bytes) -> pa.RecordBatch: ...
 _NewSchema = tuple[str, str, list[tuple[str, str, int]]]
 _RegisteredSchema = tuple[
     str, str, int | None, str | None, str | None, int | None, list[tuple[str, str, int]], list[str], bool

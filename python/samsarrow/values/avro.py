@@ -13,6 +13,7 @@ from samsarrow import _core
 from samsarrow._faces import Do
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.registry import SchemaRegistry
+from samsarrow.values.headers import InHeaders
 from samsarrow.values.registered import Registered, given_once
 from samsarrow.values.subjects import SubjectStrategy, legal, subject_of
 
@@ -55,7 +56,7 @@ class Avro(Registered):
         version: int | Literal["latest"] = "latest",
         writers: Mapping[int | str | UUID, Schema] | Sequence[Schema] = (),
         fields: Sequence[str] | None = None,
-        framing: Literal["auto", "confluent", "apicurio8", "single-object", "none"] = "auto",
+        framing: Literal["auto", "header", "confluent", "apicurio8", "single-object", "none"] = "auto",
         enums: Literal["string", "dictionary"] = "string",
         ignore_rules: bool = False,
         name: str | None = None,
@@ -78,8 +79,9 @@ class Avro(Registered):
             fields: only these, as `["id", "user.city"]`; the rest of each value is stepped over. They come in the
                 schema's order. A path goes through lists and maps to what is in them.
             framing: where values name their writer's schema. `auto` is in the record's header `__value_schema_id` (or
-                `__key_schema_id`), or in Confluent's prefix: byte 0 and an id of 4 bytes. `apicurio8` has ids of 8
-                bytes, `single-object` C3 01 and a fingerprint, `none` nothing.
+                `__key_schema_id`), or in Confluent's prefix: byte 0 and an id of 4 bytes, which is what is written.
+                `header` and `confluent` insist on one of them. `apicurio8` has ids of 8 bytes, `single-object` C3 01
+                and a fingerprint, `none` nothing.
             enums: `dictionary` is `dictionary<int32, string>`.
             ignore_rules: takes values as they are whose schema has rules (data contracts), which are never run here.
             name: of the record that is written where no schema is given, with its namespace, as `shop.Order`; by
@@ -127,7 +129,7 @@ class Avro(Registered):
         )
         self._given = (known, None if fields is None else list(fields), framing, enums)
         # By the columns' type, topic and part.
-        self._encoders: dict[tuple[pa.DataType, str | None, bool], _core.ValueEncoder] = {}
+        self._encoders: dict[tuple[pa.DataType, str | None, bool], _core.ValueEncoder | InHeaders] = {}
         if schema is not None:
             self._decoders[None] = _core.ValueDecoder.avro(_text(schema), [], *self._given)
 
@@ -147,21 +149,25 @@ class Avro(Registered):
         subject: str | None = self._arguments["subject"]
         return subject_of(self._arguments["subject_strategy"], topic, key, record) if subject is None else subject
 
-    async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> _core.ValueEncoder:
+    async def _encoder(
+        self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool
+    ) -> _core.ValueEncoder | InHeaders:
         """That of columns like the one in a batch. What it writes with is registered where it is to be."""
         place = (like.schema.field(0).type, topic, key)
         if place not in self._encoders:
             text, needed, number = await self._written(do, like, topic, key)
             framing: str = self._arguments["framing"]
-            self._encoders[place] = _core.ValueEncoder.avro(text, needed, like, framing, number)
+            encoder = _core.ValueEncoder.avro(text, needed, like, framing, number if isinstance(number, int) else None)
+            in_headers = self._writes_headers
+            self._encoders[place] = InHeaders(encoder, await self._header(do, number)) if in_headers else encoder
         return self._encoders[place]
 
     async def _written(
         self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool
-    ) -> tuple[str, list[str], int | None]:
-        """What is written: the schema, what it needs, and its id where frames have one."""
+    ) -> tuple[str, list[str], int | bytes | None]:
+        """What is written: the schema, what it needs, and its id or GUID where frames have one."""
         given, known = self._arguments, self._given[0]
-        framed = given["framing"] in ("auto", "confluent", "apicurio8")
+        framed = given["framing"] in ("auto", "header", "confluent", "apicurio8")
         if self._registry is None:
             if not framed:
                 return known[0][1] if given["schema"] is None else _text(given["schema"]), [], None
@@ -173,6 +179,8 @@ class Avro(Registered):
         if given["use_latest"]:
             named = given["name"] if given["schema"] is None else _core.avro_name(_text(given["schema"]), [])
             found = await self._latest(do, self._subject(topic, key, named))
+                case [(bytes() as guid, text)] if self._writes_headers:
+                    return text, [], guid
             self._check_rules(found, found.subject, "writes")
             return found.schema, list(found.needed), found.id if framed else None
         text = self._derived(like, topic, key) if given["schema"] is None else _text(given["schema"])

@@ -11,6 +11,7 @@ from samsarrow import _core
 from samsarrow._faces import Do
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.registry import SchemaRegistry
+from samsarrow.values.headers import InHeaders
 from samsarrow.values.registered import Registered, given_once
 from samsarrow.values.subjects import subject_of
 
@@ -49,7 +50,7 @@ class Protobuf(Registered):
         version: int | Literal["latest"] = "latest",
         imports: Mapping[str, str] | None = None,
         fields: Sequence[str] | None = None,
-        framing: Literal["auto", "confluent", "none"] = "auto",
+        framing: Literal["auto", "header", "confluent", "none"] = "auto",
         enums: Literal["string", "dictionary"] = "string",
         ignore_rules: bool = False,
         auto_register: bool = True,
@@ -73,7 +74,8 @@ class Protobuf(Registered):
                 schema's order. A path goes through lists to their items, and through maps to their values.
             framing: where values name their writer's schema and message. `auto` is in the record's header
                 `__value_schema_id` (or `__key_schema_id`), or in Confluent's prefix: byte 0, an id of 4 bytes, and the
-                message's indexes. `none` has the message alone.
+                message's indexes, which is what is written. `header` and `confluent` insist on one of them. `none` has
+                the message alone.
             enums: `dictionary` is `dictionary<int32, string>`.
             ignore_rules: takes values as they are whose schema has rules (data contracts), which are never run here.
             auto_register: registers `schema` when values are encoded; otherwise it has to be there.
@@ -108,7 +110,7 @@ class Protobuf(Registered):
         self._given = (message, by_id, None if fields is None else list(fields), framing, enums)
         self._imports = list((imports or {}).values())
         # By the columns' type and the subject.
-        self._encoders: dict[tuple[pa.DataType, str | None], _core.ValueEncoder] = {}
+        self._encoders: dict[tuple[pa.DataType, str | None], _core.ValueEncoder | InHeaders] = {}
         if schema is not None:
             self._decoders[None] = _core.ValueDecoder.protobuf(schema, self._imports, *self._given)
 
@@ -128,7 +130,9 @@ class Protobuf(Registered):
         subject: str | None = self._arguments["subject"]
         return subject_of("topic", topic, key, None) if subject is None else subject
 
-    async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> _core.ValueEncoder:
+    async def _encoder(
+        self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool
+    ) -> _core.ValueEncoder | InHeaders:
         """That of columns like the one in a batch. What it writes with is registered where it is to be."""
         framed = self._arguments["framing"] != "none"
         subject = self._subject(topic, key) if self._registry is not None and framed else None
@@ -136,7 +140,9 @@ class Protobuf(Registered):
         if place not in self._encoders:
             text, needed, number = await self._written(do, like, topic, key, framed)
             given = (self._arguments["message"], like, self._arguments["framing"], number)
-            self._encoders[place] = _core.ValueEncoder.protobuf(text, needed, *given)
+            encoder = _core.ValueEncoder.protobuf(text, needed, *given)
+            header = await self._header(do, number) + encoder.indexes if self._writes_headers else None
+            self._encoders[place] = encoder if header is None else InHeaders(encoder, header)
         return self._encoders[place]
 
     async def _written(

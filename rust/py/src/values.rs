@@ -238,8 +238,8 @@ impl ValueDecoder {
     ) -> PyResult<Self> {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
         let parse = |text: &str| Schema::parse(text).map_err(|error| refuse(error.to_string()));
-        let framing =
-            framing_of(framing, &["auto", "confluent", "apicurio8", "single-object", "none"]).map_err(refuse)?;
+        let framing = framing_of(framing, &["auto", "header", "confluent", "apicurio8", "single-object", "none"])
+            .map_err(refuse)?;
         let enums = enums_of(enums).map_err(refuse)?;
         let mut known = Writers::default();
         for (id, text) in writers {
@@ -261,8 +261,9 @@ impl ValueDecoder {
         framing: &str,
     ) -> PyResult<Self> {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
-        let framing = Framing::from_name(framing)
-            .ok_or_else(|| refuse(format!("framing must be auto, confluent, apicurio8 or none, not {framing:?}")))?;
+        let framing = Framing::from_name(framing).ok_or_else(|| {
+            refuse(format!("framing must be auto, header, confluent, apicurio8 or none, not {framing:?}"))
+        })?;
         let schema = match schema.extract::<String>() {
             Ok(text) => json::Schema::parse(&text, &needed).map_err(|error| refuse(error.to_string()))?,
             Err(_) => {
@@ -289,7 +290,7 @@ impl ValueDecoder {
         enums: &str,
     ) -> PyResult<Self> {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
-        let framing = framing_of(framing, &["auto", "confluent", "none"]).map_err(refuse)?;
+        let framing = framing_of(framing, &["auto", "header", "confluent", "none"]).map_err(refuse)?;
         let enums = enums_of(enums).map_err(refuse)?;
         let schema = schema.parse(&needed).map_err(|error| refuse(error.to_string()))?;
         let options = Options { framing, enums, fields };

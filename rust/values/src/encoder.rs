@@ -58,7 +58,7 @@ impl Encoder {
             _ => id.map(SchemaId::Id),
         };
         let bytes = frame::prefix(framing, id).map_err(|error| SchemaError::new("", error.to_string()))?;
-        let raw = matches!(schema.root.kind, Kind::Bytes) && matches!(framing, Framing::Auto | Framing::Confluent);
+        let raw = matches!(schema.root.kind, Kind::Bytes) && framing.is_confluents();
         Self::new(Format::Avro(Box::new(schema.clone()), raw), data_type, &bytes)
     }
 
@@ -74,7 +74,7 @@ impl Encoder {
     ) -> Result<Encoder, SchemaError> {
         let frame = frame::prefix(framing, id.map(SchemaId::Id));
         let mut frame = frame.map_err(|error| SchemaError::new("", error.to_string()))?;
-        if framing != Framing::Bare {
+        if !matches!(framing, Framing::Bare | Framing::Header) {
             frame.extend_from_slice(writer.indexes());
         }
         Self::new(Format::Protobuf(Box::new(writer), frame), data_type, &[])
@@ -104,6 +104,11 @@ impl Encoder {
     }
 
     fn source(&self, column: &dyn Array) -> Result<Rows, SchemaError> {
+    /// What follows the schema's id where it is: the message indexes of Protobuf.
+    pub fn indexes(&self) -> &[u8] {
+        if let Format::Protobuf(writer, _) = &self.format { writer.indexes() } else { &[] }
+    }
+
         match &self.format {
             Format::Plain(plain) => plain.source(column).map(Rows::Values),
             Format::Avro(schema, _) => encode::valid(&schema.root, column, "").map(Rows::Values),

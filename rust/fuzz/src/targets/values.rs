@@ -87,8 +87,8 @@ pub(super) fn resolve(input: &[u8]) {
     }
 }
 
-pub(crate) const FRAMINGS: [Framing; 5] =
-    [Framing::Auto, Framing::Confluent, Framing::Apicurio, Framing::SingleObject, Framing::Bare];
+pub(crate) const FRAMINGS: [Framing; 6] =
+    [Framing::Auto, Framing::Confluent, Framing::Apicurio, Framing::SingleObject, Framing::Bare, Framing::Header];
 pub(crate) const PLAIN: [Plain; 8] =
     [Plain::String, Plain::Short, Plain::Int, Plain::Long, Plain::Float, Plain::Double, Plain::Boolean, Plain::Uuid];
 /// What framed values are written with, of ids from 1 on, and of GUIDs of this byte.

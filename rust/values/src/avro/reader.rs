@@ -91,7 +91,7 @@ impl Reader {
             }
             None => return Err(Reason::Other("there is no plan".into()).into()),
         };
-        if plan.raw && matches!(self.framing, Framing::Auto | Framing::Confluent) {
+        if plan.raw && self.framing.is_confluents() {
             return raw(plan, payload, &mut self.prefixed, columns);
         }
         whole(plan, payload, columns)
