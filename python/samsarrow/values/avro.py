@@ -39,6 +39,7 @@ class Avro(Registered):
         "writers": (),
         "framing": "auto",
         "enums": "string",
+        "recursion": 0,
         "ignore_rules": False,
         "auto_register": True,
         "use_latest": False,
@@ -58,6 +59,7 @@ class Avro(Registered):
         fields: Sequence[str] | None = None,
         framing: Literal["auto", "header", "confluent", "apicurio8", "single-object", "none"] = "auto",
         enums: Literal["string", "dictionary"] = "string",
+        recursion: int = 0,
         ignore_rules: bool = False,
         name: str | None = None,
         auto_register: bool = True,
@@ -83,6 +85,8 @@ class Avro(Registered):
                 `header` and `confluent` insist on one of them. `apicurio8` has ids of 8 bytes, `single-object` C3 01
                 and a fingerprint, `none` nothing.
             enums: `dictionary` is `dictionary<int32, string>`.
+            recursion: how often a type that contains itself is followed. Values that are deeper are bad. With 0 such a
+                type is refused where it is read.
             ignore_rules: takes values as they are whose schema has rules (data contracts), which are never run here.
             name: of the record that is written where no schema is given, with its namespace, as `shop.Order`; by
                 default `TOPIC_value`, or `TOPIC_key`.
@@ -120,6 +124,7 @@ class Avro(Registered):
                 "fields": fields,
                 "framing": framing,
                 "enums": enums,
+                "recursion": recursion,
                 "ignore_rules": ignore_rules,
                 "name": name,
                 "auto_register": auto_register,
@@ -127,7 +132,7 @@ class Avro(Registered):
                 "subject_strategy": subject_strategy,
             }
         )
-        self._given = (known, None if fields is None else list(fields), framing, enums)
+        self._given = (known, None if fields is None else list(fields), framing, enums, recursion)
         # By the columns' type, topic and part.
         self._encoders: dict[tuple[pa.DataType, str | None, bool], _core.ValueEncoder | InHeaders] = {}
         if schema is not None:
@@ -174,13 +179,13 @@ class Avro(Registered):
             match known:
                 case [(int() as number, text)]:
                     return text, [], number
+                case [(bytes() as guid, text)] if self._writes_headers:
+                    return text, [], guid
             why = f"framing {given['framing']!r} has the id of what is written, and none is known"
             raise ConfigurationError(f"{why}: give a registry, or writers={{id: schema}} of one id")
         if given["use_latest"]:
             named = given["name"] if given["schema"] is None else _core.avro_name(_text(given["schema"]), [])
             found = await self._latest(do, self._subject(topic, key, named))
-                case [(bytes() as guid, text)] if self._writes_headers:
-                    return text, [], guid
             self._check_rules(found, found.subject, "writes")
             return found.schema, list(found.needed), found.id if framed else None
         text = self._derived(like, topic, key) if given["schema"] is None else _text(given["schema"])

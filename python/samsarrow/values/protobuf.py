@@ -33,6 +33,7 @@ class Protobuf(Registered):
         "version": "latest",
         "framing": "auto",
         "enums": "string",
+        "recursion": 0,
         "ignore_rules": False,
         "auto_register": True,
         "use_latest": False,
@@ -52,6 +53,7 @@ class Protobuf(Registered):
         fields: Sequence[str] | None = None,
         framing: Literal["auto", "header", "confluent", "none"] = "auto",
         enums: Literal["string", "dictionary"] = "string",
+        recursion: int = 0,
         ignore_rules: bool = False,
         auto_register: bool = True,
         use_latest: bool = False,
@@ -77,6 +79,8 @@ class Protobuf(Registered):
                 message's indexes, which is what is written. `header` and `confluent` insist on one of them. `none` has
                 the message alone.
             enums: `dictionary` is `dictionary<int32, string>`.
+            recursion: how often a message that contains itself is followed. Values that are deeper are bad. With 0
+                such a message is refused where it is read.
             ignore_rules: takes values as they are whose schema has rules (data contracts), which are never run here.
             auto_register: registers `schema` when values are encoded; otherwise it has to be there.
             use_latest: encodes with the version of `subject`, also where `schema` is given. Without `schema` that is
@@ -101,13 +105,14 @@ class Protobuf(Registered):
                 "fields": fields,
                 "framing": framing,
                 "enums": enums,
+                "recursion": recursion,
                 "ignore_rules": ignore_rules,
                 "auto_register": auto_register,
                 "use_latest": use_latest,
             }
         )
         by_id = registry is not None
-        self._given = (message, by_id, None if fields is None else list(fields), framing, enums)
+        self._given = (message, by_id, None if fields is None else list(fields), framing, enums, recursion)
         self._imports = list((imports or {}).values())
         # By the columns' type and the subject.
         self._encoders: dict[tuple[pa.DataType, str | None], _core.ValueEncoder | InHeaders] = {}

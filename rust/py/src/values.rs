@@ -226,7 +226,8 @@ fn push_all<'a>(
 impl ValueDecoder {
     /// For Avro values.
     #[staticmethod]
-    #[pyo3(signature = (schema, needed, writers, fields, framing, enums))]
+    #[pyo3(signature = (schema, needed, writers, fields, framing, enums, recursion))]
+    #[expect(clippy::too_many_arguments, reason = "as Python has them")]
     fn avro(
         py: Python<'_>,
         schema: &str,
@@ -235,6 +236,7 @@ impl ValueDecoder {
         fields: Option<Vec<String>>,
         framing: &str,
         enums: &str,
+        recursion: usize,
     ) -> PyResult<Self> {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
         let parse = |text: &str| Schema::parse(text).map_err(|error| refuse(error.to_string()));
@@ -246,7 +248,7 @@ impl ValueDecoder {
             known.given(id, parse(&text)?);
         }
         let schema = Schema::parse_with(schema, &needed).map_err(|error| refuse(error.to_string()))?;
-        let options = Options { framing, enums, fields };
+        let options = Options { framing, enums, fields, recursion };
         Self::new(py, Format::Avro { schema, options, writers: Arc::new(Mutex::new(known)) })
     }
 
@@ -277,7 +279,7 @@ impl ValueDecoder {
 
     /// For Protobuf values: of a schema's text, or of descriptors.
     #[staticmethod]
-    #[pyo3(signature = (schema, needed, message, by_id, fields, framing, enums))]
+    #[pyo3(signature = (schema, needed, message, by_id, fields, framing, enums, recursion))]
     #[expect(clippy::too_many_arguments, reason = "as Python has them")]
     fn protobuf(
         py: Python<'_>,
@@ -288,12 +290,13 @@ impl ValueDecoder {
         fields: Option<Vec<String>>,
         framing: &str,
         enums: &str,
+        recursion: usize,
     ) -> PyResult<Self> {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
         let framing = framing_of(framing, &["auto", "header", "confluent", "none"]).map_err(refuse)?;
         let enums = enums_of(enums).map_err(refuse)?;
         let schema = schema.parse(&needed).map_err(|error| refuse(error.to_string()))?;
-        let options = Options { framing, enums, fields };
+        let options = Options { framing, enums, fields, recursion };
         Self::new(py, Format::Protobuf { schema, message, by_id, options, writers: Arc::default() })
     }
 

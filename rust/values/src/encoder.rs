@@ -53,6 +53,7 @@ impl Encoder {
         framing: Framing,
         id: Option<u64>,
     ) -> Result<Encoder, SchemaError> {
+        let schema = &schema.unrolled(0)?;
         let id = match framing {
             Framing::SingleObject => Some(SchemaId::Fingerprint(schema.fingerprint())),
             _ => id.map(SchemaId::Id),
@@ -103,12 +104,12 @@ impl Encoder {
         Encoder { most: most.min(i32::MAX as usize), ..self }
     }
 
-    fn source(&self, column: &dyn Array) -> Result<Rows, SchemaError> {
     /// What follows the schema's id where it is: the message indexes of Protobuf.
     pub fn indexes(&self) -> &[u8] {
         if let Format::Protobuf(writer, _) = &self.format { writer.indexes() } else { &[] }
     }
 
+    fn source(&self, column: &dyn Array) -> Result<Rows, SchemaError> {
         match &self.format {
             Format::Plain(plain) => plain.source(column).map(Rows::Values),
             Format::Avro(schema, _) => encode::valid(&schema.root, column, "").map(Rows::Values),

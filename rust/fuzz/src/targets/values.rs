@@ -44,6 +44,11 @@ pub(crate) const SCHEMAS: &[(&str, &[&str])] = &[
         &["z"],
     ),
     (r#""bytes""#, &[]),
+    (
+        r#"{"type": "record", "name": "T", "fields": [{"name": "id", "type": "long"}, {"name": "next", "type": ["null", "T"]},
+            {"name": "all", "type": {"type": "array", "items": {"type": "map", "values": "T"}}}, {"name": "end", "type": "string"}]}"#,
+        &["id", "end"],
+    ),
     (r#"["null", "string"]"#, &[]),
 ];
 
@@ -138,7 +143,7 @@ pub(super) fn framed(input: &[u8]) {
 
 fn bare(flags: u8) -> Options {
     let enums = if flags & 64 == 0 { Enums::Strings } else { Enums::Dictionary };
-    Options { framing: Framing::Bare, enums, fields: None }
+    Options { framing: Framing::Bare, enums, fields: None, recursion: 2 }
 }
 
 /// A schema whose canonical form is that of the same schema.

@@ -15,6 +15,7 @@ mod proto_encode;
 mod proto_hostile;
 mod proto_types;
 mod random;
+mod recursion;
 mod resolution;
 mod rollback;
 mod types;
