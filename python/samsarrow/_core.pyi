@@ -97,6 +97,7 @@ __all__ = [
     "error_table",
     "exposition",
     "infer_json",
+    "json_refusal",
     "loop_wake_ups",
     "metric_table",
     "metrics_markdown",
@@ -110,6 +111,7 @@ __all__ = [
     "spark_options",
     "spark_write_options",
     "unraisable",
+    "with_schema_header",
     "write_values",
 ]
 
@@ -518,6 +520,7 @@ class ValueDecoder:
         fields: Sequence[str] | None,
         framing: str,
         enums: str,
+        recursion: int,
     ) -> ValueDecoder: ...
     @staticmethod
     def json(schema: Any, needed: Sequence[str], fields: Sequence[str] | None, framing: str) -> ValueDecoder: ...
@@ -530,6 +533,7 @@ class ValueDecoder:
         fields: Sequence[str] | None,
         framing: str,
         enums: str,
+        recursion: int,
     ) -> ValueDecoder: ...
     @staticmethod
     def plain(name: str) -> ValueDecoder: ...
@@ -555,6 +559,8 @@ class ValueEncoder:
     ) -> ValueEncoder: ...
     @staticmethod
     def plain(name: str, like: pa.RecordBatch) -> ValueEncoder: ...
+    @property
+    def indexes(self) -> bytes: ...
     def encode(
         self, batch: pa.RecordBatch
     ) -> tuple[list[pa.RecordBatch] | None, tuple[int, None, str, str, None] | None]: ...
@@ -562,6 +568,8 @@ class ValueEncoder:
 def avro_schema(like: pa.RecordBatch, name: str) -> str: ...
 def avro_name(schema: str, needed: Sequence[str]) -> str | None: ...
 def infer_json(batches: Any) -> tuple[pa.RecordBatch | None, tuple[int, str] | None]: ...
+def json_refusal(batch: pa.RecordBatch) -> tuple[int, None, str, str, None] | None: ...
+def with_schema_header(batch: pa.RecordBatch, name: str, value: bytes) -> pa.RecordBatch: ...
 def avro_refusal(writer: tuple[str, Sequence[str]], reader: tuple[str, Sequence[str]]) -> str | None: ...
 
 _NewSchema = tuple[str, str, list[tuple[str, str, int]]]

@@ -137,8 +137,8 @@ class ProducerBase(Face):
                     f'not "{value_format}"'
                 )
             kind = None if value_format == "json" or value_format == "ipc" else value_format
-            written = await WrittenRows.of(self._do, topic, data, key, key_format, names, kind)
-            data, key, names = written.reader, written.key, written.value
+            written = await WrittenRows.of(self._do, topic, data, key, key_format, names, kind, headers)
+            data, key, names, headers = written.reader, written.key, written.value, written.headers
             streams.append(written)
         if self._partitioner is not None:
             count = await self._do(core.partition_count(topic))

@@ -282,3 +282,54 @@ def test_what_cannot_be_written_is_refused(command, registry, tmp_path):
         "produce", "t", tmp_path / "rows.csv", "--value", "avro", "-X", "schema.registry.max.retries=0", code=1
     )
     assert registry.url.removeprefix("http://") in said.err
+
+
+def test_a_schema_is_inferred_from_the_first_values(command, servers, registry, tmp_path):
+    texts = [
+        '{"id": 7, "user": {"city": "Ulm"}, "tags": ["a"]}',
+        None,
+        '{"id": 8, "sum": 1.5, "any": 1}',
+        '{"any": "x"}',
+    ]
+    with Producer(bootstrap_servers=servers) as producer:
+        for text in texts:
+            producer.send("t", None if text is None else text.encode())
+    infer = ("schema", "infer", "t")
+    assert command(*infer).out.splitlines() == [
+        "id: int64",
+        "user: struct<city: string>",
+        "tags: list<item: string>",
+        "sum: double",
+        "any: extension<arrow.json>",
+    ]
+    assert command(*infer, "--limit", "1").out.splitlines()[-1] == "tags: list<item: string>"
+    for form, kind, suffix in (("avro", "avro", "avsc"), ("json-schema", "json", "json")):
+        file = tmp_path / f"schema.{suffix}"
+        file.write_text(command(*infer, "--as", form).out)
+        command("schema", "register", f"{kind}-value", file, "--type", kind)
+        rows = command("consume", "t", "--value", "json", "--value-schema", file) if kind == "json" else None
+        if rows is not None:
+            found = [json.loads(line) if line else None for line in rows.out.splitlines()]
+            assert found[2] == {"id": 8, "user": None, "tags": None, "sum": 1.5, "any": "1"}
+    found = json.loads(command(*infer, "--as", "avro").out)
+    assert (found["name"], found["fields"][0]["type"]) == ("t_value", ["null", "long"])
+    found = json.loads(command(*infer, "--as", "json-schema").out)
+    assert found["properties"]["user"] == {
+        "type": ["object", "null"],
+        "properties": {"city": {"type": ["string", "null"]}},
+    }
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send("t", b"{")
+    assert "t-0, offset 4: the value ends too early" in command(*infer, code=1).err
+    assert "there is no topic nope" in command("schema", "infer", "nope", code=2).err
+
+
+@pytest.mark.usefixtures("orders")
+def test_of_other_formats_the_registry_has_the_schema(command, registry):
+    shown = command("schema", "infer", "t", "--value", "avro").out.splitlines()
+    assert shown[:2] == ["id: int64 not null", "user: struct<city: string not null>"]
+    assert shown[5] == "more: map<string, double> not null"
+    assert (
+        "there is no JSON Schema"
+        in command("schema", "infer", "t", "--value", "avro", "--as", "json-schema", code=2).err
+    )

@@ -85,3 +85,39 @@ def test_through_a_producer_and_a_consumer(registry: SchemaRegistry) -> None:
         ) as consumer:
             consumer.assign([TopicPartition("orders", 0)])
             assert consumer.poll(5.0)["value"].to_pylist() == ROWS.to_pylist()
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_what_is_no_number_in_json_is_an_error(number: float) -> None:
+    name = {float("inf"): "infinity", -float("inf"): "-infinity"}.get(number, "NaN")
+    kind = pa.struct([("y", pa.list_(pa.float32()))])
+    for column, path in (
+        (pa.array([1.5, None, number, number]), "x"),
+        (pa.array([{"y": None}, None, {"y": [1.0, number]}], kind), r"x\.y\[1\]"),
+        (pa.array([[], None, [("k", number)]], pa.map_(pa.string(), pa.float64())), r"x\[0\]"),
+        (pa.array([1.0, None, number]).dictionary_encode(), "x"),
+    ):
+        # Of any type, and so never bad for what reads it.
+        form = Json({"type": "object", "properties": {"x": {}}})
+        with pytest.raises(BadValueError, match=rf"^orders, row 2, field {path}: {name} is no number that JSON has"):
+            encode_values(pa.table({"x": column}), form, topic="orders")
+    # Below a null it is nothing.
+    children = [pa.array([1.0, number])]
+    struct = pa.StructArray.from_arrays(children, ["y"], mask=pa.array([False, True]))
+    got = encode_values(pa.table({"x": struct}), Json(pa.schema([("x", struct.type)])))
+    assert [json.loads(one) for one in got.to_pylist()] == [{"x": {"y": 1.0}}, {"x": None}]
+
+
+def test_types_that_always_fit_need_no_second_look_and_others_get_it() -> None:
+    narrow = pa.schema([pa.field("id", pa.int32(), nullable=False), ("tags", pa.list_(pa.string()))])
+    rows = pa.table({"id": [1, 2**31], "tags": [["a", None], None]})
+    assert encode_values(rows.slice(0, 1), Json(narrow)).to_pylist() == [b'{"id":1,"tags":["a",null]}']
+    with pytest.raises(BadValueError, match="row 1, field id: the number is out of the range of int32"):
+        encode_values(rows, Json(narrow))
+    with pytest.raises(BadValueError, match="row 1, field id: null, and the column is not nullable"):
+        encode_values(pa.table({"id": pa.array([1, None], pa.int16())}), Json(narrow))
+    strict = pa.schema([("tags", pa.list_(pa.field("item", pa.string(), nullable=False)))])
+    with pytest.raises(BadValueError, match=r"row 0, field tags\[1\]: null"):
+        encode_values(rows.select(["tags"]), Json(strict))
+    with pytest.raises(BadValueError, match="row 0, field id: it is missing"):
+        encode_values(rows.select(["tags"]), Json(narrow))

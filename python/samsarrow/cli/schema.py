@@ -12,7 +12,9 @@ from uuid import UUID
 import click
 
 from samsarrow.cli.completion import subjects as complete_subjects
-from samsarrow.cli.connection import Connection, asks_registry
+from samsarrow.cli.completion import topics as complete_topics
+from samsarrow.cli.connection import Connection, asks_registry, reads_values
+from samsarrow.cli.consume.typed import SCHEMAS
 from samsarrow.cli.output import complain, output_option, show
 from samsarrow.exceptions import KafkaError
 
@@ -213,6 +215,44 @@ def register(
         subject, text, schema_type=schema_type, references=references, normalize=normalize
     )
     show(form, ("subject", "type", "id"), [(subject, schema_type, number)])
+
+
+@schema.command()
+@click.argument("topic", shell_complete=complete_topics)
+@reads_values
+@click.option(
+    "--value",
+    "kind",
+    type=click.Choice(list(TYPES)),
+    default="json",
+    help="What values are, by default json: these are read. Of others the registry has the schema.",
+)
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=10_000, metavar="N", help="Values that are read; by default 10000."
+)
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["arrow", "avro", "json-schema"]),
+    default="arrow",
+    help="By default arrow, a line for each column; the others are what a registry takes.",
+)
+def infer(connection: Connection, topic: str, kind: str, limit: int, form: str) -> None:
+    """Find columns that the first values of a topic fit into. Nothing is registered.
+
+    \b
+      samsarrow schema infer orders --as json-schema > orders.json
+      samsarrow schema register orders-value orders.json --type json
+    """  # noqa: D301 - the character that click wants
+    # What reads records takes its time to be imported: help and completion do without.
+    from samsarrow.cli import infer
+
+    if kind == "json":
+        found = infer.inferred(connection, topic, limit)
+    else:
+        found = infer.decoded(connection, topic, SCHEMAS[kind])
+    text = infer.text_of(found, form, topic)
+    click.echo(_readable(text) if sys.stdout.isatty() else text)
 
 
 def _text(path: Path, kind: str | None) -> tuple[str, SchemaType]:

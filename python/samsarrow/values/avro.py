@@ -13,6 +13,7 @@ from samsarrow import _core
 from samsarrow._faces import Do
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.registry import SchemaRegistry
+from samsarrow.values.headers import InHeaders
 from samsarrow.values.registered import Registered, given_once
 from samsarrow.values.subjects import SubjectStrategy, legal, subject_of
 
@@ -38,6 +39,7 @@ class Avro(Registered):
         "writers": (),
         "framing": "auto",
         "enums": "string",
+        "recursion": 0,
         "ignore_rules": False,
         "auto_register": True,
         "use_latest": False,
@@ -55,8 +57,9 @@ class Avro(Registered):
         version: int | Literal["latest"] = "latest",
         writers: Mapping[int | str | UUID, Schema] | Sequence[Schema] = (),
         fields: Sequence[str] | None = None,
-        framing: Literal["auto", "confluent", "apicurio8", "single-object", "none"] = "auto",
+        framing: Literal["auto", "header", "confluent", "apicurio8", "single-object", "none"] = "auto",
         enums: Literal["string", "dictionary"] = "string",
+        recursion: int = 0,
         ignore_rules: bool = False,
         name: str | None = None,
         auto_register: bool = True,
@@ -78,9 +81,11 @@ class Avro(Registered):
             fields: decode only these fields, as `["id", "user.city"]`, in the schema's order; the rest of each value is
                 skipped. A path passes through lists and maps to their items.
             framing: where values name their writer's schema. `auto`: in the record's header `__value_schema_id` (or
-                `__key_schema_id`), or in Confluent's prefix: byte 0 and an id of 4 bytes. `apicurio8`: an id of 8
-                bytes. `single-object`: C3 01 and a fingerprint. `none`: no frame.
+                `__key_schema_id`), or in Confluent's prefix: byte 0 and an id of 4 bytes, which is written. `header`
+                and `confluent` require one of them. `apicurio8`: an id of 8 bytes. `single-object`: C3 01 and a fingerprint. `none`: no frame.
             enums: `dictionary` is `dictionary<int32, string>`.
+            recursion: how often to follow a type that contains itself. Deeper values are invalid. With 0 such a type is
+                rejected where it is read.
             ignore_rules: reads values whose schema has rules (data contracts), which samsarrow does not run.
             name: name of the written record if no schema is given, with its namespace, as `shop.Order`; by default
                 `TOPIC_value`, or `TOPIC_key`.
@@ -118,6 +123,7 @@ class Avro(Registered):
                 "fields": fields,
                 "framing": framing,
                 "enums": enums,
+                "recursion": recursion,
                 "ignore_rules": ignore_rules,
                 "name": name,
                 "auto_register": auto_register,
@@ -125,9 +131,9 @@ class Avro(Registered):
                 "subject_strategy": subject_strategy,
             }
         )
-        self._given = (known, None if fields is None else list(fields), framing, enums)
+        self._given = (known, None if fields is None else list(fields), framing, enums, recursion)
         # By the columns' type, topic and part.
-        self._encoders: dict[tuple[pa.DataType, str | None, bool], _core.ValueEncoder] = {}
+        self._encoders: dict[tuple[pa.DataType, str | None, bool], _core.ValueEncoder | InHeaders] = {}
         if schema is not None:
             self._decoders[None] = _core.ValueDecoder.avro(_text(schema), [], *self._given)
 
@@ -147,27 +153,33 @@ class Avro(Registered):
         subject: str | None = self._arguments["subject"]
         return subject_of(self._arguments["subject_strategy"], topic, key, record) if subject is None else subject
 
-    async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> _core.ValueEncoder:
+    async def _encoder(
+        self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool
+    ) -> _core.ValueEncoder | InHeaders:
         """That of columns like the one in a batch. What it writes with is registered where it is to be."""
         place = (like.schema.field(0).type, topic, key)
         if place not in self._encoders:
             text, needed, number = await self._written(do, like, topic, key)
             framing: str = self._arguments["framing"]
-            self._encoders[place] = _core.ValueEncoder.avro(text, needed, like, framing, number)
+            encoder = _core.ValueEncoder.avro(text, needed, like, framing, number if isinstance(number, int) else None)
+            in_headers = self._writes_headers
+            self._encoders[place] = InHeaders(encoder, await self._header(do, number)) if in_headers else encoder
         return self._encoders[place]
 
     async def _written(
         self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool
-    ) -> tuple[str, list[str], int | None]:
-        """What is written: the schema, what it needs, and its id where frames have one."""
+    ) -> tuple[str, list[str], int | bytes | None]:
+        """What is written: the schema, what it needs, and its id or GUID where frames have one."""
         given, known = self._arguments, self._given[0]
-        framed = given["framing"] in ("auto", "confluent", "apicurio8")
+        framed = given["framing"] in ("auto", "header", "confluent", "apicurio8")
         if self._registry is None:
             if not framed:
                 return known[0][1] if given["schema"] is None else _text(given["schema"]), [], None
             match known:
                 case [(int() as number, text)]:
                     return text, [], number
+                case [(bytes() as guid, text)] if self._writes_headers:
+                    return text, [], guid
             why = f"framing {given['framing']!r} needs the id of the written schema, which is unknown"
             raise ConfigurationError(f"{why}: give a registry, or writers={{id: schema}} of one id")
         if given["use_latest"]:

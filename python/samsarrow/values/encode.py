@@ -8,13 +8,14 @@ import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow._faces import Blocking, Do, now
-from samsarrow.exceptions import BadValueError
+from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.values.decode import Format, bad_value
+from samsarrow.values.headers import InHeaders
 from samsarrow.values.texts import JsonTexts
 
 __all__ = ["Encoder", "encode_values"]
 
-Encoder: TypeAlias = _core.ValueEncoder | JsonTexts
+Encoder: TypeAlias = _core.ValueEncoder | JsonTexts | InHeaders
 """What writes rows, with a method `encode`."""
 
 
@@ -46,6 +47,9 @@ def encode_values(
         RegistryError: the registry cannot be reached, or refuses.
         TypeError: `array` is not Arrow data.
     """
+    if not isinstance(format, str) and format._writes_headers:
+        text = "framing='header' has the schema in headers of records, and encode_values makes values alone"
+        raise ConfigurationError(f"{text}: send_batch writes both")
     chunks, kind = _chunks(array)
     like = pa.record_batch({"value": pa.array([], kind)})
     encoder = now(encoder_of(format, Blocking._do, like, topic, key))

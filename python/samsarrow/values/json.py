@@ -12,6 +12,7 @@ from samsarrow import _core
 from samsarrow._faces import Do
 from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.registry import RegisteredSchema, SchemaRegistry
+from samsarrow.values.headers import InHeaders
 from samsarrow.values.registered import Registered, given_once
 from samsarrow.values.texts import JsonTexts
 
@@ -49,7 +50,7 @@ class Json(Registered):
         subject: str | None = None,
         version: int | Literal["latest"] = "latest",
         fields: Sequence[str] | None = None,
-        framing: Literal["auto", "confluent", "apicurio8", "none"] = "auto",
+        framing: Literal["auto", "header", "confluent", "apicurio8", "none"] = "auto",
         ignore_rules: bool = False,
         auto_register: bool = True,
     ) -> None:
@@ -65,7 +66,8 @@ class Json(Registered):
                 skipped. A path passes through lists and maps to their items.
             framing: the frame before a value, which is skipped: JSON values name their members themselves. `auto` is
                 Confluent's prefix, byte 0 and an id of 4 bytes, or no frame; `confluent` requires it, `apicurio8` has
-                an id of 8 bytes, `none` is no frame.
+                an id of 8 bytes, `none` is no frame. `header` has no frame before values either, and writes a header
+                that names the schema.
             ignore_rules: reads values whose `schema` has rules (data contracts), which samsarrow does not run.
             auto_register: whether to register a JSON Schema to write with, once. If not, it must already be registered.
 
@@ -124,11 +126,11 @@ class Json(Registered):
         self._check_rules(found, subject, "takes")
         return found
 
-    async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> JsonTexts:
+    async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> JsonTexts | InHeaders:
         """That of columns like the one in a batch, whose schema is registered where it is to be."""
         schema, framing = self._arguments["schema"], self._arguments["framing"]
         if self._registry is None:
-            if framing in ("confluent", "apicurio8"):
+            if framing in ("header", "confluent", "apicurio8"):
                 text = f"framing {framing!r} needs the id of the written schema, which is unknown"
                 raise ConfigurationError(f"{text}: give a registry")
             return JsonTexts(like, b"", _core.ValueDecoder.json(_columns(schema), [], None, framing))
@@ -148,6 +150,8 @@ class Json(Registered):
             return JsonTexts(like, b"", reader)
         if number is None:
             raise ConfigurationError(f"the registry returned no id for the schema of subject {subject}")
+        if framing == "header":
+            return InHeaders(JsonTexts(like, b"", reader), await self._header(do, number))
         return JsonTexts(like, b"\0" + number.to_bytes(8 if framing == "apicurio8" else 4), reader)
 
     async def _learn(self, do: Do, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:

@@ -11,6 +11,7 @@ from samsarrow import _core
 from samsarrow._faces import Do
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.registry import SchemaRegistry
+from samsarrow.values.headers import InHeaders
 from samsarrow.values.registered import Registered, given_once
 from samsarrow.values.subjects import subject_of
 
@@ -32,6 +33,7 @@ class Protobuf(Registered):
         "version": "latest",
         "framing": "auto",
         "enums": "string",
+        "recursion": 0,
         "ignore_rules": False,
         "auto_register": True,
         "use_latest": False,
@@ -49,8 +51,9 @@ class Protobuf(Registered):
         version: int | Literal["latest"] = "latest",
         imports: Mapping[str, str] | None = None,
         fields: Sequence[str] | None = None,
-        framing: Literal["auto", "confluent", "none"] = "auto",
+        framing: Literal["auto", "header", "confluent", "none"] = "auto",
         enums: Literal["string", "dictionary"] = "string",
+        recursion: int = 0,
         ignore_rules: bool = False,
         auto_register: bool = True,
         use_latest: bool = False,
@@ -73,8 +76,10 @@ class Protobuf(Registered):
                 skipped. A path passes through lists to their items, and through maps to their values.
             framing: where values name their writer's schema and message. `auto`: in the record's header
                 `__value_schema_id` (or `__key_schema_id`), or in Confluent's prefix: byte 0, an id of 4 bytes, and the
-                message's indexes. `none`: no frame.
+                message's indexes, which is written. `header` and `confluent` require one of them. `none`: no frame.
             enums: `dictionary` is `dictionary<int32, string>`.
+            recursion: how often to follow a message that contains itself. Deeper values are invalid. With 0 such a
+                message is rejected where it is read.
             ignore_rules: reads values whose schema has rules (data contracts), which samsarrow does not run.
             auto_register: whether to register `schema` when values are encoded; if not, it must already be registered.
             use_latest: encodes with the version of `subject`, even if `schema` is given. Without `schema` this is
@@ -99,16 +104,17 @@ class Protobuf(Registered):
                 "fields": fields,
                 "framing": framing,
                 "enums": enums,
+                "recursion": recursion,
                 "ignore_rules": ignore_rules,
                 "auto_register": auto_register,
                 "use_latest": use_latest,
             }
         )
         by_id = registry is not None
-        self._given = (message, by_id, None if fields is None else list(fields), framing, enums)
+        self._given = (message, by_id, None if fields is None else list(fields), framing, enums, recursion)
         self._imports = list((imports or {}).values())
         # By the columns' type and the subject.
-        self._encoders: dict[tuple[pa.DataType, str | None], _core.ValueEncoder] = {}
+        self._encoders: dict[tuple[pa.DataType, str | None], _core.ValueEncoder | InHeaders] = {}
         if schema is not None:
             self._decoders[None] = _core.ValueDecoder.protobuf(schema, self._imports, *self._given)
 
@@ -128,7 +134,9 @@ class Protobuf(Registered):
         subject: str | None = self._arguments["subject"]
         return subject_of("topic", topic, key, None) if subject is None else subject
 
-    async def _encoder(self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool) -> _core.ValueEncoder:
+    async def _encoder(
+        self, do: Do, like: pa.RecordBatch, topic: str | None, key: bool
+    ) -> _core.ValueEncoder | InHeaders:
         """That of columns like the one in a batch. What it writes with is registered where it is to be."""
         framed = self._arguments["framing"] != "none"
         subject = self._subject(topic, key) if self._registry is not None and framed else None
@@ -136,7 +144,9 @@ class Protobuf(Registered):
         if place not in self._encoders:
             text, needed, number = await self._written(do, like, topic, key, framed)
             given = (self._arguments["message"], like, self._arguments["framing"], number)
-            self._encoders[place] = _core.ValueEncoder.protobuf(text, needed, *given)
+            encoder = _core.ValueEncoder.protobuf(text, needed, *given)
+            header = await self._header(do, number) + encoder.indexes if self._writes_headers else None
+            self._encoders[place] = encoder if header is None else InHeaders(encoder, header)
         return self._encoders[place]
 
     async def _written(

@@ -60,6 +60,17 @@ class Registered:
             self._ids[subject, text] = await do(ask(subject, _new(text, self._kind, ()), False))
         return self._ids[subject, text]
 
+    async def _header(self, do: Do, known: int | bytes | None) -> bytes:
+        """What names a schema in a header, by its id or GUID: by the GUID, as Confluent's serializers do."""
+        if isinstance(known, int):
+            if self._registry is None:
+                return b"\0" + known.to_bytes(4)
+            found = await do(_schema(self._registry._open, known, None, None, "latest"))
+            known = None if found.guid is None else found.guid.bytes
+        if known is None:
+            raise ConfigurationError("the registry has no GUIDs, which headers have: framing='confluent' takes ids")
+        return b"\1" + known
+
     async def _learn(self, do: Do, decoder: _core.ValueDecoder, batch: pa.RecordBatch, key: bool) -> None:
         """Has the registry say what values of a batch were written with."""
         if self._registry is not None:
@@ -70,7 +81,12 @@ class Registered:
     @property
     def _in_headers(self) -> bool:
         """Whether headers of records may name the schema."""
-        return bool(self._arguments["framing"] == "auto")
+        return self._arguments["framing"] in ("auto", "header")
+
+    @property
+    def _writes_headers(self) -> bool:
+        """Whether headers of records name the schema that is written."""
+        return bool(self._arguments["framing"] == "header")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _made, (type(self), self._arguments)

@@ -7,20 +7,27 @@ from typing import Any
 
 import pyarrow as pa
 
+from samsarrow import _core
 from samsarrow._faces import Do
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.partitioner import reader_of, unused
 from samsarrow.values.decode import Format
 from samsarrow.values.encode import Encoder, encoder_of, raised
+from samsarrow.values.headers import InHeaders, header_name
+
+_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class WrittenRows:
     """The rows of Arrow data, with a column more for keys and one for values, as far as these have formats.
 
+    Where headers name their schemas, it has a column more for headers, too.
+
     Attributes:
         reader: the rows.
         key: the name of the column of keys; None is the default.
         value: likewise, or the names of several.
+        headers: the name of the column of headers; None is the default.
         failure: what ended the rows, which an Arrow stream has as text only.
     """
 
@@ -28,9 +35,11 @@ class WrittenRows:
         self.reader = source
         self.key: str | None = None
         self.value: str | list[str] | None = None
+        self.headers: str | None = None
         self.failure: BaseException | None = None
         self._topic = topic
         self._encoders: dict[str, tuple[list[str], bool, Encoder]] = {}
+        self._given_headers: str | None = None
 
     @staticmethod
     async def of(
@@ -41,11 +50,12 @@ class WrittenRows:
         key_format: Format | None,
         value: str | list[str] | None,
         value_format: Format | None,
+        headers: str | None = None,
     ) -> WrittenRows:
         """Checks the columns, and has registries know their schemas, before the first row is written."""
         source = reader_of(data)
         rows = WrittenRows(topic, source)
-        rows.key, rows.value, schema = key, value, source.schema
+        rows.key, rows.value, rows.headers, schema = key, value, headers, source.schema
         for part, names, one in (("key", key, key_format), ("value", value, value_format)):
             if one is None:
                 continue
@@ -54,6 +64,10 @@ class WrittenRows:
             rows._encoders[part] = columns, whole, await encoder_of(one, do, like, topic, part == "key")
             setattr(rows, part, unused(part, schema))
             schema = schema.append(pa.field(getattr(rows, part), pa.large_binary()))
+        if any(isinstance(encoder, InHeaders) for *_, encoder in rows._encoders.values()):
+            rows._given_headers = _headers_of(source.schema, headers)
+            rows.headers = unused("headers", schema)
+            schema = schema.append(pa.field(rows.headers, _HEADERS))
         rows.reader = pa.RecordBatchReader.from_batches(schema, rows._batches(source, schema))
         return rows
 
@@ -61,17 +75,35 @@ class WrittenRows:
         row = 0
         try:
             for batch in source:
-                written = []
-                for columns, whole, encoder in self._encoders.values():
+                written: list[Any] = []
+                headers = None if self._given_headers is None else batch.column(self._given_headers)
+                for part, (columns, whole, encoder) in self._encoders.items():
                     done, bad = encoder.encode(pa.record_batch({"value": _column(batch, columns, whole)}))
                     if done is None:
                         raise raised(bad, row, self._topic)
                     written.append(pa.concat_arrays([one.column(0).cast(pa.large_binary()) for one in done]))
+                    if isinstance(encoder, InHeaders):
+                        headers = _with_header(headers, written[-1], header_name(part == "key"), encoder.header)
+                if len(batch.columns) + len(written) < len(schema):
+                    written.append(headers)
                 yield pa.RecordBatch.from_arrays([*batch.columns, *written], schema=schema)
                 row += batch.num_rows
         except BaseException as error:
             self.failure = error
             raise
+
+
+def _headers_of(schema: pa.Schema, name: str | None) -> str | None:
+    """The column of headers, if there is one."""
+    if name is not None and name not in schema.names:
+        raise ConfigurationError(f"there is no column {name!r} of headers")
+    return name or ("headers" if "headers" in schema.names else None)
+
+
+def _with_header(headers: Any, written: pa.Array, name: str, header: bytes) -> pa.Array:
+    """The headers of rows, and one more for those that are no tombstones."""
+    columns = {"value": written} if headers is None else {"value": written, "headers": headers}
+    return _core.with_schema_header(pa.record_batch(columns), name, header).column(0)
 
 
 def _picked(schema: pa.Schema, part: str, name: str | Sequence[str] | None) -> tuple[list[str], bool]:

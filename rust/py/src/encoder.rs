@@ -8,11 +8,12 @@ use pyo3::prelude::*;
 use samsarrow_client::error::Error;
 use samsarrow_values::avro::{Schema, derive};
 use samsarrow_values::plain::Plain;
-use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError, proto};
+use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError, json, proto};
 
 use crate::arrow_ffi::{self, Input};
 use crate::error::to_py;
 use crate::gate;
+use crate::value_ids::with_header;
 use crate::writers::File;
 
 /// Row, nothing, field, reason and nothing, as what cannot be decoded has a schema in these places.
@@ -84,6 +85,12 @@ impl ValueEncoder {
         made.map(|encoder| Self { encoder }).map_err(|error| refused(py, &error))
     }
 
+    /// What follows the schema's id in a header.
+    #[getter]
+    fn indexes(&self) -> &[u8] {
+        self.encoder.indexes()
+    }
+
     /// The column of a batch as values; or the first row that cannot be written.
     fn encode<'py>(&self, py: Python<'py>, batch: &Bound<'py, PyAny>) -> PyResult<Encoded<'py>> {
         let column = column(batch)?;
@@ -106,6 +113,32 @@ pub(crate) fn avro_schema(py: Python<'_>, like: &Bound<'_, PyAny>, name: &str) -
 pub(crate) fn avro_name(py: Python<'_>, schema: &str, needed: Vec<String>) -> PyResult<Option<String>> {
     let schema = Schema::parse_with(schema, &needed).map_err(|error| refused(py, &error))?;
     Ok(schema.name().map(str::to_owned))
+}
+
+/// The first row of a batch's column with a number that JSON does not have.
+#[pyfunction]
+pub(crate) fn json_refusal(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Option<Bad>> {
+    let column = column(batch)?;
+    let checked = gate::detach(py, || json::check_finite(&column));
+    Ok(checked.err().map(|bad| (bad.row, None, bad.path, bad.reason, None)))
+}
+
+/// The column `headers` of a batch, and the header that names a schema for rows whose column `value` is not null.
+#[pyfunction]
+pub(crate) fn with_schema_header<'py>(
+    py: Python<'py>,
+    batch: &Bound<'py, PyAny>,
+    name: &str,
+    value: &[u8],
+) -> PyResult<Bound<'py, PyAny>> {
+    let Input::Batch(batch) = arrow_ffi::from_python(batch)? else {
+        return Err(PyTypeError::new_err("expected a record batch"));
+    };
+    let missing = || PyTypeError::new_err("there is no column of values");
+    let (given, written) = (batch.column_by_name("headers"), batch.column_by_name("value").ok_or_else(missing)?);
+    let headers = gate::detach(py, || with_header(given, written, name, value)).map_err(PyTypeError::new_err)?;
+    let batch = RecordBatch::try_from_iter_with_nullable([("headers", headers, true)]);
+    arrow_ffi::to_pyarrow(py, &batch.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?)
 }
 
 /// The one column of a batch, which may have no rows.

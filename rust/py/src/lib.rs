@@ -103,7 +103,7 @@ mod _core {
     #[pymodule_export]
     use super::delivery::{BatchDelivery, Delivery, callbacks_crowd};
     #[pymodule_export]
-    use super::encoder::{ValueEncoder, avro_name, avro_schema};
+    use super::encoder::{ValueEncoder, avro_name, avro_schema, json_refusal, with_schema_header};
     #[pymodule_export]
     use super::infer::infer_json;
     #[pymodule_export]

@@ -1,9 +1,14 @@
 //! What values and headers of records name as the schema that they were written with.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
 
+use arrow_array::builder::{ArrayBuilder, BinaryBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryArray, ListArray, StringArray};
+use arrow_array::{Array, ArrayRef, BinaryArray, ListArray, StringArray, StructArray};
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::{DataType, Field, Fields};
 use samsarrow_values::{Part, SchemaId};
 
 use crate::value_format::Format;
@@ -28,22 +33,27 @@ pub(crate) fn ids<'a>(
 
 /// The column of headers as consumers give it.
 pub(crate) struct Headers {
-    rows: ListArray,
-    names: StringArray,
-    values: BinaryArray,
+    pairs: Pairs,
     name: &'static str,
 }
 
-impl Headers {
+/// Pairs of name and value, as consumers give them.
+struct Pairs {
+    rows: ListArray,
+    names: StringArray,
+    values: BinaryArray,
+}
+
+impl Pairs {
     /// # Errors
-    /// It is of another type; the text says so.
-    pub(crate) fn of(column: &ArrayRef, part: Part) -> Result<Headers, String> {
+    /// The column is of another type; the text says so.
+    fn of(column: &ArrayRef) -> Result<Pairs, String> {
         let found = || {
             let rows = column.as_list_opt::<i32>()?.clone();
             let pairs = rows.values().as_struct_opt()?;
             let names = pairs.column_by_name("key")?.as_string_opt::<i32>()?.clone();
             let values = pairs.column_by_name("value")?.as_binary_opt::<i32>()?.clone();
-            Some(Headers { rows, names, values, name: part.header() })
+            Some(Pairs { rows, names, values })
         };
         let kind = column.data_type();
         found().ok_or_else(|| {
@@ -51,14 +61,59 @@ impl Headers {
         })
     }
 
+    /// The places of a row's.
+    fn of_row(&self, row: usize) -> Range<usize> {
+        let offsets = self.rows.value_offsets();
+        match (offsets.get(row), offsets.get(row + 1)) {
+            (Some(start), Some(end)) if self.rows.is_valid(row) => *start as usize..*end as usize,
+            _ => 0..0,
+        }
+    }
+}
+
+/// Headers of rows, and this one for those whose value is not null: of a tombstone there is nothing to read.
+pub(crate) fn with_header(
+    headers: Option<&ArrayRef>,
+    written: &ArrayRef,
+    name: &str,
+    value: &[u8],
+) -> Result<ArrayRef, String> {
+    let given = headers.map(Pairs::of).transpose()?;
+    let (mut names, mut values, mut lengths) = (StringBuilder::new(), BinaryBuilder::new(), Vec::new());
+    for row in 0..written.len() {
+        let before = names.len();
+        if let Some(given) = &given {
+            for at in given.of_row(row) {
+                names.append_option(given.names.is_valid(at).then(|| given.names.value(at)));
+                values.append_option(given.values.is_valid(at).then(|| given.values.value(at)));
+            }
+        }
+        if written.is_valid(row) {
+            names.append_value(name);
+            values.append_value(value);
+        }
+        lengths.push(names.len() - before);
+    }
+    let fields =
+        Fields::from(vec![Field::new("key", DataType::Utf8, true), Field::new("value", DataType::Binary, true)]);
+    let pairs = StructArray::try_new(fields, vec![Arc::new(names.finish()), Arc::new(values.finish())], None);
+    let pairs = pairs.map_err(|error| error.to_string())?;
+    let item = Arc::new(Field::new("item", pairs.data_type().clone(), true));
+    let rows = ListArray::try_new(item, OffsetBuffer::from_lengths(lengths), Arc::new(pairs), None);
+    Ok(Arc::new(rows.map_err(|error| error.to_string())?))
+}
+
+impl Headers {
+    /// # Errors
+    /// It is of another type; the text says so.
+    pub(crate) fn of(column: &ArrayRef, part: Part) -> Result<Headers, String> {
+        Ok(Headers { pairs: Pairs::of(column)?, name: part.header() })
+    }
+
     /// The last of the name, as Java's deserializers take it.
     pub(crate) fn of_row(&self, row: usize) -> Option<&[u8]> {
-        let offsets = self.rows.value_offsets();
-        let (start, end) = (*offsets.get(row)? as usize, *offsets.get(row + 1)? as usize);
-        if self.rows.is_null(row) {
-            return None;
-        }
-        let at = (start..end).rev().find(|&at| self.names.is_valid(at) && self.names.value(at) == self.name)?;
-        self.values.is_valid(at).then(|| self.values.value(at))
+        let Pairs { names, values, .. } = &self.pairs;
+        let at = self.pairs.of_row(row).rev().find(|&at| names.is_valid(at) && names.value(at) == self.name)?;
+        values.is_valid(at).then(|| values.value(at))
     }
 }

@@ -226,7 +226,8 @@ fn push_all<'a>(
 impl ValueDecoder {
     /// For Avro values.
     #[staticmethod]
-    #[pyo3(signature = (schema, needed, writers, fields, framing, enums))]
+    #[pyo3(signature = (schema, needed, writers, fields, framing, enums, recursion))]
+    #[expect(clippy::too_many_arguments, reason = "as Python has them")]
     fn avro(
         py: Python<'_>,
         schema: &str,
@@ -235,18 +236,19 @@ impl ValueDecoder {
         fields: Option<Vec<String>>,
         framing: &str,
         enums: &str,
+        recursion: usize,
     ) -> PyResult<Self> {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
         let parse = |text: &str| Schema::parse(text).map_err(|error| refuse(error.to_string()));
-        let framing =
-            framing_of(framing, &["auto", "confluent", "apicurio8", "single-object", "none"]).map_err(refuse)?;
+        let framing = framing_of(framing, &["auto", "header", "confluent", "apicurio8", "single-object", "none"])
+            .map_err(refuse)?;
         let enums = enums_of(enums).map_err(refuse)?;
         let mut known = Writers::default();
         for (id, text) in writers {
             known.given(id, parse(&text)?);
         }
         let schema = Schema::parse_with(schema, &needed).map_err(|error| refuse(error.to_string()))?;
-        let options = Options { framing, enums, fields };
+        let options = Options { framing, enums, fields, recursion };
         Self::new(py, Format::Avro { schema, options, writers: Arc::new(Mutex::new(known)) })
     }
 
@@ -261,8 +263,9 @@ impl ValueDecoder {
         framing: &str,
     ) -> PyResult<Self> {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
-        let framing = Framing::from_name(framing)
-            .ok_or_else(|| refuse(format!("framing must be auto, confluent, apicurio8 or none, not {framing:?}")))?;
+        let framing = Framing::from_name(framing).ok_or_else(|| {
+            refuse(format!("framing must be auto, header, confluent, apicurio8 or none, not {framing:?}"))
+        })?;
         let schema = match schema.extract::<String>() {
             Ok(text) => json::Schema::parse(&text, &needed).map_err(|error| refuse(error.to_string()))?,
             Err(_) => {
@@ -276,7 +279,7 @@ impl ValueDecoder {
 
     /// For Protobuf values: of a schema's text, or of descriptors.
     #[staticmethod]
-    #[pyo3(signature = (schema, needed, message, by_id, fields, framing, enums))]
+    #[pyo3(signature = (schema, needed, message, by_id, fields, framing, enums, recursion))]
     #[expect(clippy::too_many_arguments, reason = "as Python has them")]
     fn protobuf(
         py: Python<'_>,
@@ -287,12 +290,13 @@ impl ValueDecoder {
         fields: Option<Vec<String>>,
         framing: &str,
         enums: &str,
+        recursion: usize,
     ) -> PyResult<Self> {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
-        let framing = framing_of(framing, &["auto", "confluent", "none"]).map_err(refuse)?;
+        let framing = framing_of(framing, &["auto", "header", "confluent", "none"]).map_err(refuse)?;
         let enums = enums_of(enums).map_err(refuse)?;
         let schema = schema.parse(&needed).map_err(|error| refuse(error.to_string()))?;
-        let options = Options { framing, enums, fields };
+        let options = Options { framing, enums, fields, recursion };
         Self::new(py, Format::Protobuf { schema, message, by_id, options, writers: Arc::default() })
     }
 

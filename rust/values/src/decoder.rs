@@ -29,6 +29,8 @@ pub struct Options {
     pub enums: Enums,
     /// These fields only; none is all.
     pub fields: Option<Vec<String>>,
+    /// How often a type that contains itself is followed; values that are deeper are bad.
+    pub recursion: usize,
 }
 
 /// Makes an array of values. Its type stays the same, whatever schemas they were written with.
@@ -58,7 +60,8 @@ impl Decoder {
         let reader = match &options.fields {
             Some(fields) => schema.project(fields)?,
             None => schema.clone(),
-        };
+        }
+        .unrolled(options.recursion)?;
         let mut columns = Columns::default();
         let shape = target::shape(&reader.root, options.enums, &mut columns)?;
         check_nulls(&shape)?;

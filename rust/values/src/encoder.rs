@@ -53,12 +53,13 @@ impl Encoder {
         framing: Framing,
         id: Option<u64>,
     ) -> Result<Encoder, SchemaError> {
+        let schema = &schema.unrolled(0)?;
         let id = match framing {
             Framing::SingleObject => Some(SchemaId::Fingerprint(schema.fingerprint())),
             _ => id.map(SchemaId::Id),
         };
         let bytes = frame::prefix(framing, id).map_err(|error| SchemaError::new("", error.to_string()))?;
-        let raw = matches!(schema.root.kind, Kind::Bytes) && matches!(framing, Framing::Auto | Framing::Confluent);
+        let raw = matches!(schema.root.kind, Kind::Bytes) && framing.is_confluents();
         Self::new(Format::Avro(Box::new(schema.clone()), raw), data_type, &bytes)
     }
 
@@ -74,7 +75,7 @@ impl Encoder {
     ) -> Result<Encoder, SchemaError> {
         let frame = frame::prefix(framing, id.map(SchemaId::Id));
         let mut frame = frame.map_err(|error| SchemaError::new("", error.to_string()))?;
-        if framing != Framing::Bare {
+        if !matches!(framing, Framing::Bare | Framing::Header) {
             frame.extend_from_slice(writer.indexes());
         }
         Self::new(Format::Protobuf(Box::new(writer), frame), data_type, &[])
@@ -101,6 +102,11 @@ impl Encoder {
     #[must_use]
     pub fn with_most_bytes(self, most: usize) -> Encoder {
         Encoder { most: most.min(i32::MAX as usize), ..self }
+    }
+
+    /// What follows the schema's id where it is: the message indexes of Protobuf.
+    pub fn indexes(&self) -> &[u8] {
+        if let Format::Protobuf(writer, _) = &self.format { writer.indexes() } else { &[] }
     }
 
     fn source(&self, column: &dyn Array) -> Result<Rows, SchemaError> {

@@ -135,6 +135,8 @@ pub(crate) enum Reason {
     Negated,
     #[error("the value would have more than {0} bytes")]
     Long(usize),
+    #[error("it is within itself more than {0} times, which is as deep as `recursion` says")]
+    Deeper(usize),
     #[error("{0}")]
     Json(crate::json::Wrong),
     #[error("{0}")]

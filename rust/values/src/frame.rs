@@ -8,6 +8,8 @@ pub enum Framing {
     /// A header, and without one Confluent's prefix.
     #[default]
     Auto,
+    /// A header, whose serializers write nothing before the value.
+    Header,
     /// Byte 0 and an id of 4 bytes, as Confluent's serializers write.
     Confluent,
     /// Byte 0 and an id of 8 bytes, as Apicurio's wrote before version 3.
@@ -23,12 +25,18 @@ impl Framing {
     pub fn from_name(name: &str) -> Option<Framing> {
         match name {
             "auto" => Some(Framing::Auto),
+            "header" => Some(Framing::Header),
             "confluent" => Some(Framing::Confluent),
             "apicurio8" => Some(Framing::Apicurio),
             "single-object" => Some(Framing::SingleObject),
             "none" => Some(Framing::Bare),
             _ => None,
         }
+    }
+
+    /// Whether Confluent's serializers write it: they give no length to bytes that are the whole value.
+    pub(crate) fn is_confluents(self) -> bool {
+        matches!(self, Framing::Auto | Framing::Header | Framing::Confluent)
     }
 }
 
@@ -114,7 +122,7 @@ pub(crate) fn unhyphened(text: &[u8]) -> Option<[u8; 16]> {
 /// The framing needs an id, or one that fits into it.
 pub fn prefix(framing: Framing, id: Option<SchemaId>) -> Result<Vec<u8>, FrameError> {
     match (framing, id) {
-        (Framing::Bare, _) => Ok(Vec::new()),
+        (Framing::Bare | Framing::Header, _) => Ok(Vec::new()),
         (Framing::Auto | Framing::Confluent, Some(SchemaId::Id(id))) => {
             let id = u32::try_from(id).map_err(|_| FrameError::Long(id))?;
             Ok([&[0][..], &id.to_be_bytes()].concat())
@@ -133,6 +141,9 @@ pub enum FrameError {
     /// Neither header nor prefix.
     #[error("no schema id: neither a header nor byte 0 with an id before the value")]
     None,
+    /// No header.
+    #[error("no schema id: the record has no header with it")]
+    NoHeader,
     /// Not this prefix.
     #[error("no schema id: the value does not begin with {0}")]
     Prefix(&'static str),
@@ -157,7 +168,8 @@ pub enum FrameError {
 #[inline]
 pub fn split<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Result<(SchemaId, &'a [u8]), FrameError> {
     match (framing, header) {
-        (Framing::Auto, Some(header)) => Ok((of_header(header)?, value)),
+        (Framing::Auto | Framing::Header, Some(header)) => Ok((of_header(header)?, value)),
+        (Framing::Header, None) => Err(FrameError::NoHeader),
         (Framing::Auto | Framing::Confluent, _) => match value {
             [0, a, b, c, d, rest @ ..] => Ok((SchemaId::Id(u32::from_be_bytes([*a, *b, *c, *d]).into()), rest)),
             _ if framing == Framing::Auto => Err(FrameError::None),

@@ -26,7 +26,9 @@ pub(crate) const NARROW_DIGITS: u8 = 38;
 /// The type of values of this schema, and its columns, appended to `columns`.
 pub(crate) fn shape(node: &Node, enums: Enums, columns: &mut Columns) -> Result<Shape, SchemaError> {
     let (data_type, slot) = match (&node.kind, node.logical) {
-        (Kind::Null, _) => (DataType::Null, Slot::Null(add(&mut columns.nulls, Count::default()))),
+        (Kind::Null | Kind::Again(_) | Kind::Deeper(..), _) => {
+            (DataType::Null, Slot::Null(add(&mut columns.nulls, Count::default())))
+        }
         (Kind::Boolean, _) => (DataType::Boolean, Slot::Boolean(add(&mut columns.booleans, Values::default()))),
         (Kind::Int, logical) => (int_type(logical), Slot::Int(add(&mut columns.ints, Values::default()))),
         (Kind::Long, logical) => (long_type(logical), Slot::Long(add(&mut columns.longs, Values::default()))),
@@ -77,7 +79,7 @@ pub(crate) fn shape(node: &Node, enums: Enums, columns: &mut Columns) -> Result<
 /// Whether a column of this type may have nulls.
 pub(crate) fn nullable(node: &Node) -> bool {
     match &node.kind {
-        Kind::Null => true,
+        Kind::Null | Kind::Deeper(..) => true,
         Kind::Union(branches) => members(branches).1,
         _ => false,
     }

@@ -63,5 +63,5 @@ pub(super) fn schema(input: &[u8]) {
 fn options(flags: u8) -> Options {
     let enums = if flags & 64 == 0 { Enums::Strings } else { Enums::Dictionary };
     let framing = if flags & 32 == 0 { Framing::Bare } else { Framing::Auto };
-    Options { framing, enums, fields: None }
+    Options { framing, enums, fields: None, recursion: 2 }
 }

@@ -44,6 +44,11 @@ pub(crate) const SCHEMAS: &[(&str, &[&str])] = &[
         &["z"],
     ),
     (r#""bytes""#, &[]),
+    (
+        r#"{"type": "record", "name": "T", "fields": [{"name": "id", "type": "long"}, {"name": "next", "type": ["null", "T"]},
+            {"name": "all", "type": {"type": "array", "items": {"type": "map", "values": "T"}}}, {"name": "end", "type": "string"}]}"#,
+        &["id", "end"],
+    ),
     (r#"["null", "string"]"#, &[]),
 ];
 
@@ -87,8 +92,8 @@ pub(super) fn resolve(input: &[u8]) {
     }
 }
 
-pub(crate) const FRAMINGS: [Framing; 5] =
-    [Framing::Auto, Framing::Confluent, Framing::Apicurio, Framing::SingleObject, Framing::Bare];
+pub(crate) const FRAMINGS: [Framing; 6] =
+    [Framing::Auto, Framing::Confluent, Framing::Apicurio, Framing::SingleObject, Framing::Bare, Framing::Header];
 pub(crate) const PLAIN: [Plain; 8] =
     [Plain::String, Plain::Short, Plain::Int, Plain::Long, Plain::Float, Plain::Double, Plain::Boolean, Plain::Uuid];
 /// What framed values are written with, of ids from 1 on, and of GUIDs of this byte.
@@ -138,7 +143,7 @@ pub(super) fn framed(input: &[u8]) {
 
 fn bare(flags: u8) -> Options {
     let enums = if flags & 64 == 0 { Enums::Strings } else { Enums::Dictionary };
-    Options { framing: Framing::Bare, enums, fields: None }
+    Options { framing: Framing::Bare, enums, fields: None, recursion: 2 }
 }
 
 /// A schema whose canonical form is that of the same schema.

@@ -102,6 +102,7 @@ impl Op {
             }
             Op::PushNull(shape) => columns.push_null(shape),
             Op::Default(of) => drop(of.1.run(Input::new(&of.0), columns)?),
+            Op::Deeper(depth) => return Err(Reason::Deeper(*depth).into()),
             Op::Never(why) => return Err(Reason::Other((**why).into()).into()),
             // The others are in `step`.
             _ => return self.run(input, columns),

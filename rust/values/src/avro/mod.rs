@@ -10,6 +10,7 @@ mod parse;
 pub(crate) mod plan;
 pub(crate) mod project;
 pub(crate) mod reader;
+pub(crate) mod recursion;
 pub(crate) mod resolve;
 pub mod schema;
 mod skip;

@@ -1,28 +1,32 @@
 //! A schema's JSON text into a tree.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::logical;
+use super::recursion::Named;
 use super::schema::{Enum, Field, Kind, Name, Node, Record, short};
 use crate::error::SchemaError;
 
 /// Text that is longer is refused.
 const MAX_TEXT: usize = 16 << 20;
 /// Types in all, those of a name counted wherever it stands: each is a column.
-const MAX_TYPES: usize = 100_000;
+pub(super) const MAX_TYPES: usize = 100_000;
 /// Types above each other.
-const MAX_DEPTH: usize = 128;
+pub(super) const MAX_DEPTH: usize = 128;
 
 /// A schema's text, which may name types of these others; each of them may name those of the ones before it.
-pub(super) fn parse(text: &str, needed: &[String]) -> Result<Arc<Node>, SchemaError> {
+pub(super) fn parse(text: &str, needed: &[String]) -> Result<(Arc<Node>, Named), SchemaError> {
     let mut parser = Parser::default();
     for other in needed {
         parser.text(other)?;
     }
-    parser.text(text)
+    let root = parser.text(text)?;
+    let Parser { named, again } = parser;
+    let recursive = named.into_iter().filter(|(name, _)| again.contains(name));
+    Ok((root, recursive.filter_map(|(name, node)| Some((name, node?))).collect()))
 }
 
 fn read(text: &str) -> Result<Value, SchemaError> {
@@ -43,6 +47,8 @@ fn read(text: &str) -> Result<Value, SchemaError> {
 struct Parser {
     /// By full name; none while it is read.
     named: HashMap<Arc<str>, Option<Arc<Node>>>,
+    /// Names that stand within what they are of.
+    again: HashSet<Arc<str>>,
 }
 
 impl Parser {
@@ -62,13 +68,14 @@ impl Parser {
         }
     }
 
-    fn reference(&self, name: &str, namespace: &str, path: &str) -> Result<Arc<Node>, SchemaError> {
+    fn reference(&mut self, name: &str, namespace: &str, path: &str) -> Result<Arc<Node>, SchemaError> {
         let full = full_name(name, namespace);
-        match self.named.get(&*full).or_else(|| self.named.get(name)) {
-            Some(Some(node)) => Ok(Arc::clone(node)),
-            Some(None) => {
-                let text = format!("{full} contains itself, which no Arrow type does");
-                Err(SchemaError::new(path, text))
+        match self.named.get_key_value(&*full).or_else(|| self.named.get_key_value(name)) {
+            Some((_, Some(node))) => Ok(Arc::clone(node)),
+            Some((full, None)) => {
+                let full = Arc::clone(full);
+                self.again.insert(Arc::clone(&full));
+                checked(Node::new(Kind::Again(Name { full, aliases: Box::default() }), None), path)
             }
             None => Err(SchemaError::new(path, format!("there is no type {full}"))),
         }
@@ -160,7 +167,7 @@ impl Parser {
             return Err(SchemaError::new(path, "a record has no \"fields\""));
         };
         let mut read: Vec<Field> = Vec::new();
-        let mut names = std::collections::HashSet::new();
+        let mut names = HashSet::new();
         for field in fields {
             let Some(name) = field.get("name").and_then(Value::as_str).filter(|name| !name.is_empty()) else {
                 return Err(SchemaError::new(path, "a field has no name"));
@@ -186,7 +193,7 @@ pub(super) fn join(path: &str, name: &str) -> String {
 }
 
 /// A node that is within the limits.
-fn checked(node: Node, path: &str) -> Result<Arc<Node>, SchemaError> {
+pub(super) fn checked(node: Node, path: &str) -> Result<Arc<Node>, SchemaError> {
     if node.types > MAX_TYPES {
         return Err(SchemaError::new(path, format!("the schema has more than {MAX_TYPES} types")));
     }
@@ -246,7 +253,7 @@ fn enum_of(name: Name, object: &Map<String, Value>, path: &str) -> Result<Enum, 
     if symbols.is_empty() || symbols.len() != given {
         return Err(SchemaError::new(path, "an enum has no symbols, or some that are no texts"));
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     if let Some(twice) = symbols.iter().find(|symbol| !seen.insert(&***symbol)) {
         return Err(SchemaError::new(path, format!("an enum has the symbol {twice} twice")));
     }

@@ -57,6 +57,8 @@ pub(crate) enum Op {
     /// Nothing is read: the reader's default, as a value of its own.
     Default(Box<(Box<[u8]>, Op)>),
     Skip(Skip),
+    /// More than so many of its kind are around it.
+    Deeper(usize),
     /// The reader has no place for this.
     Never(Arc<str>),
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::parse::join;
+use super::recursion::Named;
 use super::schema::{Field, Kind, Members, Node, Record, members};
 use crate::error::SchemaError;
 
@@ -43,29 +44,35 @@ impl<'a> Wanted<'a> {
     }
 }
 
-pub(super) fn project(node: &Arc<Node>, fields: &[String]) -> Result<Arc<Node>, SchemaError> {
-    pruned(node, &Wanted::of(fields)?, "")
+pub(super) fn project(node: &Arc<Node>, fields: &[String], named: &Named) -> Result<Arc<Node>, SchemaError> {
+    pruned(node, &Wanted::of(fields)?, named, "")
 }
 
-fn pruned(node: &Arc<Node>, wanted: &Wanted<'_>, path: &str) -> Result<Arc<Node>, SchemaError> {
+fn pruned(node: &Arc<Node>, wanted: &Wanted<'_>, named: &Named, path: &str) -> Result<Arc<Node>, SchemaError> {
     if wanted.is_all() {
         return Ok(Arc::clone(node));
     }
+    // As deep as fields lead.
+    if let Kind::Again(name) = &node.kind
+        && let Some(definition) = named.get(&name.full)
+    {
+        return pruned(definition, wanted, named, path);
+    }
     let kind = match &node.kind {
-        Kind::Array(item) => Kind::Array(pruned(item, wanted, path)?),
-        Kind::Map(value) => Kind::Map(pruned(value, wanted, path)?),
+        Kind::Array(item) => Kind::Array(pruned(item, wanted, named, path)?),
+        Kind::Map(value) => Kind::Map(pruned(value, wanted, named, path)?),
         Kind::Record(record) => {
             known(wanted, record.fields.iter().map(|field| &*field.name), path)?;
             let kept = record.fields.iter().filter_map(|field| {
                 let below = wanted.below(&field.name)?;
-                let node = pruned(&field.node, below, &join(path, &field.name));
+                let node = pruned(&field.node, below, named, &join(path, &field.name));
                 Some(node.map(|node| Field { node, ..field.clone() }))
             });
             Kind::Record(Record { name: record.name.clone(), fields: kept.collect::<Result<_, _>>()? })
         }
         Kind::Union(branches) => match members(branches) {
             (Members::One(one), _) => {
-                let kept = pruned(one, wanted, path)?;
+                let kept = pruned(one, wanted, named, path)?;
                 let branch = |branch: &Arc<Node>| Arc::clone(if Arc::ptr_eq(branch, one) { &kept } else { branch });
                 Kind::Union(branches.iter().map(branch).collect())
             }

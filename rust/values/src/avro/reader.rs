@@ -34,7 +34,7 @@ impl Reader {
 
     /// Says what values of this id are written with; `shape` is of the reader's schema.
     pub(crate) fn add_writer(&mut self, id: SchemaId, writer: &Schema, shape: &Shape) {
-        self.add(id, resolve::plan(&writer.root, &self.schema.root, shape));
+        self.add(id, resolve::plan(writer, &self.schema.root, shape));
     }
 
     /// Says how values of this id are read, or why they cannot be.
@@ -91,7 +91,7 @@ impl Reader {
             }
             None => return Err(Reason::Other("there is no plan".into()).into()),
         };
-        if plan.raw && matches!(self.framing, Framing::Auto | Framing::Confluent) {
+        if plan.raw && self.framing.is_confluents() {
             return raw(plan, payload, &mut self.prefixed, columns);
         }
         whole(plan, payload, columns)

@@ -5,26 +5,36 @@ use std::sync::Arc;
 
 use arrow_buffer::i256;
 
+use super::Schema;
 use super::default;
 use super::parse::join;
 use super::plan::{Bound, Decimal, Entries, Field, Items, Op, Plan, Symbol};
+use super::recursion::Definitions;
 use super::schema::{Enum, Kind, Logical, Members, Node, Record, members};
 use super::skip::Skip;
 use crate::builders::{Shape, Slot};
 use crate::error::SchemaError;
 
 /// How values of `writer` become rows of `reader`, whose columns are `shape`.
-pub(crate) fn plan(writer: &Node, reader: &Node, shape: &Shape) -> Result<Plan, SchemaError> {
-    Ok(Plan { root: resolve(writer, reader, shape, "")?, raw: matches!(writer.kind, Kind::Bytes) })
+pub(crate) fn plan(writer: &Schema, reader: &Node, shape: &Shape) -> Result<Plan, SchemaError> {
+    let defs = Definitions::new(&writer.named);
+    let root = resolve(&writer.root, reader, shape, &defs, "")?;
+    Ok(Plan { root, raw: matches!(writer.root.kind, Kind::Bytes) })
 }
 
-pub(super) fn resolve(w: &Node, r: &Node, shape: &Shape, path: &str) -> Result<Op, SchemaError> {
+/// It calls itself as deep as the reader's type is, which does not contain itself.
+fn resolve(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &str) -> Result<Op, SchemaError> {
     match (&w.kind, &r.kind) {
-        (Kind::Union(branches), _) => writer_union(branches, r, shape, path),
-        (_, Kind::Union(branches)) => reader_union(w, branches, shape, path),
+        (Kind::Again(name), _) => match defs.get(&name.full) {
+            Some(definition) => resolve(definition, r, shape, defs, path),
+            None => Err(unfit(w, r, path)),
+        },
+        (Kind::Union(branches), _) => writer_union(branches, r, shape, defs, path),
+        (_, Kind::Union(branches)) => reader_union(w, branches, shape, defs, path),
+        (Kind::Record(of), Kind::Deeper(into, depth)) if into.stands_for(&of.name) => Ok(Op::Deeper(*depth)),
         (Kind::Array(w), Kind::Array(r)) => match &shape.slot {
             Slot::List(to, items) => {
-                let item = resolve(w, r, items, path)?;
+                let item = resolve(w, r, items, defs, path)?;
                 let bound = Bound { min: w.min, growth: item.growth() };
                 Ok(Op::List(*to, Box::new(Items { item, bound })))
             }
@@ -33,14 +43,14 @@ pub(super) fn resolve(w: &Node, r: &Node, shape: &Shape, path: &str) -> Result<O
         (Kind::Map(w), Kind::Map(r)) => match &shape.slot {
             Slot::Map(to, entries) => {
                 let [Shape { slot: Slot::Bytes(keys), .. }, values] = &**entries else { return Err(unfit(w, r, path)) };
-                let value = resolve(w, r, values, path)?;
+                let value = resolve(w, r, values, defs, path)?;
                 let bound = Bound { min: w.min.saturating_add(1), growth: value.growth().saturating_add(4) };
                 Ok(Op::Map(*to, Box::new(Entries { keys: *keys, value, bound })))
             }
             _ => Err(unfit(w, r, path)),
         },
         (Kind::Record(of), Kind::Record(into)) if into.name.stands_for(&of.name) => match &shape.slot {
-            Slot::Struct(to, shapes) => record(of, into, *to, shapes, path),
+            Slot::Struct(to, shapes) => record(of, into, *to, shapes, defs, path),
             _ => Err(unfit(w, r, path)),
         },
         (Kind::Enum(of), Kind::Enum(into)) if into.name.stands_for(&of.name) => match &shape.slot {
@@ -147,7 +157,14 @@ fn symbols<T>(of: &Enum, into: &Enum, make: impl Fn(usize, &str) -> T) -> Box<[R
     of.symbols.iter().map(|symbol| place(symbol)).collect()
 }
 
-fn record(w: &Record, r: &Record, to: usize, shapes: &[Shape], path: &str) -> Result<Op, SchemaError> {
+fn record(
+    w: &Record,
+    r: &Record,
+    to: usize,
+    shapes: &[Shape],
+    defs: &Definitions<'_>,
+    path: &str,
+) -> Result<Op, SchemaError> {
     let mut sources = sources(w, r);
     let mut steps = Vec::new();
     let mut skipped: Vec<&super::schema::Field> = Vec::new();
@@ -156,12 +173,12 @@ fn record(w: &Record, r: &Record, to: usize, shapes: &[Shape], path: &str) -> Re
             skipped.push(field);
             continue;
         };
-        steps.extend(skip(&mut skipped));
+        steps.extend(skip(&mut skipped, defs));
         let (Some(into), Some(shape)) = (r.fields.get(target), shapes.get(target)) else { continue };
-        let op = resolve(&field.node, &into.node, shape, &join(path, &into.name))?;
+        let op = resolve(&field.node, &into.node, shape, defs, &join(path, &into.name))?;
         steps.push(Field { name: Arc::clone(&into.name), op });
     }
-    steps.extend(skip(&mut skipped));
+    steps.extend(skip(&mut skipped, defs));
     for (target, (field, shape)) in r.fields.iter().zip(shapes).enumerate() {
         if sources.read.contains(&target) {
             continue;
@@ -171,7 +188,7 @@ fn record(w: &Record, r: &Record, to: usize, shapes: &[Shape], path: &str) -> Re
             return Err(SchemaError::new(&at, "the writer has no such field, and the reader's has no default"));
         };
         let bytes = default::encoded(&field.node, json, &at)?;
-        let op = resolve(&field.node, &field.node, shape, &at)?;
+        let op = resolve(&field.node, &field.node, shape, defs, &at)?;
         let op = Op::Default(Box::new((bytes.into(), op)));
         steps.push(Field { name: Arc::clone(&field.name), op });
     }
@@ -179,13 +196,13 @@ fn record(w: &Record, r: &Record, to: usize, shapes: &[Shape], path: &str) -> Re
 }
 
 /// One step over fields that are not read.
-fn skip(fields: &mut Vec<&super::schema::Field>) -> Option<Field> {
+fn skip(fields: &mut Vec<&super::schema::Field>, defs: &Definitions<'_>) -> Option<Field> {
     let name = match &**fields {
         [] => return None,
         [one] => Arc::clone(&one.name),
         [first, .., last] => format!("{} to {}", first.name, last.name).into(),
     };
-    let op = Op::Skip(Skip::all(fields.drain(..).map(|field| Skip::of(&field.node))));
+    let op = Op::Skip(Skip::over(fields.drain(..).map(|field| &*field.node), defs));
     Some(Field { name, op })
 }
 
@@ -218,8 +235,15 @@ fn sources(w: &Record, r: &Record) -> Sources {
     sources
 }
 
-fn writer_union(branches: &[Arc<Node>], r: &Node, shape: &Shape, path: &str) -> Result<Op, SchemaError> {
-    let branch = |w: &Arc<Node>| resolve(w, r, shape, path).unwrap_or_else(|error| Op::Never(error.to_string().into()));
+fn writer_union(
+    branches: &[Arc<Node>],
+    r: &Node,
+    shape: &Shape,
+    defs: &Definitions<'_>,
+    path: &str,
+) -> Result<Op, SchemaError> {
+    let branch =
+        |w: &Arc<Node>| resolve(w, r, shape, defs, path).unwrap_or_else(|error| Op::Never(error.to_string().into()));
     let mut ops: Vec<Op> = branches.iter().map(branch).collect();
     if ops.iter().all(|op| matches!(op, Op::Never(_))) {
         let names: Vec<_> = branches.iter().map(|branch| branch.described()).collect();
@@ -236,12 +260,20 @@ fn writer_union(branches: &[Arc<Node>], r: &Node, shape: &Shape, path: &str) -> 
     }
 }
 
-fn reader_union(w: &Node, branches: &[Arc<Node>], shape: &Shape, path: &str) -> Result<Op, SchemaError> {
+fn reader_union(
+    w: &Node,
+    branches: &[Arc<Node>],
+    shape: &Shape,
+    defs: &Definitions<'_>,
+    path: &str,
+) -> Result<Op, SchemaError> {
     let is_null = matches!(w.kind, Kind::Null);
     match members(branches) {
-        (Members::Null, _) => branches.first().map_or_else(|| Err(unfit(w, w, path)), |r| resolve(w, r, shape, path)),
+        (Members::Null, _) => {
+            branches.first().map_or_else(|| Err(unfit(w, w, path)), |r| resolve(w, r, shape, defs, path))
+        }
         (_, true) if is_null => Ok(Op::PushNull(Box::new(shape.clone()))),
-        (Members::One(r), _) => resolve(w, r, shape, path),
+        (Members::One(r), _) => resolve(w, r, shape, defs, path),
         (Members::Many(members), _) => {
             let Slot::Struct(to, shapes) = &shape.slot else { return Err(unfit(w, w, path)) };
             // What needs no promotion comes first, as Java has it: no value loses digits.
@@ -252,7 +284,7 @@ fn reader_union(w: &Node, branches: &[Arc<Node>], shape: &Shape, path: &str) -> 
                 return Err(SchemaError::new(path, text));
             };
             let (Some(r), Some(of)) = (members.get(at), shapes.get(at)) else { return Err(unfit(w, w, path)) };
-            let op = resolve(w, r, of, path)?;
+            let op = resolve(w, r, of, defs, path)?;
             let others = shapes.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, shape)| shape.clone());
             Ok(Op::Member(*to, Box::new((op, others.collect()))))
         }
@@ -284,5 +316,6 @@ fn fit(w: &Node, r: &Node) -> Fit {
 }
 
 fn same_kind(w: &Node, r: &Node) -> bool {
-    std::mem::discriminant(&w.kind) == std::mem::discriminant(&r.kind)
+    let is_record = |node: &Node| matches!(node.kind, Kind::Record(_) | Kind::Again(_) | Kind::Deeper(..));
+    is_record(w) && is_record(r) || std::mem::discriminant(&w.kind) == std::mem::discriminant(&r.kind)
 }

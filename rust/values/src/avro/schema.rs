@@ -6,20 +6,23 @@ use std::sync::Arc;
 use arrow_schema::TimeUnit;
 use serde_json::Value;
 
-use super::{canonical, parse, project};
+use super::recursion::Named;
+use super::{canonical, parse, project, recursion};
 use crate::error::SchemaError;
 
-/// An Avro schema. One that contains itself is refused: no Arrow type does.
+/// An Avro schema.
 #[derive(Debug, Clone)]
 pub struct Schema {
     pub(crate) root: Arc<Node>,
+    /// What contains itself.
+    pub(crate) named: Arc<Named>,
 }
 
 impl Schema {
     /// Reads a schema's JSON text.
     ///
     /// # Errors
-    /// The text is no schema, or one that has no Arrow type; the error names the field.
+    /// The text is no schema; the error names the field.
     pub fn parse(text: &str) -> Result<Schema, SchemaError> {
         Self::parse_with(text, &[])
     }
@@ -30,7 +33,8 @@ impl Schema {
     /// # Errors
     /// As [`Self::parse`], of any of them.
     pub fn parse_with(text: &str, needed: &[String]) -> Result<Schema, SchemaError> {
-        Ok(Schema { root: parse::parse(text, needed)? })
+        let (root, named) = parse::parse(text, needed)?;
+        Ok(Schema { root, named: Arc::new(named) })
     }
 
     /// The same with these fields only: `id`, `user.city`. A path goes through lists to their items and through maps to
@@ -39,7 +43,15 @@ impl Schema {
     /// # Errors
     /// There is no such field.
     pub fn project(&self, fields: &[String]) -> Result<Schema, SchemaError> {
-        Ok(Schema { root: project::project(&self.root, fields)? })
+        Ok(Schema { root: project::project(&self.root, fields, &self.named)?, named: Arc::clone(&self.named) })
+    }
+
+    /// The same with what contains itself followed so many times, as an Arrow type has to be: what is deeper has no columns.
+    ///
+    /// # Errors
+    /// It contains itself, and is not to be followed; or it is too large then.
+    pub fn unrolled(&self, times: usize) -> Result<Schema, SchemaError> {
+        Ok(Schema { root: recursion::unrolled(&self.root, &self.named, times)?, named: Arc::clone(&self.named) })
     }
 
     /// The name with its namespace, if it is a record, an enum or a fixed.
@@ -71,6 +83,8 @@ pub(crate) struct Node {
     pub(crate) depth: usize,
     /// The fewest bytes of a value. If it is 0, no value has any.
     pub(crate) min: usize,
+    /// Whether a name is below that stands for what it is within.
+    pub(crate) recursive: bool,
 }
 
 /// Avro's types.
@@ -90,6 +104,10 @@ pub(crate) enum Kind {
     Map(Arc<Node>),
     Record(Record),
     Union(Box<[Arc<Node>]>),
+    /// A record that this is within.
+    Again(Name),
+    /// One that is deeper than what is read, and how deep that is.
+    Deeper(Name, usize),
 }
 
 /// The names of a record, enum or fixed.
@@ -162,7 +180,7 @@ impl Node {
         let types = below.iter().fold(1, |sum: usize, node| sum.saturating_add(node.types));
         let depth = 1 + below.iter().map(|node| node.depth).max().unwrap_or(0);
         let min = match &kind {
-            Kind::Null => 0,
+            Kind::Null | Kind::Deeper(..) => 0,
             Kind::Fixed(_, size) => *size,
             Kind::Float => 4,
             Kind::Double => 8,
@@ -170,13 +188,15 @@ impl Node {
             Kind::Union(_) => 1 + below.iter().map(|node| node.min).min().unwrap_or(0),
             _ => 1,
         };
-        Node { kind, logical, types, depth, min }
+        let recursive = matches!(kind, Kind::Again(_)) || below.iter().any(|node| node.recursive);
+        Node { kind, logical, types, depth, min, recursive }
     }
 
     /// The name, if types of this kind have one.
     pub(crate) fn name(&self) -> Option<&Name> {
         match &self.kind {
             Kind::Fixed(name, _) | Kind::Enum(Enum { name, .. }) | Kind::Record(Record { name, .. }) => Some(name),
+            Kind::Again(name) | Kind::Deeper(name, _) => Some(name),
             _ => None,
         }
     }
@@ -195,7 +215,9 @@ impl Node {
             Kind::Array(_) => "array",
             Kind::Map(_) => "map",
             Kind::Union(_) => "union",
-            Kind::Fixed(..) | Kind::Enum(_) | Kind::Record(_) => self.name().map_or("", |name| &name.full),
+            Kind::Fixed(..) | Kind::Enum(_) | Kind::Record(_) | Kind::Again(_) | Kind::Deeper(..) => {
+                self.name().map_or("", |name| &name.full)
+            }
         }
     }
 
@@ -204,7 +226,7 @@ impl Node {
         let kind = match &self.kind {
             Kind::Fixed(..) => "fixed ",
             Kind::Enum(_) => "enum ",
-            Kind::Record(_) => "record ",
+            Kind::Record(_) | Kind::Again(_) | Kind::Deeper(..) => "record ",
             _ => "",
         };
         format!("{kind}{}", self.type_name())

@@ -1,5 +1,8 @@
 //! Stepping over what is not read.
 
+use std::sync::Arc;
+
+use super::recursion::Definitions;
 use super::schema::{Kind, Node};
 use crate::error::{Reason, Step};
 use crate::input::Input;
@@ -14,30 +17,46 @@ pub(crate) enum Skip {
     Blocks(Box<Skip>, usize),
     Union(Box<[Skip]>),
     Many(Box<[Skip]>),
+    /// What contains itself.
+    Recursive(Box<Recursive>),
+    /// The one of this number, within that.
+    Again(usize),
 }
 
 impl Skip {
-    pub(crate) fn of(node: &Node) -> Skip {
+    /// Over values of these types, one after the other.
+    pub(super) fn over<'n>(nodes: impl Iterator<Item = &'n Node>, defs: &Definitions<'_>) -> Skip {
+        let mut recursive = false;
+        let all = Skip::all(nodes.map(|node| {
+            recursive |= node.recursive;
+            Skip::of(node, defs)
+        }));
+        if recursive { Skip::Recursive(Box::new(Recursive { root: all, named: defs.steps() })) } else { all }
+    }
+
+    pub(super) fn of(node: &Node, defs: &Definitions<'_>) -> Skip {
         match &node.kind {
-            Kind::Null => Skip::Bytes(0),
+            Kind::Null | Kind::Deeper(..) => Skip::Bytes(0),
+            // A name that nothing is known of is none of any: it is the number of no definition.
+            Kind::Again(name) => Skip::Again(defs.place(&name.full).unwrap_or(usize::MAX)),
             Kind::Boolean => Skip::Bytes(1),
             Kind::Float => Skip::Bytes(4),
             Kind::Double => Skip::Bytes(8),
             Kind::Fixed(_, size) => Skip::Bytes(*size),
             Kind::Int | Kind::Long | Kind::Enum(_) => Skip::Varint,
             Kind::Bytes | Kind::String => Skip::Prefixed,
-            Kind::Array(item) => Skip::Blocks(Box::new(Skip::of(item)), item.min),
+            Kind::Array(item) => Skip::Blocks(Box::new(Skip::of(item, defs)), item.min),
             Kind::Map(value) => {
-                let entry = Skip::Many(Box::new([Skip::Prefixed, Skip::of(value)]));
+                let entry = Skip::Many(Box::new([Skip::Prefixed, Skip::of(value, defs)]));
                 Skip::Blocks(Box::new(entry), value.min.saturating_add(1))
             }
-            Kind::Record(record) => Skip::all(record.fields.iter().map(|field| Skip::of(&field.node))),
-            Kind::Union(branches) => Skip::Union(branches.iter().map(|branch| Skip::of(branch)).collect()),
+            Kind::Record(record) => Skip::all(record.fields.iter().map(|field| Skip::of(&field.node, defs))),
+            Kind::Union(branches) => Skip::Union(branches.iter().map(|branch| Skip::of(branch, defs)).collect()),
         }
     }
 
     /// One after the other; lengths that are known are added up.
-    pub(super) fn all(steps: impl Iterator<Item = Skip>) -> Skip {
+    fn all(steps: impl Iterator<Item = Skip>) -> Skip {
         let mut all: Vec<Skip> = Vec::new();
         for step in steps {
             match (all.last_mut(), step) {
@@ -103,9 +122,84 @@ impl Skip {
                     }
                 }
             },
+            Skip::Recursive(of) => return of.run(input),
+            // Only what is recursive knows them.
+            Skip::Again(_) => return Err(Reason::Other("a schema lacks a definition".into()).into()),
             // The others are in `step`.
             _ => return self.run(input),
         }
         Ok(input)
     }
+}
+
+/// How to get behind a value that may have others of its kind within it, as deep as it has bytes: no stack has so much room.
+#[derive(Debug)]
+pub(crate) struct Recursive {
+    root: Skip,
+    named: Arc<[Skip]>,
+}
+
+/// What is begun.
+enum Open<'s> {
+    Steps(std::slice::Iter<'s, Skip>),
+    /// Items of at least so many bytes each, and how many are left of a block.
+    Items(&'s Skip, usize, u64),
+}
+
+impl Recursive {
+    fn run<'a>(&self, mut input: Input<'a>) -> Step<Input<'a>> {
+        let (mut open, mut step): (Vec<Open<'_>>, _) = (Vec::new(), &self.root);
+        // Each value of a type that contains itself has a byte, or there is none.
+        let mut left = input.len();
+        loop {
+            match step {
+                Skip::Again(at) => {
+                    left = left.checked_sub(1).ok_or(Reason::Truncated)?;
+                    let lacking = || Reason::Other("a schema lacks a definition".into());
+                    step = self.named.get(*at).ok_or_else(lacking)?;
+                    continue;
+                }
+                Skip::Union(branches) => {
+                    let branch = input.long()?;
+                    let chosen = usize::try_from(branch).ok().and_then(|at| branches.get(at));
+                    step = chosen.ok_or(Reason::Branch(branch, branches.len()))?;
+                    continue;
+                }
+                Skip::Many(steps) => open.push(Open::Steps(steps.iter())),
+                Skip::Blocks(item, min) => open.push(Open::Items(item, *min, 0)),
+                leaf => leaf.step(&mut input)?,
+            }
+            match next(&mut open, &mut input)? {
+                Some(next) => step = next,
+                None => return Ok(input),
+            }
+        }
+    }
+}
+
+/// The next step of what is open.
+fn next<'s>(open: &mut Vec<Open<'s>>, input: &mut Input<'_>) -> Step<Option<&'s Skip>> {
+    while let Some(last) = open.last_mut() {
+        match last {
+            Open::Steps(steps) => match steps.next() {
+                Some(step) => return Ok(Some(step)),
+                None => drop(open.pop()),
+            },
+            Open::Items(item, _, left) if *left > 0 => {
+                *left -= 1;
+                return Ok(Some(*item));
+            }
+            Open::Items(_, min, left) => match input.block(*min)? {
+                (0, block) => {
+                    input.end_of(block)?;
+                    open.pop();
+                }
+                (_, Some(block)) => input.skip(block)?,
+                // They have no bytes.
+                (_, None) if *min == 0 => (),
+                (items, None) => *left = items,
+            },
+        }
+    }
+    Ok(None)
 }

@@ -1,5 +1,8 @@
 //! Runs a plan over the text of one value.
 
+use std::cell::Cell;
+
+use super::lookup::Found;
 use super::number::{Number, number_of};
 use super::plan::{Decimal, Node, Op, Struct, Whole, is_of_day};
 use super::scan::{Quoted, Scan, unescape};
@@ -325,36 +328,31 @@ fn members<'a>(to: usize, of: &Struct, mut scan: Scan<'a>, columns: &mut Columns
     scan.space();
     let row = columns.structs[to].rows();
     columns.structs[to].push();
-    let (mut seen, mut count, mut last) = (Seen::default(), 0, None);
+    let (mut seen, mut count, mut expected) = (Seen::default(), 0, of.names.first());
     if !scan.eat(b'}') {
         loop {
-            let mut at = of.names.expected(last);
-            if !of.names.take(at, &mut scan) {
-                let found;
-                (found, scan) = other(of, last, scan)?;
-                match found {
-                    Some(found) => at = found,
-                    None => {
-                        scan.colon()?;
-                        scan = scan.skip()?;
-                        if scan.more(b'}')? {
-                            continue;
-                        }
-                        break;
+            let mut found = of.names.take(expected, &mut scan);
+            match found {
+                Some(_) => scan.space(),
+                None => (found, scan) = other(of, expected, scan)?,
+            }
+            let mut member = None;
+            if let Some((at, next)) = found {
+                (member, expected) = (of.members.get(at).map(|member| (at, member)), next);
+            }
+            match member {
+                Some((at, member)) => {
+                    if seen.insert(at) {
+                        count += 1;
+                    } else {
+                        // The last of a name counts, as for Python and Java.
+                        columns.budget.take(1, 1, member.node.growth, scan.left())?;
+                        columns.truncate(&member.node.shape, row);
                     }
+                    member.node.step(&mut scan, columns).map_err(|fault| fault.within(&member.name))?;
                 }
+                None => scan.pass()?,
             }
-            scan.colon()?;
-            last = Some(at);
-            let Some(member) = of.members.get(at) else { continue };
-            if seen.insert(at) {
-                count += 1;
-            } else {
-                // The last of a name counts, as for Python and Java.
-                columns.budget.take(1, 1, member.node.growth, scan.left())?;
-                columns.truncate(&member.node.shape, row);
-            }
-            member.node.step(&mut scan, columns).map_err(|fault| fault.within(&member.name))?;
             if !scan.more(b'}')? {
                 break;
             }
@@ -366,19 +364,20 @@ fn members<'a>(to: usize, of: &Struct, mut scan: Scan<'a>, columns: &mut Columns
     Ok(scan)
 }
 
-/// The place of a name that was not expected here, if there is one.
+/// A name that was not expected here, if it is known; and a colon.
 #[inline(never)]
-fn other<'a>(of: &Struct, last: Option<usize>, mut scan: Scan<'a>) -> Step<(Option<usize>, Scan<'a>)> {
+fn other<'n, 'a>(of: &'n Struct, expected: &Cell<usize>, mut scan: Scan<'a>) -> Step<(Option<Found<'n>>, Scan<'a>)> {
     if !scan.eat(b'"') {
         return scan.unexpected("a name in quotes");
     }
     let name = scan.quoted()?;
+    scan.colon()?;
     if !name.escaped {
-        return Ok((of.names.find(name.raw, last), scan));
+        return Ok((of.names.find(name.raw, false, expected), scan));
     }
     let mut plain = Vec::new();
     unescape(name.raw, &mut plain)?;
-    Ok((of.names.find(&plain, last), scan))
+    Ok((of.names.find(&plain, true, expected), scan))
 }
 
 #[inline(never)]

@@ -1,33 +1,43 @@
 //! Which member of a struct a name is of.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 
 use super::scan::Scan;
 use crate::input::word;
 
+/// Names of members that are not read and are known all the same: few, as objects may have names that are data.
+const MOST_UNREAD: usize = 64;
+/// One that is longer stays unknown.
+const LONGEST_UNREAD: usize = 64;
+/// That nothing is expected.
+const NOTHING: usize = usize::MAX;
+
 /// A member's name, and in its quotes as most texts have it.
 #[derive(Debug)]
-pub(crate) struct Name {
+struct Name {
     plain: Box<[u8]>,
-    /// With escapes where there have to be some: what is found so is a string in JSON.
+    /// With escapes where there have to be some, and a colon behind: what is found so is a string in JSON.
     quoted: Box<[u8]>,
     /// The first 16 bytes, and which bits of them count: compared at once, without a call.
     head: u128,
     mask: u128,
+    /// The place of the name that came after it.
+    next: Cell<usize>,
 }
 
 impl Name {
-    pub(crate) fn new(name: &str) -> Name {
-        let quoted = serde_json::Value::from(name).to_string().into_bytes();
+    fn new(plain: &[u8], mut quoted: Vec<u8>, next: usize) -> Name {
+        quoted.push(b':');
         let mut head = [0; 16];
         head.iter_mut().zip(&quoted).for_each(|(to, from)| *to = *from);
         let mask = if quoted.len() < 16 { (1 << (8 * quoted.len())) - 1 } else { u128::MAX };
-        Name { plain: name.as_bytes().into(), quoted: quoted.into(), head: u128::from_le_bytes(head), mask }
+        let (head, next) = (u128::from_le_bytes(head), Cell::new(next));
+        Name { plain: plain.into(), quoted: quoted.into(), head, mask, next }
     }
 
-    /// Steps over the name, if it is here. One that is escaped in another way is not found so.
+    /// Steps over the name and a colon, if they are here. One that is escaped in another way is not found so.
     #[inline(always)]
-    pub(crate) fn take(&self, scan: &mut Scan<'_>) -> bool {
+    fn take(&self, scan: &mut Scan<'_>) -> bool {
         let len = self.quoted.len();
         if let Some(chunk) = scan.rest.first_chunk::<16>() {
             if u128::from_le_bytes(*chunk) & self.mask != self.head {
@@ -50,16 +60,30 @@ impl Name {
 #[derive(Debug)]
 pub(crate) struct Names {
     names: Box<[Name]>,
-    /// Which came first, and which after each.
+    /// Which came first.
     first: Cell<usize>,
-    next: Box<[Cell<usize>]>,
     /// Places by hash, one more than each; 0 is empty.
     table: Box<[u32]>,
+    /// What is not read, learned as it comes: else stepping over a member would take longer than reading it.
+    unread: OnceCell<Box<Unread>>,
 }
+
+/// Names whose places are behind those of the names that are read.
+#[derive(Debug)]
+struct Unread {
+    names: [OnceCell<Name>; MOST_UNREAD],
+    /// As the other table.
+    table: [Cell<u32>; 2 * MOST_UNREAD],
+}
+
+/// A name that is there: its place, and where the place of the name after it is kept.
+pub(crate) type Found<'n> = (usize, &'n Cell<usize>);
 
 impl Names {
     pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>) -> Names {
-        let names: Box<[Name]> = names.map(Name::new).collect();
+        let quoted = |name: &str| serde_json::Value::from(name).to_string().into_bytes();
+        let made = names.enumerate().map(|(at, name)| Name::new(name.as_bytes(), quoted(name), at + 1));
+        let names: Box<[Name]> = made.collect();
         let mut table = vec![0; (names.len() * 2 + 1).next_power_of_two()];
         for (at, name) in names.iter().enumerate() {
             let free = slots(&name.plain, table.len()).find(|slot| table.get(*slot) == Some(&0));
@@ -67,35 +91,69 @@ impl Names {
                 *entry = at as u32 + 1;
             }
         }
-        let next = (1..=names.len()).map(Cell::new).collect();
-        Names { names, first: Cell::new(0), next, table: table.into() }
+        Names { names, first: Cell::new(0), table: table.into(), unread: OnceCell::new() }
     }
 
-    /// The place that is expected to follow this one, or to be the first.
+    /// Where the place of the first name is kept.
     #[inline(always)]
-    pub(crate) fn expected(&self, after: Option<usize>) -> usize {
-        match after {
-            Some(at) => self.next.get(at).map_or(usize::MAX, Cell::get),
-            None => self.first.get(),
-        }
+    pub(crate) fn first(&self) -> &Cell<usize> {
+        &self.first
     }
 
-    /// Steps over this name, if it is here.
+    /// Steps over the name that is expected and its colon, if they are here.
     #[inline(always)]
-    pub(crate) fn take(&self, at: usize, scan: &mut Scan<'_>) -> bool {
-        self.names.get(at).is_some_and(|name| name.take(scan))
+    pub(crate) fn take(&self, expected: &Cell<usize>, scan: &mut Scan<'_>) -> Option<Found<'_>> {
+        let at = expected.get();
+        let name = match self.names.get(at) {
+            Some(name) => name,
+            None => self.unread.get()?.names.get(at - self.names.len())?.get()?,
+        };
+        name.take(scan).then_some((at, &name.next))
     }
 
-    /// The place of a name, which the next text is expected to have at the same.
-    pub(crate) fn find(&self, name: &[u8], after: Option<usize>) -> Option<usize> {
+    /// The name that is here, which the next text is expected to have at the same place. Of one that is not read, as it is
+    /// in its quotes, nothing may be known.
+    pub(crate) fn find(&self, name: &[u8], escaped: bool, expected: &Cell<usize>) -> Option<Found<'_>> {
         let taken = slots(name, self.table.len()).map_while(|slot| self.table.get(slot).filter(|entry| **entry > 0));
-        let mut places = taken.map(|entry| *entry as usize - 1);
-        let found = places.find(|at| self.names.get(*at).is_some_and(|known| *known.plain == *name))?;
-        match after.and_then(|at| self.next.get(at)) {
-            Some(next) => next.set(found),
-            None => self.first.set(found),
-        }
+        let mut places = taken.filter_map(|entry| Some((*entry as usize - 1, self.names.get(*entry as usize - 1)?)));
+        let known = places.find(|(_, known)| *known.plain == *name);
+        let found = match known {
+            Some((at, known)) => (at, &known.next),
+            None if escaped || name.len() > LONGEST_UNREAD => return None,
+            None => {
+                let (at, known) = self.unread.get_or_init(Box::default).find(name)?;
+                (self.names.len() + at, &known.next)
+            }
+        };
+        expected.set(found.0);
         Some(found)
+    }
+}
+
+impl Default for Unread {
+    fn default() -> Self {
+        Unread { names: [const { OnceCell::new() }; MOST_UNREAD], table: [const { Cell::new(0) }; 2 * MOST_UNREAD] }
+    }
+}
+
+impl Unread {
+    /// The name, which is kept if it is new and there is room.
+    fn find(&self, name: &[u8]) -> Option<(usize, &Name)> {
+        for slot in slots(name, self.table.len()) {
+            let entry = self.table.get(slot)?;
+            if let Some(at) = (entry.get() as usize).checked_sub(1) {
+                let known = self.names.get(at)?.get()?;
+                if *known.plain == *name {
+                    return Some((at, known));
+                }
+                continue;
+            }
+            let at = self.names.iter().position(|free| free.get().is_none())?;
+            entry.set(at as u32 + 1);
+            let made = || Name::new(name, [b"\"", name, b"\""].concat(), NOTHING);
+            return Some((at, self.names.get(at)?.get_or_init(made)));
+        }
+        None
     }
 }
 

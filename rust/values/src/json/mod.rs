@@ -1,6 +1,7 @@
 //! JSON, as RFC 8259 has it.
 
 mod decode;
+mod finite;
 mod infer;
 mod json_schema;
 mod lookup;
@@ -15,6 +16,7 @@ mod text;
 mod tree;
 mod wrong;
 
+pub use finite::check_finite;
 pub use infer::Inference;
 pub use schema::Schema;
 pub(crate) use wrong::Wrong;

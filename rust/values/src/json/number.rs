@@ -75,6 +75,32 @@ impl<'a> Scan<'a> {
         Some(if negative { -value } else { value })
     }
 
+    /// Steps over a number without exponent, if it is one; else nothing is read.
+    #[inline(always)]
+    pub(crate) fn pass_number(&mut self) -> bool {
+        let digits = match self.rest {
+            [b'-', rest @ ..] => rest,
+            rest => rest,
+        };
+        let whole = digits_len(digits);
+        let mut after = digits.get(whole..).unwrap_or_default();
+        if whole == 0 || (whole > 1 && digits.first() == Some(&b'0')) {
+            return false;
+        }
+        if let [b'.', fraction @ ..] = after {
+            let places = digits_len(fraction);
+            if places == 0 {
+                return false;
+            }
+            after = fraction.get(places..).unwrap_or_default();
+        }
+        if matches!(after.first(), Some(b'e' | b'E')) {
+            return false;
+        }
+        self.rest = after;
+        true
+    }
+
     /// A number of any make.
     #[inline(never)]
     pub(crate) fn number(&mut self) -> Step<Number<'a>> {
@@ -110,6 +136,22 @@ impl<'a> Scan<'a> {
         self.rest = rest;
         Ok(digits)
     }
+}
+
+/// How many digits it begins with.
+#[inline(always)]
+fn digits_len(digits: &[u8]) -> usize {
+    let mut rest = digits;
+    while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
+        // High bits of bytes that are no digits; those above the lowest may be of others.
+        let word = u64::from_le_bytes(*chunk) ^ (u64::MAX / 0xff * 0x30);
+        let others = (word.wrapping_add(u64::MAX / 0xff * 0x76) | word) & (u64::MAX / 0xff * 0x80);
+        if others != 0 {
+            return digits.len() - rest.len() + others.trailing_zeros() as usize / 8;
+        }
+        rest = after;
+    }
+    digits.len() - rest.len() + rest.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
 /// Appends digits to a number, which wraps around where there are too many; and what follows them.

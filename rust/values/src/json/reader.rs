@@ -20,7 +20,7 @@ impl Reader {
         if framing == Framing::SingleObject {
             return Err(SchemaError::new(
                 "",
-                "framing single-object is Avro's: JSON has auto, confluent, apicurio8 or none",
+                "framing single-object is Avro's: JSON has auto, header, confluent, apicurio8 or none",
             ));
         }
         Ok(Reader { root: plan(&schema.root, columns)?, framing })
@@ -48,7 +48,9 @@ impl Reader {
 /// A value without its frame. No JSON text begins with byte 0, so where a frame is not asked for one without is whole.
 #[inline]
 pub(crate) fn payload<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Step<&'a [u8]> {
-    if framing == Framing::Bare || framing == Framing::Auto && header.is_none() && value.first() != Some(&0) {
+    if matches!(framing, Framing::Bare | Framing::Header)
+        || framing == Framing::Auto && header.is_none() && value.first() != Some(&0)
+    {
         return Ok(value);
     }
     let split = frame::split(framing, value, header);

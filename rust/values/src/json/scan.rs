@@ -4,7 +4,7 @@ use samsarrow_wire::Piece;
 
 use super::wrong::{Found, Wrong};
 use crate::error::{Reason, Step};
-use crate::input::utf8;
+use crate::input::{utf8, word};
 
 /// How deep objects and arrays may lie in one another where they are not read: what is deeper many readers refuse.
 pub(crate) const MAX_DEPTH: usize = 128;
@@ -146,7 +146,47 @@ impl<'a> Scan<'a> {
         Ok(quoted)
     }
 
+    /// Steps over a value that is not read: what most are, without a call.
+    #[inline(always)]
+    pub(crate) fn pass(&mut self) -> Step {
+        match self.peek() {
+            Some(b'"') => {
+                self.eat(b'"');
+                self.pass_text()
+            }
+            Some(b'-' | b'0'..=b'9') if self.pass_number() => Ok(()),
+            Some(b't' | b'f' | b'n') if self.word(b"true") || self.word(b"false") || self.word(b"null") => Ok(()),
+            _ => {
+                *self = self.skip()?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Steps over a string whose first quote is behind.
+    #[inline(always)]
+    fn pass_text(&mut self) -> Step {
+        let mut rest = self.rest;
+        loop {
+            let chunk = rest.split_first_chunk::<8>();
+            // What is missing at the end of the text are zeros, which no string has either.
+            let word = chunk.map_or_else(|| word(rest), |(chunk, _)| u64::from_le_bytes(*chunk));
+            let found = special(word) | word & HIGHS;
+            match chunk {
+                Some((_, after)) if found == 0 => rest = after,
+                _ => match rest.get(found.trailing_zeros() as usize / 8..) {
+                    Some([b'"', after @ ..]) => {
+                        self.rest = after;
+                        return Ok(());
+                    }
+                    _ => return self.quoted().map(drop),
+                },
+            }
+        }
+    }
+
     /// Steps over a value of any kind, which is checked. It calls nothing deeper: it cannot run out of stack.
+    #[inline(never)]
     pub(crate) fn skip(mut self) -> Step<Self> {
         // Of what is open: a bit each, set for an object.
         let (mut objects, mut depth) = (0_u128, 0);
@@ -200,6 +240,7 @@ impl<'a> Scan<'a> {
                 self.eat(b'"');
                 self.quoted().map(drop)
             }
+            Some(b'-' | b'0'..=b'9') if self.pass_number() => Ok(()),
             Some(b'-' | b'0'..=b'9') => self.number().map(drop),
             _ if self.word(b"null") || self.word(b"true") || self.word(b"false") => Ok(()),
             _ => self.unexpected_word(),

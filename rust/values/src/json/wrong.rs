@@ -33,6 +33,8 @@ pub(crate) enum Wrong {
     Text(&'static str),
     #[error("{0} bytes are not the {1} of the column")]
     Size(usize, usize),
+    #[error("{0} is no number that JSON has: make it null, or text")]
+    NotFinite(&'static str),
 }
 
 /// What stands where something else is wanted.

@@ -233,6 +233,7 @@ impl Op {
                 let text = json::text(*what, input.delimited()?.0, &mut columns.budget)?;
                 columns.bytes[*to].push(Piece::from(text.as_bytes()))?;
             }
+            (Op::Deeper(depth), _) => return Err(Reason::Deeper(*depth).into()),
             _ => self.scalar(&mut input, columns)?,
         }
         Ok(input)

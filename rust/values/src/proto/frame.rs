@@ -32,7 +32,7 @@ pub fn split<'a>(
     value: &'a [u8],
     header: Option<&'a [u8]>,
 ) -> Result<(SchemaId, MessageIndexes<'a>, &'a [u8]), FrameError> {
-    if let (Framing::Auto, Some(header)) = (framing, header) {
+    if let (Framing::Auto | Framing::Header, Some(header)) = (framing, header) {
         let len = if header.first() == Some(&1) { 17 } else { 5 };
         let (head, indexes) = header.split_at_checked(len).ok_or(FrameError::Header(header.len()))?;
         let (id, _) = crate::frame::split(framing, &[], Some(head))?;

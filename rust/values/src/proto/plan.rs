@@ -74,6 +74,8 @@ pub(super) enum Op {
     Packed(usize, u64, Box<Op>),
     /// An entry of a map.
     Entry(usize, u64, Box<Plan>),
+    /// More than so many of its kind are around it.
+    Deeper(usize),
     Skip,
 }
 

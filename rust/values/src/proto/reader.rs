@@ -36,7 +36,7 @@ impl Reader {
     ) -> Result<(Reader, Shape), SchemaError> {
         let id = schema.message(message)?;
         let wanted = options.fields.as_deref().map(Wanted::of).transpose()?.unwrap_or_default();
-        let target = Builder::new(&schema.pool, options.enums, columns).message(id, &wanted, "")?;
+        let target = Builder::new(&schema.pool, options, columns).message(id, &wanted, "")?;
         let name = schema.pool.messages.get(id).map_or_else(|| "".into(), |message| Arc::clone(&message.name));
         let (schema, framing, plan) = (schema.clone(), options.framing, target.plan);
         Ok((Reader { schema, name, plan, framing, writers: None, last: Vec::new() }, target.shape))

@@ -10,6 +10,7 @@ use super::schema::{Field, Kind, Message, Pool};
 use crate::avro::plan::shape_growth;
 use crate::avro::project::{Wanted, known};
 use crate::builders::{Columns, Count, List, Shape, Slot, add};
+use crate::decoder::Options;
 use crate::error::SchemaError;
 use crate::target::Enums;
 
@@ -27,6 +28,8 @@ pub(super) struct Target {
 pub(super) struct Builder<'a> {
     pub(super) pool: &'a Pool,
     pub(super) enums: Enums,
+    /// How often a message that contains itself is followed.
+    recursion: usize,
     pub(super) columns: &'a mut Columns,
     /// Messages that this one is within.
     open: Vec<usize>,
@@ -54,15 +57,17 @@ pub(super) struct One {
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(pool: &'a Pool, enums: Enums, columns: &'a mut Columns) -> Self {
-        Builder { pool, enums, columns, open: Vec::new(), fields: 0 }
+    pub(super) fn new(pool: &'a Pool, options: &Options, columns: &'a mut Columns) -> Self {
+        let Options { enums, recursion, .. } = *options;
+        Builder { pool, enums, recursion, columns, open: Vec::new(), fields: 0 }
     }
 
     pub(super) fn message(&mut self, id: usize, wanted: &Wanted<'_>, path: &str) -> Made<Target> {
         let message = self.get(id)?;
-        if self.open.contains(&id) {
-            let text = format!("{} contains itself, which no Arrow type does: leave it out of `fields`", message.name);
-            return Err(SchemaError::new(path, text));
+        if self.recursion == 0 && self.open.contains(&id) {
+            let text = format!("{} contains itself, which no Arrow type does", message.name);
+            let advice = "leave it out of `fields`, or give `recursion` the depth to which it is read";
+            return Err(SchemaError::new(path, format!("{text}: {advice}")));
         }
         if self.open.len() >= MAX_DEPTH {
             return Err(SchemaError::new(path, format!("more than {MAX_DEPTH} messages are within each other")));
@@ -122,7 +127,7 @@ impl<'a> Builder<'a> {
         let one = self.one(field, wanted, path)?;
         if field.repeated {
             let list = add(&mut self.columns.lists, List::default());
-            let item: FieldRef = Arc::new(ArrowField::new("item", one.shape.data_type.clone(), false));
+            let item: FieldRef = Arc::new(ArrowField::new("item", one.shape.data_type.clone(), is_null(&one.shape)));
             let growth = growth(&one);
             parts.lists.push(list);
             parts.absent.push(Absent::Nothing);
@@ -171,7 +176,7 @@ impl<'a> Builder<'a> {
         parts.maps.push((list, keys));
         let at = parts.absent.len() as u16;
         parts.entry(field, at, 2, false, Op::Entry(list, growth, Box::new(plan)));
-        let part = |name: &str, shape: &Shape| Arc::new(ArrowField::new(name, shape.data_type.clone(), false));
+        let part = |name: &str, shape: &Shape| Arc::new(ArrowField::new(name, shape.data_type.clone(), is_null(shape)));
         let entries = DataType::Struct(Fields::from(vec![part("key", &key), part("value", &value)]));
         let data_type = DataType::Map(Arc::new(ArrowField::new("entries", entries, false)), false);
         Ok(Shape { data_type, slot: Slot::Map(list, Box::new([key, value])) })
@@ -201,6 +206,12 @@ impl<'a> Builder<'a> {
                 if let Some(known) = self.known(message) {
                     leaf(&message.name)?;
                     return known;
+                }
+                let around = self.open.iter().filter(|open| **open == id).count();
+                if self.recursion > 0 && around > self.recursion {
+                    let slot = Slot::Null(add(&mut self.columns.nulls, Count::default()));
+                    let (shape, op) = (Shape { data_type: DataType::Null, slot }, Op::Deeper(self.recursion));
+                    return Ok(One { shape, op, default: Absent::Empty(0) });
                 }
                 let Target { shape, plan } = self.message(id, wanted, path)?;
                 let group = matches!(field.kind, Kind::Group(_));
@@ -291,6 +302,11 @@ fn growth(one: &One) -> u64 {
         }
         _ => 0,
     }
+}
+
+/// Whether it is deeper than what is read: of that there is nothing.
+fn is_null(shape: &Shape) -> bool {
+    shape.data_type == DataType::Null
 }
 
 fn wire(kind: Kind) -> u32 {

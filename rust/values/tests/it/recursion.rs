@@ -1,0 +1,161 @@
+//! Types that contain themselves: stepped over, and read to a depth.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+use samsarrow_values::avro::Schema;
+use samsarrow_values::{Decoder, Encoder, Framing, Options, SchemaId, proto};
+
+use crate::{bare, decode};
+
+const LIST: &str = r#"{"type": "record", "name": "L", "fields": [{"name": "v", "type": "int"},
+    {"name": "next", "type": ["null", "L"]}, {"name": "end", "type": "long"}]}"#;
+const TREE: &str = r#"{"type": "record", "name": "n.T", "fields": [{"name": "id", "type": "long"},
+    {"name": "below", "type": {"type": "array", "items": "T"}}, {"name": "by", "type": {"type": "map", "values": ["T", "string"]}},
+    {"name": "end", "type": "string"}]}"#;
+
+fn schema(text: &str) -> Schema {
+    Schema::parse(text).unwrap()
+}
+
+fn reading(text: &str, fields: Option<&[&str]>, recursion: usize) -> Result<Decoder, String> {
+    let fields = fields.map(|fields| fields.iter().map(|&field| field.to_owned()).collect());
+    Decoder::avro(&schema(text), &Options { fields, recursion, ..bare() }).map_err(|error| error.to_string())
+}
+
+/// So many records within one another; from the outermost on they are numbered.
+fn chain(records: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    for at in 0..records {
+        out.extend([(at % 50) as u8 * 2, if at + 1 < records { 2 } else { 0 }]);
+    }
+    out.extend(std::iter::repeat_n(14, records));
+    out
+}
+
+/// A tree with blocks of both kinds: id, below, by, end.
+fn tree(depth: u8) -> Vec<u8> {
+    let mut out = vec![depth * 2];
+    if depth > 0 {
+        let below = tree(depth - 1);
+        // A block that says how many bytes it has, and one that does not.
+        out.extend([1]);
+        samsarrow_wire::varint::put_varlong(&mut out, below.len() as i64);
+        out.extend(&below);
+        out.extend([2]);
+        out.extend(&below);
+        out.extend([0, 4, 2, b'a', 0]);
+        out.extend(&below);
+        out.extend([2, b'b', 2, 2, b'x', 0]);
+    } else {
+        out.extend([0, 0]);
+    }
+    out.extend([4, b'e', b'n']);
+    out
+}
+
+#[test]
+fn what_is_not_read_is_stepped_over_however_deep_it_is() {
+    let mut decoder = reading(LIST, Some(&["v", "end"]), 0).unwrap();
+    let values = [chain(1), chain(2), chain(1_000_000), chain(3)];
+    let mut cut = chain(1000);
+    cut.truncate(500);
+    let rows = values.iter().chain([&cut, &values[0]]);
+    let (array, bad) = decode(&mut decoder, rows.map(|value| Some(&value[..])));
+    assert_eq!(bad.iter().map(|bad| (bad.row, &*bad.path)).collect::<Vec<_>>(), [(4, "next")]);
+    assert_eq!(array.len(), 6);
+    assert_eq!(array.as_struct().column(1).as_primitive::<Int64Type>().value(2), 7);
+    let mut decoder = reading(TREE, Some(&["end", "id"]), 0).unwrap();
+    let (array, bad) = decode(&mut decoder, (0..6).map(tree).collect::<Vec<_>>().iter().map(|value| Some(&value[..])));
+    assert_eq!(bad, []);
+    let ids = array.as_struct().column(0).as_primitive::<Int64Type>();
+    assert_eq!(ids.values(), &[0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_path_leads_as_deep_as_it_says() {
+    let mut decoder = reading(LIST, Some(&["next.next.v"]), 0).unwrap();
+    let values = [chain(1), chain(2), chain(3), chain(9)];
+    let (array, bad) = decode(&mut decoder, values.iter().map(|value| Some(&value[..])));
+    assert_eq!(bad, []);
+    let below = |array: &ArrayRef| array.as_struct().column(0).clone();
+    let second = below(&below(&array));
+    assert_eq!((0..4).map(|row| second.is_valid(row)).collect::<Vec<_>>(), [false, false, true, true]);
+    assert_eq!(below(&second).as_primitive::<Int32Type>().value(3), 2);
+}
+
+#[test]
+fn what_is_read_whole_needs_a_depth() {
+    let advice = "leave it out of `fields`, or give `recursion` the depth to which it is read";
+    let error = reading(LIST, None, 0).unwrap_err();
+    assert_eq!(error, format!("field next: L contains itself, which no Arrow type does: {advice}"));
+    assert!(reading(LIST, Some(&["next"]), 0).unwrap_err().starts_with("field next: L contains itself"));
+    let encoder = Encoder::avro(&schema(LIST), &DataType::Null, Framing::Bare, None);
+    assert!(encoder.unwrap_err().to_string().starts_with("field next: L contains itself"));
+}
+
+#[test]
+fn values_that_are_deeper_than_what_is_read_are_bad() {
+    for times in 1..5 {
+        let mut decoder = reading(LIST, None, times).unwrap();
+        let values: Vec<_> = (1..8).map(chain).collect();
+        let (array, bad) = decode(&mut decoder, values.iter().map(|value| Some(&value[..])));
+        array.to_data().validate_full().unwrap();
+        assert_eq!(bad.iter().map(|bad| bad.row).collect::<Vec<_>>(), (times + 1..7).collect::<Vec<_>>());
+        let path = vec!["next"; times + 1].join(".");
+        let reason = format!("it is within itself more than {times} times, which is as deep as `recursion` says");
+        assert!(bad.iter().all(|bad| (&bad.path, &bad.reason) == (&path, &reason)));
+        assert_eq!(array.null_count(), bad.len());
+        let mut decoder = reading(TREE, None, times).unwrap();
+        let values: Vec<_> = (0..7).map(tree).collect();
+        let (array, bad) = decode(&mut decoder, values.iter().map(|value| Some(&value[..])));
+        array.to_data().validate_full().unwrap();
+        assert_eq!(bad.iter().map(|bad| bad.row).collect::<Vec<_>>(), (times + 1..7).collect::<Vec<_>>());
+    }
+    assert!(reading(TREE, None, 60).unwrap_err().contains("it has more than 100000 types, or is too deep"));
+}
+
+#[test]
+fn writers_contain_themselves_where_readers_do_not() {
+    let reader = r#"{"type": "record", "name": "L", "fields": [{"name": "end", "type": "double"},
+        {"name": "next", "type": ["null", {"type": "record", "name": "M", "aliases": ["L"], "fields": [{"name": "v", "type": "long"}]}]}]}"#;
+    let mut decoder = Decoder::avro(&schema(reader), &Options::default()).unwrap();
+    decoder.add_writer(SchemaId::Id(1), &schema(LIST));
+    let framed = |value: Vec<u8>| [&[0, 0, 0, 0, 1][..], &value].concat();
+    let values = [1, 2, 5000].map(|records| framed(chain(records)));
+    let (array, bad) = decode(&mut decoder, values.iter().map(|value| Some(&value[..])));
+    assert_eq!(bad, []);
+    let next = array.as_struct().column(1).as_struct();
+    assert_eq!((next.is_valid(0), next.column(0).as_primitive::<Int64Type>().value(2)), (false, 1));
+}
+
+#[test]
+fn a_type_that_has_no_values_has_none() {
+    let text = r#"{"type": "record", "name": "All", "fields": [{"name": "id", "type": "int"},
+        {"name": "a", "type": {"type": "record", "name": "A", "fields": [{"name": "a", "type": "A"}]}},
+        {"name": "b", "type": {"type": "record", "name": "B", "fields": [{"name": "b", "type": "B"}, {"name": "c", "type": "B"}]}}]}"#;
+    let mut decoder = reading(text, Some(&["id"]), 0).unwrap();
+    let (_, bad) = decode(&mut decoder, [Some(&[2, 0, 0, 0, 0, 0][..])]);
+    assert_eq!(bad[0].reason, "the value ends too early");
+    assert_eq!(schema(LIST).fingerprint(), schema(&schema(LIST).canonical()).fingerprint());
+}
+
+#[test]
+fn messages_are_read_to_a_depth() {
+    let text = r#"syntax = "proto3"; message M { int32 v = 1; M m = 2; repeated M l = 3; map<string, M> k = 4; oneof o { M p = 5; } }"#;
+    let schema = proto::Schema::parse(text).unwrap();
+    let mut decoder = Decoder::protobuf(&schema, None, false, &Options { recursion: 2, ..bare() }).unwrap();
+    let nested = |tag: u8, times: usize| {
+        (0..times).fold(vec![8, 1], |below, _| {
+            let field = if tag == 4 { [&[10, 1, b'k', 18, below.len() as u8][..], &below].concat() } else { below };
+            [&[8, 1, tag << 3 | 2, field.len() as u8][..], &field].concat()
+        })
+    };
+    let values: Vec<_> = [2, 3, 4, 5].into_iter().flat_map(|tag| (0..5).map(move |times| nested(tag, times))).collect();
+    let (array, bad) = decode(&mut decoder, values.iter().map(|value| Some(&value[..])));
+    array.to_data().validate_full().unwrap();
+    let rows: Vec<_> = bad.iter().map(|bad| bad.row).collect();
+    assert_eq!(rows, [3, 4, 8, 9, 13, 14, 18, 19]);
+    assert!(bad.iter().all(|bad| bad.reason.starts_with("it is within itself more than 2 times")));
+}
