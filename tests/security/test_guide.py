@@ -96,6 +96,13 @@ def test_every_option_of_the_page_is_one() -> None:
     assert unknown == []
 
 
+def test_what_spark_is_given_are_options() -> None:
+    [block] = re.findall(r"```python\n(secured = .*?)```", PAGE, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(block, names)
+    assert [name for name in names["secured"] if kind_of(name.removeprefix("kafka.")) == "unknown"] == []
+
+
 def test_the_examples_run(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     programs = [b for b in blocks if "import" in b or "print(" in b]
