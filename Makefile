@@ -35,10 +35,13 @@ CROSS := .cache/cross
 ZIG := $(CROSS)/.done
 MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --compatibility manylinux_2_17
 CARGO_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH cargo-zigbuild build --quiet
+# mkdocs and its theme, which nothing else needs.
+SITE := .cache/site
+SITE_DEPS := $(SITE)/.done
 ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 
-.PHONY: help demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-spark test-arm fuzz fuzz-guided generate format clean
+.PHONY: help demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-spark test-arm site fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -168,6 +171,16 @@ wheel-spark: ## samsarrow-spark, the wheel with the jar of jar-linux, into dist/
 test-arm: $(BUILT) wheel-arm ## Rust tests and the wheel with pyarrow for 64-bit ARM, under emulation
 	$(BIN)/python tests/arm $$(ls -t dist/samsarrow-*aarch64.whl | head -1)
 
+$(SITE_DEPS): pyproject.toml
+	test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --group site
+	touch $@
+
+site: $(SITE_DEPS) ## the documentation as a site, into site/; fails where a link, an anchor or a public name is missing
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
+	$(SITE)/bin/python tools/check_site.py site
+
 fuzz: ## mutated inputs for everything that reads foreign bytes (RUNS=50000000 JOBS=2 SEED=1 TARGETS="lz4 zstd")
 	cargo build --quiet --profile fuzz -p samsarrow-fuzz
 	target/fuzz/samsarrow-fuzz --runs $(RUNS) $(if $(JOBS),--jobs $(JOBS)) --seed $(SEED) $(TARGETS)
@@ -177,11 +190,12 @@ fuzz-guided: ## the same guided by coverage, one target with cargo-fuzz (TARGET=
 	cargo run --quiet --profile fuzz -p samsarrow-fuzz -- --seeds rust/fuzz/fuzz/corpus --runs 200 $(TARGET)
 	cd rust/fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz run $(TARGET) fuzz/corpus/$(TARGET) corpus/$(TARGET) -- -max_total_time=$(SECONDS)
 
-generate: $(BUILT) ## what follows from the core's tables: docs/options.md, docs/metrics.md, the dashboard, exceptions, types of options
+generate: $(BUILT) ## what follows from the core's tables: docs/options.md, docs/metrics.md, docs/errors.md, the dashboard, exceptions, types of options
 	$(BIN)/python -m samsarrow.cli options > docs/options.md
 	$(BIN)/python -c 'from samsarrow import _core; print(_core.metrics_markdown(), end="")' > docs/metrics.md
 	$(BIN)/python dashboards/build.py > dashboards/samsarrow.json
 	$(BIN)/python tools/generate.py
+	$(BIN)/python tools/pages.py
 
 format: $(DEPS) ## format Python and Rust
 	$(BIN)/ruff format .
@@ -189,4 +203,4 @@ format: $(DEPS) ## format Python and Rust
 	cargo fmt --all
 
 clean: ## remove what make made
-	rm -rf $(VENV) target jvm/target dist .cache
+	rm -rf $(VENV) target jvm/target dist site .cache

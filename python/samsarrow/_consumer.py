@@ -31,6 +31,7 @@ from samsarrow.types import (
 )
 
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, KafkaError | None], object]
+"""Called with the offsets of a `commit_async`, None where it was given none, and the error or None."""
 
 # For a consumer that nobody closed.
 _LAST_SECONDS = 5.0

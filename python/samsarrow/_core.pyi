@@ -262,10 +262,36 @@ class Delivery:
     Several may wait, and the result stays.
     """
 
-    def result(self, timeout: float | None = None) -> RecordMetadata: ...
-    def exception(self, timeout: float | None = None) -> KafkaError | None: ...
-    def done(self) -> bool: ...
-    def add_done_callback(self, fn: Callable[[Delivery], object]) -> None: ...
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Waits for the broker's answer.
+
+        Args:
+            timeout: seconds, by default as long as it takes (at most `delivery.timeout.ms`).
+
+        Raises:
+            KafkaTimeoutError: there was none in time.
+            KafkaError: why the record was not delivered.
+        """
+
+    def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """Waits as `result` does; gives why the record was not delivered, None if it was.
+
+        Args:
+            timeout: seconds, by default as long as it takes (at most `delivery.timeout.ms`).
+
+        Raises:
+            KafkaTimeoutError: there was no answer in time.
+        """
+
+    def done(self) -> bool:
+        """Whether the result is there."""
+
+    def add_done_callback(self, fn: Callable[[Delivery], object]) -> None:
+        """Calls `fn(delivery)` once the result is there, on a thread of the client's.
+
+        As `on_delivery` of `send` is called.
+        """
+
     def _tell(self, callback: Callable[[RecordMetadata | None, Exception | None], object]) -> None: ...
     def __await__(self) -> Generator[Any, Any, RecordMetadata]: ...
 
@@ -276,10 +302,36 @@ class BatchDelivery:
     Several may wait, and the result stays.
     """
 
-    def result(self, timeout: float | None = None) -> list[PartitionReceipt]: ...
-    def exception(self, timeout: float | None = None) -> KafkaError | None: ...
-    def done(self) -> bool: ...
-    def add_done_callback(self, fn: Callable[[BatchDelivery], object]) -> None: ...
+    def result(self, timeout: float | None = None) -> list[PartitionReceipt]:
+        """Waits for the brokers' answers to all rows.
+
+        Args:
+            timeout: seconds, by default as long as it takes (at most `delivery.timeout.ms`).
+
+        Raises:
+            KafkaTimeoutError: they were not there in time.
+            KafkaError: why a row was not delivered.
+        """
+
+    def exception(self, timeout: float | None = None) -> KafkaError | None:
+        """Waits as `result` does; gives why a row was not delivered, None if all were.
+
+        Args:
+            timeout: seconds, by default as long as it takes (at most `delivery.timeout.ms`).
+
+        Raises:
+            KafkaTimeoutError: not all answers came in time.
+        """
+
+    def done(self) -> bool:
+        """Whether every row has its result."""
+
+    def add_done_callback(self, fn: Callable[[BatchDelivery], object]) -> None:
+        """Calls `fn(delivery)` once every row has its result, on a thread of the client's.
+
+        As `on_delivery` of `send` is called.
+        """
+
     def __await__(self) -> Generator[Any, Any, list[PartitionReceipt]]: ...
     def __bool__(self) -> bool: ...
     def __len__(self) -> int: ...

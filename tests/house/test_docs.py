@@ -1,22 +1,25 @@
 """What the documents say is so: the README's example runs, named files exist, generated pages are current."""
 
+import importlib.util
 import inspect
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import samsarrow
 from samsarrow import _core, metrics
-from samsarrow.testing import Registry
+from samsarrow.testing import Broker
+from support.commands import runner
+from support.fences import fences, run, shell, topics_of
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -37,154 +40,38 @@ def served(*topics: str) -> Iterator[str]:
             assert broker.wait(60) == 0
 
 
-@pytest.fixture
-def served_topic() -> Iterator[str]:
-    """The README's broker, `samsarrow broker --topic readings:2`."""
-    with served("readings:2") as address:
-        yield address
+def tool(name: str) -> ModuleType:
+    """A module of tools/."""
+    spec = importlib.util.spec_from_file_location(f"tools_{name}", ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
 
 
-def test_the_readme_examples_run_as_written(served_topic: str, tmp_path: Path) -> None:
+def test_the_example_of_readme_md_runs_on_the_broker_that_it_starts(tmp_path: Path) -> None:
     assert "samsarrow broker --topic readings:2" in README
-    examples = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[:2]
-    said = re.findall(r"^It prints `(.*?)`", README, re.MULTILINE)
-    assert len(said) == 2
-    for example, printed in zip(examples, said, strict=True):
-        script = tmp_path / "example.py"
-        script.write_text(example.replace("localhost:9092", served_topic))
-        done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=150, check=False)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout == f"{printed}\n"
+    example = next(one.text for one in fences(ROOT / "README.md") if one.language == "python")
+    with served("readings:2") as address:
+        printed = run(example, tmp_path, broker=address)
+    assert printed == "3001 rows, lag 0\n"
+    assert f"`{printed.strip()}`" in README
 
 
-def test_the_examples_on_offsets_run_as_written(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "offsets.md").read_text()
-    assert "samsarrow broker --topic flights:4 --topic readings:2" in page
-    with served("flights:4", "readings:2") as address:
-        script = tmp_path / "example.py"
-        script.write_text(
-            "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)).replace("localhost:9092", address)
-        )
-        done = subprocess.run(
-            [sys.executable, script], capture_output=True, text=True, timeout=150, check=False, cwd=tmp_path
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.splitlines()[-2:] == ["2 offsets copied and read back", "(1000, 499500)"]
-        shell = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
-        [lines] = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-        for line in lines.replace("localhost:9092", address).splitlines():
-            name, *arguments = shlex.split(line)
-            assert name == "samsarrow"
-            command = [sys.executable, "-m", "samsarrow.cli", *arguments]
-            ended = subprocess.run(
-                command, capture_output=True, text=True, timeout=150, check=False, cwd=tmp_path, env=shell
-            )
-            assert ended.returncode == 0, f"{line}\n{ended.stdout}{ended.stderr}"
-
-
-def test_the_examples_on_asyncio_run_as_written(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "asyncio.md").read_text()
-    assert "samsarrow broker --topic orders:2 --topic totals:1" in page
-    printed = []
-    with served("orders:2", "totals:1") as address:
-        for number, example in enumerate(re.findall(r"```python\n(.*?)```", page, re.DOTALL)):
-            script = tmp_path / f"example_{number}.py"
-            script.write_text(example.replace("localhost:9092", address))
-            command = [sys.executable, "-W", "error", script]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
-            assert (done.returncode, done.stderr) == (0, ""), done.stderr
-            printed += done.stdout.splitlines()
-    assert len(printed) == 4
-    assert [line for line in printed if f"`{line}`" not in page] == []
-
-
-def test_the_examples_on_administration_run_as_written(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "admin.md").read_text()
-    assert "samsarrow broker --topic orders:2" in page
-    script = tmp_path / "example.py"
-    with served("orders:2") as address:
-        code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
-        script.write_text(code.replace("localhost:9092", address))
-        command = [sys.executable, "-W", "error", script]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
-        assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    printed = done.stdout.splitlines()
-    assert len(printed) == 6
-    assert [line for line in printed if f"`{line}`" not in page] == []
-
-
-def test_the_examples_on_values_run_as_written(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "values.md").read_text()
-    script = tmp_path / "example.py"
-    script.write_text("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
-    command = [sys.executable, "-W", "error", script]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    said = re.findall(r"^It prints `(.*?)`", page, re.MULTILINE)
-    assert len(said) == 12
-    assert done.stdout.splitlines() == said
-
-
-def test_the_examples_on_integrations_run_as_written(tmp_path: Path) -> None:
-    for name in ("polars", "duckdb", "deltalake", "pyiceberg.catalog.sql"):
-        pytest.importorskip(name, reason=f"{name} is not installed")
-    page = (ROOT / "docs" / "integrations.md").read_text()
-    assert "samsarrow broker --topic orders:2" in page
-    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
-    with served("orders:2") as address:
-        script = tmp_path / "example.py"
-        script.write_text(code.replace("localhost:9092", address))
-        done = subprocess.run(
-            [sys.executable, script], capture_output=True, text=True, timeout=150, check=False, cwd=tmp_path
-        )
-        assert done.returncode == 0, done.stderr
-    said = re.findall(r"^It prints `(.*?)`", page, re.MULTILINE)
-    assert len(said) == 4
-    assert done.stdout.splitlines() == said
-    for path in re.findall(r"examples/\w+/\w+\.py", page):
-        assert (ROOT / path).exists(), path
-
-
-def test_programs_before_and_after_print_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
-    page = (ROOT / "docs" / "migrating.md").read_text()
-    assert "samsarrow broker --topic orders:1" in page
-    script = tmp_path / "example.py"
-
-    def printed(*programs: str) -> str:
-        """By the last of these, one after the other on a broker of their own."""
-        with served("orders:1") as address:
-            for program in programs:
-                script.write_text(program.replace("localhost:9092", address))
-                done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
-                assert (done.returncode, done.stderr) == (0, ""), done.stderr
-        return done.stdout
-
-    [produce, *others] = page.split("\n### ")[1:4]
-    fill: list[str] = []
-    for section in (produce, *others):
-        before, *after = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-        wanted = printed(*fill, before)
-        assert wanted
-        assert after
-        assert [printed(*fill, program) for program in after] == [wanted] * len(after)
-        fill = fill or [before]
-
-
-def test_serializers_before_and_after_print_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("confluent_kafka.schema_registry.avro", reason="confluent-kafka[avro] is not installed")
-    page = (ROOT / "docs" / "migrating.md").read_text()
-    assert "samsarrow broker --topic sales:1" in page
-    [section] = [one for one in page.split("\n### ") if one.startswith("Serializers\n")]
-    script = tmp_path / "example.py"
-    printed = []
-    for program in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
-        with served("sales:1") as address, Registry() as registry:
-            script.write_text(program.replace("localhost:9092", address).replace("http://localhost:8081", registry.url))
-            done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
-            assert done.returncode == 0, done.stderr
-            printed.append(done.stdout)
-    assert printed == ["{'id': 0, 'city': 'Rome'}\n{'id': 1, 'city': 'Ulm'}\n"] * 2
+def test_the_commands_on_offsets_run_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = ROOT / "docs" / "offsets.md"
+    [commands] = [one.text for one in fences(page) if one.language == "sh"]
+    programs = [one.text for one in fences(page) if one.language == "python"]
+    with Broker(topics=topics_of(page.read_text())) as broker:
+        # The groups that the commands are about.
+        run(programs[0], tmp_path, broker=broker.bootstrap_servers)
+        command = runner(broker.bootstrap_servers, monkeypatch, capsys, tmp_path)
+        monkeypatch.chdir(tmp_path)
+        for line in commands.replace("localhost:9092", broker.bootstrap_servers).splitlines():
+            shell(line, command)
 
 
 def test_the_options_page_is_the_table() -> None:
@@ -195,7 +82,23 @@ def test_the_options_page_is_the_table() -> None:
 
 
 def test_the_metrics_page_is_the_table() -> None:
-    assert (ROOT / "docs" / "metrics.md").read_text() == _core.metrics_markdown(), "run `make docs`"
+    assert (ROOT / "docs" / "metrics.md").read_text() == _core.metrics_markdown(), "run `make generate`"
+
+
+def test_the_errors_page_and_the_menu_are_made() -> None:
+    for path, content in tool("pages").PAGES.items():
+        assert path.read_text() == content(), "run `make generate`"
+
+
+def test_the_page_of_other_clients_options_is_made() -> None:
+    for name in ("confluent_kafka", "kafka", "aiokafka"):
+        pytest.importorskip(name, reason=f"{name} is not installed")
+    made = tool("foreign_options")
+    page = made.PAGE.read_text()
+    others = [f"{name} {version}" for name, version in made.versions().items() if f"{name} {version}" not in page]
+    if others:
+        pytest.skip(f"the page compares with other versions than {', '.join(others)}")
+    assert page == made.page(), "run `make generate`"
 
 
 def test_the_dashboard_is_the_table() -> None:
@@ -203,7 +106,7 @@ def test_the_dashboard_is_the_table() -> None:
         [sys.executable, ROOT / "dashboards" / "build.py"], capture_output=True, text=True, timeout=60, check=True
     )
     written = (ROOT / "dashboards" / "samsarrow.json").read_text()
-    assert written == done.stdout, "run `make docs`"
+    assert written == done.stdout, "run `make generate`"
     board = json.loads(written)
     shown = " ".join(target["expr"] for panel in board["panels"] for target in panel.get("targets", []))
     for client in ("producer", "consumer", "admin"):
@@ -251,12 +154,6 @@ def public_members() -> Iterator[tuple[str, object]]:
             for member, value in {name: value for names in ours for name, value in names.items()}.items():
                 if not member.startswith("_") and (callable(value) or isinstance(value, property)):
                     yield f"{name}.{member}", value
-
-
-def test_every_public_name_is_documented() -> None:
-    documented = {name: inspect.getdoc(value) for name, value in public_members()}
-    assert {"Consumer.poll", "Producer.send_batch", "Delivery.result", "Admin.create_topics"} <= documented.keys()
-    assert [name for name, text in documented.items() if not text] == []
 
 
 def test_every_option_that_a_docstring_names_is_on_the_options_page() -> None:

@@ -17,6 +17,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text()
 BLOCKS = re.findall(r"### ([^\n]+)\n\n```python\n(config = .*?)```", PAGE, re.DOTALL)
 MORE = [("Strimzi with a password", b) for b in re.findall(r"instead:\n\n```python\n(.*?)```", PAGE, re.DOTALL)]
+# Providers by names of one's own.
+NAMED = re.findall(r"may read:\n\n```python\n(config = .*?)```", PAGE, re.DOTALL)
+SPARK = re.findall(r"```python\n(secured = .*?)```", PAGE, re.DOTALL)
+PROGRAMS = [one for one in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "import" in one or "print(" in one]
 RECIPES = {
     "Confluent Cloud",
     "Amazon MSK, IAM",
@@ -96,12 +100,28 @@ def test_every_option_of_the_page_is_one() -> None:
     assert unknown == []
 
 
+def test_what_spark_is_given_are_options() -> None:
+    [block] = SPARK
+    names: dict[str, Any] = {}
+    exec(block, names)
+    assert [name for name in names["secured"] if kind_of(name.removeprefix("kafka.")) == "unknown"] == []
+
+
+def test_providers_by_other_names_are_taken() -> None:
+    [block] = NAMED
+    Admin(config_of(block)).close()
+
+
+def test_every_fence_of_the_page_has_a_test() -> None:
+    tested = [block for _, block in [*BLOCKS, *MORE]] + NAMED + SPARK + PROGRAMS
+    written = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert sorted(tested) == sorted(written)
+
+
 def test_the_examples_run(tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    programs = [b for b in blocks if "import" in b or "print(" in b]
-    assert len(programs) == 3
+    assert len(PROGRAMS) == 3
     script = tmp_path / "example.py"
-    script.write_text("\n".join(programs))
+    script.write_text("\n".join(PROGRAMS))
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [

@@ -117,6 +117,8 @@ class Fenced:
 
 
 Event: TypeAlias = Connected | Disconnected | AuthenticationFailed | Throttled | Rebalanced | OffsetReset | Fenced
+"""Any of the events."""
+
 OnEvent: TypeAlias = Callable[[Event], object]
 """`on_event=` of every client: called for each event on a thread of its own, one after the other for all clients of the
 process. While 10,000 events wait for it, more are dropped. An exception in it goes to `sys.unraisablehook`."""

@@ -1,0 +1,151 @@
+"""Fences of the documents: what there is, how each is run, and what it prints beside what its page says."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.commands import Ended
+
+ROOT = Path(__file__).resolve().parents[2]
+# Where programs of pages find a broker and a schema registry.
+BROKER, REGISTRY = "localhost:9092", "http://localhost:8081"
+OPENS = re.compile(r"^( *)(`{3,})([\w+-]*) *(.*)$")
+TITLE = re.compile(r'^title="(.*)"$')
+NOT_RUN = "not run: "
+# What needs a shell; all other commands run in this process, or most of the time would be starts of Python.
+SHELL = re.compile(r"[|<>;&$`]")
+# Where programs are run that need a session of Spark.
+SPARK = "tests/spark/test_guide.py"
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A fence of a page.
+
+    Attributes:
+        page: as `docs/values.md`.
+        line: of its first mark.
+        language: `python`; empty where it names none.
+        title: as readers of the site see it above the fence.
+        text: what is in it.
+    """
+
+    page: str
+    line: int
+    language: str
+    title: str
+    text: str
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not run, where its title says so: `title="not run: needs a Spark session"`."""
+        return self.title.removeprefix(NOT_RUN) if self.title.startswith(NOT_RUN) else None
+
+
+def fences(path: Path) -> Iterator[Fence]:
+    """Those of a page, in their order."""
+    page = str(path.relative_to(ROOT))
+    indent, mark, language, title, start = "", "", "", "", 0
+    inside: list[str] = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if mark:
+            if line.strip() == mark:
+                yield Fence(page, start, language, title, "".join(f"{one.removeprefix(indent)}\n" for one in inside))
+                mark, inside = "", []
+            else:
+                inside.append(line)
+        elif found := OPENS.match(line):
+            indent, mark, language, rest = found.groups()
+            named = TITLE.match(rest)
+            assert named or not rest, f"{page}:{number}: a fence says no more than language and title"
+            title, start = named[1] if named else "", number
+    assert not mark, f"{page}:{start}: the fence does not end"
+
+
+def pages() -> list[Path]:
+    """All whose fences are for users: not what is about the inside."""
+    docs = [path for path in (ROOT / "docs").rglob("*.md") if "adr" not in path.parts and path.stem != "design"]
+    return [ROOT / "README.md", *sorted(docs)]
+
+
+def topics_of(text: str) -> dict[str, int]:
+    """Those of the broker that a page names: `samsarrow broker --topic orders:2`."""
+    found = re.search(r"samsarrow broker((?: --topic [\w.-]+:\d+)+)", text)
+    named = re.findall(r"--topic ([\w.-]+):(\d+)", found[1]) if found else []
+    return {name: int(partitions) for name, partitions in named}
+
+
+def said(text: str) -> list[str]:
+    """The lines that a page says its programs print: "It prints `1 found` and `2 failed`"."""
+    sentences = re.findall(r"\bprints ((?:`[^`\n]+`(?:, | and )?)+)", text)
+    return [line for sentence in sentences for line in re.findall(r"`([^`]+)`", sentence)]
+
+
+def needs_spark(fence: Fence) -> bool:
+    """Whether it is a program for a session of Spark."""
+    return fence.language == "python" and re.search(r"\bspark\.read|SparkSession", fence.text) is not None
+
+
+def run(
+    code: str, folder: Path, *, broker: str = BROKER, registry: str = REGISTRY, strict: bool = True, seconds: int = 150
+) -> str:
+    """What a program prints. Functions `test_…` make it a file of pytest.
+
+    Args:
+        code: of the program.
+        folder: where it runs.
+        broker: that it finds at `localhost:9092`.
+        registry: that it finds at `http://localhost:8081`.
+        strict: whether warnings are errors, and nothing may come out on standard error.
+        seconds: that it may take.
+    """
+    tests = re.search(r"^(?:async )?def test_", code, re.MULTILINE) is not None
+    script = folder / ("test_example.py" if tests else "example.py")
+    script.write_text(code.replace(REGISTRY, registry).replace(BROKER, broker))
+    options = ["-W", "error"] if strict else []
+    command = [*options, "-m", "pytest", "-q", "-p", "no:cacheprovider", script] if tests else [*options, script]
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=seconds, check=False, cwd=folder
+    )
+    assert done.returncode == 0, f"{code}\n{done.stdout}{done.stderr}"
+    assert not strict or done.stderr == "", done.stderr
+    return "" if tests else done.stdout
+
+
+def console(text: str) -> tuple[list[str], str]:
+    """The commands of a fence with a shell's session, and what all of them print."""
+    lines = text.splitlines()
+    commands = [line[2:] for line in lines if line.startswith("$ ")]
+    return commands, "".join(f"{line}\n" for line in lines if not line.startswith("$ "))
+
+
+def program(folder: Path) -> Path:
+    """A folder with `samsarrow` in it, as an installation has it, for the PATH of shells."""
+    script = folder / "bin" / "samsarrow"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m samsarrow.cli "$@"\n')
+    script.chmod(0o755)
+    return script.parent
+
+
+def shell(line: str, command: Callable[..., Ended]) -> tuple[str, bool]:
+    """What a command line prints, and whether it took a shell.
+
+    Args:
+        line: of it.
+        command: what runs commands of the command line in this process.
+    """
+    words = shlex.split(line, comments=True)
+    if words[0] == "samsarrow" and not SHELL.search(" ".join(words)):
+        return command(*words[1:]).out, False
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", line],
+        capture_output=True, text=True, timeout=60, check=False, env=os.environ,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    return done.stdout, True

@@ -1,0 +1,148 @@
+"""Looks at the built site, `make site`: links, anchors, ids, images, what is fetched from elsewhere, the API's names.
+
+python tools/check_site.py site
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+ROOT = Path(__file__).resolve().parents[1]
+# Made by `make bench-python`: a checkout in which none ran has none.
+LATER = {"benchmarks.svg"}
+# What a browser fetches by itself, by the attribute that names it.
+FETCHED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
+# Relations of `link` that fetch nothing.
+NAMES = {"canonical", "next", "prev", "alternate", "author"}
+VOID = {
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr",
+}  # fmt: skip
+# Elements of SVG end in themselves.
+DRAWN = {"path", "circle", "rect", "line", "use"}
+
+
+class Page(HTMLParser):
+    """One page, as far as it is looked at."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.ids: Counter[str] = Counter()
+        self.links: list[str] = []
+        self.fetched: list[str] = []
+        self.wrong: list[str] = []
+        self.title = self.language = ""
+        self._open: list[str] = []
+        self.feed(path.read_text())
+        self.close()
+        self.wrong += [f"<{tag}> does not end" for tag in self._open if tag not in ("p", "li", "html", "body")]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Takes ids, links and what is fetched."""
+        given = {name: value or "" for name, value in attrs}
+        if tag not in VOID and tag not in DRAWN:
+            self._open.append(tag)
+        if "id" in given:
+            self.ids[given["id"]] += 1
+        if tag == "html":
+            self.language = given.get("lang", "")
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        if tag in FETCHED and (place := given.get(FETCHED[tag])) and given.get("rel") not in NAMES:
+            self.fetched.append(place)
+        if tag == "img" and not given.get("alt"):
+            self.wrong.append(f"an image without alt: {given.get('src')}")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """An element that ends in itself."""
+        self.handle_starttag(tag, attrs)
+        if self._open and self._open[-1] == tag:
+            self._open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        """Ends what is open."""
+        if tag in VOID or tag in DRAWN:
+            return
+        if tag not in self._open:
+            self.wrong.append(f"</{tag}> ends nothing")
+            return
+        while (last := self._open.pop()) != tag:
+            if last not in ("p", "li"):
+                self.wrong.append(f"</{tag}> ends <{last}>")
+
+    def handle_data(self, data: str) -> None:
+        """Takes the title."""
+        if self._open and self._open[-1] == "title":
+            self.title += data.strip()
+
+
+def check(folder: Path) -> tuple[int, int, list[str]]:
+    """How many pages and links there are, and what is wrong with them."""
+    pages = {path: Page(path) for path in sorted(folder.rglob("*.html"))}
+    wrong: list[str] = []
+    links = 0
+    for path, page in pages.items():
+        name = str(path.relative_to(folder))
+        wrong += [f"{name}: {text}" for text in page.wrong]
+        wrong += [f"{name}: id {one!r} is there {count} times" for one, count in page.ids.items() if count > 1]
+        if not page.title or not page.language:
+            wrong.append(f"{name}: no title or no language")
+        wrong += [f"{name}: fetches {place}" for place in page.fetched if urlsplit(place).netloc]
+        for link in page.links + [place for place in page.fetched if not urlsplit(place).netloc]:
+            links += 1
+            if problem := _broken(link, path, folder, pages):
+                wrong.append(f"{name}: {link}: {problem}")
+    wrong += [f"{path.relative_to(folder)}: fetches a font or a style" for path in _foreign_styles(folder)]
+    api = [page.ids for path, page in pages.items() if path.parent.name == "api"]
+    shown = {one.rpartition(".")[2] for ids in api for one in ids}
+    wrong += [f"api: {name} is on no page" for name in _public() if name not in shown]
+    return len(pages), links, wrong
+
+
+def _broken(link: str, path: Path, folder: Path, pages: dict[Path, Page]) -> str:
+    """Why a link leads nowhere; empty if it leads somewhere, or away from the site."""
+    parts = urlsplit(link)
+    if parts.scheme or parts.netloc:
+        return ""
+    # That of the page for what is not found are from the root.
+    start = folder if parts.path.startswith("/") else path.parent
+    target = (start / unquote(parts.path).lstrip("/")).resolve() if parts.path else path
+    if target.is_dir():
+        target /= "index.html"
+    if not target.exists():
+        return "" if target.name in LATER else "there is no such file"
+    if parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].ids:
+        return "" if parts.fragment == "__skip" else "there is no such anchor"
+    return ""
+
+
+def _foreign_styles(folder: Path) -> list[Path]:
+    sheets = folder.rglob("*.css")
+    return [path for path in sheets if "url(http" in path.read_text() or "@import" in path.read_text()]
+
+
+def _public() -> list[str]:
+    """Names that programs import from `samsarrow`, without an import of it."""
+    tree = ast.parse((ROOT / "python" / "samsarrow" / "__init__.py").read_text())
+    [names] = [
+        ast.literal_eval(one.value)
+        for one in tree.body
+        if isinstance(one, ast.Assign) and getattr(one.targets[0], "id", "") == "__all__"
+    ]
+    return list(names)
+
+
+def main() -> int:
+    """Says what is wrong, and fails where anything is."""
+    pages, links, wrong = check(Path(sys.argv[1]).resolve())
+    sys.stdout.write("".join(f"{line}\n" for line in wrong))
+    sys.stdout.write(f"{pages} pages, {links} links, {len(wrong)} faults\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,212 @@
+"""docs/migrating/options.md: what becomes of each option of other clients here, by the clients that are installed."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from samsarrow import Consumer, _core
+from samsarrow.cli.config.differences import JAVA, LIBRDKAFKA
+from samsarrow.exceptions import ConfigurationError
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "migrating" / "options.md"
+ROWS = {known: row for row in _core.option_table() for known in (row[0], *row[1])}
+# What each default that differs changes, and what need not be said: other words for the same, names that are made up,
+# and what only says how soon something is tried again.
+MEANINGS = {
+    "acks": "a record is delivered once all in-sync replicas have it",
+    "enable.idempotence": "retries neither duplicate nor reorder records",
+    "linger.ms": "a record waits up to 5 ms for others of its batch",
+    "max.partition.fetch.bytes": "one partition may fill more of an answer",
+    "max.poll.records": "a poll gives columns, not objects",
+    "partition.assignment.strategy": "members of one group need a strategy in common",
+    "partitioner": "records without a key fill a batch of one partition before the next; keys go where they went",
+    "receive.message.max.bytes": "larger answers are taken",
+    "request.timeout.ms": "requests are given up sooner",
+    "sasl.mechanism": "name it where you log in",
+    "session.timeout.ms": "a member that died is noticed later, one that was only slow keeps its partitions",
+}
+QUIET = {"bootstrap.servers", "client.id", "reconnect.backoff.max.ms", "receive.buffer.bytes", "send.buffer.bytes"}
+# What librdkafka answers for a name that it does not have.
+UNKNOWN = -2
+# Of functions beside the options.
+OF = {"oauth.cb": "confluent-kafka", "ssl.cadata": "aiokafka"}
+# What is unknown here, and has something like it.
+SIMILAR = {
+    "api.version": "brokers are asked; `broker.version.fallback` for those that cannot say",
+    "auto.commit.enable": "`enable.auto.commit`",
+    "batch.num.messages": "`batch.size`, in bytes",
+    "compression.level": "`compression.gzip.level`, `compression.zstd.level`",
+    "default.offset.commit.callback": "give `commit_async` a callback",
+    "fetch.error.backoff.ms": "`retry.backoff.ms`",
+    "max.batch.size": "`batch.size`",
+    "queue.buffering.max.kbytes": "`buffer.memory`, in bytes",
+    "queue.buffering.max.messages": "`buffer.memory`, in bytes",
+    "rebalance.timeout.ms": "`max.poll.interval.ms`",
+    "ssl.ca.certificate.stores": "the system's store is used unless `ssl.truststore.location` is set",
+}
+WORDS = {"-1": "all", "inf": "2147483647", "None": ""}
+
+
+def peers() -> dict[str, dict[str, dict[str, Any]]]:
+    """Defaults by client, kind and name."""
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+    from kafka import KafkaConsumer, KafkaProducer
+
+    def arguments(made: type) -> dict[str, Any]:
+        found = inspect.signature(made).parameters.values()
+        return {one.name: one.default for one in found if one.default is not one.empty}
+
+    return {
+        "kafka-python": {"consumer": KafkaConsumer.DEFAULT_CONFIG, "producer": KafkaProducer.DEFAULT_CONFIG},
+        "aiokafka": {
+            "consumer": arguments(AIOKafkaConsumer),
+            # It has an object of its own for a default that depends on idempotence.
+            "producer": arguments(AIOKafkaProducer) | {"acks": 1},
+        },
+    }
+
+
+def librdkafka() -> set[str]:
+    """Its options, of producers, consumers and topics."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from support.librdkafka import library
+
+    lib, found = library(), set()
+    for kind in ("topic_conf", "conf"):
+        new, dump = getattr(lib, f"rd_kafka_{kind}_new"), getattr(lib, f"rd_kafka_{kind}_dump")
+        new.restype, dump.restype = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
+        count = ctypes.c_size_t()
+        texts = dump(ctypes.c_void_p(new()), ctypes.byref(count))
+        found |= {texts[at].decode() for at in range(0, count.value, 2)}
+    # What is not set is in no dump; to set it says whether it is known.
+    conf, text = ctypes.c_void_p(new()), ctypes.create_string_buffer(512)
+    known = [name for name in ROWS if lib.rd_kafka_conf_set(conf, name.encode(), b"x", text, 512) != UNKNOWN]
+    return found | set(known)
+
+
+def _instead(name: str) -> str | None:
+    """What to do instead of giving an option; None where there is nothing like it."""
+    try:
+        Consumer({"bootstrap.servers": "localhost:1", name: "1"}).close()
+    except ConfigurationError as error:
+        return str(error).partition(" is not one of this client's: ")[2] or SIMILAR.get(name)
+    return None
+
+
+def versions() -> dict[str, str]:
+    """Of the clients that the page compares with."""
+    return {name: importlib.metadata.version(name) for name in ("confluent-kafka", "kafka-python", "aiokafka")}
+
+
+def page() -> str:
+    """The page."""
+    python = peers()
+    names = {client: {name for kind in kinds.values() for name in kind} for client, kinds in python.items()}
+    dotted = {client: {name.replace("_", ".") for name in of} for client, of in names.items()}
+    everyone = {"confluent-kafka": librdkafka(), **dotted}
+    against = ", ".join(f"{name} {version}" for name, version in versions().items())
+    lines = [
+        "# Options of other clients",
+        "",
+        "Options stay as they are where they mean the same here, with dots in a mapping and with underscores as "
+        "keywords. An option that is not one is an error, which names the nearest: nothing is ignored in silence. "
+        "`samsarrow config check FILE` says the same of a file of settings.",
+        "",
+        f"This page is made by `make generate` from the table of options, and compared with {against}.",
+        "",
+        "## Other names",
+        "",
+        "Both are taken; one of them at a time.",
+        "",
+        "| name there | of | name here |",
+        "|---|---|---|",
+        *_aliases(everyone),
+        "",
+        "## Other defaults",
+        "",
+        "Options that are given are not concerned.",
+        "",
+        *_defaults(python),
+        "## Not taken, and what to do instead",
+        "",
+        "| option | of | instead |",
+        "|---|---|---|",
+        *_refused(everyone),
+        "",
+        "## Unknown here",
+        "",
+        "Leave these out: they are about the inside of the other client, and an error here.",
+        "",
+        *_unknown(everyone),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _aliases(everyone: dict[str, set[str]]) -> Iterator[str]:
+    for name, aliases, _, _ in _core.option_table():
+        for alias in aliases:
+            of = ", ".join(client for client, names in everyone.items() if alias in names)
+            yield f"| `{alias}` | {of or OF.get(alias, '')} | `{name}` |"
+
+
+def _defaults(python: dict[str, dict[str, dict[str, Any]]]) -> Iterator[str]:
+    head = ["| option | default there | default here | what comes of it |", "|---|---|---|---|"]
+    known = {"confluent-kafka": LIBRDKAFKA, "Java": JAVA}
+    for client, differences in known.items():
+        yield from (f"### {client}", "", *head)
+        for one in sorted(differences):
+            if one.name not in QUIET:
+                yield f"| `{one.name}` | `{one.theirs}` | `{one.ours}` | {one.meaning} |"
+        yield ""
+    ours = _our_defaults()
+    for client, kinds in python.items():
+        yield from (f"### {client}", "", *head)
+        found = {
+            ROWS[dotted][0]: text
+            for kind in kinds.values()
+            for name, default in kind.items()
+            if (dotted := name.replace("_", ".")) in ROWS and (text := _text(default))
+        }
+        for name, theirs in sorted(found.items()):
+            if name not in QUIET and theirs != ours[name]:
+                yield f"| `{name}` | `{theirs}` | `{ours[name]}` | {MEANINGS[name]} |"
+        yield ""
+
+
+def _text(default: Any) -> str:
+    """A default as the table of options writes it."""
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, tuple | list):
+        classes = [re.sub("PartitionAssignor$", "", one.__name__) for one in default if inspect.isclass(one)]
+        return ",".join(re.sub("(?<=[a-z])(?=[A-Z])", "-", one).lower() for one in classes).replace("round-", "round")
+    if not isinstance(default, str | int | float | None):
+        return re.sub("Partitioner$", "", type(default).__name__).lower()
+    return WORDS.get(str(default), str(default))
+
+
+def _our_defaults() -> dict[str, str]:
+    rows = (re.split(r"(?<!\\) \| ", line.strip("| ")) for line in _core.options_markdown().splitlines())
+    return {row[0].strip("`"): row[3].strip("`").replace("\N{EN DASH}", "") for row in rows if row[0].startswith("`")}
+
+
+def _refused(everyone: dict[str, set[str]]) -> Iterator[str]:
+    for name in sorted(set().union(*everyone.values())):
+        if name not in ROWS and (instead := _instead(name)):
+            of = ", ".join(client for client, names in everyone.items() if name in names)
+            yield f"| `{name}` | {of} | {instead} |"
+
+
+def _unknown(everyone: dict[str, set[str]]) -> Iterator[str]:
+    for client, names in everyone.items():
+        left = sorted(name for name in names - set(ROWS) - {"ssl.context"} if _instead(name) is None)
+        yield f"- {client}: {', '.join(f'`{name}`' for name in left)}"

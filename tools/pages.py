@@ -1,0 +1,178 @@
+"""Writes pages that follow from code: the errors, the options of other clients, the decisions in the site's menu.
+
+`make generate` runs this; tests/house holds the pages to it. Other clients' options are those of the versions that are
+installed, which the page names.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+from samsarrow import _core, exceptions
+from samsarrow.exceptions import AuthorizationError, FencedError, KafkaError
+
+ROOT = Path(__file__).resolve().parents[1]
+ERRORS = ROOT / "docs" / "errors.md"
+TABLES = "<!-- Below: by `make generate`, from the exceptions and the table in rust/wire. -->\n"
+MENU = "      # Below: the decisions, by `make generate`.\n"
+
+# What helps, by class; others follow from their flags.
+OWN = {
+    "RetriableError": "call again, later",
+    "AuthorizationError": "grant it: [ACLs](security.md)",
+    "FencedError": "end; who took the place goes on",
+    "KafkaTimeoutError": "call again, or give more time; the text has the last error that was met",
+    "KafkaConnectionError": "look at address, port and network; clients go on trying by themselves",
+    "KafkaProtocolError": "is it a Kafka broker that answers on this port?",
+    "TlsError": "what the text says to set; [troubleshooting](security.md#troubleshooting)",
+    "AuthenticationError": "mend the login; [troubleshooting](security.md#troubleshooting)",
+    "ClosedError": "make a new client",
+    "WakeupError": "nothing is wrong: go on, or close",
+    "ForkError": "make clients in the process that uses them",
+    "ConfigurationError": "change the option or argument that the text names",
+    "IllegalStateError": "call in the order that the text names",
+    "TransactionAbortedError": "send again in the next transaction",
+    "CorruptRecordError": "look at the broker's disk and the network; seek past it to go on",
+    "BadValueError": 'seek past `offset`, or take `bad_values="null"` or `DeadLetter`: [values](values.md#consumers)',
+    "RegistryError": "call again where `retriable` is true; otherwise mend url or login",
+    "SchemaNotFoundError": "register the schema, or name another subject or version",
+    "SchemaIncompatibleError": "change the schema as `reasons` say, or the level of the subject",
+}
+PROTOCOL = {
+    "UnknownServerError": "read the broker's log",
+    "OffsetOutOfRangeError": "seek, or set `auto.offset.reset`",
+    "UnknownTopicOrPartitionError": "create the topic, or mend its name",
+    "MessageTooLargeError": "raise `max.message.bytes` of the topic and `max.request.size`, or send smaller records",
+    "InvalidTopicError": "use letters, digits, `.`, `_` and `-`, 249 at most",
+    "RecordListTooLargeError": "lower `max.request.size`, or raise `segment.bytes` of the topic",
+    "NotEnoughReplicasError": "bring replicas back, or lower `min.insync.replicas`; producers go on trying",
+    "OffsetMetadataTooLargeError": "commit shorter metadata (`offset.metadata.max.bytes` of brokers)",
+    "IllegalGenerationError": "poll: it joins again. In a transaction, abort it first",
+    "UnknownMemberIdError": "poll: it joins again. Others cannot commit for a group that has members",
+    "RebalanceInProgressError": "poll: it joins again",
+    "InconsistentGroupProtocolError": "give all members an assignor in common: `partition.assignment.strategy`",
+    "InvalidSessionTimeoutError": "set `session.timeout.ms` within the broker's limits",
+    "UnsupportedVersionError": "the text names the Kafka that has it",
+    "TopicAlreadyExistsError": "go on: it is there",
+    "InvalidReplicationFactorError": "ask for as many replicas as there are brokers, at most",
+    "InvalidConfigError": "mend the setting that the text names",
+    "PolicyViolationError": "ask who runs the cluster; the text has the policy's words",
+    "InvalidTxnStateError": "close the producer; a new one may go on",
+    "OutOfOrderSequenceNumberError": "records may be lost: in a transaction, abort it; otherwise send again",
+    "InvalidTransactionTimeoutError": "lower `transaction.timeout.ms`, or raise the broker's maximum",
+    "SecurityDisabledError": "set an authorizer on the brokers",
+    "DelegationTokenAuthDisabledError": "set `delegation.token.secret.key` on the brokers",
+    "DelegationTokenRequestNotAllowedError": "log in over TLS or SASL, and not by a token",
+    "DelegationTokenExpiredError": "get another one",
+    "NonEmptyGroupError": "stop the group's members first",
+    "GroupMaxSizeReachedError": "start fewer members, or raise the broker's `group.max.size`",
+    "GroupSubscribedToTopicError": "stop the group's members first",
+    "InvalidRecordError": "read the text: the topic is compacted and the key missing, or a time is refused",
+    "InvalidTimestampError": "send a time that the topic allows",
+    "UnsupportedCompressionTypeError": "choose another `compression.type`",
+    "UnreleasedInstanceIdError": "wait for the other member to leave, or use another `group.instance.id`",
+    "UnsupportedAssignorError": "choose `uniform` or `range` as `group.remote.assignor`",
+    "InvalidRegularExpressionError": "write the pattern in RE2's syntax",
+    "TransactionAbortableError": "`abort_transaction`; the next transaction may succeed",
+    "ThrottlingQuotaExceededError": "wait, or have the quota raised",
+    "ReassignmentInProgressError": "wait for it, or give it up: `alter_reassignments`",
+}
+MORE = {
+    "samsarrow.results": {"PartialFailureError": "look at `failures`; what is in `succeeded` is done"},
+    "samsarrow.offsets.store": {
+        "OffsetStoreError": "see the classes below",
+        "StoreLockedError": "end the other process that writes the file",
+        "BackwardsOffsetError": "give `backwards=True` where it is meant",
+        "FencedOwnerError": "roll back, and end: another worker goes on",
+    },
+    "samsarrow.offsets.move": {"VerificationError": "stop whoever else writes these offsets, and run it again"},
+    "samsarrow.offsets.formats": {"FormatError": "mend the line that the text names"},
+    "samsarrow.spark.errors": {"DataLossError": "`failOnDataLoss=false` goes on with what is left"},
+    "samsarrow.spark.notes": {"RepetitionError": "[exactly once](spark.md#exactly-once) has a table"},
+}
+
+
+def errors() -> str:
+    """The page of errors: its lines up to the mark are written by hand."""
+    own, mark, _ = ERRORS.read_text().partition(TABLES)
+    assert mark, f"docs/errors.md has no line {TABLES!r}"
+    lines = ["", "## Of the client", "", "| class | when | what to do |", "|---|---|---|"]
+    table = {name: (code, retriable, fatal) for code, name, retriable, fatal, _, _ in _core.error_table()}
+    for name, found in vars(exceptions).items():
+        if inspect.isclass(found) and issubclass(found, KafkaError) and found is not KafkaError and name not in table:
+            lines.append(f"| `{name}`{_flags(found)} | {_first(found)} | {OWN[name]} |")
+    lines += ["", "The base of all, `KafkaError`, is also raised as such, for codes that no class is known for."]
+    lines += ["", "## Of offsets, administration and Spark", "", "| class | when | what to do |", "|---|---|---|"]
+    for module, classes in MORE.items():
+        for name, remedy in classes.items():
+            lines.append(f"| `{_home(module)}.{name}` | {_first(_source(module, name))} | {remedy} |")
+    lines += ["", "## Of the protocol", "", "Brokers answer with these; the classes are in `samsarrow.exceptions`.", ""]
+    lines += ["| code | class | when | what to do |", "|---|---|---|---|"]
+    unknown = set(PROTOCOL) - set(table)
+    assert not unknown, unknown
+    for code, name, _, _, meaning, kafka in _core.error_table():
+        shown = getattr(exceptions, name)
+        lines.append(f"| {code} | `{name}`, {kafka}{_flags(shown)} | {meaning} | {_remedy(shown)} |")
+    return own + mark + "\n".join(lines) + "\n"
+
+
+def _flags(error: type[KafkaError]) -> str:
+    flags = [flag for flag in ("retriable", "abortable", "fatal") if getattr(error, flag)]
+    return f" ({', '.join(flags)})" if flags else ""
+
+
+def _remedy(error: type[KafkaError]) -> str:
+    """What helps: by class, else by what kind it is."""
+    if error.__name__ in PROTOCOL:
+        return PROTOCOL[error.__name__]
+    if issubclass(error, exceptions.AuthenticationError):
+        return OWN["AuthenticationError"]
+    if issubclass(error, AuthorizationError):
+        return OWN["AuthorizationError"]
+    if issubclass(error, FencedError):
+        return OWN["FencedError"]
+    if error.retriable:
+        return "clients try again by themselves; raised where the time is over: call again"
+    if error.fatal:
+        return "close the client; a new one may go on"
+    return "look at the text: it is not tried again by itself"
+
+
+def _first(error: type[BaseException] | str) -> str:
+    """The first sentences of a docstring, as a cell."""
+    text = error if isinstance(error, str) else inspect.cleandoc(error.__doc__ or "")
+    return " ".join(text.partition("\n\n")[0].split()).replace("|", "\\|")
+
+
+def _source(module: str, name: str) -> str:
+    """A class's docstring without its import: PySpark need not be there."""
+    source = (ROOT / "python" / Path(*module.split("."))).with_suffix(".py").read_text()
+    found = re.search(rf'^class {name}\b[^\n]*:\n    """(.*?)"""', source, re.MULTILINE | re.DOTALL)
+    assert found, f"{module} has no {name} with a docstring"
+    return inspect.cleandoc(found[1])
+
+
+def _home(module: str) -> str:
+    """Where users import from."""
+    return {"samsarrow.results": "samsarrow", "samsarrow.offsets.store": "samsarrow.offsets"}.get(module, module)
+
+
+def menu() -> str:
+    """mkdocs.yml with all decisions: its lines up to the mark are written by hand."""
+    own, mark, _ = (ROOT / "mkdocs.yml").read_text().partition(MENU)
+    assert mark, f"mkdocs.yml has no line {MENU!r}"
+    pages = sorted(path.name for path in (ROOT / "docs" / "adr").glob("*.md"))
+    return own + mark + "".join(f"      - adr/{name}\n" for name in pages)
+
+
+PAGES = {ERRORS: errors, ROOT / "mkdocs.yml": menu}
+
+
+if __name__ == "__main__":
+    import foreign_options
+
+    for path, content in PAGES.items():
+        path.write_text(content())
+    foreign_options.PAGE.write_text(foreign_options.page())
