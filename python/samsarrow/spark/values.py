@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -21,12 +21,8 @@ from samsarrow.values.columns import TypedColumns
 Schemed: TypeAlias = Avro | Json | Protobuf
 """A format that has schemas."""
 
-# Those by name, each with the options that it alone has.
-FORMATS: dict[str, tuple[Callable[..., Schemed], tuple[str, ...]]] = {
-    "avro": (Avro, ()),
-    "json": (Json, ()),
-    "protobuf": (Protobuf, ("message",)),
-}
+# Those by name.
+FORMATS: dict[str, Callable[..., Schemed]] = {"avro": Avro, "json": Json, "protobuf": Protobuf}
 # What the options of the registry's client begin with.
 REGISTRY = "schema.registry."
 _UNKNOWN = NullType()
@@ -118,10 +114,10 @@ class Typed:
             return self.format
         given = dict(self.given)
         if self.registry:
-            given["registry"] = _client(dict(self.registry))
+            given["registry"] = registry_client(self.registry)
         if self.fields is not None:
             given["fields"] = self.fields
-        made = FORMATS[self.format][0](**given)
+        made = FORMATS[self.format](**given)
         made._found.update(self.found)
         return made
 
@@ -165,8 +161,16 @@ def _decoder(typed: Typed) -> TypedColumns:
     return _DECODERS[typed]
 
 
-def _client(options: dict[str, str]) -> SchemaRegistry:
-    given = with_files(options, REGISTRY)
+def registry_client(options: Iterable[tuple[str, str]]) -> SchemaRegistry:
+    """The client of a registry, in this process.
+
+    Args:
+        options: without their prefix.
+
+    Raises:
+        ConfigurationError: they cannot be.
+    """
+    given = with_files(dict(options), REGISTRY)
     url, context = given.pop("url"), given.pop("context", None)
     name, password = given.pop("username", None), given.pop("password", None)
     if (name is None) != (password is None):
