@@ -36,8 +36,10 @@ def _names(*more: str, of: Mapping[str, Sequence[str]]) -> dict[str, None]:
     return {f"{column}.{name}": None for column in ("key", "value") for name in names}
 
 
-_READS = _names("bad", of=_READ)
+_READS = _names("bad", "evolution", "evolution.interval.ms", of=_READ)
 _WRITES = _names(of=_WRITTEN)
+# Between looks for newer versions of a schema.
+_INTERVAL_MS = "10000"
 _STRATEGIES = ("topic", "record", "topic-record")
 
 
@@ -143,7 +145,8 @@ def _typed(name: str, options: Mapping[str, str], registry: Mapping[str, str]) -
         raise ConfigurationError(_no_letters(f"{name}.bad"))
     if bad not in ("raise", "null"):
         raise ConfigurationError(f"option {name}.bad must be raise or null, not {options[f'{name}.bad']!r}")
-    _refuse_others(name, kind, given, _READ)
+    evolution: dict[str, str] = {one: given.pop(one) for one in ("evolution", "evolution.interval.ms") if one in given}
+    _refuse_others(name, kind, given if kind in FORMATS else {**given, **evolution}, _READ)
     if kind in FORMATS and "schema" not in given and not registry:
         raise ConfigurationError(f"{name}.format={kind} needs the option {name}.schema or {REGISTRY}url")
     fields = given.pop("fields", None)
@@ -154,8 +157,37 @@ def _typed(name: str, options: Mapping[str, str], registry: Mapping[str, str]) -
         registry=tuple(hidden(registry).items()) if kind in FORMATS else (),
         bad=bad,
         topic=_topic(options),
+        evolution=_evolution(name, evolution, given, registry),
         fields=None if fields is None else tuple(one.strip() for one in fields.split(",")),
     )
+
+
+def _evolution(
+    name: str, evolution: Mapping[str, str], given: Mapping[str, str], registry: Mapping[str, str]
+) -> float | None:
+    """Seconds between looks for newer versions; None where there are none."""
+    what = evolution.get("evolution", "ignore")
+    interval = evolution.get("evolution.interval.ms", _INTERVAL_MS).strip()
+    if what.strip().lower() not in ("ignore", "restart"):
+        raise ConfigurationError(f"option {name}.evolution must be ignore or restart, not {what!r}")
+    if not interval.isdecimal():
+        raise ConfigurationError(f"option {name}.evolution.interval.ms must be a whole number, not {interval!r}")
+    if what.strip().lower() == "ignore":
+        if "evolution.interval.ms" in evolution:
+            raise ConfigurationError(
+                f"option {name}.evolution.interval.ms is of no use without {name}.evolution=restart"
+            )
+        return None
+    fixed = {"schema": "schema" in given, "version": given.get("version", "latest").strip().lower() != "latest"}
+    for one, there in fixed.items():
+        if there:
+            raise ConfigurationError(
+                f"options {name}.evolution=restart and {name}.{one} contradict each other: only the latest version of "
+                "a subject has newer ones"
+            )
+    if not registry:
+        raise ConfigurationError(f"option {name}.evolution is of no use without {REGISTRY}url")
+    return int(interval) / 1000
 
 
 def _encoded(

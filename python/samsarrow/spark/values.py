@@ -39,6 +39,7 @@ class Typed:
         registry: options of the registry's client; none without one.
         bad: `raise` or `null`.
         topic: that is read, where it is one.
+        evolution: seconds between looks for newer versions, which end a streaming query; None does not look.
         fields: only these; None is all.
         found: what the registry says that rows look like, once it was asked, by subject.
         type: of the column.
@@ -50,6 +51,7 @@ class Typed:
     registry: tuple[tuple[str, str], ...]
     bad: str
     topic: str | None
+    evolution: float | None = None
     fields: tuple[str, ...] | None = None
     found: tuple[tuple[str, RegisteredSchema], ...] = ()
     type: DataType = _UNKNOWN
