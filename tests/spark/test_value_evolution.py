@@ -76,19 +76,19 @@ def test_a_newer_version(
     options = {"value.evolution": evolution, **({"value.evolution.interval.ms": "100"} if ends else {})}
     running = query.start(**options)
     try:
-        until(lambda: query.seen == [(0, 1)])
+        until(lambda: query.seen == [(0, 1)] or not running.isActive, seconds=240)
         assert running.isActive
         second = registry.register(f"{topic}-value", SECOND)
         if ends:
             with pytest.raises(
                 StreamingQueryException, match=rf"SchemaEvolvedError: subject {topic}-value has version 2"
             ):
-                running.awaitTermination(60)
+                running.awaitTermination(120)
             send(kafka, topic, second, SECOND, {"id": 2, "city": "Rome"})
             running = query.start(**options)
         else:
             send(kafka, topic, second, SECOND, {"id": 2, "city": "Rome"})
-        until(lambda: len(query.seen) == 2)
+        until(lambda: len(query.seen) == 2 or not running.isActive, seconds=240)
         assert query.seen == [(0, 1), (1, 2, "Rome") if ends else (1, 2)]
         assert running.isActive
     finally:

@@ -52,8 +52,8 @@ class ReadOptions:
 
     @property
     def decoded(self) -> tuple[Typed, ...]:
-        """What has to be decoded for the columns that are served."""
-        return tuple(one for one in self.typed if not one.columns.keys().isdisjoint(self.columns))
+        """What has to be decoded: for the columns that are served, and to find what is bad."""
+        return tuple(one for one in self.typed if one.letters or not one.columns.keys().isdisjoint(self.columns))
 
     def for_tasks(self) -> ReadOptions:
         """What tasks get: no login, where they get tokens."""

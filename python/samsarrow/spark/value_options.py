@@ -36,7 +36,7 @@ def _names(*more: str, of: Mapping[str, Sequence[str]]) -> dict[str, None]:
     return {f"{column}.{name}": None for column in ("key", "value") for name in names}
 
 
-_READS = _names("bad", "evolution", "evolution.interval.ms", of=_READ)
+_READS = _names("bad", "deadletter.topic", "evolution", "evolution.interval.ms", of=_READ)
 _WRITES = _names(of=_WRITTEN)
 # Between looks for newer versions of a schema.
 _INTERVAL_MS = "10000"
@@ -52,9 +52,6 @@ def parse(options: Mapping[str, str]) -> tuple[tuple[Typed, ...], dict[str, str]
     Raises:
         ConfigurationError: an option is nearly one, is of no use, or has a value that cannot be.
     """
-    for name in options:
-        if name.endswith(".deadletter.topic") and name.startswith(("key.", "value.")):
-            raise ConfigurationError(_no_letters(name))
     registry, others = _taken_out(options, _READS, _WRITES, "writes")
     typed = tuple(one for name in ("key", "value") if (one := _typed(name, options, registry)) is not None)
     _refuse_idle(registry, any(one.registry for one in typed))
@@ -141,10 +138,9 @@ def _typed(name: str, options: Mapping[str, str], registry: Mapping[str, str]) -
     if not kind:
         return None
     bad = given.pop("bad", "raise").strip().lower()
-    if bad == "deadletter":
-        raise ConfigurationError(_no_letters(f"{name}.bad"))
-    if bad not in ("raise", "null"):
-        raise ConfigurationError(f"option {name}.bad must be raise or null, not {options[f'{name}.bad']!r}")
+    if bad not in ("raise", "null", "deadletter"):
+        raise ConfigurationError(f"option {name}.bad must be raise, null or deadletter, not {options[f'{name}.bad']!r}")
+    letters = _letters(name, bad, given.pop("deadletter.topic", "").strip(), options)
     evolution: dict[str, str] = {one: given.pop(one) for one in ("evolution", "evolution.interval.ms") if one in given}
     _refuse_others(name, kind, given if kind in FORMATS else {**given, **evolution}, _READ)
     if kind in FORMATS and "schema" not in given and not registry:
@@ -157,6 +153,7 @@ def _typed(name: str, options: Mapping[str, str], registry: Mapping[str, str]) -
         registry=tuple(hidden(registry).items()) if kind in FORMATS else (),
         bad=bad,
         topic=_topic(options),
+        letters=letters,
         evolution=_evolution(name, evolution, given, registry),
         fields=None if fields is None else tuple(one.strip() for one in fields.split(",")),
     )
@@ -290,20 +287,33 @@ def _value(option: str, name: str, text: str) -> Any:
     return plain if name in ("version", "framing", "subject.strategy") else text
 
 
+def _letters(name: str, bad: str, topic: str, options: Mapping[str, str]) -> str | None:
+    """The topic of bad records, if they go to one."""
+    option = f"{name}.deadletter.topic"
+    if bad != "deadletter":
+        if topic:
+            raise ConfigurationError(f"option {option} is of no use without {name}.bad=deadletter")
+        return None
+    if not topic:
+        raise ConfigurationError(f"{name}.bad=deadletter needs the option {option}, where bad records go")
+    if topic in _topics(options):
+        raise ConfigurationError(f"option {option}: topic {topic} is read, and would grow by what is bad in it")
+    return topic
+
+
 def _topic(options: Mapping[str, str]) -> str | None:
     """The topic that is read, if it is clear that it is one."""
+    topics = _topics(options)
+    return topics.pop() if len(topics) == 1 else None
+
+
+def _topics(options: Mapping[str, str]) -> set[str]:
+    """The topics that are read, as far as options name them."""
     topics = {one.strip() for one in options.get("subscribe", "").split(",")} - {""}
     if "assign" in options:
         try:
             topics |= set(json.loads(options["assign"]))
         except (TypeError, ValueError):
             # The core says what is wrong with it.
-            return None
-    return topics.pop() if len(topics) == 1 else None
-
-
-def _no_letters(option: str) -> str:
-    return (
-        f"option {option}: tasks send no records elsewhere, as Spark may run them again. With bad=null, rows have "
-        "value_error and raw_value: write those of them in foreachBatch, or as a query of their own"
-    )
+            return set()
+    return topics
