@@ -186,7 +186,7 @@ def test_all_sinks_write_once(query: Query, streaming: bool) -> None:
     from samsarrow.spark.writer import KafkaWriter
 
     options = query.options(transactionalIdPrefix="p")
-    writer: Any = KafkaStreamWriter(options) if streaming else KafkaWriter(options, overwrite=False)
+    writer: Any = KafkaStreamWriter(options) if streaming else KafkaWriter(options)
     commit: Callable[[list[Any]], None] = (lambda m: writer.commit(m, 0)) if streaming else writer.commit
     for _ in range(2):
         commit([writer.write(batches(A))])

@@ -23,11 +23,13 @@ class Copy:
         gone: topic of two partitions that is written.
         folder: of its checkpoint.
         sink: the format that reads, and writes where no other is given.
+        sink_options: more options of the sink.
     """
 
     def __init__(self, spark: Any, kafka: KafkaServer, new_topic: Callable[..., str], folder: Path, sink: str) -> None:
         self.come, self.gone = new_topic(2), new_topic(2)
         self._spark, self._kafka, self.folder, self.sink = spark, kafka, folder, sink
+        self.sink_options: dict[str, str] = {}
 
     def run(self, *expressions: str, where: str = "true", tasks: int = 2, sink: str | None = None) -> None:
         """Writes what is there, to the topic that rows have, if they have one."""
@@ -35,7 +37,7 @@ class Copy:
         frame = self._spark.readStream.format(self.sink).options(**servers, subscribe=self.come)
         frame = frame.option("startingOffsets", "earliest").option("minPartitions", str(tasks)).load().where(where)
         frame = frame.selectExpr(*(expressions or ("key", "value")))
-        writer = frame.writeStream.format(sink or self.sink).options(**servers, exactlyOnce="true")
+        writer = frame.writeStream.format(sink or self.sink).options(**servers, exactlyOnce="true", **self.sink_options)
         if "topic" not in frame.columns:
             writer = writer.option("topic", self.gone)
         query = writer.option("checkpointLocation", str(self.folder)).trigger(availableNow=True).start()

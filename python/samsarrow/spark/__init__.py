@@ -9,7 +9,7 @@ from samsarrow.spark import requirement as requirement  # before what an older S
 from samsarrow.spark.clusters import hide_secrets, spark_cluster_options
 from samsarrow.spark.datasource import KafkaDataSource
 from samsarrow.spark.environment import check_session, wait_for_sources
-from samsarrow.spark.errors import DataLossError
+from samsarrow.spark.errors import DataLossError, SchemaEvolvedError
 from samsarrow.spark.jar import add_jar, jar
 from samsarrow.spark.listener import ProgressListener, SourceProgress, count_bytes
 
@@ -17,6 +17,7 @@ __all__ = [
     "DataLossError",
     "KafkaDataSource",
     "ProgressListener",
+    "SchemaEvolvedError",
     "SourceProgress",
     "add_jar",
     "check_session",

@@ -37,11 +37,14 @@ class KafkaDataSource(DataSource):
 
     # Whether Spark plans with it: then it is pickled once more, for tasks, which look at no option of it.
     _planned = False
+    # Whether it was made elsewhere: a source that comes pickled makes writers only to commit, which asks no registry.
+    _pickled = False
     # What a registry said as the schema was asked for: the query is planned with that, elsewhere.
     _typed: tuple[Typed, ...] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "options": {}, "_typed": None} if self._planned else self.__dict__
+        mine = {**self.__dict__, "_pickled": True}
+        return {**mine, "options": {}, "_typed": None} if self._planned else mine
 
     def schema(self) -> StructType:
         # Spark does not say here whether this is a batch or a stream: what they differ in is checked later.
@@ -65,11 +68,13 @@ class KafkaDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from samsarrow.spark.writer import KafkaWriter
 
-        return KafkaWriter(self._write_options(schema), overwrite)
+        options = self._write_options(schema)
+        options.check_batch(overwrite=overwrite)
+        return KafkaWriter(self._settled(options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         # `overwrite` is the output mode complete: a topic gets the whole result each time, as with the connector.
-        options = self._write_options(schema)
+        options = self._settled(self._write_options(schema))
         if streams_arrow_to_sinks():
             from samsarrow.spark.stream_writer import KafkaStreamWriter
 
@@ -80,7 +85,10 @@ class KafkaDataSource(DataSource):
 
     def _write_options(self, schema: StructType) -> WriteOptions:
         self._planned = True
-        return WriteOptions.parse(dict(self.options), schema).for_tasks()
+        return WriteOptions.parse(dict(self.options), schema)
+
+    def _settled(self, options: WriteOptions) -> WriteOptions:
+        return (options if self._pickled else options.settled()).for_tasks()
 
     def _options(self, schema: StructType, *, streaming: bool) -> ReadOptions:
         self._planned = True

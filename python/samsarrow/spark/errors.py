@@ -15,6 +15,12 @@ class DataLossError(KafkaError):
     name = "DATA_LOSS"
 
 
+class SchemaEvolvedError(KafkaError):
+    """The schema that a streaming query reads with has a newer version, and `value.evolution=restart` ends it."""
+
+    name = "SCHEMA_EVOLVED"
+
+
 def report_loss(text: str, fail: bool) -> None:
     """Raises with `failOnDataLoss`, else writes a warning into the log.
 

@@ -53,7 +53,7 @@ def write_once(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> Writ
         topics: set[str] = set()
 
         def found(topic: str) -> None:
-            find_topic(options, producer, topics, topic)
+            find_topic(options.kafka, options.token, producer, topics, topic)
 
         with producer.transaction():
             written = send_all(options, producer, _chain(first, iter_rows), found)

@@ -12,6 +12,7 @@ from samsarrow.admin_types import OffsetSpec
 from samsarrow.consumer import Consumer
 from samsarrow.exceptions import (
     BadValueError,
+    ConfigurationError,
     KafkaTimeoutError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
@@ -20,6 +21,7 @@ from samsarrow.spark import values
 from samsarrow.spark.clients import admin_options, here
 from samsarrow.spark.errors import report_loss
 from samsarrow.spark.handles import ADMINS, reading
+from samsarrow.spark.letters import Letters
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.ranges import OffsetRange
 from samsarrow.spark.schema import ToSpark, arrow_schema
@@ -42,7 +44,14 @@ def read_range(options: ReadOptions, wanted: OffsetRange) -> Iterator[pa.RecordB
     schema = arrow_schema(options.columns, options.text, options.types)
     to_spark = ToSpark(schema, wanted.topic, options.types)
     batches = gather(_Reading(options, wanted).batches())
-    for batch in values.decoded(options.decoded, batches) if options.decoded else batches:
+    if options.decoded:
+        for one in options.decoded:
+            if one.letters == wanted.topic:
+                raise ConfigurationError(
+                    f"topic {wanted.topic} is read, and {one.name}.deadletter.topic, too: it would grow"
+                )
+        batches = values.decoded(options.decoded, batches, Letters(options.kafka, wanted.token).send)
+    for batch in batches:
         try:
             yield to_spark(batch)
         except BadValueError as error:

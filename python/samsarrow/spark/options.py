@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
+from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark import value_options
 from samsarrow.spark.clients import hidden, without_login
 from samsarrow.spark.values import Typed
@@ -51,8 +52,8 @@ class ReadOptions:
 
     @property
     def decoded(self) -> tuple[Typed, ...]:
-        """What has to be decoded for the columns that are served."""
-        return tuple(one for one in self.typed if not one.columns.keys().isdisjoint(self.columns))
+        """What has to be decoded: for the columns that are served, and to find what is bad."""
+        return tuple(one for one in self.typed if one.letters or not one.columns.keys().isdisjoint(self.columns))
 
     def for_tasks(self) -> ReadOptions:
         """What tasks get: no login, where they get tokens."""
@@ -74,6 +75,10 @@ class ReadOptions:
         more = tuple(name for one in typed for name in one.columns if name != one.name)
         chosen = value_options.take_out(more, given)
         checked: dict[str, Any] = _core.spark_options(given, streaming)
+        if streaming is False and (watched := [one.name for one in typed if one.evolution is not None]):
+            raise ConfigurationError(
+                f"option {watched[0]}.evolution is for streaming queries: a batch asks for the schema as it is loaded"
+            )
         columns, text = (*checked.pop("columns"), *more), frozenset(checked.pop("text"))
         # How tasks log in is up to the source.
         others = ("kafka.", "delegationtoken")

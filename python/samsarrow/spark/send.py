@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from samsarrow.spark.write_options import WriteOptions
 
 if TYPE_CHECKING:
     from samsarrow.spark.places import Attempt
+    from samsarrow.spark.tokens import Token
 
 # How long a topic that is not there may take to be made by the brokers, where they do that.
 CREATION_S = 5.0
@@ -41,7 +42,9 @@ def write_batches(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> W
     with PRODUCERS.lease(here(options.kafka, options.token)) as handle:
         producer, topics = handle.client, handle.memory or set()
         handle.memory = topics
-        return send_all(options, producer, batches, lambda topic: find_topic(options, producer, topics, topic))
+        return send_all(
+            options, producer, batches, lambda topic: find_topic(options.kafka, options.token, producer, topics, topic)
+        )
 
 
 def send_all(
@@ -92,11 +95,12 @@ def _by_topic(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[tuple[st
         yield name, rows if len(names) == 1 else rows.filter(pc.equal(topics, name))
 
 
-def find_topic(options: WriteOptions, producer: Producer, topics: set[str], topic: str) -> None:
+def find_topic(kafka: Mapping[str, Any], token: Token | None, producer: Producer, topics: set[str], topic: str) -> None:
     """Raises unless the topic exists, or the brokers make it when they are asked for it.
 
     Args:
-        options: of the write.
+        kafka: options of the producer.
+        token: to log in with.
         producer: that will send.
         topics: that it has found, to which this one is added.
         topic: to look for.
@@ -106,12 +110,12 @@ def find_topic(options: WriteOptions, producer: Producer, topics: set[str], topi
     """
     if topic in topics:
         return
-    with ADMINS.lease(admin_options(options.kafka, options.token)) as handle:
+    with ADMINS.lease(admin_options(kafka, token)) as handle:
         there = topic in handle.client.list_topics([topic])
     if not there:
         # Brokers may make a topic when a producer asks for it.
-        patience = min(int(CREATION_S * 1000), int(options.kafka.get("max.block.ms", "60000")))
-        with Producer({**here(options.kafka, options.token), "max.block.ms": str(patience)}) as asking:
+        patience = min(int(CREATION_S * 1000), int(kafka.get("max.block.ms", "60000")))
+        with Producer({**here(kafka, token), "max.block.ms": str(patience)}) as asking:
             try:
                 asking.partitions_for(topic)
             except KafkaError as error:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
+from samsarrow.spark.encoded import encoded
 from samsarrow.spark.exactly_once import check_tasks, write_once
 from samsarrow.spark.send import Written, write_batches
 from samsarrow.spark.write_options import WriteOptions
@@ -14,6 +15,8 @@ from samsarrow.spark.write_options import WriteOptions
 
 def write_rows(options: WriteOptions, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
     """One task's rows: at least once, as tasks that Spark repeats send theirs again, or exactly once."""
+    if options.encoded:
+        batches = encoded(options.encoded, batches)
     return write_once(options, batches) if options.exactly_once else write_batches(options, batches)
 
 

@@ -32,6 +32,7 @@ class KafkaStreamReader(StreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:  # noqa: N802
         """The end of the next micro-batch; `start` itself where there is none."""
+        self.check_schemas()
         # None is all there is, whatever the options say: that is what Trigger.Once wants.
         everything = isinstance(limit, ReadAllAvailable)
         rows = {"rows": limit.max_rows if isinstance(limit, ReadMaxRows) else None}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
 
     from samsarrow.spark.driver import Driver
+    from samsarrow.spark.evolution import Evolution
     from samsarrow.spark.options import ReadOptions
 
 # `{"topic":{"0":23}}`, each the next one to read, sorted by topic and number of the partition: Spark takes offsets for
@@ -28,6 +29,7 @@ class StreamReader(DataSourceStreamReader):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._driver: Driver | None = None
+        self._evolution: Evolution | None = None
 
     @property
     def driver(self) -> Driver:
@@ -39,7 +41,20 @@ class StreamReader(DataSourceStreamReader):
         return self._driver
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options.for_tasks(), "_driver": None}
+        return {"_options": self._options.for_tasks(), "_driver": None, "_evolution": None}
+
+    def check_schemas(self) -> None:
+        """Before a micro-batch is planned: whether schemas have newer versions, where that ends the query.
+
+        Raises:
+            SchemaEvolvedError: one has.
+        """
+        if any(one.evolution is not None for one in self._options.typed):
+            from samsarrow.spark.evolution import Evolution
+
+            if self._evolution is None:
+                self._evolution = Evolution(self._options.typed)
+            self._evolution.check()
 
     def initialOffset(self) -> Json:  # noqa: N802
         """Where a new query starts."""
@@ -65,5 +80,8 @@ class StreamReader(DataSourceStreamReader):
     def stop(self) -> None:
         """Ends all connections."""
         driver, self._driver = self._driver, None
+        evolution, self._evolution = self._evolution, None
         if driver is not None:
             driver.close()
+        if evolution is not None:
+            evolution.close()

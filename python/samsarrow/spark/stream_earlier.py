@@ -24,5 +24,6 @@ class EarlierStreamReader(StreamReader):
 
     def latestOffset(self) -> Json:  # type: ignore[override]  # noqa: N802
         """The end of all partitions."""
+        self.check_schemas()
         offsets: Json = self.driver.ask("latest")["offsets"]
         return offsets

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -30,19 +30,32 @@ class RowStreamWriter(DataSourceStreamWriter):
 
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
         """One task's rows of a micro-batch."""
-        return write_rows(self._options, to_batches(iterator, self._schema))
+        encoded = {one.name: one.type for one in self._options.encoded}
+        return write_rows(self._options, to_batches(iterator, self._schema, encoded))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """All tasks of the micro-batch are done."""
         finish(self._options, messages)
 
 
-def to_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Rows as Arrow batches of the columns that can be sent."""
-    types = {field.name: _arrow_type(field.dataType) for field in schema.fields}
+def to_batches(
+    rows: Iterator[Row], schema: StructType, encoded: Mapping[str, pa.DataType] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows as Arrow batches of the columns that can be sent.
+
+    Args:
+        rows: of Spark.
+        schema: of the rows.
+        encoded: types of the columns that are to be encoded.
+    """
+    encoded = encoded or {}
+    types = {field.name: encoded.get(field.name) or _arrow_type(field.dataType) for field in schema.fields}
     fields = [pa.field(name, arrow) for name, arrow in types.items() if arrow is not None]
     while some := list(islice(rows, _ROWS)):
-        columns = [[_plain(row[field.name]) for row in some] for field in fields]
+        columns = [
+            [_nested(row[field.name], field.type) if field.name in encoded else _plain(row[field.name]) for row in some]
+            for field in fields
+        ]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
@@ -60,3 +73,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC)
     return [row.asDict() for row in value] if isinstance(value, list) else value
+
+
+def _nested(value: Any, kind: pa.DataType) -> Any:
+    """A value as pyarrow takes it for a column of this type."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: _nested(one, field.type) for field, one in zip(kind, value, strict=True)}
+    if pa.types.is_map(kind):
+        return [(_nested(key, kind.key_type), _nested(one, kind.item_type)) for key, one in value.items()]
+    if pa.types.is_list(kind):
+        return [_nested(one, kind.value_type) for one in value]
+    return value.astimezone(UTC) if pa.types.is_timestamp(kind) and kind.tz is not None else value

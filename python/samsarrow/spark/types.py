@@ -99,6 +99,33 @@ def arrow_type(spark: DataType) -> pa.DataType:
     return _ARROW[spark]
 
 
+def written_type(spark: DataType, path: str) -> pa.DataType:
+    """The type of a column that is encoded, as Arrow's: what may be null in Spark may be null there.
+
+    Args:
+        spark: of a DataFrame's column.
+        path: for errors: `value.user.city`.
+
+    Raises:
+        ConfigurationError: no format has such a type.
+    """
+    if isinstance(spark, StructType):
+        fields = ((one, f"{path}.{one.name}") for one in spark.fields)
+        return pa.struct([pa.field(one.name, written_type(one.dataType, at), one.nullable) for one, at in fields])
+    if isinstance(spark, ArrayType):
+        return pa.list_(pa.field("element", written_type(spark.elementType, path), spark.containsNull))
+    if isinstance(spark, MapType):
+        item = pa.field("value", written_type(spark.valueType, path), spark.valueContainsNull)
+        return pa.map_(written_type(spark.keyType, path), item)
+    if isinstance(spark, DecimalType):
+        return pa.decimal128(spark.precision, spark.scale)
+    # Whatever its collation.
+    found = pa.string() if isinstance(spark, StringType) else _ARROW.get(spark)
+    if found is None:
+        raise ConfigurationError(f"column {path} is {spark.simpleString()}, which no format writes: cast it")
+    return found
+
+
 def selected(there: DataType, wanted: DataType, path: str) -> list[str]:
     """The paths of the fields that `.schema(...)` chooses of a type, each without the column's name.
 

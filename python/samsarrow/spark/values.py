@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -11,22 +11,22 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, DataType, NullType, StringType
 
 from samsarrow._faces import Blocking, now
+from samsarrow._rows import slices
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.registry import RegisteredSchema, SchemaRegistry
 from samsarrow.spark.clients import on_this_host, with_files
 from samsarrow.spark.types import selected, spark_type
-from samsarrow.values import Avro, Json, Protobuf
+from samsarrow.values import Avro, DeadLetter, Json, Protobuf
 from samsarrow.values.columns import TypedColumns
 
 Schemed: TypeAlias = Avro | Json | Protobuf
 """A format that has schemas."""
 
-# Those by name, each with the options that it alone has.
-FORMATS: dict[str, tuple[Callable[..., Schemed], tuple[str, ...]]] = {
-    "avro": (Avro, ()),
-    "json": (Json, ()),
-    "protobuf": (Protobuf, ("message",)),
-}
+Send: TypeAlias = Callable[[str, pa.RecordBatch, Mapping[int, str]], None]
+"""Sends rows of a consumer to a topic: those with a text, which says what is wrong with them."""
+
+# Those by name.
+FORMATS: dict[str, Callable[..., Schemed]] = {"avro": Avro, "json": Json, "protobuf": Protobuf}
 # What the options of the registry's client begin with.
 REGISTRY = "schema.registry."
 _UNKNOWN = NullType()
@@ -41,8 +41,10 @@ class Typed:
         format: one of `FORMATS`, or of `PLAIN`.
         given: arguments of the format.
         registry: options of the registry's client; none without one.
-        bad: `raise` or `null`.
+        bad: `raise`, `null` or `deadletter`.
+        letters: the topic of bad records, with `deadletter`.
         topic: that is read, where it is one.
+        evolution: seconds between looks for newer versions, which end a streaming query; None does not look.
         fields: only these; None is all.
         found: what the registry says that rows look like, once it was asked, by subject.
         type: of the column.
@@ -54,6 +56,8 @@ class Typed:
     registry: tuple[tuple[str, str], ...]
     bad: str
     topic: str | None
+    evolution: float | None = None
+    letters: str | None = None
     fields: tuple[str, ...] | None = None
     found: tuple[tuple[str, RegisteredSchema], ...] = ()
     type: DataType = _UNKNOWN
@@ -106,7 +110,8 @@ class Typed:
         columns = TypedColumns(
             format if self.name == "key" else None,  # type: ignore[arg-type]
             format if self.name == "value" else None,  # type: ignore[arg-type]
-            self.bad,  # type: ignore[arg-type]
+            # The task sends bad records itself, with a producer that outlives it.
+            self.bad if self.letters is None else DeadLetter(self.letters, None),  # type: ignore[arg-type]
             raw_values=False,
             include_headers=True,
         )
@@ -118,28 +123,39 @@ class Typed:
             return self.format
         given = dict(self.given)
         if self.registry:
-            given["registry"] = _client(dict(self.registry))
+            given["registry"] = registry_client(self.registry)
         if self.fields is not None:
             given["fields"] = self.fields
-        made = FORMATS[self.format][0](**given)
+        made = FORMATS[self.format](**given)
         made._found.update(self.found)
         return made
 
 
-def decoded(typed: Sequence[Typed], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def decoded(
+    typed: Sequence[Typed], batches: Iterator[pa.RecordBatch], send: Send | None = None
+) -> Iterator[pa.RecordBatch]:
     """The batches with their keys and values decoded.
+
+    Args:
+        typed: keys and values.
+        batches: of a consumer.
+        send: sends bad records to their topic, before the rows beside them are given.
 
     Raises:
         BadValueError: one cannot be read; rows before it are given first.
         RegistryError: the registry cannot be asked what they were written with.
     """
-    decoders = [_decoder(one) for one in typed]
+    decoders = [(_decoder(one), one.letters) for one in typed]
     for batch in batches:
-        error = None
-        for decoder in decoders:
+        error, raw = None, batch
+        for decoder, letters in decoders:
             # The second sees the rows before what is bad of the first: an error of its own is before that.
-            batch, bad, _ = now(decoder.read(Blocking._do, batch))
+            batch, bad, dead = now(decoder.read(Blocking._do, batch))
             error = bad or error
+            if dead and letters is not None and send is not None:
+                send(letters, raw, dead)
+                raw = slices(raw, [row for row in range(raw.num_rows) if row not in dead])
+            raw = raw.slice(0, batch.num_rows)
         if batch.num_rows:
             yield batch
         if error is not None:
@@ -165,8 +181,16 @@ def _decoder(typed: Typed) -> TypedColumns:
     return _DECODERS[typed]
 
 
-def _client(options: dict[str, str]) -> SchemaRegistry:
-    given = with_files(options, REGISTRY)
+def registry_client(options: Iterable[tuple[str, str]]) -> SchemaRegistry:
+    """The client of a registry, in this process.
+
+    Args:
+        options: without their prefix.
+
+    Raises:
+        ConfigurationError: they cannot be.
+    """
+    given = with_files(dict(options), REGISTRY)
     url, context = given.pop("url"), given.pop("context", None)
     name, password = given.pop("username", None), given.pop("password", None)
     if (name is None) != (password is None):

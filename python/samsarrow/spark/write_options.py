@@ -9,7 +9,10 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from samsarrow import _core
-from samsarrow.spark.clients import hidden, without_login
+from samsarrow.exceptions import ConfigurationError
+from samsarrow.spark import value_options
+from samsarrow.spark.clients import hidden, on_this_host, without_login
+from samsarrow.spark.encoded import Encoded
 from samsarrow.spark.tokens import Token, token_for
 
 
@@ -26,6 +29,7 @@ class WriteOptions:
         columns: that are sent, of those that there are.
         token_mechanism: that tasks log in with, by delegation tokens; None where they log in as the driver does.
         token: that tasks log in with.
+        encoded: columns that are encoded as keys and values.
     """
 
     kafka: dict[str, str]
@@ -36,6 +40,27 @@ class WriteOptions:
     columns: tuple[str, ...]
     token_mechanism: str | None = None
     token: Token | None = None
+    encoded: tuple[Encoded, ...] = ()
+
+    def check_batch(self, *, overwrite: bool) -> None:
+        """Refuses what a batch cannot be.
+
+        Raises:
+            ConfigurationError: it replaces what is there; or it is to be written exactly once, and has no name of its
+                own.
+        """
+        if overwrite:
+            raise ConfigurationError('a topic cannot be overwritten: write with .mode("append")')
+        if self.exactly_once and self.prefix is None:
+            raise ConfigurationError(
+                "exactlyOnce in a batch write is for foreachBatch, and needs the option transactionalIdPrefix there: a "
+                "name for this write and no other, since one micro-batch may be written to several places"
+            )
+
+    def settled(self) -> WriteOptions:
+        """The same with all that a registry says, so that tasks ask none."""
+        with on_this_host():
+            return replace(self, encoded=tuple(one.settled() for one in self.encoded))
 
     def for_tasks(self) -> WriteOptions:
         """What tasks get: a token in place of the login, where that is asked for."""
@@ -52,6 +77,13 @@ class WriteOptions:
             ConfigurationError: an option is missing or has a value that cannot be; a column is missing or has a type
                 that cannot be sent.
         """
-        columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-        checked: dict[str, Any] = _core.spark_write_options(dict(options), columns)
-        return cls(kafka=hidden(checked.pop("kafka")), columns=tuple(checked.pop("columns")), **checked)
+        types = {field.name: field.dataType for field in schema.fields}
+        encoded, given = value_options.parse_written({name.lower(): one for name, one in options.items()}, types)
+        bytes_of = {one.name for one in encoded}
+        columns = [
+            (field.name, "binary" if field.name in bytes_of else field.dataType.simpleString())
+            for field in schema.fields
+        ]
+        checked: dict[str, Any] = _core.spark_write_options(given, columns)
+        sent = tuple(checked.pop("columns"))
+        return cls(kafka=hidden(checked.pop("kafka")), columns=sent, encoded=encoded, **checked)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark.sink import finish, write_rows
 from samsarrow.spark.write_options import WriteOptions
 
@@ -18,14 +17,7 @@ _log = logging.getLogger(__name__)
 class KafkaWriter(DataSourceArrowWriter):
     """A batch write: at least once, as tasks that Spark repeats send their rows again, or exactly once in a query."""
 
-    def __init__(self, options: WriteOptions, overwrite: bool) -> None:
-        if overwrite:
-            raise ConfigurationError('a topic cannot be overwritten: write with .mode("append")')
-        if options.exactly_once and options.prefix is None:
-            raise ConfigurationError(
-                "exactlyOnce in a batch write is for foreachBatch, and needs the option transactionalIdPrefix there: a "
-                "name for this write and no other, since one micro-batch may be written to several places"
-            )
+    def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

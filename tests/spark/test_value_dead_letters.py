@@ -1,0 +1,187 @@
+"""Records whose keys or values cannot be read, sent elsewhere by Spark's tasks."""
+
+import json
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from samsarrow import Consumer, Producer
+from samsarrow.exceptions import BadValueError, ConfigurationError
+from samsarrow.spark.datasource import KafkaDataSource
+from samsarrow.spark.options import ReadOptions
+from samsarrow.spark.values import decoded
+from support.avro import encoded
+from support.kafka import KafkaServer
+
+NewTopicName = Callable[..., str]
+ORDER: dict[str, Any] = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+AVRO = {"value.format": "avro", "value.schema": json.dumps(ORDER), "value.framing": "none"}
+
+
+def good(number: int) -> bytes:
+    return bytes(encoded(ORDER, {"id": number}))
+
+
+@pytest.fixture
+def read(spark: Any, kafka: KafkaServer) -> Callable[..., Any]:
+    """A batch read whose bad values go to a topic: `read(topic, letters)`."""
+
+    def load(topic: str, letters: str, **options: str) -> Any:
+        given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, **AVRO}
+        given |= {"value.bad": "deadletter", "value.deadletter.topic": letters, **options}
+        if "subscribePattern" in given:
+            del given["subscribe"]
+        return spark.read.format("samsarrow-python").options(**given).load()
+
+    return load
+
+
+def send(kafka: KafkaServer, topic: str, *values: bytes | None, key: bytes | None = None) -> None:
+    with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        for number, value in enumerate(values):
+            producer.send(topic, value, key, timestamp=1_700_000_000_000 + number, headers=[("trace", b"7")])
+
+
+def letters_in(kafka: KafkaServer, topic: str) -> list[dict[str, Any]]:
+    """Bad records, each with its headers as a dict."""
+    config = {"auto.offset.reset": "earliest", "include.headers": True}
+    with Consumer(config, bootstrap_servers=kafka.bootstrap_servers) as consumer:
+        consumer.assign(consumer.partitions_for(topic))
+        rows = consumer.reader().read_all().to_pylist()
+    return [{**row, "headers": {one["key"]: one["value"] for one in row["headers"]}} for row in rows]
+
+
+def test_bad_records_go_to_their_topic(read: Callable[..., Any], kafka: KafkaServer, new_topic: NewTopicName) -> None:
+    topic, letters = new_topic(1), new_topic(1)
+    send(kafka, topic, good(1), b"\xff", None, good(2), b"", key=b"k")
+    frame = read(topic, letters)
+    assert frame.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    found = [(row.offset, row.value and row.value.id) for row in frame.collect()]
+    assert found == [(0, 1), (2, None), (3, 2)]
+    first, second = letters_in(kafka, letters)
+    assert (first["key"], first["value"], second["value"]) == (b"k", b"\xff", b"")
+    assert first["timestamp"].timestamp() == 1_700_000_000.001
+    message = first["headers"].pop("__connect.errors.exception.message")
+    assert message.startswith(b"value: ")
+    assert first["headers"] == {
+        "trace": b"7",
+        "__connect.errors.topic": topic.encode(),
+        "__connect.errors.partition": b"0",
+        "__connect.errors.offset": b"1",
+        "__connect.errors.stage": b"VALUE_CONVERTER",
+        "__connect.errors.exception.class.name": b"samsarrow.exceptions.BadValueError",
+    }
+    # Each time that they are read, whatever is asked for.
+    assert read(topic, letters, columns="offset").count() == 3
+    assert len(letters_in(kafka, letters)) == 4
+
+
+def test_keys_and_values_have_topics_of_their_own(
+    read: Callable[..., Any], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
+    topic, keys, values = new_topic(1), new_topic(1), new_topic(1)
+    send(kafka, topic, good(1), b"\xff", key=struct.pack(">i", 42))
+    send(kafka, topic, good(2), b"\xff", key=b"key")
+    more = {"key.format": "int", "key.bad": "deadletter", "key.deadletter.topic": keys}
+    assert [(row.key, row.value.id) for row in read(topic, values, **more).collect()] == [(42, 1)]
+    assert [(one["key"], one["value"]) for one in letters_in(kafka, values)] == [(struct.pack(">i", 42), b"\xff")]
+    assert [(one["key"], one["value"]) for one in letters_in(kafka, keys)] == [(b"key", good(2)), (b"key", b"\xff")]
+    assert {one["headers"]["__connect.errors.stage"] for one in letters_in(kafka, keys)} == {b"KEY_CONVERTER"}
+
+
+def test_streams_send_before_they_commit(
+    spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path
+) -> None:
+    topic, letters = new_topic(2), new_topic(1)
+    seen: list[int] = []
+    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic, "startingOffsets": "earliest"}
+    given |= {**AVRO, "value.bad": "deadletter", "value.deadletter.topic": letters}
+
+    def drain(fails: bool) -> None:
+        def keep(batch: Any, _number: int) -> None:
+            rows = batch.collect()
+            if fails:
+                raise RuntimeError("on purpose")
+            seen.extend(row.value.id for row in rows)
+
+        frame = spark.readStream.format("samsarrow-python").options(**given).load()
+        writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path))
+        assert writer.trigger(availableNow=True).start().awaitTermination(120)
+
+    send(kafka, topic, good(1), b"\xff", good(2), b"\xfe")
+    with pytest.raises(StreamingQueryException, match="on purpose"):
+        drain(fails=True)
+    assert sorted(one["value"] for one in letters_in(kafka, letters)) == [b"\xfe", b"\xff"]
+    drain(fails=False)
+    # The micro-batch is repeated, and so are they.
+    assert sorted(one["value"] for one in letters_in(kafka, letters)) == [b"\xfe", b"\xfe", b"\xff", b"\xff"]
+    assert sorted(seen) == [1, 2]
+    drain(fails=False)
+    assert (sorted(seen), len(letters_in(kafka, letters))) == ([1, 2], 4)
+
+
+def test_a_topic_that_is_not_there_fails_the_task(
+    read: Callable[..., Any], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
+    topic = new_topic(1)
+    send(kafka, topic, good(1))
+    assert read(topic, "no-such-topic").count() == 1, "it is looked for at the first bad record"
+    send(kafka, topic, b"\xff")
+    with pytest.raises(Exception, match=r"UnknownTopicOrPartitionError.*no-such-topic does not exist"):
+        read(topic, "no-such-topic").collect()
+
+
+def test_a_topic_that_is_read_takes_no_letters(
+    read: Callable[..., Any], kafka: KafkaServer, new_topic: NewTopicName
+) -> None:
+    topic = new_topic(1)
+    send(kafka, topic, good(1))
+    frame = read(topic, topic, subscribePattern=f"^{topic}$")
+    with pytest.raises(
+        Exception, match=rf"ConfigurationError.*topic {topic} is read, and value\.deadletter\.topic, too"
+    ):
+        frame.collect()
+
+
+def test_what_is_an_error_comes_after_the_letters() -> None:
+    """The key of offset 2 is an error, the values of 1 and 3 are dead: what is behind the error is read again."""
+    given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", **AVRO, "key.format": "int"}
+    given |= {"value.bad": "deadletter", "value.deadletter.topic": "u"}
+    typed = [one.resolved() for one in ReadOptions.parse(given).typed]
+    raw = pa.record_batch(
+        {
+            "topic": ["t"] * 4,
+            "partition": pa.array([0] * 4, pa.int32()),
+            "offset": [0, 1, 2, 3],
+            "key": [struct.pack(">i", 1), struct.pack(">i", 2), b"", struct.pack(">i", 4)],
+            "value": [good(1), b"\xff", good(3), b"\xff"],
+        }
+    )
+    sent: list[tuple[str, list[Any], Mapping[int, str]]] = []
+    rows = decoded(typed, iter([raw]), lambda *one: sent.append((one[0], one[1].column("key").to_pylist(), one[2])))
+    assert next(rows).select(["key", "value"]).to_pylist() == [{"key": 1, "value": {"id": 1}}]
+    [(topic, keys, dead)] = sent
+    assert (topic, keys, list(dead)) == ("u", [struct.pack(">i", 1), struct.pack(">i", 2)], [1])
+    with pytest.raises(BadValueError, match="t-0, offset 2, key"):
+        next(rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"value.bad": "deadletter"}, "value.bad=deadletter needs the option value.deadletter.topic"),
+        ({"value.deadletter.topic": "u"}, "value.deadletter.topic has no effect without value.bad=deadletter"),
+        ({"value.bad": "deadletter", "value.deadletter.topic": "t"}, "topic t is read, and would grow"),
+        ({"value.bad": "deadletter", "value.deadletter.topics": "u"}, "did you mean value.deadletter.topic"),
+        ({"key.bad": "deadletter", "key.deadletter.topic": "u"}, "key.bad has no effect without key.format"),
+    ],
+)
+def test_bad_options_say_what_is_wrong(options: dict[str, str], text: str) -> None:
+    given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "s,t", **AVRO, **options}
+    with pytest.raises(ConfigurationError, match=text):
+        KafkaDataSource(given).schema()
