@@ -5,7 +5,11 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+# Where a virtual environment has its programs.
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+# Of `make dev`: arguments of pytest.
+TESTS ?= tests/unit
+CORE := python/samsarrow/_core.abi3.so
 # Where the demo's Kafka is; empty starts the embedded broker.
 BOOTSTRAP ?=
 
@@ -38,7 +42,7 @@ CARGO_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH cargo-zigbuild build --quiet
 ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 
-.PHONY: help demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-spark test-arm fuzz fuzz-guided generate format clean
+.PHONY: help dev demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-spark test-arm fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -59,6 +63,15 @@ $(RELEASE): $(DEPS) $(RUST_SOURCES)
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --release
 	touch $@
 	touch $(BUILT)
+
+# A copy that takes the name at once: a program that has the old one mapped goes on with it.
+dev: $(DEPS) ## the quick loop: the extension without optimisation, then some tests (TESTS="tests/broker -k seek")
+	$(BIN)/python -m pip show --quiet samsarrow 2>/dev/null || VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --profile dev
+	cargo build --quiet -p samsarrow-py --features extension-module
+	rm -f $(BUILT) $(RELEASE)
+	cp target/debug/lib_core.so $(CORE).new
+	mv $(CORE).new $(CORE)
+	$(BIN)/python -m pytest -q $(TESTS)
 
 demo: $(BUILT) ## flights into Kafka, back as Arrow, committed, and through PySpark (BOOTSTRAP=host:port for your own Kafka)
 	$(BIN)/samsarrow demo $(if $(BOOTSTRAP),--bootstrap-servers $(BOOTSTRAP))
@@ -115,7 +128,7 @@ test-security: $(BUILT) ## every login, store and certificate on real Kafka, wit
 test-exits: $(BUILT) ## programs that use clients end, EXITS=500 of them (PYTHON_EXITS=3.14 or a path, BOOTSTRAP=host:port)
 	$(BIN)/python tests/exits --runs $(EXITS) $(if $(PYTHON_EXITS),--python $(PYTHON_EXITS)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 
-check: $(BUILT) ## lint, types, stubs, licences
+check: $(BUILT) ## lint, types, stubs, licences, workflows
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -125,6 +138,8 @@ check: $(BUILT) ## lint, types, stubs, licences
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	cargo deny --version >/dev/null 2>&1 || cargo install --locked --debug --quiet cargo-deny
 	cargo deny --log-level error check licenses bans sources
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/zizmor --quiet --offline --no-progress .github
 
 bench: bench-rust bench-python ## every benchmark; the Python ones against their peers on real Kafka
 
