@@ -42,7 +42,7 @@ CARGO_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH cargo-zigbuild build --quiet
 ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 
-.PHONY: help dev demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-spark test-arm fuzz fuzz-guided generate format clean
+.PHONY: help dev demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-spark test-arm release-check fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -182,6 +182,9 @@ wheel-spark: ## samsarrow-spark, the wheel with the jar of jar-linux, into dist/
 
 test-arm: $(BUILT) wheel-arm ## Rust tests and the wheel with pyarrow for 64-bit ARM, under emulation
 	$(BIN)/python tests/arm $$(ls -t dist/samsarrow-*aarch64.whl | head -1)
+
+release-check: $(DEPS) ## whether this checkout may be released: refuses what is not green, and runs `make check` and `make test`
+	$(BIN)/python tools/release_check.py
 
 fuzz: ## mutated inputs for everything that reads foreign bytes (RUNS=50000000 JOBS=2 SEED=1 TARGETS="lz4 zstd")
 	cargo build --quiet --profile fuzz -p samsarrow-fuzz
