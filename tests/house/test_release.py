@@ -13,6 +13,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = runpy.run_path(str(ROOT / "tools" / "release_check.py"), run_name="release_check")
+POLL = """
+__all__ = ["poll"]
+def poll(timeout: float = 1.0) -> None:
+    '''Waits.'''
+def inner(timeout: float = 1.0) -> None:
+    '''For other modules.'''
+"""
 FILES = {
     "Cargo.toml": '[workspace.package]\nversion = "0.2.0"\n',
     "Cargo.lock": """
@@ -31,7 +38,7 @@ spark-native = ["samsarrow-spark==0.2.0"]
 """,
     "CHANGELOG.md": "# Changelog\n\n## 0.2.0, 2026-11-01\n\n- News.\n\n## 0.1.0, 2026-01-01\n",
     "Makefile": "check test:\n\t@echo made $@\n",
-    "python/samsarrow/__init__.py": "def poll(timeout: float = 1.0) -> None:\n    '''Waits.'''\n",
+    "python/samsarrow/__init__.py": POLL,
     ".gitignore": "dist\n__pycache__\n",
 }
 
@@ -181,7 +188,7 @@ def test_a_break_needs_a_number_that_says_so(checkout: Path, check: Any) -> None
     pytest.importorskip("griffe", reason="griffe is not installed")
     git(checkout, "tag", "v0.1.7")
     assert check()[0] == 0
-    broken = "def poll() -> None:\n    '''Waits.'''\n"
+    broken = POLL.replace("poll(timeout: float = 1.0)", "poll()")
     commit(checkout, **{"python/samsarrow/__init__.py": broken})
     assert check()[0] == 0, "before 1.0 a minor release may break"
     git(checkout, "tag", "--delete", "v0.1.7")
@@ -191,7 +198,10 @@ def test_a_break_needs_a_number_that_says_so(checkout: Path, check: Any) -> None
     code, said = check()
     assert code == 1
     assert "0.1.10 breaks what v0.1.9 had" in said
-    assert "poll(timeout)" in said
+    assert "Parameter was removed" in said
+    inner = POLL.replace("inner(timeout: float = 1.0)", "inner()")
+    commit(checkout, **{"python/samsarrow/__init__.py": inner})
+    assert "ok  surface" in check()[1], "no name of the surface"
 
 
 @pytest.mark.parametrize(
