@@ -36,13 +36,15 @@ EXITS ?= 500
 PYTHON_EXITS ?=
 # zig, which links for any Linux; too large for everybody's environment.
 CROSS := .cache/cross
+NATIVE := .cache/native
 ZIG := $(CROSS)/.done
-MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --compatibility manylinux_2_17
+MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --out dist
 CARGO_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH cargo-zigbuild build --quiet
 ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
+MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help dev demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-spark test-arm release-check fuzz fuzz-guided generate format clean
+.PHONY: help dev demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm release-check fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -170,11 +172,31 @@ $(ZIG): pyproject.toml
 	touch $@
 
 wheel: $(ZIG) ## the wheel for every Linux with glibc 2.17 or later, into dist/
-	$(MATURIN_ZIG) --out dist
+	$(MATURIN_ZIG) --compatibility manylinux_2_17
 
 wheel-arm: $(ZIG) ## the same for 64-bit ARM, cross-built
 	rustup --quiet target add $(ARM)
-	$(MATURIN_ZIG) --target $(ARM) --out dist
+	$(MATURIN_ZIG) --compatibility manylinux_2_17 --target $(ARM)
+
+wheel-musl: $(ZIG) ## the same for Alpine and others with musl, on both kinds of machine
+	rustup --quiet target add $(MUSLS)
+	for target in $(MUSLS); do $(MATURIN_ZIG) --compatibility musllinux_1_2 --target $$target; done
+
+wheels: wheel wheel-arm wheel-musl test-wheels ## all of them, then a line for each: size, platform, where it was imported and tried
+
+test-wheels: $(ZIG) $(DEPS) ## the wheels in dist/: platform, stable interface, size, SBOM, licences; tried on the oldest Python, the newest and ARM
+	$(BIN)/python tests/wheels dist $(CROSS)/bin
+
+wheel-native: ## a wheel for this machine alone, tried in an environment of its own; needs neither zig nor anything of .venv
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	rm -rf $(NATIVE)
+	$(PYTHON) -m venv $(NATIVE)
+	$(subst $(VENV),$(NATIVE),$(BIN))/python -m pip install --quiet "$$(ls -t dist/samsarrow-[0-9]*.whl | head -1)"
+	cd $(NATIVE) && $(CURDIR)/$(subst $(VENV),$(NATIVE),$(BIN))/python $(CURDIR)/tests/wheels/smoke.py
+
+sdist: $(ZIG) ## the source distribution into dist/, built and installed from in an environment of its own
+	$(CROSS)/bin/maturin sdist --out dist
+	$(CROSS)/bin/python tests/wheels dist $(CROSS)/bin --source
 
 wheel-spark: ## samsarrow-spark, the wheel with the jar of jar-linux, into dist/
 	$(MAKE) --no-print-directory jar-linux JAR_PROFILE=release
@@ -195,11 +217,12 @@ fuzz-guided: ## the same guided by coverage, one target with cargo-fuzz (TARGET=
 	cargo run --quiet --profile fuzz -p samsarrow-fuzz -- --seeds rust/fuzz/fuzz/corpus --runs 200 $(TARGET)
 	cd rust/fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz run $(TARGET) fuzz/corpus/$(TARGET) corpus/$(TARGET) -- -max_total_time=$(SECONDS)
 
-generate: $(BUILT) ## what follows from the core's tables: docs/options.md, docs/metrics.md, the dashboard, exceptions, types of options
+generate: $(BUILT) ## what follows from the core's tables: docs/options.md, docs/metrics.md, the dashboard, exceptions, types of options, THIRD-PARTY-NOTICES
 	$(BIN)/python -m samsarrow.cli options > docs/options.md
 	$(BIN)/python -c 'from samsarrow import _core; print(_core.metrics_markdown(), end="")' > docs/metrics.md
 	$(BIN)/python dashboards/build.py > dashboards/samsarrow.json
 	$(BIN)/python tools/generate.py
+	$(BIN)/python tools/notices.py
 
 format: $(DEPS) ## format Python and Rust
 	$(BIN)/ruff format .
