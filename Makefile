@@ -18,6 +18,9 @@ JAVA_SOURCES := $(shell find jvm/src -type f) jvm/build.py jvm/crates.py
 DEPS := $(VENV)/.deps
 BUILT := $(VENV)/.built
 RELEASE := $(VENV)/.release
+# What `make demo` makes where nothing else is made yet: with fewer packages, in less time, less optimised.
+DEMO_DEPS := $(VENV)/.demo-deps
+DEMO := $(VENV)/.demo
 # Of `make jar`; `release` for use.
 JAR_PROFILE ?= ci
 JAR := jvm/target/.$(JAR_PROFILE)
@@ -75,7 +78,21 @@ dev: $(DEPS) ## the quick loop: the extension without optimisation, then some te
 	mv $(CORE).new $(CORE)
 	$(BIN)/python -m pytest -q $(TESTS)
 
-demo: $(BUILT) ## flights into Kafka, back as Arrow, committed, and through PySpark (BOOTSTRAP=host:port for your own Kafka)
+$(DEMO_DEPS): pyproject.toml
+	@echo "1 of 3: a virtual environment in $(VENV), with pyarrow and PySpark (400 MB)"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	$(BIN)/python -m pip install --disable-pip-version-check --group demo
+	@touch $@
+
+$(DEMO): $(DEMO_DEPS) $(RUST_SOURCES)
+	@echo "2 of 3: the core is compiled, some 180 crates, for a quick start and not for speed; minutes, the first time"
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile demo
+	@touch $@
+
+demo: ## flights into Kafka, back as Arrow, committed, and through PySpark (BOOTSTRAP=host:port for your own Kafka)
+	@$(MAKE) --no-print-directory $(if $(wildcard $(DEPS)),$(BUILT),$(DEMO))
+	@echo "3 of 3: the demo"
 	$(BIN)/samsarrow demo $(if $(BOOTSTRAP),--bootstrap-servers $(BOOTSTRAP))
 
 $(JAR): $(DEPS) $(RUST_SOURCES) $(JAVA_SOURCES)
