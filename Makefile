@@ -5,7 +5,11 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+# Where a virtual environment has its programs.
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+# Of `make dev`: arguments of pytest.
+TESTS ?= tests/unit
+CORE := python/samsarrow/_core.abi3.so
 # Where the demo's Kafka is; empty starts the embedded broker.
 BOOTSTRAP ?=
 
@@ -14,6 +18,9 @@ JAVA_SOURCES := $(shell find jvm/src -type f) jvm/build.py jvm/crates.py
 DEPS := $(VENV)/.deps
 BUILT := $(VENV)/.built
 RELEASE := $(VENV)/.release
+# What `make demo` makes where nothing else is made yet: with fewer packages, in less time, less optimised.
+DEMO_DEPS := $(VENV)/.demo-deps
+DEMO := $(VENV)/.demo
 # Of `make jar`; `release` for use.
 JAR_PROFILE ?= ci
 JAR := jvm/target/.$(JAR_PROFILE)
@@ -32,16 +39,18 @@ EXITS ?= 500
 PYTHON_EXITS ?=
 # zig, which links for any Linux; too large for everybody's environment.
 CROSS := .cache/cross
+NATIVE := .cache/native
 ZIG := $(CROSS)/.done
-MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --compatibility manylinux_2_17
+MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --out dist
 CARGO_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH cargo-zigbuild build --quiet
 # mkdocs and its theme, which nothing else needs.
 SITE := .cache/site
 SITE_DEPS := $(SITE)/.done
 ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
+MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-spark test-arm site fuzz fuzz-guided generate format clean
+.PHONY: help dev demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -63,7 +72,30 @@ $(RELEASE): $(DEPS) $(RUST_SOURCES)
 	touch $@
 	touch $(BUILT)
 
-demo: $(BUILT) ## flights into Kafka, back as Arrow, committed, and through PySpark (BOOTSTRAP=host:port for your own Kafka)
+# A copy that takes the name at once: a program that has the old one mapped goes on with it.
+dev: $(DEPS) ## the quick loop: the extension without optimisation, then some tests (TESTS="tests/broker -k seek")
+	$(BIN)/python -m pip show --quiet samsarrow 2>/dev/null || VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --profile dev
+	cargo build --quiet -p samsarrow-py --features extension-module
+	rm -f $(BUILT) $(RELEASE)
+	cp target/debug/lib_core.so $(CORE).new
+	mv $(CORE).new $(CORE)
+	$(BIN)/python -m pytest -q $(TESTS)
+
+$(DEMO_DEPS): pyproject.toml
+	@echo "1 of 3: a virtual environment in $(VENV), with pyarrow and PySpark (400 MB)"
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	$(BIN)/python -m pip install --disable-pip-version-check --group demo
+	@touch $@
+
+$(DEMO): $(DEMO_DEPS) $(RUST_SOURCES)
+	@echo "2 of 3: the core is compiled, some 180 crates, for a quick start and not for speed; minutes, the first time"
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile demo
+	@touch $@
+
+demo: ## flights into Kafka, back as Arrow, committed, and through PySpark (BOOTSTRAP=host:port for your own Kafka)
+	@$(MAKE) --no-print-directory $(if $(wildcard $(DEPS)),$(BUILT),$(DEMO))
+	@echo "3 of 3: the demo"
 	$(BIN)/samsarrow demo $(if $(BOOTSTRAP),--bootstrap-servers $(BOOTSTRAP))
 
 $(JAR): $(DEPS) $(RUST_SOURCES) $(JAVA_SOURCES)
@@ -118,7 +150,7 @@ test-security: $(BUILT) ## every login, store and certificate on real Kafka, wit
 test-exits: $(BUILT) ## programs that use clients end, EXITS=500 of them (PYTHON_EXITS=3.14 or a path, BOOTSTRAP=host:port)
 	$(BIN)/python tests/exits --runs $(EXITS) $(if $(PYTHON_EXITS),--python $(PYTHON_EXITS)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 
-check: $(BUILT) ## lint, types, stubs, licences
+check: $(BUILT) ## lint, types, stubs, licences, workflows
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -128,6 +160,8 @@ check: $(BUILT) ## lint, types, stubs, licences
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	cargo deny --version >/dev/null 2>&1 || cargo install --locked --debug --quiet cargo-deny
 	cargo deny --log-level error check licenses bans sources
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/zizmor --quiet --offline --no-progress .github
 
 bench: bench-rust bench-python ## every benchmark; the Python ones against their peers on real Kafka
 
@@ -158,11 +192,31 @@ $(ZIG): pyproject.toml
 	touch $@
 
 wheel: $(ZIG) ## the wheel for every Linux with glibc 2.17 or later, into dist/
-	$(MATURIN_ZIG) --out dist
+	$(MATURIN_ZIG) --compatibility manylinux_2_17
 
 wheel-arm: $(ZIG) ## the same for 64-bit ARM, cross-built
 	rustup --quiet target add $(ARM)
-	$(MATURIN_ZIG) --target $(ARM) --out dist
+	$(MATURIN_ZIG) --compatibility manylinux_2_17 --target $(ARM)
+
+wheel-musl: $(ZIG) ## the same for Alpine and others with musl, on both kinds of machine
+	rustup --quiet target add $(MUSLS)
+	for target in $(MUSLS); do $(MATURIN_ZIG) --compatibility musllinux_1_2 --target $$target; done
+
+wheels: wheel wheel-arm wheel-musl test-wheels ## all of them, then a line for each: size, platform, where it was imported and tried
+
+test-wheels: $(ZIG) $(DEPS) ## the wheels in dist/: platform, stable interface, size, SBOM, licences; tried on the oldest Python, the newest and ARM
+	$(BIN)/python tests/wheels dist $(CROSS)/bin
+
+wheel-native: ## a wheel for this machine alone, tried in an environment of its own; needs neither zig nor anything of .venv
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	rm -rf $(NATIVE)
+	$(PYTHON) -m venv $(NATIVE)
+	$(subst $(VENV),$(NATIVE),$(BIN))/python -m pip install --quiet "$$(ls -t dist/samsarrow-[0-9]*.whl | head -1)"
+	cd $(NATIVE) && $(CURDIR)/$(subst $(VENV),$(NATIVE),$(BIN))/python $(CURDIR)/tests/wheels/smoke.py
+
+sdist: $(ZIG) ## the source distribution into dist/, built and installed from in an environment of its own
+	$(CROSS)/bin/maturin sdist --out dist
+	$(CROSS)/bin/python tests/wheels dist $(CROSS)/bin --source
 
 wheel-spark: ## samsarrow-spark, the wheel with the jar of jar-linux, into dist/
 	$(MAKE) --no-print-directory jar-linux JAR_PROFILE=release
@@ -181,6 +235,9 @@ site: $(SITE_DEPS) ## the documentation as a site, into site/; fails where a lin
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
 	$(SITE)/bin/python tools/check_site.py site
 
+release-check: $(DEPS) ## whether this checkout may be released: refuses what is not green, and runs `make check` and `make test`
+	$(BIN)/python tools/release_check.py
+
 fuzz: ## mutated inputs for everything that reads foreign bytes (RUNS=50000000 JOBS=2 SEED=1 TARGETS="lz4 zstd")
 	cargo build --quiet --profile fuzz -p samsarrow-fuzz
 	target/fuzz/samsarrow-fuzz --runs $(RUNS) $(if $(JOBS),--jobs $(JOBS)) --seed $(SEED) $(TARGETS)
@@ -190,12 +247,13 @@ fuzz-guided: ## the same guided by coverage, one target with cargo-fuzz (TARGET=
 	cargo run --quiet --profile fuzz -p samsarrow-fuzz -- --seeds rust/fuzz/fuzz/corpus --runs 200 $(TARGET)
 	cd rust/fuzz && RUSTC_BOOTSTRAP=1 cargo fuzz run $(TARGET) fuzz/corpus/$(TARGET) corpus/$(TARGET) -- -max_total_time=$(SECONDS)
 
-generate: $(BUILT) ## what follows from the core's tables: docs/options.md, docs/metrics.md, docs/errors.md, the dashboard, exceptions, types of options
+generate: $(BUILT) ## what follows from the core's tables: docs/options.md, docs/metrics.md, docs/errors.md, the dashboard, exceptions, types of options, THIRD-PARTY-NOTICES
 	$(BIN)/python -m samsarrow.cli options > docs/options.md
 	$(BIN)/python -c 'from samsarrow import _core; print(_core.metrics_markdown(), end="")' > docs/metrics.md
 	$(BIN)/python dashboards/build.py > dashboards/samsarrow.json
 	$(BIN)/python tools/generate.py
 	$(BIN)/python tools/pages.py
+	$(BIN)/python tools/notices.py
 
 format: $(DEPS) ## format Python and Rust
 	$(BIN)/ruff format .

@@ -16,6 +16,10 @@ OWN = "samsarrow-"
 # At the top of a crate, and of the C sources that it may have below it.
 TEXTS = tuple(f"{folder}{name}*" for folder in ("", "*/") for name in ("LICENSE", "LICENCE", "COPYING", "NOTICE"))
 RULE = "=" * 100
+HEAD = (
+    "The native libraries in this jar have Rust crates of others linked into them, and Rust's standard library\n"
+    "(MIT OR Apache-2.0, The Rust Project Developers). META-INF/LICENSE has the text of Apache-2.0."
+)
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,13 @@ def version() -> str:
     return str(tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"])
 
 
-def linked(targets: Iterable[str]) -> list[Crate]:
-    """The crates of others in the libraries for these targets, in order."""
+def linked(targets: Iterable[str], library: str = CRATE) -> list[Crate]:
+    """The crates of others in a library for these targets, in order."""
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     checksums = {(p["name"], p["version"]): p.get("checksum", "") for p in lock}
     found = {}
     for target in targets:
-        names = set(_tree(target))
+        names = set(_tree(target, library))
         for package in _metadata(target):
             key = (package["name"], package["version"])
             if key in names and not package["name"].startswith(OWN):
@@ -67,16 +71,13 @@ def linked(targets: Iterable[str]) -> list[Crate]:
     return [found[key] for key in sorted(found)]
 
 
-def notices(crates: Iterable[Crate]) -> str:
+def notices(crates: Iterable[Crate], head: str = HEAD) -> str:
     """Each text once, below the crates that have it."""
     by_text: dict[str, list[Crate]] = {}
     for crate in crates:
         for text in crate.texts() or ["The licence is named by its SPDX expression; the crate has no text of it."]:
             by_text.setdefault(text, []).append(crate)
-    parts = [
-        "The native libraries in this jar have Rust crates of others linked into them, and Rust's standard library\n"
-        "(MIT OR Apache-2.0, The Rust Project Developers). META-INF/LICENSE has the text of Apache-2.0."
-    ]
+    parts = [head]
     for text, its in by_text.items():
         parts += [RULE, "\n".join(_line(crate) for crate in its), text]
     return "\n\n".join(parts) + "\n"
@@ -117,10 +118,10 @@ def _line(crate: Crate) -> str:
     return f"{crate.name} {crate.version} ({crate.licence}){who} {crate.repository}".rstrip()
 
 
-def _tree(target: str) -> Iterator[tuple[str, str]]:
+def _tree(target: str, library: str) -> Iterator[tuple[str, str]]:
     """Name and version of all that is linked, with the features that this library asks for."""
-    chosen = ["-p", CRATE, "--edges", "normal,no-proc-macro", "--target", target, "--prefix", "none", "--format", "{p}"]
-    for line in _cargo("tree", *chosen).splitlines():
+    chosen = ["-p", library, "--edges", "normal,no-proc-macro", "--target", target]
+    for line in _cargo("tree", *chosen, "--prefix", "none", "--format", "{p}").splitlines():
         name, number, *_ = line.split()
         yield name, number.removeprefix("v")
 

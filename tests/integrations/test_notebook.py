@@ -1,0 +1,40 @@
+"""Notebooks in examples/ run as they stand, cell after cell, and are committed without what they printed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
+pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+for name in ("duckdb", "polars"):
+    pytest.importorskip(name, reason=f"{name} is not installed")
+
+NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "examples").glob("**/*.ipynb"))
+
+
+def test_there_are_notebooks() -> None:
+    assert "tour.ipynb" in {path.name for path in NOTEBOOKS}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_is_committed_without_outputs(path: Path) -> None:
+    page = json.loads(path.read_text())
+    nbformat.validate(page)
+    assert page["metadata"].keys() == {"kernelspec", "language_info"}, "nothing of one machine's Python"
+    for cell in page["cells"]:
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    client = nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}})
+    # Raises what a cell raised; the notebook asserts for itself what it says.
+    client.execute()
+    ran = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert len(ran) > 8
+    errors = [out for cell in ran for out in cell.outputs if out.output_type == "stream" and out.name == "stderr"]
+    assert [out.text for out in errors if "IPKernelApp" not in out.text] == []

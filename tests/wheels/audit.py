@@ -1,0 +1,93 @@
+"""What a wheel is made of: its platform, its interface to Python, its size, its list of parts, their licences."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import subprocess
+import tomllib
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LARGEST = 8 << 20
+# The oldest C library that a wheel may ask for, as file names have it.
+PLATFORMS = re.compile(r"(manylinux_2_17|musllinux_1_2)_(x86_64|aarch64)")
+
+
+class WheelError(Exception):
+    """A wheel that must not be handed out; the message says why."""
+
+
+def version() -> str:
+    """The version of everything here."""
+    return str(tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"])
+
+
+def whole(wheel: Path, tools: Path) -> str:
+    """Looks at everything that needs no machine for it; the platform."""
+    if wheel.stat().st_size > LARGEST:
+        raise WheelError(f"it has {wheel.stat().st_size:,} bytes, and {LARGEST:,} are the most")
+    platform = PLATFORMS.search(wheel.name)
+    if platform is None:
+        raise WheelError(f"its name has none of the platforms that are handed out: {PLATFORMS.pattern}")
+    said = _said(tools / "auditwheel", "show", wheel)
+    if f'"{platform[0]}"' not in " ".join(said.split()):
+        raise WheelError(f"auditwheel does not find that it is {platform[0]}:\n{said}")
+    _said(tools / "abi3audit", "--strict", wheel)
+    with zipfile.ZipFile(wheel) as content:
+        _licences(content)
+        sbom(content)
+    return platform[0]
+
+
+def _licences(content: zipfile.ZipFile) -> None:
+    for name in ("LICENSE", "THIRD-PARTY-NOTICES"):
+        [path] = [path for path in content.namelist() if path.endswith(f".dist-info/licenses/{name}")] or [""]
+        if not path or content.read(path) != (ROOT / name).read_bytes():
+            raise WheelError(f"{name} is missing, or not the checkout's")
+
+
+def sbom(content: zipfile.ZipFile) -> set[tuple[str, str]]:
+    """The crates that the SBOM names, which must be those of Cargo.lock."""
+    [path] = [path for path in content.namelist() if re.search(r"\.dist-info/sboms/.*\.json$", path)] or [""]
+    if not path:
+        raise WheelError("it has no SBOM")
+    page = json.loads(content.read(path))
+    if page["bomFormat"] != "CycloneDX":
+        raise WheelError(f"{path} is no CycloneDX")
+    named = {
+        (part["name"], part["version"])
+        for part in page["components"]
+        if str(part.get("purl", "")).startswith("pkg:cargo/")
+    }
+    if foreign := named - _locked():
+        raise WheelError(f"the SBOM names what Cargo.lock does not: {sorted(foreign)[:5]}")
+    notices = (ROOT / "THIRD-PARTY-NOTICES").read_text()
+    noticed = set(re.findall(r"^(\S+) (\d+\.\d+\S*) \(", notices, re.MULTILINE))
+    if silent := {one for one in noticed & _linux() if one not in named}:
+        raise WheelError(f"the SBOM is silent about {sorted(silent)[:5]}")
+    return named
+
+
+@functools.cache
+def _locked() -> frozenset[tuple[str, str]]:
+    packages = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+    return frozenset((package["name"], package["version"]) for package in packages)
+
+
+@functools.cache
+def _linux() -> frozenset[tuple[str, str]]:
+    """What is linked on Linux."""
+    chosen = ["-p", "samsarrow-py", "--edges", "normal,no-proc-macro", "--target", "x86_64-unknown-linux-gnu"]
+    command = ["cargo", "tree", "--locked", *chosen, "--prefix", "none", "--format", "{p}"]
+    lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return frozenset((line.split()[0], line.split()[1].removeprefix("v")) for line in lines)
+
+
+def _said(tool: Path, *arguments: str | Path) -> str:
+    done = subprocess.run([str(tool), *map(str, arguments)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise WheelError(f"{tool.name} fails:\n{done.stdout}{done.stderr}")
+    return done.stdout

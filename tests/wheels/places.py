@@ -1,0 +1,88 @@
+"""Where a wheel is installed and tried: Pythons with nothing but it and what it depends on.
+
+On x86-64 with glibc the oldest Python that it is for, which is this one, and the newest that Debian has; under
+emulation on 64-bit ARM. There is no Python for musl here.
+"""
+
+from __future__ import annotations
+
+import os
+import platform as machine
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from arm import prepare
+from exits import pythons
+from wheels.audit import ROOT, WheelError
+
+SMOKE = ROOT / "tests" / "wheels" / "smoke.py"
+# Of Debian's unstable suite; pyarrow has wheels for it.
+NEWEST = "3.15"
+PIP = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+
+
+def tried(wheel: Path, platform: str) -> Iterator[str]:
+    """A line for each Python."""
+    if platform == f"manylinux_2_17_{machine.machine()}":
+        yield in_an_environment(wheel)
+        try:
+            yield on_the_newest(wheel)
+        except pythons.NotHereError as error:
+            yield f"Python {NEWEST} cannot be had: {str(error).splitlines()[0]}"
+    elif platform == "manylinux_2_17_aarch64":
+        try:
+            yield emulated(wheel)
+        except prepare.NotHereError as error:
+            yield f"not imported: {str(error).splitlines()[0]}"
+
+
+def in_an_environment(artifact: Path) -> str:
+    """A virtual environment of this Python; a source distribution is built into it."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        python = str(Path(folder) / "bin" / "python")
+        subprocess.run([python, *PIP, str(artifact.absolute())], check=True, env=_clean())
+        return _smoke([python, "-W", "error", str(SMOKE)], f"Python {machine.python_version()}", folder)
+
+
+def on_the_newest(wheel: Path) -> str:
+    """Debian's newest Python, in a folder of packages."""
+    python = str(pythons.unpacked(NEWEST))
+    packages = pythons.CACHE / f"wheel-{NEWEST}"
+    shutil.rmtree(packages, ignore_errors=True)
+    chosen = ["--only-binary=:all:", "--python-version", NEWEST, "--target", str(packages)]
+    pythons.call([sys.executable, *PIP, *chosen, str(wheel.absolute())], f"what the wheel needs on Python {NEWEST}")
+    with tempfile.TemporaryDirectory() as folder:
+        return _smoke([python, "-W", "error", str(SMOKE)], f"Python {NEWEST}", folder, PYTHONPATH=str(packages))
+
+
+def emulated(wheel: Path) -> str:
+    """Debian's Python for 64-bit ARM, by qemu."""
+    qemu, python = prepare.qemu(), prepare.python_root()
+    packages = prepare.packages(wheel, python.version)
+    variables = [f"PYTHONHOME={python.root / 'usr'}", f"PYTHONPATH={packages}", "PYTHONDONTWRITEBYTECODE=1"]
+    command = [str(qemu), "-L", str(python.root)]
+    command += [part for variable in variables for part in ("-E", variable)]
+    with tempfile.TemporaryDirectory() as folder:
+        where = f"Python {python.version} on aarch64 under emulation"
+        return _smoke([*command, str(python.executable), str(SMOKE)], where, folder)
+
+
+def _smoke(command: list[str], where: str, folder: str, **variables: str) -> str:
+    done = subprocess.run(
+        command, cwd=folder, env={**_clean(), **variables}, capture_output=True, text=True, timeout=900, check=False
+    )
+    if done.returncode != 0:
+        raise WheelError(f"{where}:\n{done.stdout}{done.stderr}")
+    return f"{where}: {done.stdout.strip()} checks"
+
+
+def _clean() -> dict[str, str]:
+    """Without what would bring a checkout's package."""
+    return {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    }

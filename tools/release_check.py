@@ -1,0 +1,206 @@
+"""`make release-check`: whether this checkout may be released. Refuses what is not green, and says what to do.
+
+Looks first at what takes seconds and prints all of it; the gates, which take an hour, run only when that is in order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+MEBIBYTE = 1 << 20
+# What a release has: tags in the names of files, and what they are for. A wheel that nobody imported is not among them.
+WHEELS = {
+    "manylinux_2_17_x86_64": "Linux with glibc on x86-64",
+    "manylinux_2_17_aarch64": "Linux with glibc on 64-bit ARM",
+}
+LARGEST = 8 * MEBIBYTE
+GATES = ("check", "test")
+HEADING = re.compile(r"^## (\S+), (\S+)$", re.MULTILINE)
+
+
+class Checkout:
+    """A checkout, and the wheels that were built from it."""
+
+    def __init__(self, root: Path, dist: Path) -> None:
+        self.root = root
+        self.dist = dist
+
+    @property
+    def version(self) -> str:
+        """That of the workspace, which maturin gives to the wheels."""
+        cargo = tomllib.loads((self.root / "Cargo.toml").read_text())
+        return str(cargo["workspace"]["package"]["version"])
+
+    def git(self, *arguments: str) -> str:
+        """What git prints."""
+        done = subprocess.run(["git", *arguments], cwd=self.root, capture_output=True, text=True, check=True)
+        return done.stdout.rstrip()
+
+    def last_tag(self) -> str | None:
+        """The newest release, by its number; not this one."""
+        tags = [tag for tag in self.git("tag", "--list", "v*").split() if re.fullmatch(r"v\d+\.\d+\.\d+", tag)]
+        return max((tag for tag in tags if tag != f"v{self.version}"), key=_numbers, default=None)
+
+
+def tree(at: Checkout) -> Iterator[str]:
+    """Nothing is changed or new, and this version is not out."""
+    if changed := at.git("status", "--porcelain"):
+        yield f"the tree is not clean: commit, or ignore, {', '.join(line[3:] for line in changed.splitlines()[:5])}"
+    tag = f"v{at.version}"
+    if tag in at.git("tag", "--list", tag).split() and at.git("rev-parse", f"{tag}^{{}}") != at.git(
+        "rev-parse", "HEAD"
+    ):
+        yield f"{tag} is tagged at another commit: raise the version in Cargo.toml"
+    last = at.last_tag()
+    if last and _numbers(last) > _numbers(tag):
+        yield f"the version {at.version} is below {last}, which is out"
+
+
+def versions(at: Checkout) -> Iterator[str]:
+    """Every file that has a version has this one."""
+    found = {}
+    project = tomllib.loads((at.root / "pyproject.toml").read_text())["project"]
+    if "version" in project:
+        found["pyproject.toml, project.version"] = project["version"]
+    for name in project.get("optional-dependencies", {}).get("spark-native", []):
+        found["pyproject.toml, spark-native"] = name.partition("==")[2]
+    lock = tomllib.loads((at.root / "Cargo.lock").read_text())["package"]
+    for package in lock:
+        if package["name"].startswith("samsarrow-"):
+            found[f"Cargo.lock, {package['name']}"] = package["version"]
+    if heading := HEADING.search((at.root / "CHANGELOG.md").read_text()):
+        found["CHANGELOG.md, its first entry"] = heading[1]
+    if (pom := at.root / "jvm" / "pom.xml").exists() and (
+        written := re.search(r"<version>(.+?)</version>", pom.read_text())
+    ):
+        found["jvm/pom.xml"] = written[1]
+    for where, version in found.items():
+        if version != at.version:
+            yield f"{where} says {version}, and Cargo.toml {at.version}"
+
+
+def changelog(at: Checkout) -> Iterator[str]:
+    """The first entry has a date of the past, and says something."""
+    text = (at.root / "CHANGELOG.md").read_text()
+    heading = HEADING.search(text)
+    if heading is None:
+        yield "CHANGELOG.md has no entry: `## VERSION, YYYY-MM-DD`"
+        return
+    try:
+        date = datetime.date.fromisoformat(heading[2])
+    except ValueError:
+        yield f"CHANGELOG.md dates {heading[1]} with `{heading[2]}`: write the day as YYYY-MM-DD"
+    else:
+        if date > datetime.datetime.now(datetime.UTC).date():
+            yield f"CHANGELOG.md dates {heading[1]} with {date}, which is still to come"
+    if not re.search(r"^- ", text[heading.end() :].partition("\n## ")[0], re.MULTILINE):
+        yield f"CHANGELOG.md says nothing of {heading[1]}"
+
+
+def surface(at: Checkout) -> Iterator[str]:
+    """No name or argument of the last release is gone, unless the number says so."""
+    last = at.last_tag()
+    if last is None:
+        print("  no earlier release: there is nothing to compare names and arguments with")
+        return
+    command = [sys.executable, str(ROOT / "tools" / "surface.py"), last, str(at.root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 3):
+        yield f"{last} cannot be compared with:\n{done.stderr.strip()}"
+    elif done.returncode == 3 and not _may_break(last, at.version):
+        broken = done.stdout.strip()
+        yield f"{at.version} breaks what {last} had, and its number does not say so (docs/policy.md):\n{broken}"
+
+
+def wheels(at: Checkout) -> Iterator[str]:
+    """Each is there, of this commit, small enough, with its list of parts and their licences."""
+    built = int(at.git("log", "-1", "--format=%ct"))
+    named = f"samsarrow-{at.version}"
+    for tag, what in WHEELS.items():
+        found = [path for path in at.dist.glob(f"{named}-cp311-abi3-*.whl") if tag in path.name]
+        if not found:
+            yield f"no wheel for {what} in {at.dist.name}/: `make wheels`"
+        for path in found:
+            yield from _wheel(path, built)
+    sources = at.dist / f"{named}.tar.gz"
+    if not sources.exists():
+        yield f"no {sources.name} in {at.dist.name}/: `make sdist`"
+    elif sources.stat().st_mtime < built:
+        yield f"{sources.name} is older than the commit: `make sdist`"
+
+
+def _wheel(path: Path, built: int) -> Iterator[str]:
+    if path.stat().st_mtime < built:
+        yield f"{path.name} is older than the commit: `make wheels`"
+    if path.stat().st_size > LARGEST:
+        yield f"{path.name} has {path.stat().st_size / MEBIBYTE:.1f} MiB, and {LARGEST // MEBIBYTE} are the most"
+    with zipfile.ZipFile(path) as wheel:
+        names = wheel.namelist()
+        boms = [name for name in names if re.search(r"\.dist-info/sboms/.+\.json$", name)]
+        if not any(json.loads(wheel.read(name)).get("components") for name in boms):
+            yield f"{path.name} has no SBOM"
+    for wanted in ("LICENSE", "THIRD-PARTY-NOTICES"):
+        if not any(re.search(rf"\.dist-info/licenses/{wanted}$", name) for name in names):
+            yield f"{path.name} has no {wanted}"
+
+
+def gates(at: Checkout) -> Iterator[str]:
+    """`make check` and `make test`."""
+    for target in GATES:
+        print(f"  make {target}", flush=True)
+        if subprocess.run(["make", "--no-print-directory", target], cwd=at.root, check=False).returncode != 0:
+            yield f"`make {target}` failed"
+            return
+
+
+QUICK: tuple[Callable[[Checkout], Iterator[str]], ...] = (tree, versions, changelog, surface, wheels)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints what is in order and what is not; 1 if anything is not."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, default=ROOT)
+    parser.add_argument("--dist", type=Path, help="where the wheels are; by default dist/")
+    options = parser.parse_args(arguments)
+    at = Checkout(options.root, options.dist or options.root / "dist")
+    refused = [name for check in QUICK if (name := _looked(check, at))]
+    if refused:
+        print(f"not to be released: {', '.join(refused)}; the gates were not run")
+        return 1
+    if _looked(gates, at):
+        print("not to be released")
+        return 1
+    print(f"{at.version} may be released: git tag v{at.version}")
+    return 0
+
+
+def _looked(check: Callable[[Checkout], Iterator[str]], at: Checkout) -> str | None:
+    problems = list(check(at))
+    print(f"{'NO' if problems else 'ok'}  {check.__name__}", flush=True)
+    for problem in problems:
+        print("    " + problem.replace("\n", "\n    "))
+    return check.__name__ if problems else None
+
+
+def _numbers(tag: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", tag)[:3])
+
+
+def _may_break(last: str, version: str) -> bool:
+    """Before 1.0 a minor release may, afterwards a major one (docs/policy.md)."""
+    before, after = _numbers(last), _numbers(version)
+    return after[0] > before[0] or (after[0] == 0 and after[1] > before[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
