@@ -13,7 +13,7 @@ use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError, proto};
 use crate::arrow_ffi::{self, Input};
 use crate::error::to_py;
 use crate::gate;
-use crate::writers::File;
+use crate::value_options::File;
 
 /// Row, nothing, field, reason and nothing, as what cannot be decoded has a schema in these places.
 type Bad = (usize, Option<u64>, String, String, Option<String>);

@@ -1,33 +1,13 @@
-//! What values and headers of records name as the schema that they were written with.
-
-use std::collections::BTreeSet;
+//! The headers of records that name the schemas of their keys or values.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, ListArray, StringArray};
-use samsarrow_values::{Part, SchemaId};
 
-use crate::value_format::Format;
-
-/// The ids and GUIDs that values name.
-pub(crate) fn ids<'a>(
-    format: &Format,
-    values: impl Iterator<Item = Option<&'a [u8]>>,
-    headers: Option<&Headers>,
-) -> BTreeSet<SchemaId> {
-    let (mut found, mut last) = (BTreeSet::new(), None);
-    for (row, value) in values.enumerate() {
-        let Some(value) = value else { continue };
-        let Some(id) = format.id(value, headers.and_then(|headers| headers.of_row(row))) else { continue };
-        if last != Some(id) && matches!(id, SchemaId::Id(_) | SchemaId::Guid(_)) {
-            found.insert(id);
-        }
-        last = Some(id);
-    }
-    found
-}
+use crate::frame::Part;
 
 /// The column of headers as consumers give it.
-pub(crate) struct Headers {
+#[derive(Debug)]
+pub struct Headers {
     rows: ListArray,
     names: StringArray,
     values: BinaryArray,
@@ -35,9 +15,11 @@ pub(crate) struct Headers {
 }
 
 impl Headers {
+    /// Those about a part of each record.
+    ///
     /// # Errors
-    /// It is of another type; the text says so.
-    pub(crate) fn of(column: &ArrayRef, part: Part) -> Result<Headers, String> {
+    /// The column is of another type; the text says so.
+    pub fn of(column: &ArrayRef, part: Part) -> Result<Headers, String> {
         let found = || {
             let rows = column.as_list_opt::<i32>()?.clone();
             let pairs = rows.values().as_struct_opt()?;
@@ -52,7 +34,7 @@ impl Headers {
     }
 
     /// The last of the name, as Java's deserializers take it.
-    pub(crate) fn of_row(&self, row: usize) -> Option<&[u8]> {
+    pub fn of_row(&self, row: usize) -> Option<&[u8]> {
         let offsets = self.rows.value_offsets();
         let (start, end) = (*offsets.get(row)? as usize, *offsets.get(row + 1)? as usize);
         if self.rows.is_null(row) {
