@@ -153,7 +153,7 @@ class Bench:
             values.fill(self.servers, registry.url, records)
             for form, floor in values.FLOORS.items():
                 runs = values.runs(self.spark, self.servers, registry.url, form, records)
-                self.compare(f"values, {form}", runs, records, {PYTHON: floor})
+                self.compare(f"values, {form}", runs, records, {PYTHON: floor, JVM: floor})
 
     def first(self, rounds: int) -> None:
         """The first query of a session, each in a session of its own."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-from shapes import KAFKA, PARTITIONS, PYTHON, noop
+from shapes import JVM, KAFKA, PARTITIONS, PYTHON, noop
 
 from samsarrow import Admin, Avro, Json, NewTopic, Producer, SchemaRegistry
 
-# What the first has to reach of the second.
+# What each of ours has to reach of the connector with Spark's functions.
 FLOORS = {"avro": 3.0, "json": 8.0}
 AVRO = """{"type": "record", "name": "Event", "fields": [
     {"name": "id", "type": "long"}, {"name": "user", "type": "string"},
@@ -64,11 +64,11 @@ def runs(spark: Any, servers: str, registry: str, form: str, records: int) -> di
         typed = from_avro(bare, AVRO) if form == "avro" else from_json(bare.cast("string"), DDL)
         return spark.read.format(KAFKA).options(**options).load().select(typed.alias("value"))
 
-    def ours() -> Any:
+    def ours(source: str) -> Any:
         more = {"value.format": form, "schema.registry.url": registry, "columns": "value"}
-        return spark.read.format(PYTHON).options(**options, **more).load()
+        return spark.read.format(source).options(**options, **more).load()
 
-    made = {KAFKA: connector, PYTHON: ours}
+    made = {KAFKA: connector, PYTHON: lambda: ours(PYTHON), JVM: lambda: ours(JVM)}
     for read in made.values():
         [(total, members)] = read().select(expr("sum(value.id)"), expr("count_if(value.member)")).collect()
         assert (total, members) == (records * (records - 1) // 2, len(range(2, records, 3))), (total, members)

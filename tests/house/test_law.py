@@ -19,8 +19,8 @@ ALLOWED_ROOMS = {
     "broker": {"wire"},
     "fuzz": {"wire", "arrow", "values", "client"},
     "py": {"wire", "arrow", "values", "client", "broker", "spark"},
-    "spark": {"wire", "arrow", "client"},
-    "jvm": {"wire", "arrow", "client", "spark"},
+    "spark": {"wire", "arrow", "values", "client"},
+    "jvm": {"wire", "arrow", "values", "client", "spark"},
 }
 # Crates that must not be reachable from a room, however deep.
 FORBIDDEN = {

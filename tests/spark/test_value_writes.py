@@ -413,7 +413,7 @@ def test_columns_that_cannot_be_written() -> None:
 
 
 def test_the_core_of_the_jar_refuses_formats() -> None:
-    with pytest.raises(ConfigurationError, match=r"option value\.format is not supported here"):
+    with pytest.raises(ConfigurationError, match=r"option value\.format is for reads here"):
         _core.spark_write_options({**BASE, "value.format": "avro"}, [("value", "struct<id:bigint>")])
 
 

@@ -16,7 +16,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as sql
 from pyspark.sql.types import IntegerType, LongType, NullType, StructType
 
-from samsarrow import Producer
+from samsarrow import Producer, Protobuf, encode_values
 from samsarrow.exceptions import BadValueError, ConfigurationError, RegistryError
 from samsarrow.spark import count_bytes
 from samsarrow.spark.datasource import KafkaDataSource
@@ -25,6 +25,7 @@ from samsarrow.spark.types import arrow_type, converted, spark_type
 from samsarrow.spark.values import decoded
 from samsarrow.testing import Broker, Registry
 from support.avro import encoded
+from support.parity import JVM
 
 ORDER: dict[str, Any] = {
     "type": "record",
@@ -67,6 +68,7 @@ WIDE = {
         {"name": "either", "type": ["null", "int", "string"]},
     ],
 }
+PYTHON = "samsarrow-python"
 ANN, BOB = {"name": "Ann", "age": 7}, {"name": "Bob", "age": 8}
 
 
@@ -83,12 +85,20 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.fixture(params=[PYTHON, JVM])
+def source(request: pytest.FixtureRequest) -> str:
+    """Who reads: both have the same columns, types and errors."""
+    if request.param == JVM:
+        request.getfixturevalue("built")
+    return str(request.param)
+
+
 @pytest.fixture
-def orders(spark: Any, broker: Broker, registry: Registry, topic: str) -> Callable[..., Any]:
+def orders(spark: Any, source: str, broker: Broker, registry: Registry, topic: str) -> Callable[..., Any]:
     """A batch read of the topic: `orders(schema=..., **options)`."""
 
     def read(schema: str | None = None, **options: str) -> Any:
-        reader = spark.read.format("samsarrow-python").options(**given(broker, registry, topic), **options)
+        reader = spark.read.format(source).options(**{**given(broker, registry, topic), **options})
         return (reader if schema is None else reader.schema(schema)).load()
 
     return read
@@ -252,6 +262,127 @@ def chosen(random: Random) -> dict[str, Any]:
     }
 
 
+SALE = """
+    syntax = "proto3";
+    import "google/protobuf/timestamp.proto";
+    message Other { int32 x = 1; }
+    message Sale {
+        uint64 id = 1;
+        User user = 2;
+        repeated string tags = 3;
+        map<string, int32> counts = 4;
+        google.protobuf.Timestamp at = 5;
+        message User { string city = 1; uint32 age = 2; }
+    }
+"""
+
+
+def test_protobuf(orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str) -> None:
+    moment = datetime(2026, 11, 23, 17, 0, 0, 5000, UTC)
+    sales = pa.table(
+        {
+            "id": pa.array([7, 2**64 - 1], pa.uint64()),
+            "user": pa.array([{"city": "Rome", "age": 2**32 - 1}, None]),
+            "tags": [["a", "b"], []],
+            "counts": pa.array([[("x", 1)], []], pa.map_(pa.string(), pa.int32())),
+            "at": pa.array([moment, None], pa.timestamp("us", "UTC")),
+        }
+    )
+    user = pa.struct([("city", pa.string()), ("age", pa.uint32())])
+    sales = sales.set_column(1, "user", sales["user"].cast(user))
+    bare = Protobuf(SALE, message="Sale", framing="none")
+    send(broker, topic, *encode_values(sales, bare).to_pylist(), None, b"\x08")
+    options = {
+        "value.format": "protobuf",
+        "value.schema": SALE,
+        "value.message": "Sale",
+        "value.framing": "none",
+        "value.bad": "null",
+    }
+    frame = orders(**options)
+    assert frame.schema["value"].dataType.simpleString() == (
+        "struct<id:decimal(20,0),user:struct<city:string,age:bigint>,tags:array<string>,counts:map<string,int>,"
+        "at:timestamp>"
+    )
+    first, second, third, fourth = rows(frame, "value", "value_error")
+    assert first["value"] == {
+        "id": Decimal(7),
+        "user": {"city": "Rome", "age": 2**32 - 1},
+        "tags": ["a", "b"],
+        "counts": {"x": 1},
+        "at": moment.replace(tzinfo=None),
+    }
+    assert second["value"] == {"id": Decimal(2**64 - 1), "user": None, "tags": [], "counts": {}, "at": None}
+    assert third == {"value": None, "value_error": None}
+    assert fourth["value"] is None
+    assert fourth["value_error"]
+    wanted = orders("value struct<user: struct<age: bigint>, id: decimal(20, 0)>", **options).orderBy("value.id")
+    assert [row.value and row.value.user and row.value.user.age for row in wanted.collect()][-2:] == [2**32 - 1, None]
+    # The registry's schema, and values in its frames.
+    number = registry.register(f"{topic}-value", SALE, schema_type="PROTOBUF")
+    send(broker, topic, struct.pack(">bI", 0, number) + b"\x02\x02" + encode_values(sales, bare)[0].as_py())
+    later = {"value.format": "protobuf", "value.message": "Sale", "startingOffsets": json.dumps({topic: {"0": 4}})}
+    assert rows(orders(**later), "value.user.city") == [{"city": "Rome"}]
+
+
+def test_json(orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "id": {"type": "integer"},
+            "at": {"type": "string", "format": "date-time"},
+            "sizes": {"type": "array", "items": {"type": ["number", "null"]}},
+            "names": {"type": "object", "additionalProperties": {"type": "string"}},
+            "any": {},
+        },
+        "required": ["id"],
+    }
+    texts = [
+        b'{"id": 7, "at": "2026-11-23T17:00:00.005Z", "sizes": [1, null, 2.5], "names": {"a": "b"}, "any": {"x": 1}}',
+        b'{"sizes": [], "id": 8, "more": [1, 2]}',
+        None,
+    ]
+    send(broker, topic, *texts, b'{"id": "nine"}')
+    options = {"value.format": "json", "value.schema": json.dumps(schema)}
+    frame = orders(**options)
+    assert frame.schema["value"].dataType.simpleString() == (
+        "struct<id:bigint,at:timestamp,sizes:array<double>,names:map<string,string>,any:string>"
+    )
+    with pytest.raises(Exception, match=rf"{topic}-0, offset 3, field id"):
+        frame.collect()
+    moment = datetime(2026, 11, 23, 17, 0, 0, 5000)
+    assert rows(orders(**options, **{"value.bad": "null"}), "value") == [
+        {"value": {"id": 7, "at": moment, "sizes": [1.0, None, 2.5], "names": {"a": "b"}, "any": '{"x": 1}'}},
+        {"value": {"id": 8, "at": None, "sizes": [], "names": None, "any": None}},
+        {"value": None},
+        {"value": None},
+    ]
+    # The registry's schema, and values in its frames.
+    number = registry.register(f"{topic}-value", schema, schema_type="JSON")
+    send(broker, topic, struct.pack(">bI", 0, number) + b'{"id": 9}')
+    later = {"value.format": "json", "value.fields": "id", "startingOffsets": json.dumps({topic: {"0": 4}})}
+    assert rows(orders(**later), "value") == [{"value": {"id": 9}}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        pytest.param("string", "Zoë".encode(), "Zoë", id="string"),
+        pytest.param("short", b"\xff\xfe", -2, id="short"),
+        pytest.param("long", b"\0" * 7 + b"\x05", 5, id="long"),
+        pytest.param("float", struct.pack(">f", 0.5), 0.5, id="float"),
+        pytest.param("double", struct.pack(">d", -2.5), -2.5, id="double"),
+        pytest.param("boolean", b"\x01", True, id="boolean"),
+    ],
+)
+def test_types_of_kafka(
+    orders: Callable[..., Any], broker: Broker, topic: str, kind: str, value: bytes, expected: Any
+) -> None:
+    send(broker, topic, value, None, key=value)
+    frame = orders(**{"value.format": "avro", "value.schema": '"bytes"', "key.format": kind, "value.bad": "null"})
+    assert rows(frame, "key") == [{"key": expected}] * 2
+
+
 def test_a_type_that_spark_has_not_can_be_left_out(
     orders: Callable[..., Any], broker: Broker, registry: Registry, topic: str
 ) -> None:
@@ -310,15 +441,15 @@ def test_a_registry_that_is_down(orders: Callable[..., Any], broker: Broker, reg
 
 
 def test_streams_go_on_where_they_were(
-    spark: Any, broker: Broker, registry: Registry, topic: str, tmp_path: Path
+    spark: Any, source: str, broker: Broker, registry: Registry, topic: str, tmp_path: Path
 ) -> None:
     subject = f"{topic}-value"
     first = registry.register(subject, EARLIER)
     seen: list[Any] = []
 
     def drain(**options: str) -> None:
-        source = spark.readStream.format("samsarrow-python").options(**given(broker, registry, topic), **options)
-        frame = source.option("startingOffsets", "earliest").load().select("offset", "value.*")
+        reader = spark.readStream.format(source).options(**given(broker, registry, topic), **options)
+        frame = reader.option("startingOffsets", "earliest").load().select("offset", "value.*")
 
         def keep(batch: Any, _number: int) -> None:
             seen.extend(tuple(row) for row in batch.orderBy("offset").collect())
@@ -483,3 +614,51 @@ def test_bytes_of_typed_values_are_counted(orders: Callable[..., Any], registry:
     registry.register(f"{topic}-value", ORDER)
     for options in ({}, {"value.bad": "null"}):
         assert count_bytes(orders(**options)).columns == orders(**options).columns
+
+
+def test_what_spark_does_not_use_is_stepped_over(
+    built: None, spark: Any, broker: Broker, registry: Registry, topic: str
+) -> None:
+    """In the JVM, where Spark prunes fields: also where they are those of lists and maps."""
+    number = registry.register(f"{topic}-value", WIDE)
+    wide = {"flag": True, "nothing": None, "ratio": 0.5, "bytes": b"", "kind": "a", "hash": b"ab", "price": Decimal(1)}
+    times = {"day": date(2026, 1, 1), "made": datetime(2026, 1, 1, tzinfo=UTC), "seen": datetime(2026, 1, 1)}
+    clock = {"at": datetime.min.time(), "sharp": datetime.min.time()}
+    more = {"users": [ANN, None, BOB], "named": {"x": [BOB]}, "either": 5}
+    send(broker, topic, framed(number, WIDE, {**wide, **times, **clock, **more}))
+    frame = spark.read.format(JVM).options(**given(broker, registry, topic)).load()
+    chosen = frame.select("value.users.age", sql.expr("value.named['x'][0].name"), "value.either.int", "offset")
+    assert [tuple(row) for row in chosen.collect()] == [([7, None, 8], "Bob", 5, 0)]
+    scan = chosen._jdf.queryExecution().optimizedPlan().collectLeaves().head()
+    assert scan.schema().apply("value").dataType().simpleString() == (
+        "struct<users:array<struct<age:int>>,named:map<string,array<struct<name:string>>>,either:struct<int:int>>"
+    )
+    with_nulls = spark.read.format(JVM).options(**given(broker, registry, topic), **{"value.bad": "null"}).load()
+    # There a row says whether any of it is bad: all of it is read.
+    assert with_nulls.select("value.flag", "value_error").collect()[0].value_error is None
+
+
+def test_rows_before_one_that_is_bad_are_read(
+    built: None, spark: Any, broker: Broker, registry: Registry, topic: str
+) -> None:
+    number = registry.register(f"{topic}-value", ORDER)
+    good = framed(number, ORDER, {"id": 1, "city": "Rome"})
+    send(broker, topic, good, good, good[:-2], good)
+    frame = spark.read.format(JVM).options(**given(broker, registry, topic)).load()
+    assert frame.limit(2).collect()[1].value.city == "Rome"
+    assert frame.count() == 4, "counting reads no values"
+    with pytest.raises(Exception, match=rf"BadValueError: {topic}-0, offset 2, schema id {number}, field city: "):
+        frame.collect()
+
+
+def test_rows_in_place_of_columns(built: None, spark: Any, broker: Broker, registry: Registry, topic: str) -> None:
+    """As Spark 4.2.0 is given them, over the same vectors."""
+    number = registry.register(f"{topic}-value", ORDER)
+    send(broker, topic, framed(number, ORDER, {"id": 1, "city": "Rome"}), None)
+    system = spark._jvm.java.lang.System
+    system.setProperty("samsarrow.columnar", "false")
+    try:
+        frame = spark.read.format(JVM).options(**given(broker, registry, topic)).load()
+        assert rows(frame, "value") == [{"value": {"id": 1, "city": "Rome"}}, {"value": None}]
+    finally:
+        system.clearProperty("samsarrow.columnar")

@@ -102,7 +102,7 @@ def _reads(field: pa.Field, wanted: pa.Field) -> bool:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return any(one(kind) for one in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))
 
 
 def _bytes_in(kind: pa.DataType, path: str) -> str | None:

@@ -8,6 +8,7 @@ use std::time::Instant;
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::Consumer;
 use samsarrow_client::error::Result as ClientResult;
+use samsarrow_client::registry::Registry;
 use samsarrow_client::types::TopicPartition;
 use samsarrow_spark::here::Here;
 use samsarrow_spark::options::Reading;
@@ -16,6 +17,7 @@ use samsarrow_spark::{Driver, ReadOptions};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
+use crate::decoded::Learned;
 use crate::failure::{Failure, Result};
 use crate::idle::IDLE;
 use crate::pool::Pool;
@@ -44,6 +46,8 @@ pub struct Shared {
     options: std::sync::OnceLock<ReadOptions>,
     pub(crate) pool: Pool,
     pub(crate) producers: Producers,
+    pub(crate) learned: Learned,
+    registry: std::sync::OnceLock<Option<Registry>>,
     /// Asks for ends of logs, whatever transactions are open.
     asker: OnceCell<Consumer>,
 }
@@ -113,7 +117,8 @@ impl Client {
 impl Shared {
     fn new(given: Arc<Given>) -> Self {
         let (pool, producers) = (Pool::default(), Producers::default());
-        Self { given, options: std::sync::OnceLock::new(), pool, producers, asker: OnceCell::new() }
+        let (options, registry) = (std::sync::OnceLock::new(), std::sync::OnceLock::new());
+        Self { given, options, pool, producers, learned: Learned::default(), registry, asker: OnceCell::new() }
     }
 
     /// The options as they were given.
@@ -131,6 +136,18 @@ impl Shared {
         }
         let options = ReadOptions::parse(&self.given, Reading::Any)?;
         Ok(self.options.get_or_init(|| options))
+    }
+
+    /// The registry that says what keys and values were written with, where there is one.
+    ///
+    /// # Errors
+    /// An address, the login or a certificate cannot be.
+    pub(crate) fn registry(&self) -> Result<Option<&Registry>> {
+        if let Some(registry) = self.registry.get() {
+            return Ok(registry.as_ref());
+        }
+        let registry = self.options()?.registry()?;
+        Ok(self.registry.get_or_init(|| registry).as_ref())
     }
 
     /// First offset and end of a partition's log.

@@ -9,7 +9,7 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 /// The fields of `SamsarrowException`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// `configuration`, `kafka`, `data_loss`, `state` or `panic`.
+    /// `configuration`, `kafka`, `data_loss`, `bad_value`, `state` or `panic`.
     pub kind: &'static str,
     /// Name of the exception class in Python.
     pub name: String,
@@ -23,6 +23,11 @@ impl Failure {
     /// A call that does not fit what the library knows.
     pub fn state(text: impl Into<String>) -> Self {
         Self { kind: "state", name: "IllegalStateError".into(), retriable: false, text: text.into() }
+    }
+
+    /// A key or a value cannot be read.
+    pub fn bad_value(text: impl Into<String>) -> Self {
+        Self { kind: "bad_value", name: "BadValueError".into(), retriable: false, text: text.into() }
     }
 
     /// Something was not done in its time.

@@ -5,22 +5,24 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int64Type, TimestampMillisecondType};
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow_buffer::{Buffer, NullBuffer};
 use samsarrow_client::types::TopicPartition;
-use samsarrow_spark::columns::Column;
+use samsarrow_spark::columns::{Column, Served};
 
 use crate::alive::Alive;
+use crate::decoded::Decoded;
 use crate::failure::{Failure, Result};
 use crate::frame_headers::headers;
+use crate::frame_nested::nested;
 
-/// Slots before those of columns: rows, number of columns, and spare ones.
+/// Slots before those of columns: rows, number of vectors, and spare ones.
 pub const HEAD: usize = 8;
-/// Slots of a column.
+/// Slots of a vector: of a column, or of what is within one, which follow it.
 pub const SLOTS: usize = 8;
-const VALIDITY: usize = 0;
-const OFFSETS: usize = 1;
-const DATA: usize = 2;
+pub(crate) const VALIDITY: usize = 0;
+pub(crate) const OFFSETS: usize = 1;
+pub(crate) const DATA: usize = 2;
 const CONSTANT: usize = 7;
 
 /// The slots of one column.
@@ -58,6 +60,11 @@ impl Kept {
         }
     }
 
+    /// Keeps an array, into which addresses point.
+    pub(crate) fn array(&mut self, array: ArrayRef) {
+        self.arrays.push(array);
+    }
+
     fn bytes(&self) -> usize {
         let arrays: usize = self.arrays.iter().map(|array| array.get_buffer_memory_size()).sum();
         arrays + self.buffers.iter().map(Buffer::len).sum::<usize>()
@@ -70,19 +77,40 @@ pub(crate) fn address<T>(slice: &[T]) -> u64 {
 }
 
 impl Frame {
-    /// Of rows of one partition; columns may be none.
+    /// Of rows of one partition; columns may be none. Java has room for so many vectors.
     ///
     /// # Errors
-    /// The batch is not one of a reader's consumer.
-    pub fn new(batch: &RecordBatch, columns: &[Column], tp: &TopicPartition) -> Result<Frame> {
+    /// The batch is not one of a reader's consumer, or Java expects others; or a time is none of Spark's.
+    pub(crate) fn new(
+        batch: &RecordBatch,
+        columns: &[Served],
+        decoded: &[Decoded<'_>],
+        vectors: usize,
+        tp: &TopicPartition,
+    ) -> Result<Frame> {
         let rows = batch.num_rows();
         let mut slots = vec![0; HEAD];
         let mut kept = Kept::default();
-        for (slot, number) in slots.iter_mut().zip([rows, columns.len()]) {
+        for (slot, number) in slots.iter_mut().zip([rows, vectors]) {
             *slot = number as u64;
         }
         for column in columns {
-            slots.extend(one(batch, *column, tp, &mut kept)?);
+            let of = decoded.iter().find(|one| Some(one.part) == column.part());
+            match (column, of) {
+                (Served::Column(_), Some(decoded)) => {
+                    nested(&decoded.array, decoded.kind, decoded.part.name(), &mut kept, &mut slots)?;
+                }
+                (Served::Column(column), None) => slots.extend(one(batch, *column, tp, &mut kept)?),
+                (Served::Raw(part), _) => slots.extend(bytes(batch, part.name(), &mut kept)?),
+                (Served::Error(part), _) => {
+                    let errors = of.and_then(|decoded| decoded.errors.as_ref()).ok_or_else(|| other(part.name()))?;
+                    slots.extend(text(errors, &mut kept));
+                }
+            }
+        }
+        if slots.len() != HEAD + SLOTS * vectors {
+            let found = slots.len().saturating_sub(HEAD) / SLOTS;
+            return Err(Failure::state(format!("the jar has room for {vectors} vectors, and there are {found}")));
         }
         let _alive = Alive::new(kept.bytes());
         Ok(Frame { rows, slots, kept, _alive })
@@ -133,6 +161,12 @@ fn bytes(batch: &RecordBatch, name: &str, kept: &mut Kept) -> Result<Slots> {
     let values = array.as_binary_opt::<i32>().ok_or_else(|| other(name))?;
     let validity = kept.validity(values.nulls());
     Ok(slots(&[(VALIDITY, validity), (OFFSETS, address(values.value_offsets())), (DATA, address(values.value_data()))]))
+}
+
+fn text(values: &StringArray, kept: &mut Kept) -> Slots {
+    kept.arrays.push(Arc::new(values.clone()));
+    let validity = kept.validity(values.nulls());
+    slots(&[(VALIDITY, validity), (OFFSETS, address(values.value_offsets())), (DATA, address(values.value_data()))])
 }
 
 fn topic(name: &str, kept: &mut Kept) -> Slots {

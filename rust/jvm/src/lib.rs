@@ -4,9 +4,11 @@ mod alive;
 mod block;
 mod budget;
 pub mod clients;
+mod decoded;
 pub mod failure;
 pub mod frame;
 mod frame_headers;
+mod frame_nested;
 pub mod handles;
 mod idle;
 pub mod lines;
@@ -21,7 +23,7 @@ mod runtime;
 pub mod writer;
 
 /// Of the functions and the frame: a jar and a library of different numbers do not go together.
-pub const ABI: u32 = 3;
+pub const ABI: u32 = 4;
 
 /// What the library is, and what of it is in use.
 pub fn about(readers: usize, writers: usize) -> String {

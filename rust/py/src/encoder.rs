@@ -8,13 +8,12 @@ use pyo3::prelude::*;
 use samsarrow_client::error::Error;
 use samsarrow_values::avro::{Schema, derive};
 use samsarrow_values::plain::Plain;
-use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError, json, proto};
+use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError, json, proto, with_header};
 
 use crate::arrow_ffi::{self, Input};
 use crate::error::to_py;
 use crate::gate;
-use crate::value_ids::with_header;
-use crate::writers::File;
+use crate::value_options::File;
 
 /// Row, nothing, field, reason and nothing, as what cannot be decoded has a schema in these places.
 type Bad = (usize, Option<u64>, String, String, Option<String>);

@@ -29,10 +29,8 @@ mod spark;
 mod testing;
 mod testing_security;
 mod tokens;
-mod value_format;
-mod value_ids;
+mod value_options;
 mod values;
-mod writers;
 
 use pyo3::prelude::*;
 

@@ -10,19 +10,20 @@ use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use samsarrow_client::error::Error;
+use samsarrow_spark::typed::ask;
 use samsarrow_values::avro::Schema;
 use samsarrow_values::json;
 use samsarrow_values::plain::Plain;
-use samsarrow_values::{BadValue, Decoder, Framing, Options, Part, SchemaError, SchemaId, ValueError};
+use samsarrow_values::{
+    BadValue, Decoder, Format, Framing, Headers, Options, Part, SchemaError, SchemaId, ValueError, Writers,
+};
 
 use crate::arrow_ffi;
 use crate::call::Call;
 use crate::error::to_py;
 use crate::gate;
 use crate::registry::Registry as PyRegistry;
-use crate::value_format::{Format, enums_of, framing_of};
-use crate::value_ids::{Headers, ids};
-use crate::writers::{File, Id, Writers, ask};
+use crate::value_options::{File, Id, enums_of};
 
 /// Row, schema, field and reason of a value that is bad, and its schema as text.
 type Bad = (usize, Option<Id>, String, String, Option<String>);
@@ -41,13 +42,14 @@ pub(crate) struct ValueDecoder {
 impl ValueDecoder {
     fn new(py: Python<'_>, format: Format) -> PyResult<Self> {
         // What is wrong with schemas shows before the first value.
-        let first = format.decoder().map_err(|text| to_py(py, &Error::configuration(text)))?;
+        let first = format.decoder().map_err(|error| to_py(py, &Error::configuration(error.to_string())))?;
         Ok(Self { format, idle: Mutex::new(vec![(first, 0)]) })
     }
 
     fn take(&self) -> Result<(Decoder, usize), String> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let (mut decoder, known) = idle.map_or_else(|| self.format.decoder().map(|made| (made, 0)), Ok)?;
+        let made = || self.format.decoder().map(|made| (made, 0)).map_err(|error| error.to_string());
+        let (mut decoder, known) = idle.map_or_else(made, Ok)?;
         let known = self.format.catch_up(&mut decoder, known);
         Ok((decoder, known))
     }
@@ -58,7 +60,9 @@ impl ValueDecoder {
 
     /// The ids in a batch that a registry is to be asked for.
     fn unknown(&self, batch: &RecordBatch, part: Part) -> Result<BTreeSet<SchemaId>, Failure> {
-        let Some((_, writers)) = self.format.writers() else { return Ok(BTreeSet::new()) };
+        if self.format.writers().is_none() {
+            return Ok(BTreeSet::new());
+        }
         let column = batch.column_by_name("value").ok_or("there is no column of values")?;
         let headers = batch
             .column_by_name("headers")
@@ -66,16 +70,13 @@ impl ValueDecoder {
             .transpose()
             .map_err(Failure::Type)?;
         let (headers, format) = (headers.as_ref(), &self.format);
-        let mut ids = match column.data_type() {
-            DataType::Binary => ids(format, column.as_binary::<i32>().iter(), headers),
-            DataType::LargeBinary => ids(format, column.as_binary::<i64>().iter(), headers),
-            DataType::BinaryView => ids(format, column.as_binary_view().iter(), headers),
+        Ok(match column.data_type() {
+            DataType::Binary => format.unknown(column.as_binary::<i32>().iter(), headers),
+            DataType::LargeBinary => format.unknown(column.as_binary::<i64>().iter(), headers),
+            DataType::BinaryView => format.unknown(column.as_binary_view().iter(), headers),
             // Of another type, which is an error in its place.
             _ => BTreeSet::new(),
-        };
-        let writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
-        ids.retain(|id| !writers.settles(*id));
-        Ok(ids)
+        })
     }
 
     /// The rows, or those before the first value that is bad, where that is an error.
@@ -134,15 +135,6 @@ impl Errors {
     fn new(strict: bool) -> Self {
         if strict { Self::First(None) } else { Self::All(StringBuilder::new()) }
     }
-}
-
-/// What is wrong with a value, without its place.
-fn described(bad: &BadValue) -> String {
-    let schema = bad.schema.map(|id| format!("{id}, ")).unwrap_or_default();
-    let field = if bad.path.is_empty() { String::new() } else { format!("field {}", bad.path) };
-    let places = format!("{schema}{field}");
-    let places = places.trim_end_matches(", ");
-    if places.is_empty() { bad.reason.clone() } else { format!("{places}: {}", bad.reason) }
 }
 
 /// Why not all values of one schema can be read as another, if that is so.
@@ -213,7 +205,7 @@ fn push_all<'a>(
                 }
                 Errors::All(texts) => {
                     texts.append_nulls(row - texts.len());
-                    texts.append_value(described(&bad));
+                    texts.append_value(bad.described(&[]));
                 }
             },
             Err(full @ ValueError::Full) => return Err(Failure::Other(full.to_string())),
@@ -240,12 +232,12 @@ impl ValueDecoder {
     ) -> PyResult<Self> {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
         let parse = |text: &str| Schema::parse(text).map_err(|error| refuse(error.to_string()));
-        let framing = framing_of(framing, &["auto", "header", "confluent", "apicurio8", "single-object", "none"])
-            .map_err(refuse)?;
+        let framings = ["auto", "header", "confluent", "apicurio8", "single-object", "none"];
+        let framing = Framing::among(&framings, framing).map_err(refuse)?;
         let enums = enums_of(enums).map_err(refuse)?;
         let mut known = Writers::default();
         for (id, text) in writers {
-            known.given(id, parse(&text)?);
+            known.given(id.map(Id::named), &parse(&text)?);
         }
         let schema = Schema::parse_with(schema, &needed).map_err(|error| refuse(error.to_string()))?;
         let options = Options { framing, enums, fields, recursion };
@@ -293,7 +285,7 @@ impl ValueDecoder {
         recursion: usize,
     ) -> PyResult<Self> {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
-        let framing = framing_of(framing, &["auto", "header", "confluent", "none"]).map_err(refuse)?;
+        let framing = Framing::among(&["auto", "header", "confluent", "none"], framing).map_err(refuse)?;
         let enums = enums_of(enums).map_err(refuse)?;
         let schema = schema.parse(&needed).map_err(|error| refuse(error.to_string()))?;
         let options = Options { framing, enums, fields, recursion };

@@ -1,6 +1,12 @@
-//! The columns that Spark sees: those of Spark's own Kafka connector, in its order and with its types.
+//! The columns that Spark sees: those of Spark's own Kafka connector, in its order and with its types; and those that
+//! come with typed keys and values.
+
+use std::collections::BTreeSet;
+
+use samsarrow_values::Part;
 
 use crate::error::{Error, Result};
+use crate::typed::Typed;
 use crate::values::{Given, boolean, get, quoted};
 
 /// A column.
@@ -70,6 +76,69 @@ impl Column {
     }
 }
 
+/// A column that is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Served {
+    /// One of the connector's; a key or a value may be decoded.
+    Column(Column),
+    /// The bytes of what is decoded.
+    Raw(Part),
+    /// What is wrong with it.
+    Error(Part),
+}
+
+impl Served {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Column(column) => column.name(),
+            Self::Raw(Part::Key) => "raw_key",
+            Self::Raw(Part::Value) => "raw_value",
+            Self::Error(Part::Key) => "key_error",
+            Self::Error(Part::Value) => "value_error",
+        }
+    }
+
+    /// The column of that name, if there is one.
+    pub fn named(name: &str) -> Option<Self> {
+        let more = [Part::Key, Part::Value].into_iter().flat_map(|part| [Self::Raw(part), Self::Error(part)]);
+        Column::named(name).map(Self::Column).or_else(|| more.into_iter().find(|one| one.name() == name))
+    }
+
+    /// What it is of: a key, a value, or neither.
+    pub fn part(self) -> Option<Part> {
+        match self {
+            Self::Column(Column::Key) => Some(Part::Key),
+            Self::Column(Column::Value) => Some(Part::Value),
+            Self::Column(_) => None,
+            Self::Raw(part) | Self::Error(part) => Some(part),
+        }
+    }
+}
+
+/// Those that the options choose, with those that come with typed keys and values.
+pub(crate) fn served(given: &mut Given, typed: &[Typed]) -> Result<(Vec<Column>, Vec<Served>)> {
+    let more: Vec<Served> = typed.iter().flat_map(Typed::more).collect();
+    let mut names: Vec<String> = Vec::new();
+    if let Some(text) = given.get_mut("columns") {
+        names = text.split(',').map(|name| name.trim().to_lowercase()).collect();
+        let is_more = |name: &String| more.iter().any(|column| column.name() == name);
+        if names.iter().any(is_more) {
+            if names.iter().collect::<BTreeSet<_>>().len() < names.len() {
+                return Err(Error::configuration(format!("option columns names a column twice: {}", quoted(text))));
+            }
+            let left: Vec<&str> = names.iter().filter(|name| !is_more(name)).map(String::as_str).collect();
+            // One at least is wanted.
+            *text = if left.is_empty() { Column::Offset.name().to_owned() } else { left.join(",") };
+        }
+    }
+    let columns = chosen(given)?;
+    let all: Vec<Served> = columns.iter().copied().map(Served::Column).chain(more).collect();
+    let named = |name: &String| all.iter().find(|column| column.name().eq_ignore_ascii_case(name)).copied();
+    let served: Vec<Served> = names.iter().filter_map(named).collect();
+    Ok((columns, if served.is_empty() { all } else { served }))
+}
+
 fn bytes_or_text(text: bool) -> &'static str {
     if text { "string" } else { "binary" }
 }
@@ -84,7 +153,7 @@ pub struct Text {
 }
 
 /// Those that the options choose.
-pub(crate) fn chosen(given: &Given) -> Result<Vec<Column>> {
+fn chosen(given: &Given) -> Result<Vec<Column>> {
     let with_headers = boolean(given, "includeHeaders", false)?;
     let Some(text) = get(given, "columns") else {
         return Ok(COLUMNS.into_iter().filter(|column| *column != Column::Headers || with_headers).collect());
@@ -103,10 +172,12 @@ pub(crate) fn chosen(given: &Given) -> Result<Vec<Column>> {
     Ok(columns)
 }
 
-/// Refuses formats of keys and values. Those of reads in Python, which there are, are taken out before they come here.
-pub(crate) fn refuse_formats(given: &Given, instead: &str) -> Result<()> {
+/// Refuses formats of keys and values.
+pub(crate) fn refuse_formats(given: &Given) -> Result<()> {
     match ["key.format", "value.format"].into_iter().find(|name| get(given, name).is_some()) {
-        Some(name) => Err(Error::configuration(format!("option {name} is not supported here: {instead}"))),
+        Some(name) => Err(Error::configuration(format!(
+            "option {name} is for reads here: typed keys and values are written by format(\"samsarrow-python\")"
+        ))),
         None => Ok(()),
     }
 }

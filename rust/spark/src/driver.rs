@@ -15,6 +15,7 @@ use crate::plan::plan;
 use crate::planner::{Keeping, Limit, StreamPlanner};
 use crate::question::{Question, Tasks, columns_answer, open_answer, ranges_answer, sent_answer};
 use crate::tokens;
+use crate::typed;
 use crate::write_options::WriteOptions;
 
 /// Options as they were given, and what is known of the query. Nothing is checked or asked before the first question.
@@ -59,9 +60,10 @@ impl Driver {
     /// An option cannot be, brokers cannot be asked, or records are gone with `failOnDataLoss`.
     pub async fn answer(&mut self, question: &str) -> Result<String> {
         match Question::parse(question)? {
-            Question::Schema => {
+            Question::Schema { chosen } => {
                 let options = ReadOptions::parse(&self.given, Reading::Any)?;
-                Ok(columns_answer(&options.columns, options.text))
+                let (types, found) = typed::asked(&options, &chosen).await?;
+                Ok(columns_answer(&options.served, options.text, &types, &found))
             }
             Question::Batch(wanted) => {
                 let options = ReadOptions::parse(&self.given, Reading::Batch)?;

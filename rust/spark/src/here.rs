@@ -22,7 +22,8 @@ impl Here {
     /// The options for clients of this process; names are in lower case.
     pub fn options(&self, mut given: BTreeMap<String, String>) -> BTreeMap<String, String> {
         for (name, value) in &mut given {
-            let is_file = name.strip_prefix("kafka.").and_then(spec).is_some_and(|spec| spec.kind == Kind::Path);
+            let bare = name.strip_prefix("kafka.").or_else(|| name.strip_prefix("schema.registry."));
+            let is_file = bare.and_then(spec).is_some_and(|spec| spec.kind == Kind::Path);
             if let Some(found) = is_file.then(|| self.brought(value)).flatten() {
                 *value = found;
             }
@@ -65,7 +66,12 @@ mod tests {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
         let here = Here { folders: vec!["/no/such".into(), source.into()], token: None };
         let found = |option: &str, file: &str| here.options(given(&[(option, file)]))[option].clone();
-        for option in ["kafka.ssl.truststore.location", "kafka.ssl_cafile", "kafka.sasl.kerberos.keytab"] {
+        for option in [
+            "kafka.ssl.truststore.location",
+            "kafka.ssl_cafile",
+            "kafka.sasl.kerberos.keytab",
+            "schema.registry.ssl.ca.location",
+        ] {
             assert_eq!(found(option, "here.rs"), format!("{source}/here.rs"));
         }
         for other in ["Cargo.toml", "src/here.rs", "./here.rs", "no.rs", "/no/such/here.rs", "probe", ""] {

@@ -82,15 +82,19 @@ pub(crate) fn check_files(kafka: &Kafka) -> Result<()> {
         let path = value.reveal();
         let is_file = spec(name).is_some_and(|spec| spec.kind == Kind::Path) && !path.is_empty() && path != "probe";
         if is_file && !(references && path.contains("${")) && !std::path::Path::new(path).exists() {
-            return Err(Error::configuration(format!(
-                "option kafka.{name}: there is no file {path} on {}. Ship it with --files (spark.files, \
-                 SparkContext.addFile) and give its bare name, put it there on every machine, or give its text in place \
-                 of its name",
-                host()
-            )));
+            return Err(missing_file("kafka.", name, path));
         }
     }
     Ok(())
+}
+
+/// The error of an option that names a file which is not on this machine.
+pub(crate) fn missing_file(prefix: &str, name: &str, path: &str) -> Error {
+    Error::configuration(format!(
+        "option {prefix}{name}: there is no file {path} on {}. Ship it with --files (spark.files, SparkContext.addFile) \
+         and give its bare name, put it there on every machine, or give its text in place of its name",
+        host()
+    ))
 }
 
 /// This machine's name, for errors about what may be missing on one of many.

@@ -21,6 +21,7 @@ pub mod predicates;
 pub mod question;
 pub mod ranges;
 pub mod tokens;
+pub mod typed;
 mod values;
 pub mod write_options;
 

@@ -20,7 +20,7 @@ pub(crate) fn refuse_misspelt(given: &Given, known: &[&str]) -> Result<()> {
 }
 
 /// The one of `names` that is most like `given`, if one is.
-fn meant<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn meant<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let given: Vec<char> = given.to_lowercase().chars().collect();
     let alike = names.filter_map(|name| {
         let other: Vec<char> = name.to_lowercase().chars().collect();

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use regex::Regex;
-use samsarrow_client::config::{ClientKind, Options, Secret};
+use samsarrow_client::config::{ClientKind, Options, RegistryOptions, Secret};
+use samsarrow_client::registry::Registry;
 
 use crate::bounds::{At, Bound, LATEST, ending, starting};
-use crate::columns::{self, Column, Text};
+use crate::columns::{self, Column, Served, Text};
 use crate::error::{Error, Result};
 use crate::kafka::{self, Kafka};
 use crate::near;
 use crate::tokens;
+use crate::typed::{self, Typed};
 use crate::values::{Given, boolean, duration, get, json_object, natural, positive, quoted};
 
 const BATCH_ONLY: &[&str] = &["endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"];
@@ -90,10 +92,16 @@ pub struct ReadOptions {
     pub no_match_is_latest: bool,
     /// Whether records that are gone end the query.
     pub fail_on_data_loss: bool,
-    /// Those that are served, in their order.
+    /// The connector's that are served, in their order.
     pub columns: Vec<Column>,
+    /// All that are served, in their order.
+    pub served: Vec<Served>,
     /// Which of key and value are served as text.
     pub text: Text,
+    /// Keys and values that are decoded. The source in Python decodes its own, and takes their options out.
+    pub typed: Vec<Typed>,
+    /// Of the registry that says what they were written with.
+    registry: Option<RegistryOptions>,
     /// The least number of Spark tasks wanted.
     pub min_partitions: Option<u64>,
     /// The most offsets in one Spark task.
@@ -123,8 +131,8 @@ impl ReadOptions {
     /// An option is missing, contradicts another or has a value that cannot be.
     pub fn parse(options: &BTreeMap<String, String>, reading: Reading) -> Result<ReadOptions> {
         let mut given: Given = options.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
+        let (typed, registry) = typed::take(&mut given)?;
         near::refuse_misspelt(&given, KNOWN)?;
-        columns::refuse_formats(&given, "typed keys and values are read by format(\"samsarrow-python\")")?;
         if reading == Reading::Any {
             // Where neither batch nor stream is known, what they differ in is checked later.
             let bounds = ["startingoffsets", "startingtimestamp", "ending", "commitoffsets"];
@@ -147,14 +155,18 @@ impl ReadOptions {
                 quoted(&strategy)
             )));
         }
+        let (columns, served) = columns::served(&mut given, &typed)?;
         let parsed = ReadOptions {
             what: what(&given)?,
             starting: starting(&given, streaming)?,
             ending: ending(&given)?,
             no_match_is_latest: strategy == "latest",
             fail_on_data_loss: boolean(&given, "failOnDataLoss", true)?,
-            columns: columns::chosen(&given)?,
-            text: columns::layout(&given)?,
+            columns,
+            served,
+            text: typed::text_beside(&given, &typed, columns::layout(&given)?)?,
+            typed,
+            registry,
             min_partitions: positive(&given, "minPartitions")?,
             max_records_per_partition: positive(&given, "maxRecordsPerPartition")?,
             max_offsets: positive(&given, "maxOffsetsPerTrigger")?,
@@ -206,6 +218,14 @@ impl ReadOptions {
             At::Offsets(offsets) => offsets.values().any(|offset| *offset == LATEST),
             At::Time(_) | At::Times(_) => self.no_match_is_latest,
         }
+    }
+
+    /// A client of the registry, where there is one.
+    ///
+    /// # Errors
+    /// An address, the login or a certificate cannot be.
+    pub fn registry(&self) -> Result<Option<Registry>> {
+        Ok(self.registry.as_ref().map(Registry::new).transpose()?)
     }
 
     /// Options of the client, the prefix `kafka.` taken off.

@@ -86,7 +86,7 @@ fn bad_options_say_what_is_wrong() {
         (&[("maxTriggerDelay", "soon")], "a time such as 15m"),
         (&[("minOffsetsPerTrigger", "5"), ("maxOffsetsPerTrigger", "4")], "cannot be larger"),
         (&[("startingOffset", "earliest")], "did you mean startingOffsets"),
-        (&[("value.format", "avro")], "option value.format is not supported here"),
+        (&[("value.format", "avro")], "value.format=avro needs the option value.schema or schema.registry.url"),
         (&[("delegationToken", "yes")], "delegationToken must be true or false, not 'yes'"),
         (
             &[("delegationToken", "true")],

@@ -5,20 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use samsarrow_client::types::TopicPartition;
 use serde_json::{Map, Value};
 
-use crate::columns::{Column, Text};
+use crate::columns::{Column, Served, Text};
 use crate::error::{Error, Result};
 use crate::exactly_once::{MicroBatch, Place};
 use crate::offsets::{Offsets, from_json};
 use crate::planner::{Keeping, Limit};
 use crate::predicates::{Predicates, Window};
 use crate::ranges::OffsetRange;
+use crate::typed::{Found, SparkType};
 use crate::write_options::Field;
 
 /// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Question {
-    /// Which columns there are.
-    Schema,
+    /// Which columns there are, and whether a choice of them can be.
+    Schema {
+        /// Types that `.schema(...)` gives to columns, by their names.
+        chosen: BTreeMap<String, SparkType>,
+    },
     /// Which ranges a batch reads.
     Batch(Predicates),
     /// Where a new query starts. A caller that has kept it says so, before all else.
@@ -92,7 +96,7 @@ impl Question {
         let fields = parsed.as_object().ok_or_else(|| unclear("not an object"))?;
         let offsets = |name: &str| from_json(fields.get(name).unwrap_or(&Value::Null));
         match fields.get("ask").and_then(Value::as_str) {
-            Some("schema") => Ok(Question::Schema),
+            Some("schema") => Ok(Question::Schema { chosen: types(fields, "chosen")? }),
             Some("batch") => predicates(fields).map(Question::Batch),
             Some("initial") => Ok(Question::Initial(match given(fields, "kept") {
                 Some(kept) => Keeping::Kept(from_json(kept)?),
@@ -133,6 +137,15 @@ fn flag(fields: &Map<String, Value>, name: &str) -> bool {
 fn number(fields: &Map<String, Value>, name: &str) -> Result<Option<i64>> {
     let number = |value: &Value| value.as_i64().ok_or_else(|| unclear(&format!("{name} {value}")));
     given(fields, name).map(number).transpose()
+}
+
+/// `{"value":"{\"type\":\"struct\",…}"}`: types as Spark writes them, in a text each. They are deeper than what
+/// questions are made of.
+fn types(fields: &Map<String, Value>, name: &str) -> Result<BTreeMap<String, SparkType>> {
+    let Some(given) = given(fields, name).and_then(Value::as_object) else { return Ok(BTreeMap::new()) };
+    let one = |(name, text): (&String, &Value)| Some((name.clone(), SparkType::read_text(text.as_str()?)?));
+    let types: Option<_> = given.iter().map(one).collect();
+    types.ok_or_else(|| unclear(&format!("types {given:?}")))
 }
 
 fn limit(fields: &Map<String, Value>) -> Result<Limit> {
@@ -205,11 +218,28 @@ pub(crate) fn sent_answer(columns: &[Column], exactly_once: bool) -> String {
     format!(r#"{{"columns":[{}],"exactly_once":{exactly_once}}}"#, names.join(","))
 }
 
-/// `{"columns":[{"name":"key","type":"binary","nullable":true},...]}`.
-pub(crate) fn columns_answer(columns: &[Column], text: Text) -> String {
-    let one =
-        |column: &Column| format!(r#"{{"name":"{}","type":"{}","nullable":true}}"#, column.name(), column.kind(text));
-    format!(r#"{{"columns":[{}]}}"#, columns.iter().map(one).collect::<Vec<_>>().join(","))
+/// `{"columns":[{"name":"key","type":"binary","nullable":true},...],"found":{...}}`. Types are those of
+/// [`Column::kind`], and of what is decoded Spark's JSON, as text.
+pub(crate) fn columns_answer(
+    columns: &[Served],
+    text: Text,
+    types: &BTreeMap<&'static str, SparkType>,
+    found: &Found,
+) -> String {
+    let one = |column: &Served| {
+        let kind = match column {
+            Served::Column(one) => match types.get(one.name()) {
+                Some(kind) => kind.json().to_string(),
+                None => one.kind(text).to_owned(),
+            },
+            Served::Raw(_) => "binary".to_owned(),
+            Served::Error(_) => "string".to_owned(),
+        };
+        format!(r#"{{"name":"{}","type":{},"nullable":true}}"#, column.name(), Value::from(kind))
+    };
+    let columns = columns.iter().map(one).collect::<Vec<_>>().join(",");
+    let found: Map<String, Value> = found.iter().map(|(name, schema)| (name.clone(), schema.json())).collect();
+    format!(r#"{{"columns":[{columns}],"found":{}}}"#, Value::Object(found))
 }
 
 /// Bytes that a row is taken to have: many, so that Spark broadcasts no topic by mistake.
@@ -254,7 +284,11 @@ mod tests {
             since: Some(7),
         };
         let cases = [
-            (r#"{"ask":"schema"}"#, Question::Schema),
+            (r#"{"ask":"schema"}"#, Question::Schema { chosen: BTreeMap::new() }),
+            (
+                r#"{"ask":"schema","chosen":{"value":"\"long\""}}"#,
+                Question::Schema { chosen: [("value".to_owned(), SparkType::Plain("long".to_owned()))].into() },
+            ),
             (r#"{"ask":"batch"}"#, Question::Batch(Predicates::default())),
             (
                 r#"{"ask":"batch","partitions":[["t",0,3]],"from_time":5,"limit":null,"filters":{"topics":["t"],
@@ -308,6 +342,7 @@ mod tests {
             "[]",
             r#"{"ask":"why"}"#,
             r#"{"ask":"batch","partitions":[[0]]}"#,
+            r#"{"ask":"schema","chosen":{"value":"{}"}}"#,
             r#"{"ask":"ranges"}"#,
             r#"{"ask":"open"}"#,
             r#"{"ask":"write","columns":["a"]}"#,
@@ -320,8 +355,10 @@ mod tests {
 
     #[test]
     fn answers_are_json() {
-        let text = columns_answer(&[Column::Key, Column::Headers], Text { key: true, value: false });
-        let wanted = r#"{"columns":[{"name":"key","type":"string","nullable":true},{"name":"headers","type":"headers","nullable":true}]}"#;
+        let columns = [Column::Key, Column::Value, Column::Headers].map(Served::Column);
+        let types = BTreeMap::from([("value", SparkType::Plain("long".to_owned()))]);
+        let text = columns_answer(&columns, Text { key: true, value: false }, &types, &Found::new());
+        let wanted = r#"{"columns":[{"name":"key","type":"string","nullable":true},{"name":"value","type":"\"long\"","nullable":true},{"name":"headers","type":"headers","nullable":true}],"found":{}}"#;
         assert_eq!(text, wanted);
         let wanted = r#"{"columns":["value","key"],"exactly_once":true}"#;
         assert_eq!(sent_answer(&[Column::Value, Column::Key], true), wanted);

@@ -77,7 +77,7 @@ impl WriteOptions {
     pub fn parse(options: &BTreeMap<String, String>, fields: &[Field]) -> Result<WriteOptions> {
         let given: Given = options.iter().map(|(name, value)| (name.to_lowercase(), value.clone())).collect();
         near::refuse_misspelt(&given, KNOWN)?;
-        columns::refuse_formats(&given, "formats are for reads, and columns are sent as they are")?;
+        columns::refuse_formats(&given)?;
         let mut kafka = kafka::kafka_options(&given, REFUSED)?;
         kafka.entry("client.id".into()).or_insert_with(|| Secret::from("samsarrow-spark".to_owned()));
         let topic = get(&given, "topic").map(str::trim).filter(|topic| !topic.is_empty()).map(str::to_owned);
@@ -223,7 +223,7 @@ mod tests {
         let cases: &[Case<'_>] = &[
             (&[("topic", "t"), ("kafka.bootstrap.servers", "")], value, "kafka.bootstrap.servers must be given"),
             (&[("topics", "t")], value, "option topics is unknown; did you mean topic?"),
-            (&[("topic", "t"), ("Key.Format", "avro")], value, "option key.format is not supported here: formats"),
+            (&[("topic", "t"), ("Key.Format", "avro")], value, "option key.format is for reads here: typed keys"),
             (
                 &[("topic", "t")],
                 &[("key", "string"), ("size", "int")],

@@ -43,6 +43,19 @@ pub struct BadValue {
     pub reason: String,
 }
 
+impl BadValue {
+    /// What is wrong, behind where that is: in these places, of this schema, in this field.
+    pub fn described(&self, places: &[&str]) -> String {
+        let schema = self.schema.map(|id| id.to_string());
+        let field = (!self.path.is_empty()).then(|| format!("field {}", self.path));
+        let known = places.iter().copied().chain(schema.as_deref()).chain(field.as_deref());
+        match known.collect::<Vec<_>>().join(", ").as_str() {
+            "" => self.reason.clone(),
+            places => format!("{places}: {}", self.reason),
+        }
+    }
+}
+
 impl fmt::Display for BadValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "row {}", self.row)?;

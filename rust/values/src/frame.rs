@@ -38,10 +38,20 @@ impl Framing {
     pub(crate) fn is_confluents(self) -> bool {
         matches!(self, Framing::Auto | Framing::Header | Framing::Confluent)
     }
+
+    /// The framing of a name that is one of `names`.
+    ///
+    /// # Errors
+    /// It is none of them.
+    pub fn among(names: &[&str], name: &str) -> Result<Framing, String> {
+        let known = names.contains(&name).then(|| Framing::from_name(name)).flatten();
+        let (last, others) = names.split_last().map_or(("", &[][..]), |(last, others)| (*last, others));
+        known.ok_or_else(|| format!("framing must be {} or {last}, not {name:?}", others.join(", ")))
+    }
 }
 
 /// Which part of a record is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Part {
     /// The key.
     Key,
@@ -51,6 +61,14 @@ pub enum Part {
 }
 
 impl Part {
+    /// `key` or `value`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Key => "key",
+            Part::Value => "value",
+        }
+    }
+
     /// The header that names the schema of this part.
     pub fn header(self) -> &'static str {
         match self {

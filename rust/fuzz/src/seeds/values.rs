@@ -179,7 +179,7 @@ fn framed(framing: Framing, plain: Plain, random: &mut Random) -> Node {
             let print = schema.map_or(0, |schema| schema.fingerprint());
             Node::Raw([&[0xc3, 1], &print.to_le_bytes()[..]].concat())
         }
-        Framing::Bare => Node::Group(Vec::new()),
+        Framing::Bare | Framing::Header => Node::Group(Vec::new()),
     };
     let prefix = match (prefix, framing) {
         (Node::Int(by, number), Framing::Apicurio) => Node::Group(vec![Node::Raw(vec![0]), Node::Int(by, number)]),

@@ -46,7 +46,7 @@ pub(crate) const SCHEMAS: &[(&str, &[&str])] = &[
     (r#""bytes""#, &[]),
     (
         r#"{"type": "record", "name": "T", "fields": [{"name": "id", "type": "long"}, {"name": "next", "type": ["null", "T"]},
-            {"name": "all", "type": {"type": "array", "items": {"type": "map", "values": "T"}}}, {"name": "end", "type": "string"}]}"#,
+            {"name": "by", "type": {"type": "map", "values": ["null", "T", "string"]}}, {"name": "end", "type": "string"}]}"#,
         &["id", "end"],
     ),
     (r#"["null", "string"]"#, &[]),

@@ -1,6 +1,7 @@
 //! One task: the records of one offset range, a batch at a time.
 
 mod gone;
+mod typed;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,12 +13,14 @@ use samsarrow_arrow::Projection;
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::Consumer;
 use samsarrow_client::metrics::{Id, Value};
-use samsarrow_spark::columns::Column;
+use samsarrow_spark::columns::{Column, Served};
+use samsarrow_values::Part;
 use tokio::task::JoinHandle;
 
 use crate::budget::BUDGET;
 use crate::clients::{Shared, evict_oldest};
-use crate::failure::Result;
+use crate::decoded::Decodings;
+use crate::failure::{Failure, Result};
 use crate::frame::Frame;
 use crate::pool::{Lease, Sort, close};
 use crate::range::Range;
@@ -76,6 +79,11 @@ pub struct Reader {
     asking: Option<JoinHandle<Result<(i64, i64)>>>,
     /// The position is not in the log, as far as the broker knows that was asked.
     strayed: bool,
+    decodings: Decodings,
+    /// Rows whose keys or values are still to be decoded.
+    undecoded: Option<typed::Undecoded>,
+    /// A key or a value that cannot be read, behind the rows of the last call.
+    bad: Option<Failure>,
     frame: Option<Frame>,
     counters: Counters,
     /// What the consumer had counted when it was taken.
@@ -88,16 +96,18 @@ impl Reader {
     /// # Errors
     /// An option cannot be.
     pub fn new(shared: Arc<Shared>, range: Range) -> Result<Reader> {
-        shared.options()?;
-        let wants = |column| range.columns.contains(&column);
+        let options = shared.options()?;
+        let wants = |column| range.columns.contains(&Served::Column(column));
+        let part = |part| range.columns.iter().any(|column| column.part() == Some(part));
+        let decodings = Decodings::new(&options.typed, &range, &shared.learned)?;
         let sort = Sort {
             small: range.end - range.start <= SMALL_RANGE,
             projection: Projection {
-                keys: wants(Column::Key),
-                values: wants(Column::Value),
+                keys: part(Part::Key),
+                values: part(Part::Value),
                 timestamps: wants(Column::Timestamp),
             },
-            headers: wants(Column::Headers),
+            headers: wants(Column::Headers) || decodings.read_headers(),
         };
         let now = Instant::now();
         Ok(Reader {
@@ -111,6 +121,9 @@ impl Reader {
             doubted: now,
             asking: None,
             strayed: false,
+            decodings,
+            undecoded: None,
+            bad: None,
             frame: None,
             counters: Counters::default(),
             bytes_before: 0,
@@ -120,9 +133,15 @@ impl Reader {
     /// The next rows, waiting no longer than `wait` for them. What the last call gave is freed.
     ///
     /// # Errors
-    /// The range cannot be read; with `failOnDataLoss` also if a part of it is gone.
+    /// The range cannot be read, with `failOnDataLoss` also if a part of it is gone; or a key or a value is bad.
     pub fn next(&mut self, wait: Duration) -> Result<Next> {
         self.frame = None;
+        if let Some(bad) = &self.bad {
+            return Err(bad.clone());
+        }
+        if self.undecoded.is_some() {
+            return runtime()?.block_on(self.decode(wait));
+        }
         if self.ended {
             return Ok(Next::End);
         }
@@ -148,6 +167,7 @@ impl Reader {
         }
         self.counters.bytes = self.counters().bytes;
         self.stop_asking();
+        self.undecoded = None;
         let done = whole && (self.range.is_open() || self.position >= self.range.end);
         let Some(lease) = self.lease.take() else { return };
         // Nothing more is fetched for it.
@@ -190,11 +210,16 @@ impl Reader {
         if self.position >= self.range.end {
             self.ended = true;
         }
-        self.hand_out(batch)
+        let Some(batch) = self.cut(batch) else { return Ok(if self.ended { Next::End } else { Next::Nothing }) };
+        if self.decodings.is_empty() {
+            return self.hand_out(&batch, Instant::now());
+        }
+        self.undecoded = Some(batch.into());
+        self.decode(wait.saturating_sub(begun.elapsed())).await
     }
 
-    fn hand_out(&mut self, batch: RecordBatch) -> Result<Next> {
-        let begun = Instant::now();
+    /// The rows of the range, as far as they are wanted; none where there are none.
+    fn cut(&mut self, batch: RecordBatch) -> Option<RecordBatch> {
         let mut rows = rows_before(&batch, self.range.end);
         if let Some(lease) = &mut self.lease
             && rows < batch.num_rows()
@@ -208,15 +233,21 @@ impl Reader {
                 self.ended = true;
             }
         }
-        if rows == 0 {
-            return Ok(if self.ended { Next::End } else { Next::Nothing });
-        }
-        let frame = Frame::new(&batch.slice(0, rows), &self.range.columns, &self.range.tp)?;
+        (rows > 0).then(|| batch.slice(0, rows))
+    }
+
+    fn hand_out(&mut self, batch: &RecordBatch, begun: Instant) -> Result<Next> {
+        let frame = Frame::new(batch, &self.range.columns, &[], self.range.vectors, &self.range.tp)?;
+        Ok(self.handed_out(frame, begun))
+    }
+
+    fn handed_out(&mut self, frame: Frame, begun: Instant) -> Next {
+        let rows = frame.rows();
         self.counters.rows += rows as u64;
         self.counters.peak = self.counters.peak.max(frame.bytes() as u64);
         self.counters.decode += begun.elapsed();
         self.frame = Some(frame);
-        Ok(Next::Rows(rows))
+        Next::Rows(rows)
     }
 
     /// A consumer that reads the partition from the start of the range on.

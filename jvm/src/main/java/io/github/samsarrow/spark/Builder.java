@@ -27,7 +27,7 @@ final class Builder
 
   @Override
   public void pruneColumns(StructType required) {
-    schema = Columns.restored(required, whole);
+    schema = Columns.restored(required, whole, options);
   }
 
   @Override

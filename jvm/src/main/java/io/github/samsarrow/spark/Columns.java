@@ -3,13 +3,15 @@ package io.github.samsarrow.spark;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
-/** The columns of Spark's own connector, in its order and with its types. */
+/** The columns of Spark's own connector, in its order and with its types; and those that are decoded. */
 final class Columns {
+  static final String HEADERS = "headers";
   static final DataType HEADER =
       new StructType().add("key", DataTypes.StringType).add("value", DataTypes.BinaryType);
   private static final Map<String, DataType> TYPES =
@@ -19,7 +21,7 @@ final class Columns {
           "int", DataTypes.IntegerType,
           "long", DataTypes.LongType,
           "timestamp", DataTypes.TimestampType,
-          "headers", DataTypes.createArrayType(HEADER));
+          HEADERS, DataTypes.createArrayType(HEADER));
   private static final StructType ALL =
       new StructType()
           .add("key", DataTypes.BinaryType)
@@ -29,32 +31,63 @@ final class Columns {
           .add("offset", DataTypes.LongType)
           .add("timestamp", DataTypes.TimestampType)
           .add("timestampType", DataTypes.IntegerType)
-          .add("headers", TYPES.get("headers"));
+          .add(HEADERS, TYPES.get(HEADERS));
 
   private Columns() {}
 
-  /** The columns that the options ask for, which are checked. */
-  static StructType of(Options options) {
+  /**
+   * The columns of a read.
+   *
+   * @param schema with their types
+   * @param found what a registry said that keys and values look like, in the words of the core
+   */
+  record Asked(StructType schema, String found) {}
+
+  /**
+   * The columns that the options ask for, which are checked.
+   *
+   * @param chosen types that {@code .schema(...)} gives to columns that are decoded
+   */
+  static Asked ask(Options options, Map<String, Object> chosen) {
+    Map<String, Object> question = Client.question("schema");
+    question.put("chosen", chosen);
+    Map<String, Object> answer = Client.ask(options, question);
     StructType schema = new StructType();
-    for (Object one : (List<?>) Client.ask(options, Client.question("schema")).get("columns")) {
+    for (Object one : (List<?>) answer.get("columns")) {
       Map<?, ?> column = (Map<?, ?>) one;
-      schema = schema.add((String) column.get("name"), TYPES.get((String) column.get("type")));
+      String type = (String) column.get("type");
+      schema = schema.add((String) column.get("name"), TYPES.containsKey(type) ? TYPES.get(type) : DataType.fromJson(type));
     }
-    return schema;
+    return new Asked(schema, Json.text(answer.get("found")));
+  }
+
+  /** Of columns that are decoded their types, as Spark writes them. */
+  static Map<String, Object> types(StructType schema, Set<String> decoded) {
+    Map<String, Object> types = new LinkedHashMap<>();
+    for (StructField field : schema.fields()) {
+      if (decoded.contains(field.name())) {
+        types.put(field.name(), field.dataType().json());
+      }
+    }
+    return types;
   }
 
   /**
    * What {@code .schema(...)} asks for: a choice of the columns in any order, key and value as binary or string.
    *
+   * @param decoded columns whose types the core looks at
    * @throws SamsarrowException a column does not exist, is named twice or has another type
    */
-  static StructType chosen(StructType wanted) {
+  static StructType chosen(StructType wanted, Set<String> decoded) {
     Map<String, StructField> chosen = new LinkedHashMap<>();
     for (StructField field : wanted.fields()) {
       boolean text =
           (field.name().equals("key") || field.name().equals("value"))
               && field.dataType().equals(DataTypes.StringType);
       DataType type = text ? DataTypes.StringType : typeOf(field.name());
+      if (decoded.contains(field.name())) {
+        type = field.dataType();
+      }
       if (type == null || !type.catalogString().equals(field.dataType().catalogString())) {
         throw SamsarrowException.configuration(
             String.format(
@@ -75,11 +108,11 @@ final class Columns {
     return List.of(ALL.fieldNames()).contains(name) ? ALL.apply(name).dataType() : null;
   }
 
-  /** The columns of {@code part} with their whole types: Spark prunes inside of headers too, which nobody can. */
-  static StructType restored(StructType part, StructType whole) {
+  /** The columns of {@code part} with their whole types: Spark prunes inside of those too of which nobody can. */
+  static StructType restored(StructType part, StructType whole, Options options) {
     StructType restored = new StructType();
-    for (String name : part.fieldNames()) {
-      restored = restored.add(whole.apply(name));
+    for (StructField field : part.fields()) {
+      restored = restored.add(options.prunes(field.name()) ? field : whole.apply(field.name()));
     }
     return restored;
   }

@@ -15,12 +15,16 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
   private final StructType schema;
   private final SamsarrowException unreadable;
 
+  /** What a registry said that keys and values look like; null where it was not asked yet. */
+  private String found;
+
   /** Spark does not say here what for: columns that cannot be read may be those of a DataFrame to be written. */
-  KafkaTable(StructType given) {
+  KafkaTable(StructType given, Options options, String found) {
     StructType chosen = given;
     SamsarrowException refusal = null;
+    this.found = found;
     try {
-      chosen = Columns.chosen(given);
+      chosen = Columns.chosen(given, options.decoded());
     } catch (SamsarrowException error) {
       refusal = error;
     }
@@ -57,7 +61,18 @@ final class KafkaTable implements SupportsRead, SupportsWrite {
     if (unreadable != null) {
       throw unreadable;
     }
-    return new Builder(schema, new Options(options));
+    return new Builder(schema, asked(new Options(options)));
+  }
+
+  /** The options, once it is known that columns which are decoded can be what {@code .schema(...)} says. */
+  private synchronized Options asked(Options options) {
+    if (options.decoded().isEmpty()) {
+      return options;
+    }
+    if (found == null) {
+      found = Columns.ask(options, Columns.types(schema, options.decoded())).found();
+    }
+    return options.knowing(found);
   }
 
   @Override

@@ -3,7 +3,7 @@ package io.github.samsarrow.spark;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.unsafe.Platform;
 
-/** Ints, longs and timestamps. */
+/** Numbers, dates and timestamps; and what is always null. */
 final class NumberVector extends RawVector {
   private long data;
 
@@ -25,5 +25,25 @@ final class NumberVector extends RawVector {
   @Override
   public long getLong(int row) {
     return Platform.getLong(null, data + (long) index(row) * Long.BYTES);
+  }
+
+  @Override
+  public byte getByte(int row) {
+    return Platform.getByte(null, data + index(row));
+  }
+
+  @Override
+  public short getShort(int row) {
+    return Platform.getShort(null, data + (long) index(row) * Short.BYTES);
+  }
+
+  @Override
+  public float getFloat(int row) {
+    return Platform.getFloat(null, data + (long) index(row) * Float.BYTES);
+  }
+
+  @Override
+  public double getDouble(int row) {
+    return Platform.getDouble(null, data + (long) index(row) * Double.BYTES);
   }
 }

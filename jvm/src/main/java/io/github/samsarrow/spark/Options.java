@@ -3,9 +3,11 @@ package io.github.samsarrow.spark;
 import java.io.File;
 import java.io.Serializable;
 import java.util.HashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.SparkFiles;
@@ -15,19 +17,57 @@ import org.apache.spark.network.util.JavaUtils;
 final class Options implements Serializable {
   private static final long serialVersionUID = 1;
   private static final String MAX_DELAY = "15m";
+  private static final List<String> PARTS = List.of("key", "value");
 
   private final TreeMap<String, String> given = new TreeMap<>();
 
   /** What is logged in with, as the core says it; null where that is among the options. */
   private final TreeMap<String, String> token;
 
+  /** What a registry said that keys and values look like, in the words of the core. */
+  private final String found;
+
   Options(Map<String, String> options) {
-    this(options, null);
+    this(options, null, "{}");
   }
 
-  private Options(Map<String, String> options, Map<String, String> token) {
+  private Options(Map<String, String> options, Map<String, String> token, String found) {
     options.forEach((name, value) -> given.put(name.toLowerCase(Locale.ROOT), value));
     this.token = token == null ? null : new TreeMap<>(token);
+    this.found = found;
+  }
+
+  /** The same where a registry was asked. */
+  Options knowing(String found) {
+    return new Options(given, token, found);
+  }
+
+  String found() {
+    return found;
+  }
+
+  /** The columns that are decoded, and those that come with them. */
+  Set<String> decoded() {
+    Set<String> names = new LinkedHashSet<>();
+    for (String part : PARTS) {
+      if (!given.getOrDefault(part + ".format", "").isBlank()) {
+        names.add(part);
+        if (nullsBad(part)) {
+          names.add("raw_" + part);
+          names.add(part + "_error");
+        }
+      }
+    }
+    return names;
+  }
+
+  /** Whether fields that Spark does not use need not be read: what is wrong with one is an error, and no column says so. */
+  boolean prunes(String column) {
+    return decoded().contains(column) && !nullsBad(column);
+  }
+
+  private boolean nullsBad(String part) {
+    return given.getOrDefault(part + ".bad", "").trim().equalsIgnoreCase("null");
   }
 
   /** What tasks get: a token in place of the login, where that is asked for. */
@@ -39,7 +79,7 @@ final class Options implements Serializable {
     Map<String, Object> answer = Client.ask(this, Client.question("token"));
     Map<String, String> left = new TreeMap<>(given);
     left.keySet().removeAll((List<String>) answer.get("login"));
-    return new Options(left, (Map<String, String>) answer.get("token"));
+    return new Options(left, (Map<String, String>) answer.get("token"), found);
   }
 
   /** For the core, with what this process adds: where Spark puts files, of the session and of the application. */

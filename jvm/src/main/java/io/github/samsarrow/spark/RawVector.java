@@ -4,6 +4,9 @@ import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarArray;
@@ -32,18 +35,40 @@ abstract class RawVector extends ColumnVector {
   static RawVector[] of(StructType schema) {
     RawVector[] columns = new RawVector[schema.size()];
     for (int i = 0; i < columns.length; i++) {
-      columns[i] = of(schema.fields()[i].dataType());
+      StructField field = schema.fields()[i];
+      columns[i] =
+          field.name().equals(Columns.HEADERS)
+              ? new HeadersVector((ArrayType) field.dataType())
+              : of(field.dataType());
     }
     return columns;
   }
 
-  private static RawVector of(DataType type) {
+  /** A vector of a type, with those within it. */
+  static RawVector of(DataType type) {
+    if (type instanceof StructType struct) {
+      return new StructVector(struct);
+    }
     if (type instanceof ArrayType list) {
-      return new HeadersVector(list);
+      return new ListVector(list);
+    }
+    if (type instanceof MapType map) {
+      return new MapVector(map);
+    }
+    if (type instanceof DecimalType decimal) {
+      return new DecimalVector(decimal);
+    }
+    if (type.equals(DataTypes.BooleanType)) {
+      return new BooleanVector();
     }
     return type.equals(DataTypes.BinaryType) || type.equals(DataTypes.StringType)
         ? new BytesVector(type)
         : new NumberVector(type);
+  }
+
+  /** How many vectors the core writes about: this one, and those within it, which follow it. */
+  int vectors() {
+    return 1;
   }
 
   /** Takes over what the core wrote about the column of the next batch. */
@@ -60,6 +85,11 @@ abstract class RawVector extends ColumnVector {
   /** The memory is not ours any more. */
   void leave() {
     rows = 0;
+  }
+
+  /** How many values a vector within another one has. */
+  static int length(long slots) {
+    return Math.toIntExact(slot(slots, 3));
   }
 
   static long slot(long slots, int number) {
@@ -134,37 +164,37 @@ abstract class RawVector extends ColumnVector {
   }
 
   @Override
-  public final boolean getBoolean(int row) {
+  public boolean getBoolean(int row) {
     throw other("boolean");
   }
 
   @Override
-  public final byte getByte(int row) {
+  public byte getByte(int row) {
     throw other("byte");
   }
 
   @Override
-  public final short getShort(int row) {
+  public short getShort(int row) {
     throw other("short");
   }
 
   @Override
-  public final float getFloat(int row) {
+  public float getFloat(int row) {
     throw other("float");
   }
 
   @Override
-  public final double getDouble(int row) {
+  public double getDouble(int row) {
     throw other("double");
   }
 
   @Override
-  public final ColumnarMap getMap(int row) {
+  public ColumnarMap getMap(int row) {
     throw other("map");
   }
 
   @Override
-  public final Decimal getDecimal(int row, int precision, int scale) {
+  public Decimal getDecimal(int row, int precision, int scale) {
     throw other("decimal");
   }
 

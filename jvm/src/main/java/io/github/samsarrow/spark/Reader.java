@@ -1,6 +1,7 @@
 package io.github.samsarrow.spark;
 
 import java.io.IOException;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -36,11 +37,15 @@ final class Reader implements PartitionReader<ColumnarBatch> {
     columns = RawVector.of(schema);
     batch = new ColumnarBatch(columns);
     client = new Client(options);
-    frame = new Frame(columns.length);
+    int vectors = Arrays.stream(columns).mapToInt(RawVector::vectors).sum();
+    frame = new Frame(vectors);
     try {
       Map<String, Object> wanted = range.fields();
       wanted.put("columns", List.of(schema.fieldNames()));
       wanted.put("count_only", schema.isEmpty());
+      wanted.put("vectors", vectors);
+      wanted.put("types", Columns.types(schema, options.decoded()));
+      wanted.put("found", Json.parse(options.found()));
       wanted.put("limit", limit);
       wanted.put("process", Long.getLong(PREFETCH));
       handle = client.open(wanted);
@@ -106,8 +111,10 @@ final class Reader implements PartitionReader<ColumnarBatch> {
     if (rows < 0) {
       ended = true;
     } else if (rows > 0) {
-      for (int i = 0; i < columns.length; i++) {
-        columns[i].point(frame.slots(i), rows);
+      long slots = frame.slots();
+      for (RawVector column : columns) {
+        column.point(slots, rows);
+        slots += column.vectors() * Frame.VECTOR;
       }
       batch.setNumRows(rows);
     }

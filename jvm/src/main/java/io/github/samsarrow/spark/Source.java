@@ -21,9 +21,13 @@ public class Source implements TableProvider, DataSourceRegister {
     return "samsarrow";
   }
 
+  /** What Spark was last given as the columns, to make a table of. */
+  private Columns.Asked asked;
+
   @Override
   public StructType inferSchema(CaseInsensitiveStringMap options) {
-    return Columns.of(new Options(options));
+    asked = Columns.ask(new Options(options), Map.of());
+    return asked.schema();
   }
 
   @Override
@@ -33,7 +37,8 @@ public class Source implements TableProvider, DataSourceRegister {
 
   @Override
   public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
-    return new KafkaTable(schema);
+    boolean inferred = asked != null && asked.schema().equals(schema);
+    return new KafkaTable(schema, new Options(properties), inferred ? asked.found() : null);
   }
 
   /** {@code format("samsarrow-jvm")}: always this source, as {@code samsarrow-python} is always the other. */

@@ -1,6 +1,5 @@
-//! What values and headers of records name as the schema that they were written with.
+//! The headers of records that name the schemas of their keys or values.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,35 +8,18 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, ListArray, StringArray, StructArray};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field, Fields};
-use samsarrow_values::{Part, SchemaId};
 
-use crate::value_format::Format;
-
-/// The ids and GUIDs that values name.
-pub(crate) fn ids<'a>(
-    format: &Format,
-    values: impl Iterator<Item = Option<&'a [u8]>>,
-    headers: Option<&Headers>,
-) -> BTreeSet<SchemaId> {
-    let (mut found, mut last) = (BTreeSet::new(), None);
-    for (row, value) in values.enumerate() {
-        let Some(value) = value else { continue };
-        let Some(id) = format.id(value, headers.and_then(|headers| headers.of_row(row))) else { continue };
-        if last != Some(id) && matches!(id, SchemaId::Id(_) | SchemaId::Guid(_)) {
-            found.insert(id);
-        }
-        last = Some(id);
-    }
-    found
-}
+use crate::frame::Part;
 
 /// The column of headers as consumers give it.
-pub(crate) struct Headers {
+#[derive(Debug)]
+pub struct Headers {
     pairs: Pairs,
     name: &'static str,
 }
 
 /// Pairs of name and value, as consumers give them.
+#[derive(Debug)]
 struct Pairs {
     rows: ListArray,
     names: StringArray,
@@ -72,7 +54,10 @@ impl Pairs {
 }
 
 /// Headers of rows, and this one for those whose value is not null: of a tombstone there is nothing to read.
-pub(crate) fn with_header(
+///
+/// # Errors
+/// The column of headers is of another type; the text says so.
+pub fn with_header(
     headers: Option<&ArrayRef>,
     written: &ArrayRef,
     name: &str,
@@ -104,14 +89,16 @@ pub(crate) fn with_header(
 }
 
 impl Headers {
+    /// Those about a part of each record.
+    ///
     /// # Errors
-    /// It is of another type; the text says so.
-    pub(crate) fn of(column: &ArrayRef, part: Part) -> Result<Headers, String> {
+    /// The column is of another type; the text says so.
+    pub fn of(column: &ArrayRef, part: Part) -> Result<Headers, String> {
         Ok(Headers { pairs: Pairs::of(column)?, name: part.header() })
     }
 
     /// The last of the name, as Java's deserializers take it.
-    pub(crate) fn of_row(&self, row: usize) -> Option<&[u8]> {
+    pub fn of_row(&self, row: usize) -> Option<&[u8]> {
         let Pairs { names, values, .. } = &self.pairs;
         let at = self.pairs.of_row(row).rev().find(|&at| names.is_valid(at) && names.value(at) == self.name)?;
         values.is_valid(at).then(|| values.value(at))

@@ -1,0 +1,25 @@
+package io.github.samsarrow.spark;
+
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.Platform;
+
+/** Booleans: bits, the least significant first. */
+final class BooleanVector extends RawVector {
+  private long data;
+
+  BooleanVector() {
+    super(DataTypes.BooleanType);
+  }
+
+  @Override
+  void point(long slots, int rows) {
+    super.point(slots, rows);
+    data = slot(slots, 2);
+  }
+
+  @Override
+  public boolean getBoolean(int row) {
+    int at = index(row);
+    return (Platform.getByte(null, data + (at >> 3)) >> (at & 7) & 1) != 0;
+  }
+}

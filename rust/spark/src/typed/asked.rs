@@ -1,0 +1,55 @@
+//! What a registry says that values were written with.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use samsarrow_client::error::{Error, Result};
+use samsarrow_client::registry::{RegisteredSchema, Registry, SchemaKey};
+use samsarrow_values::SchemaId;
+use samsarrow_values::writers::{Found, Kind};
+use tokio::task::JoinSet;
+
+/// What a registry says of these, all asked for at once.
+///
+/// # Errors
+/// Nobody can say.
+pub async fn ask(
+    registry: Registry,
+    ids: BTreeSet<SchemaId>,
+    kind: Kind,
+    ignore_rules: bool,
+) -> Result<Vec<(SchemaId, Found)>> {
+    let mut asked = JoinSet::new();
+    for id in ids {
+        let key = match id {
+            SchemaId::Id(id) => SchemaKey::Id(id),
+            SchemaId::Guid(guid) => SchemaKey::Guid(guid),
+            SchemaId::Bare | SchemaId::Fingerprint(_) => continue,
+        };
+        let registry = registry.clone();
+        asked.spawn(async move { said(registry.schema(key).await, kind, ignore_rules).map(|found| (id, found)) });
+    }
+    let mut found = Vec::new();
+    while let Some(done) = asked.join_next().await {
+        found.push(done.unwrap_or_else(|_| Err(Error::closed("the schema registry's client")))?);
+    }
+    Ok(found)
+}
+
+fn said(answer: Result<Arc<RegisteredSchema>>, kind: Kind, ignore_rules: bool) -> Result<Found> {
+    let schema = match answer {
+        Ok(schema) => schema,
+        Err(Error::SchemaNotFound(text)) => return Ok(Found::Missing(text)),
+        Err(other) => return Err(other),
+    };
+    if schema.kind != kind.name() {
+        let (found, wanted) = (&schema.kind, kind.name());
+        return Ok(Found::Refused(format!("the value is written with a schema of type {found}, not {wanted}")));
+    }
+    if schema.has_rules && !ignore_rules {
+        let text = "its schema has rules, which samsarrow does not run: ignore_rules=True takes values as they are";
+        return Ok(Found::Refused(text.to_owned()));
+    }
+    let parsed = kind.parse(&schema.text, &schema.needed);
+    Ok(parsed.map_or_else(|error| Found::Refused(error.to_string()), Found::Schema))
+}

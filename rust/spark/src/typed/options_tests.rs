@@ -1,0 +1,107 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::columns::Served;
+use crate::options::{ReadOptions, Reading};
+
+const ORDER: &str = r#"{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}"#;
+
+fn parse(options: &[(&str, &str)]) -> Result<ReadOptions> {
+    let base = [("kafka.bootstrap.servers", "localhost:9092"), ("subscribe", "t")];
+    let given: BTreeMap<String, String> =
+        base.iter().chain(options).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    ReadOptions::parse(&given, Reading::Any)
+}
+
+fn names(options: &[(&str, &str)]) -> Vec<&'static str> {
+    parse(options).unwrap().served.into_iter().map(Served::name).collect()
+}
+
+#[test]
+fn bad_options_say_what_is_wrong() {
+    let avro = [("value.format", "avro"), ("value.schema", ORDER)];
+    let with = |more: &[(&'static str, &'static str)]| [&avro[..], more].concat();
+    let cases = [
+        (vec![("value.format", "xml")], "value.format must be one of avro, json, protobuf, string, short"),
+        (vec![("value.format", "xml")], "not 'xml'"),
+        (vec![("value.format", "avro")], "needs the option value.schema or schema.registry.url"),
+        (vec![("key.schema", "{}")], "key.schema has no effect without key.format"),
+        (vec![("value.bad", "null")], "value.bad has no effect without value.format"),
+        (vec![("value.formats", "avro")], "did you mean value.format"),
+        (vec![("value.format", "int"), ("value.schema", "{}")], "value.schema has no effect with value.format=int"),
+        (
+            vec![("value.format", "json"), ("value.schema", "{}"), ("value.message", "M")],
+            "no effect with value.format=json",
+        ),
+        (vec![("value.format", "int"), ("schema.registry.url", "http://r")], "has no effect without value.format=avro"),
+        (vec![("schema.registry.max.retries", "1")], "schema.registry.url must be given"),
+        (with(&[("value.bad", "skip")]), "value.bad must be raise or null, not 'skip'"),
+        (with(&[("value.bad", "deadletter")]), "value.bad=deadletter works in format(\"samsarrow-python\") only"),
+        (with(&[("value.deadletter.topic", "x")]), "value.deadletter.topic works in format(\"samsarrow-python\") only"),
+        (with(&[("value.evolution", "restart")]), "value.evolution works in format(\"samsarrow-python\") only"),
+        (with(&[("value.version", "newest")]), "value.version must be a number or latest"),
+        (with(&[("value.ignore.rules", "yes")]), "value.ignore.rules must be true or false"),
+        (with(&[("layout", "value:string")]), "layout and value.format both say"),
+        (with(&[("columns", "raw_value")]), "there is no column 'raw_value'"),
+        (with(&[("value.bad", "null"), ("columns", "raw_value,RAW_VALUE")]), "names a column twice"),
+        (with(&[("schema.registry.url", "http://r"), ("schema.registry.max.retrys", "1")]), "max.retries"),
+        (with(&[("schema.registry.url", "http://r"), ("schema.registry.password", "x")]), "go together"),
+        (
+            with(&[("schema.registry.url", "https://r"), ("schema.registry.ssl.ca.location", "no.pem")]),
+            "option schema.registry.ssl.ca.location: there is no file no.pem",
+        ),
+    ];
+    for (options, text) in cases {
+        let error = parse(&options).unwrap_err();
+        assert_eq!(error.kind(), "configuration");
+        assert!(error.to_string().contains(text), "{options:?}: {error}");
+    }
+}
+
+#[test]
+fn columns_come_with_what_is_decoded() {
+    let all = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"];
+    let avro = [("value.format", "Avro "), ("value.schema", ORDER)];
+    assert_eq!(names(&avro), all);
+    let nulls = [&avro[..], &[("value.bad", "NULL")]].concat();
+    assert_eq!(names(&nulls), [&all[..], &["raw_value", "value_error"]].concat());
+    let chosen = [&nulls[..], &[("columns", "Value_Error,offset")]].concat();
+    assert_eq!(names(&chosen), ["value_error", "offset"]);
+    let only = [&nulls[..], &[("columns", "raw_value")]].concat();
+    assert_eq!(names(&only), ["raw_value"]);
+    let typed = &parse(&only).unwrap().typed[0];
+    assert!(typed.is_wanted(&[Served::Error(Part::Value)]));
+    assert!(!typed.is_wanted(&[Served::Raw(Part::Value), Served::Error(Part::Key)]), "bytes are there as they are");
+}
+
+#[test]
+fn what_layout_says_of_both_is_said_of_what_is_not_decoded() {
+    let options = parse(&[("value.format", "long"), ("layout", "string")]).unwrap();
+    assert_eq!((options.text.key, options.text.value), (true, false));
+    assert_eq!(options.typed.len(), 1);
+    assert!(!options.typed[0].reads_headers());
+}
+
+#[test]
+fn the_topic_is_known_where_it_is_one() {
+    let given = |name: &str, text: &str| Given::from([(name.to_owned(), text.to_owned())]);
+    assert_eq!(topic(&given("subscribe", " a,a, ")), Some("a".to_owned()));
+    assert_eq!(topic(&given("assign", r#"{"a":[0]}"#)), Some("a".to_owned()));
+    for (name, text) in [("subscribe", "a,b"), ("assign", r#"{"a":[0],"b":[1]}"#), ("assign", "{"), ("other", "a")] {
+        assert_eq!(topic(&given(name, text)), None, "{text}");
+    }
+}
+
+#[test]
+fn logins_are_hidden() {
+    let options = [
+        ("value.format", "avro"),
+        ("schema.registry.url", "http://r, http://s"),
+        ("schema.registry.username", "me"),
+        ("schema.registry.password", "hunter2"),
+        ("schema.registry.max.retries", "0"),
+    ];
+    let options = parse(&options).unwrap();
+    assert!(options.registry().unwrap().is_some());
+    assert!(!format!("{options:?}").contains("hunter2"));
+}

@@ -1,0 +1,93 @@
+use std::sync::Arc;
+
+use arrow_schema::{Field, Fields};
+
+use super::super::selected;
+use super::*;
+
+fn wide() -> DataType {
+    let zone: Arc<str> = "UTC".into();
+    let item = |kind| Arc::new(Field::new("item", kind, true));
+    let entry = DataType::Struct(
+        [Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Int32, true)].into_iter().collect(),
+    );
+    let fields = [
+        ("flag", DataType::Boolean),
+        ("nothing", DataType::Null),
+        ("small", DataType::UInt8),
+        ("large", DataType::UInt64),
+        ("hash", DataType::FixedSizeBinary(2)),
+        ("price", DataType::Decimal128(9, 2)),
+        ("at", DataType::Time32(TimeUnit::Millisecond)),
+        ("made", DataType::Timestamp(TimeUnit::Millisecond, Some(zone))),
+        ("seen", DataType::Timestamp(TimeUnit::Nanosecond, None)),
+        ("tags", DataType::List(item(DataType::UInt32))),
+        ("named", DataType::Map(Arc::new(Field::new("entries", entry, false)), false)),
+    ];
+    DataType::Struct(fields.map(|(name, kind)| Field::new(name, kind, false)).into_iter().collect())
+}
+
+#[test]
+fn types_are_sparks() {
+    let spark = SparkType::of(&wide(), "value").unwrap();
+    assert_eq!(
+        spark.shown(),
+        "struct<flag:boolean,nothing:void,small:smallint,large:decimal(20,0),hash:binary,price:decimal(9,2),at:int,\
+         made:timestamp,seen:timestamp_ntz,tags:array<bigint>,named:map<string,int>>"
+    );
+    assert_eq!(SparkType::read_text(&spark.json().to_string()), Some(spark));
+    for bad in ["", "[]", r#"{"type":"array"}"#, r#"{"type":"struct","fields":[{"name":"a"}]}"#, r#""decimal(x,1)""#] {
+        assert_eq!(SparkType::read_text(bad), None, "{bad}");
+    }
+}
+
+#[test]
+fn a_type_that_spark_has_not_is_named() {
+    let took = Field::new("took", DataType::Interval(IntervalUnit::MonthDayNano), true);
+    let order = DataType::Struct(Fields::from(vec![Field::new("id", DataType::Int64, false), took]));
+    let error = SparkType::of(&order, "value").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "value.took is of type month_day_nano_interval, and Spark has none like it: name the other fields in the option \
+         value.fields"
+    );
+    for (kind, name) in [
+        (DataType::Duration(TimeUnit::Microsecond), "duration[us]"),
+        (DataType::Decimal256(50, 2), "decimal256(50, 2)"),
+        (DataType::Time64(TimeUnit::Nanosecond), "time64[ns]"),
+    ] {
+        assert!(SparkType::of(&kind, "key").unwrap_err().to_string().contains(name));
+    }
+}
+
+fn spark(text: &str) -> SparkType {
+    SparkType::read_text(text).unwrap()
+}
+
+#[test]
+fn fields_are_chosen() {
+    let user = r#"{"type":"struct","fields":[{"name":"age","type":"integer","nullable":true}]}"#;
+    let whole = r#"{"type":"struct","fields":[{"name":"age","type":"integer"},{"name":"name","type":"string"}]}"#;
+    let there = spark(&format!(
+        r#"{{"type":"struct","fields":[{{"name":"id","type":"long"}},{{"name":"user","type":{whole}}},
+            {{"name":"users","type":{{"type":"array","elementType":{whole},"containsNull":true}}}},
+            {{"name":"named","type":{{"type":"map","keyType":"string","valueType":{whole},"valueContainsNull":true}}}}]}}"#
+    ));
+    let wanted = spark(&format!(
+        r#"{{"type":"struct","fields":[{{"name":"named","type":{{"type":"map","keyType":"string","valueType":{user}}}}},
+            {{"name":"users","type":{{"type":"array","elementType":{user}}}}},{{"name":"user","type":{whole}}}]}}"#
+    ));
+    let paths = selected(&there, &wanted, "value").unwrap();
+    assert_eq!(paths, ["named.age", "users.age", "user.age", "user.name"]);
+    let one = |field: &str| spark(&format!(r#"{{"type":"struct","fields":[{field}]}}"#));
+    for (wanted, text) in [
+        (one(r#"{"name":"colour","type":"string"}"#), "there is no field value.colour, only id, user, users, named"),
+        (one(r#"{"name":"id","type":"string"}"#), "value.id is bigint, not string"),
+        (one(r#"{"name":"id","type":"long","nullable":false}"#), "value.id cannot be NOT NULL"),
+        (one(""), "value in .schema(...) needs fields"),
+        (spark(r#""binary""#), "value is struct<id:bigint,user:struct<age:int,name:string>"),
+    ] {
+        let error = selected(&there, &wanted, "value").unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
+}
