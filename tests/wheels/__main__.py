@@ -42,6 +42,10 @@ def main() -> int:
             bad += 1
             print(f"{wheel.name}: {size}, NOT as it should be: {error}", flush=True)
             continue
+        if wheel.stat().st_size > audit.LARGEST:
+            # Said after all else: a wheel that is too large may still be a good one.
+            bad += 1
+            size += f", NOT at most {audit.LARGEST >> 20}"
         print(f"{wheel.name}: {size}, {platform}; {tried} ({time.monotonic() - started:.0f} s)", flush=True)
     return 1 if bad else 0
 

@@ -27,8 +27,6 @@ def version() -> str:
 
 def whole(wheel: Path, tools: Path) -> str:
     """Looks at everything that needs no machine for it; the platform."""
-    if wheel.stat().st_size > LARGEST:
-        raise WheelError(f"it has {wheel.stat().st_size:,} bytes, and {LARGEST:,} are the most")
     platform = PLATFORMS.search(wheel.name)
     if platform is None:
         raise WheelError(f"its name has none of the platforms that are handed out: {PLATFORMS.pattern}")
