@@ -87,7 +87,7 @@ MORE = {
         "BackwardsOffsetError": "give `backwards=True` where it is meant",
         "FencedOwnerError": "roll back, and end: another worker goes on",
     },
-    "samsarrow.offsets.move": {"VerificationError": "stop whoever else writes these offsets, and run it again"},
+    "samsarrow.offsets.move": {"VerificationError": "stop the other writers of these offsets, and run it again"},
     "samsarrow.offsets.formats": {"FormatError": "mend the line that the text names"},
     "samsarrow.spark.errors": {"DataLossError": "`failOnDataLoss=false` goes on with what is left"},
     "samsarrow.spark.notes": {"RepetitionError": "[exactly once](spark.md#exactly-once) has a table"},

@@ -50,13 +50,15 @@ def tool(name: str) -> ModuleType:
     return found
 
 
-def test_the_example_of_readme_md_runs_on_the_broker_that_it_starts(tmp_path: Path) -> None:
+def test_the_examples_of_readme_md_run_as_written(tmp_path: Path) -> None:
     assert "samsarrow broker --topic readings:2" in README
-    example = next(one.text for one in fences(ROOT / "README.md") if one.language == "python")
+    first, second = [one.text for one in fences(ROOT / "README.md") if one.language == "python"][:2]
+    alone = run(first, tmp_path)
     with served("readings:2") as address:
-        printed = run(example, tmp_path, broker=address)
-    assert printed == "3001 rows, lag 0\n"
-    assert f"`{printed.strip()}`" in README
+        served_by_the_command = run(second, tmp_path, broker=address)
+    assert [alone, served_by_the_command] == ["[{'key': b'kitchen', 'value': b'21.5'}]\n", "3001 rows, lag 0\n"]
+    for printed in (alone, served_by_the_command):
+        assert f"`{printed.strip()}`" in README
 
 
 def test_the_commands_on_offsets_run_as_written(

@@ -29,7 +29,8 @@ def test_programs_for_spark_run_as_written(
         {"name": "user", "type": {"type": "record", "name": "User", "fields": [{"name": "city", "type": "string"}]}},
     ]}  # fmt: skip
     with Broker(topics={"flights": 2, "orders": 1}) as broker, Registry() as registry:
-        registry.register("orders-value", order)
+        if ".write" not in fence.text:
+            registry.register("orders-value", order)
         with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
             for carrier in ("UA", "AA", "UA"):
                 producer.send("flights", carrier)

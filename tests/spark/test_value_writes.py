@@ -405,7 +405,7 @@ def test_columns_that_cannot_be_written() -> None:
     interval = StructType().add("took", DayTimeIntervalType())
     with pytest.raises(ConfigurationError, match=r"column value\.took is interval day to second, which no format"):
         WriteOptions.parse(given, StructType().add("value", interval))
-    with pytest.raises(ConfigurationError, match="of bytes, which JSON has none of") as refused:
+    with pytest.raises(ConfigurationError, match="has bytes, which JSON does not support") as refused:
         WriteOptions.parse(given, StructType().add("value", StructType().add("b", BinaryType()))).settled()
     assert "This is about the column value, with value.format=json." in refused.value.__notes__
     with pytest.raises(ConfigurationError, match="column value is there more than once"):

@@ -88,7 +88,10 @@ def said(text: str) -> list[str]:
 
 def needs_spark(fence: Fence) -> bool:
     """Whether it is a program for a session of Spark."""
-    return fence.language == "python" and re.search(r"\bspark\.read|SparkSession", fence.text) is not None
+    return (
+        fence.language == "python"
+        and re.search(r"\bspark\.(read|createDataFrame)|SparkSession", fence.text) is not None
+    )
 
 
 def run(

@@ -87,9 +87,9 @@ mod tests {
                 "OAUTHBEARER",
                 LOGIN,
                 "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
-                Some("none is ever loaded"),
+                Some("classes are never loaded"),
             ),
-            ("OAUTHBEARER", LOGIN, "com.example.Mine", Some("none is ever loaded")),
+            ("OAUTHBEARER", LOGIN, "com.example.Mine", Some("classes are never loaded")),
         ] {
             let found = check_of(&[("sasl.mechanism", mechanism), (option, class)]).map_err(|error| error.to_string());
             match wanted {

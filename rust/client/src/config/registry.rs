@@ -181,7 +181,7 @@ mod tests {
     fn what_cannot_be_is_named_and_secrets_are_not_shown() {
         for (pairs, wanted) in [
             (&[("max.retry", "1")][..], "did you mean max.retries?"),
-            (&[("acks", "1")][..], "none of a schema registry's"),
+            (&[("acks", "1")][..], "is not a schema registry option"),
             (&[("max.retries", "many")][..], "option max.retries must be"),
             (&[("max.retries", "1"), ("max_retries", "1")][..], "given twice"),
             (&[("basic.auth.user.info", "hunter2")][..], "must be name:password"),

@@ -94,7 +94,7 @@ pub(crate) fn text_beside(given: &Given, typed: &[Typed], text: Text) -> Result<
         if both && get(given, "layout").is_some_and(|layout| layout.contains(':')) {
             let name = one.part.name();
             return Err(Error::configuration(format!(
-                "options layout and {name}.format both say what {name}s are: leave one of them out"
+                "options layout and {name}.format both set the type of {name}s: set only one of them"
             )));
         }
         *of = false;
@@ -209,7 +209,7 @@ fn client(mut given: Given) -> Result<RegistryOptions> {
         }
         _ => {
             return Err(Error::configuration(format!(
-                "options {REGISTRY}username and {REGISTRY}password go together: give both"
+                "options {REGISTRY}username and {REGISTRY}password must be set together"
             )));
         }
     }

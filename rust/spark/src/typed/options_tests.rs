@@ -41,11 +41,11 @@ fn bad_options_say_what_is_wrong() {
         (with(&[("value.evolution", "restart")]), "value.evolution works in format(\"samsarrow-python\") only"),
         (with(&[("value.version", "newest")]), "value.version must be a number or latest"),
         (with(&[("value.ignore.rules", "yes")]), "value.ignore.rules must be true or false"),
-        (with(&[("layout", "value:string")]), "layout and value.format both say"),
+        (with(&[("layout", "value:string")]), "layout and value.format both set"),
         (with(&[("columns", "raw_value")]), "there is no column 'raw_value'"),
         (with(&[("value.bad", "null"), ("columns", "raw_value,RAW_VALUE")]), "names a column twice"),
         (with(&[("schema.registry.url", "http://r"), ("schema.registry.max.retrys", "1")]), "max.retries"),
-        (with(&[("schema.registry.url", "http://r"), ("schema.registry.password", "x")]), "go together"),
+        (with(&[("schema.registry.url", "http://r"), ("schema.registry.password", "x")]), "must be set together"),
         (
             with(&[("schema.registry.url", "https://r"), ("schema.registry.ssl.ca.location", "no.pem")]),
             "option schema.registry.ssl.ca.location: there is no file no.pem",
