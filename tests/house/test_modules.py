@@ -69,7 +69,7 @@ def edges(src: Path) -> dict[str, dict[str, set[str]]]:
     root = texts.pop(src / "lib.rs")
     modules = set(re.findall(r"\bmod\s+(\w+)\s*;", root))
     # What the root gives out under a name of its own is its module's.
-    given = {}
+    given: dict[str, str] = {}
     for module, tree in re.findall(r"\buse\s+(\w+)::([^;]+);", root):
         given |= dict.fromkeys(re.findall(r"\w+", tree), module)
     found: dict[str, dict[str, set[str]]] = {module: {} for module in sorted(modules)}
@@ -80,7 +80,7 @@ def edges(src: Path) -> dict[str, dict[str, set[str]]]:
             continue
         depth = len(below) - (below[-1] == "mod")
         for name in named(text, depth):
-            module = name if name in modules else given.get(name)
+            module = name if name in modules else given.get(name, "")
             if module in modules and module != below[0]:
                 found[below[0]].setdefault(module, set()).add(str(path.relative_to(src)))
     return found
