@@ -49,7 +49,7 @@ class Stage:
 
 
 @click.command()
-@click.option("--bootstrap-servers", metavar="HOST:PORT", help="Your Kafka; without it an embedded broker is started.")
+@click.option("--bootstrap-servers", metavar="HOST:PORT", help="Your Kafka; by default an embedded broker is started.")
 @click.option("--keep", is_flag=True, help="Leave the topic in your Kafka instead of deleting it at the end.")
 def demo(bootstrap_servers: str | None, keep: bool) -> None:
     """Flights into Kafka, back as Arrow, committed, and through PySpark.
