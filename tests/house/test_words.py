@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -58,7 +58,7 @@ def product(folder: str, kind: str) -> list[Path]:
     ],
     ids=["pages", "python", "rust-and-java"],
 )
-def test_no_text_has_a_banned_word(files, read) -> None:
+def test_no_text_has_a_banned_word(files: list[Path], read: Callable[[Path], Iterator[str]]) -> None:
     assert len(files) > 10
     assert [where for path in files if path.stem != "tests" for where in read(path)] == []
 

@@ -170,7 +170,7 @@ def test_where_the_jar_is(monkeypatch: pytest.MonkeyPatch, places: Path) -> None
     assert jar() == str(installed)
     mine = places / "mine.jar"
     monkeypatch.setenv(VARIABLE, str(mine))
-    with pytest.raises(ConfigurationError, match=rf"{VARIABLE} is .*mine.jar, where there is no jar"):
+    with pytest.raises(ConfigurationError, match=rf"{VARIABLE} is .*mine.jar, which has no jar"):
         jar()
     a_jar(mine, version("samsarrow"))
     assert jar() == str(mine)

@@ -153,7 +153,7 @@ def choosing(command: Callable[..., None]) -> Callable[..., None]:
             help="Who, for example User:alice, or User:* for all; repeatable.",
         ),
         click.option("--cluster", is_flag=True, help="The cluster itself."),
-        click.option("--user", "users", **several, help="A user whose tokens others make, TYPE:NAME; repeatable."),
+        click.option("--user", "users", **several, help="A user for whom others create tokens, TYPE:NAME; repeatable."),
         click.option("--delegation-token", "tokens", **several, help="A delegation token's id; repeatable."),
         click.option("--transactional-id", "transactional_ids", **several, help="A transactional id; repeatable."),
         click.option("--group", "groups", **several, help="A group; repeatable."),
@@ -181,9 +181,9 @@ def _matching(connection: Connection, filters: Iterable[AclFilter]) -> list[AclB
 
 
 permission_option = click.option(
-    "--permission", callback=_permission, metavar="allow|deny", help="Only those that allow, or that deny."
+    "--permission", callback=_permission, metavar="allow|deny", help="Only ACLs that allow, or that deny."
 )
-prefixed_option = click.option("--prefixed", is_flag=True, help="The names are how the names of resources begin.")
+prefixed_option = click.option("--prefixed", is_flag=True, help="The names are prefixes of resource names.")
 
 
 @acls.command("list")
@@ -213,8 +213,8 @@ def list_acls(
 @choosing
 @prefixed_option
 @click.option("--deny", is_flag=True, help="Deny, which no other ACL can undo.")
-@click.option("--producer", is_flag=True, help="What a producer does to these topics and transactional ids.")
-@click.option("--consumer", is_flag=True, help="What a consumer does to these topics and groups.")
+@click.option("--producer", is_flag=True, help="The operations of a producer on these topics and transactional ids.")
+@click.option("--consumer", is_flag=True, help="The operations of a consumer on these topics and groups.")
 @dry_run_option
 def add(
     connection: Connection, chosen: Chosen, prefixed: bool, deny: bool, producer: bool, consumer: bool, dry_run: bool

@@ -136,7 +136,13 @@ def _rows(count: int, size: int, keys: int | None) -> Any:
 @bench.command()
 @click.argument("topic", shell_complete=topics)
 @reads_topics
-@click.option("-n", "--records", type=click.IntRange(1), metavar="N", help="The most records to read; by default all.")
+@click.option(
+    "-n",
+    "--records",
+    type=click.IntRange(1),
+    metavar="N",
+    help="The maximum number of records to read; by default all.",
+)
 @output_option
 def consume(connection: Connection, topic: str, records: int | None, form: str | None) -> None:
     """Read a topic from its beginning into Arrow columns, and say how fast. Nothing is committed."""

@@ -13,7 +13,7 @@ from samsarrow.admin_types import ConfigChange
 _CHANGE = re.compile(r"\s*([^=\s]+?)\s*(\+=|-=|=)(.*)", re.DOTALL)
 
 unset_option = click.option(
-    "--unset", multiple=True, metavar="NAME", help="A setting that is to have its default again; repeatable."
+    "--unset", multiple=True, metavar="NAME", help="A setting to reset to its default; repeatable."
 )
 
 

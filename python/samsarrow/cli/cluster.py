@@ -41,7 +41,7 @@ def describe(connection: Connection, form: str | None) -> None:
 
 @cluster.command()
 @connected
-@click.option("--fenced", is_flag=True, help="Also those that are registered and may not serve (Kafka 4.0).")
+@click.option("--fenced", is_flag=True, help="Include brokers that are registered but fenced (Kafka 4.0).")
 @output_option
 def brokers(connection: Connection, fenced: bool, form: str | None) -> None:
     """List brokers: where they are reached, and which one is the controller, or leads to it."""

@@ -61,8 +61,8 @@ def list_resources(connection: Connection, kinds: tuple[str, ...], form: str | N
 @click.option(
     "-s", "--setting", "patterns", multiple=True, metavar="NAME", help="Only this setting, or pattern; repeatable."
 )
-@click.option("--all", "everything", is_flag=True, help="Defaults, too.")
-@click.option("--docs", is_flag=True, help="Also the types of settings and what they are for (Kafka 2.6).")
+@click.option("--all", "everything", is_flag=True, help="Include defaults.")
+@click.option("--docs", is_flag=True, help="Include the types and documentation of settings (Kafka 2.6).")
 @output_option
 def get(
     connection: Connection,

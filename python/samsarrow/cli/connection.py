@@ -165,7 +165,7 @@ def connected_as(
             and the environment are for all commands.
         registry: whether it asks a schema registry. Without clients it asks nobody else, and no cluster is needed.
     """
-    servers_option = click.option("-b", "--bootstrap-servers", metavar="HOST:PORT,...", help="Brokers to start from.")
+    servers_option = click.option("-b", "--bootstrap-servers", metavar="HOST:PORT,...", help="Bootstrap brokers.")
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @click.option(
@@ -174,7 +174,7 @@ def connected_as(
             "from_file",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             callback=_file,
-            help="A properties file of client options, as Kafka's own tools take it.",
+            help="A properties file of client options, as for Kafka's own tools.",
         )
         @click.option(
             "-X",

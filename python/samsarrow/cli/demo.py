@@ -55,7 +55,7 @@ class Stage:
 
 
 @click.command()
-@click.option("--bootstrap-servers", metavar="HOST:PORT", help="Your Kafka; without it an embedded broker is started.")
+@click.option("--bootstrap-servers", metavar="HOST:PORT", help="Your Kafka; by default an embedded broker is started.")
 @click.option("--keep", is_flag=True, help="Leave the topic in your Kafka instead of deleting it at the end.")
 @click.option(
     "--no-spark", is_flag=True, help="Aggregate the Arrow batches themselves: needs neither PySpark nor Java."

@@ -88,14 +88,14 @@ class Settings:
 @click.option(
     "--print-data", "--print-data-log", "print_data", is_flag=True, help="Keys and values too; implies --deep."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@click.option("--index-check", is_flag=True, help="Hold the .index and .timeindex beside each .log against it.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+@click.option("--index-check", is_flag=True, help="Check the .index and .timeindex beside each .log against it.")
 @click.option("--verify-index-only", "verify_only", is_flag=True, help="Check indexes without printing their entries.")
 @click.option(
     "--index-sanity-check",
     "sanity_only",
     is_flag=True,
-    help="Only what a broker checks at its start to rebuild an index.",
+    help="Only the check that a broker runs at its start to decide whether to rebuild an index.",
 )
 @click.option(
     "--max-bytes", type=click.IntRange(min=0), metavar="BYTES", help="Read only this much from the start of each .log."

@@ -233,9 +233,9 @@ def _sums(names: list[str], rows: list[Row], errors: dict[str, KafkaError]) -> l
     show_default=True,
     callback=seconds_option,
     metavar="SECONDS",
-    help="Between two looks.",
+    help="The interval between checks.",
 )
-@click.option("-n", "--count", type=click.IntRange(1), metavar="N", help="Look so often, and end.")
+@click.option("-n", "--count", type=click.IntRange(1), metavar="N", help="Exit after this many checks.")
 @output_option
 def watch(
     connection: Connection, names: tuple[str, ...], interval: float, count: int | None, form: str | None
@@ -303,7 +303,9 @@ def delete(connection: Connection, names: tuple[str, ...], yes: bool, dry_run: b
     help="A static member, by its group.instance.id; repeatable.",
 )
 @click.option("--all", "everyone", is_flag=True, help="All members.")
-@click.option("--reason", default="removed by an administrator", show_default=True, help="For the log of the broker.")
+@click.option(
+    "--reason", default="removed by an administrator", show_default=True, help="The reason for the broker's log."
+)
 @yes_option
 @dry_run_option
 @output_option

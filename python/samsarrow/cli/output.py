@@ -27,7 +27,7 @@ output_option = click.option(
     "-o", "--output", "form", type=click.Choice(FORMS), help="By default table on a terminal and ndjson in a pipe."
 )
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 
 
 def show(form: str | None, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -49,7 +49,9 @@ def choosing(command: Callable[..., None]) -> Callable[..., None]:
     with_parts.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
     for kind, what in reversed((("user", "A user"), ("client-id", "A client id"), ("ip", "An address"))):
         key = kind.replace("-", "_")
-        others = click.option(f"--default-{kind}", f"default_{key}", is_flag=True, help="All without one of their own.")
+        others = click.option(
+            f"--default-{kind}", f"default_{key}", is_flag=True, help="All entities without a quota of their own."
+        )
         named = click.option(f"--{kind}", f"of_{key}", multiple=True, metavar="NAME", help=f"{what}; repeatable.")
         with_parts = named(others(with_parts))
     return with_parts
@@ -82,7 +84,7 @@ def _cell(entity: QuotaEntity, kind: str) -> str | None:
 @quotas.command("list")
 @connected
 @choosing
-@click.option("--strict", is_flag=True, help="Only those that have no other part: users without a client id.")
+@click.option("--strict", is_flag=True, help="Only entities without other parts: users without a client id.")
 @output_option
 def list_quotas(connection: Connection, parts: Parts, strict: bool, form: str | None) -> None:
     """List quotas: all, or those of some users, clients and addresses. (default) are all without one of their own."""

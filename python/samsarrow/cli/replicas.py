@@ -67,7 +67,9 @@ def _tps(connection: Connection, names: tuple[str, ...], numbers: frozenset[int]
 @topics_argument
 @connected
 @partition_option
-@click.option("--unclean", is_flag=True, help="Any replica that is alive may lead where none is: RECORDS MAY BE LOST.")
+@click.option(
+    "--unclean", is_flag=True, help="Any live replica may lead a partition without a leader: RECORDS MAY BE LOST."
+)
 @yes_option
 @dry_run_option
 @output_option
@@ -179,10 +181,10 @@ def plan_of(file: TextIO) -> Plan:
 @click.option(
     "--cancel", is_flag=True, help="Give up what is under way: of TOPIC, which may be a pattern, or the file's."
 )
-@click.option("--wait", is_flag=True, help="Go on until the replicas are where they are to be.")
+@click.option("--wait", is_flag=True, help="Wait until the replicas have moved.")
 @click.option(
     "--interval", default="1s", show_default=True, callback=seconds_option, metavar="SECONDS",
-    help="With --wait: between two looks.",
+    help="With --wait: the interval between checks.",
 )  # fmt: skip
 @dry_run_option
 @output_option

@@ -198,7 +198,7 @@ def check(
 @asks_registry
 @type_option
 @reference_option
-@click.option("--normalize", is_flag=True, help="Have the registry bring it into one form first.")
+@click.option("--normalize", is_flag=True, help="Let the registry normalize the schema first.")
 @output_option
 def register(
     connection: Connection,

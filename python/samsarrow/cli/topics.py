@@ -63,7 +63,7 @@ def chosen(connection: Connection, names: tuple[str, ...]) -> dict[str, TopicLis
 @topics.command("list")
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @connected
-@click.option("--internal", is_flag=True, help="Kafka's own, too.")
+@click.option("--internal", is_flag=True, help="Include Kafka's internal topics.")
 @output_option
 def list_topics(connection: Connection, patterns: tuple[str, ...], internal: bool, form: str | None) -> None:
     """List topics with their partitions; all, or those of some patterns."""
@@ -80,7 +80,7 @@ def list_topics(connection: Connection, patterns: tuple[str, ...], internal: boo
 @names_argument
 @connected
 @click.option("--settings", "settings_only", is_flag=True, help="Instead, the settings that are not Kafka's defaults.")
-@click.option("--under-replicated", is_flag=True, help="Only partitions of which a replica is not in sync.")
+@click.option("--under-replicated", is_flag=True, help="Only partitions with a replica that is not in sync.")
 @output_option
 def describe(
     connection: Connection, names: tuple[str, ...], settings_only: bool, under_replicated: bool, form: str | None
@@ -211,7 +211,7 @@ def assignment_option(
     "--assignment", callback=assignment_option, metavar="B:B,B:B",
     help="The brokers of each partition, the preferred leader first: 0:1,1:2 are two partitions.",
 )  # fmt: skip
-@click.option("--if-not-exists", is_flag=True, help="What exists already is no error, and stays as it is.")
+@click.option("--if-not-exists", is_flag=True, help="Topics that exist already are not an error, and stay unchanged.")
 @dry_run_option
 def create(
     connection: Connection,
@@ -245,7 +245,11 @@ def create(
 @names_argument
 @connected
 @click.option(
-    "-p", "--partitions", type=click.IntRange(1, 1_000_000), metavar="N", help="How many there are to be, never fewer."
+    "-p",
+    "--partitions",
+    type=click.IntRange(1, 1_000_000),
+    metavar="N",
+    help="The new number of partitions, never fewer than now.",
 )
 @click.option(
     "--assignment", callback=assignment_option, metavar="B:B,B:B", help="With -p: the brokers of each new partition."
@@ -294,9 +298,9 @@ def alter(
 @topics.command()
 @names_argument
 @connected
-@click.option("--before", type=click.IntRange(0), metavar="OFFSET", help="What lies before an offset.")
-@click.option("--before-time", "when", metavar="TIME", help="What is older than a time: 2026-11-01T10:00, -7d.")
-@click.option("--all", "everything", is_flag=True, help="All that is there now.")
+@click.option("--before", type=click.IntRange(0), metavar="OFFSET", help="Records before an offset.")
+@click.option("--before-time", "when", metavar="TIME", help="Records before a time: 2026-11-01T10:00, -7d.")
+@click.option("--all", "everything", is_flag=True, help="All current records.")
 @click.option(
     "--partition", "numbers", multiple=True, callback=partitions_option, metavar="N", help="Only these partitions: 3, "
     "0,2 or 5-7; repeatable.",

@@ -47,7 +47,7 @@ def longer_option(default: str | None, text: str) -> Callable[[Callable[..., Non
 @click.option("--state", "states", multiple=True, help="Only those in this state, such as Ongoing; repeatable.")
 @click.option("--producer-id", "producers", type=click.IntRange(0), multiple=True, help="Only this one's; repeatable.")
 @longer_option(None, "Only those that are open for longer: 90, 15m (Kafka 3.8).")
-@click.option("--pattern", metavar="REGEX", help="Only ids that this expression (RE2) matches (Kafka 4.1).")
+@click.option("--pattern", metavar="REGEX", help="Only ids that match this expression (RE2, Kafka 4.1).")
 @output_option
 def list_transactions(
     connection: Connection,
@@ -112,7 +112,7 @@ def hanging(connection: Connection, names: tuple[str, ...], longer: float, form:
 @click.argument("topic", shell_complete=complete_topics)
 @click.argument("partition", type=click.IntRange(0))
 @connected
-@click.option("--producer-id", type=click.IntRange(0), required=True, help="Whose transaction, from `txns hanging`.")
+@click.option("--producer-id", type=click.IntRange(0), required=True, help="The producer's id, from `txns hanging`.")
 @yes_option
 @dry_run_option
 def abort(

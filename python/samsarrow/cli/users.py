@@ -119,7 +119,7 @@ def _password(user: str, from_stdin: bool, variable: str | None) -> Secret:
 @mechanism_option("Repeatable; by default those that the user has, or SCRAM-SHA-512 for a new one.")
 @click.option(
     "--iterations", type=click.IntRange(4096, 16384), default=4096, show_default=True,
-    help="How often the password is hashed.",
+    help="The number of hash iterations.",
 )  # fmt: skip
 @click.option("--password-stdin", "from_stdin", is_flag=True, help="Take the password from standard input, one line.")
 @click.option("--password-env", "variable", metavar="NAME", help="Take the password from an environment variable.")

@@ -44,7 +44,9 @@ def shown(name: str, value: str) -> str:
 
 
 @config.command("show")
-@click.option("--profile", "name", metavar="NAME", shell_complete=profiles, help="Instead of the one that applies.")
+@click.option(
+    "--profile", "name", metavar="NAME", shell_complete=profiles, help="The profile to use instead of the current one."
+)
 @output_option
 def show_settings(name: str | None, form: str | None) -> None:
     """Show what applies here: of the profile and of the environment. Secrets are hidden."""
@@ -61,7 +63,7 @@ def show_settings(name: str | None, form: str | None) -> None:
 
 @config.command()
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--kind", type=click.Choice(KINDS), help="Whose settings they are; by default what they look like.")
+@click.option("--kind", type=click.Choice(KINDS), help="The client that the settings are for; by default detected.")
 @click.option("--section", metavar="NAME", help="The profile of rpk or the cluster of kaf; by default the current one.")
 @click.option("--name", default="default", show_default=True, help="Of the profile that is printed.")
 @click.pass_context

@@ -35,7 +35,7 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
     metavar="PLACE",
     help="end, OFFSET, -N or @TIME: what is there is not read. By default the end at this moment, with -f none.",
 )
-@click.option("-n", "--count", type=click.IntRange(min=0), metavar="N", help="The most records to read.")
+@click.option("-n", "--count", type=click.IntRange(min=0), metavar="N", help="The maximum number of records to read.")
 @click.option(
     "--tail",
     type=click.IntRange(1, 1_000_000),
@@ -43,7 +43,7 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
     help="The newest N over all partitions, by their timestamps; before any filter.",
 )
 @click.option("--per-partition", is_flag=True, help="With --tail: the newest N of each partition.")
-@click.option("-f", "--follow", is_flag=True, help="Go on as records come, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Continue as records arrive, until Ctrl-C.")
 @click.option(
     "-g",
     "--group",
@@ -52,7 +52,7 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
     help="Read as a member of this group, and commit what is written. With --from group: from its offsets on, without "
     "joining it and without committing.",
 )
-@click.option("--no-commit", is_flag=True, help="With -g: commit nothing.")
+@click.option("--no-commit", is_flag=True, help="With -g: do not commit.")
 @click.option(
     "-p",
     "--partition",
@@ -63,7 +63,7 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
     help="Only these partitions: 3, 0,2 or 5-7; repeatable.",
 )
 @typed_options
-@click.option("--grep", metavar="REGEX", help="Only values in which it is found (RE2; (?i) for any case).")
+@click.option("--grep", metavar="REGEX", help="Only values that match this expression (RE2; (?i) for any case).")
 @click.option(
     "--header", "headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header; repeatable."
 )
@@ -97,7 +97,7 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
     "--output-file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A file; of arrow and parquet it appears when it is whole.",
+    help="A file; arrow and parquet files appear when they are complete.",
 )
 @click.option(
     "--rotate", callback=_rotation, metavar="LIMIT",

@@ -35,14 +35,14 @@ def _names(_context: click.Context, _parameter: click.Parameter, texts: tuple[st
 
 
 _OPTIONS = (
-    click.option("--value", type=FORMATS, help="What values are: they come decoded, as objects and columns."),
-    click.option("--key", type=FORMATS, help="What keys are."),
+    click.option("--value", type=FORMATS, help="The format of values: they are decoded, into objects and columns."),
+    click.option("--key", type=FORMATS, help="The format of keys."),
     click.option(
         "--fields",
         multiple=True,
         callback=_names,
         metavar="NAME,...",
-        help="Of values with a schema only these, as id,user.city; the rest is stepped over.",
+        help="Only these fields of values with a schema, as id,user.city; the rest is skipped.",
     ),
     click.option(
         "--bad-values",

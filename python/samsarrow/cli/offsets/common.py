@@ -114,7 +114,7 @@ storage_option = click.option(
     type=STORAGES,
     default="kafka",
     show_default=True,
-    help="Where the offsets are; zookeeper needs brokers before 4.0 and knows no metadata.",
+    help="The storage of the offsets; zookeeper needs brokers before 4.0 and stores no metadata.",
 )
 
 

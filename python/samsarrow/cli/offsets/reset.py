@@ -23,7 +23,7 @@ from samsarrow.offsets.store import OffsetStoreError
 @storage_option
 @topic_option("Which partitions, with an offset or without; repeatable.")
 @click.option("--all-topics", is_flag=True, help="Every partition that the group has an offset for.")
-@click.option("--to-earliest", is_flag=True, help="To the first offset that is there.")
+@click.option("--to-earliest", is_flag=True, help="To the first available offset.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
 @click.option(
     "--to-datetime",
@@ -32,12 +32,15 @@ from samsarrow.offsets.store import OffsetStoreError
     help="To the first record at or after it; UTC unless it says.",
 )
 @click.option(
-    "--by-duration", callback=duration_option, metavar="TIME", help="The same, so long before now: 90s, 2h, 7d, P1DT2H."
+    "--by-duration",
+    callback=duration_option,
+    metavar="TIME",
+    help="To the first record at or after this long before now: 90s, 2h, 7d, P1DT2H.",
 )
 @click.option("--shift-by", type=int, metavar="N", help="Move by N offsets, back if negative.")
 @click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset.")
 @click.option("--start-over", is_flag=True, help="Forget a shift that was not finished.")
-@click.option("--state-dir", type=click.Path(file_okay=False, path_type=Path), help="Where unfinished shifts are kept.")
+@click.option("--state-dir", type=click.Path(file_okay=False, path_type=Path), help="The folder of unfinished shifts.")
 def reset(
     cluster: Cluster,
     writing: Writing,

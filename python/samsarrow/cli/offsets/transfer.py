@@ -28,11 +28,11 @@ from samsarrow.offsets.move import VerificationError, keep_equal
 @connected
 @writing
 @storage_option
-@click.option("--format", "form", type=click.Choice(FORMATS), help="Found out by default.")
-@click.option("--group", help="The group of the file, where it has several or names none.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="By default detected.")
+@click.option("--group", help="The group of the file, if it has several or names none.")
 @click.option("--to-group", help="Another group to write to.")
 @topic_option("Only these partitions; repeatable.")
-@click.option("--keep-leader-epochs", is_flag=True, help="Of the same cluster only: on another one they mean nothing.")
+@click.option("--keep-leader-epochs", is_flag=True, help="For the same cluster only: they mean nothing on another one.")
 def import_(
     cluster: Cluster,
     writing: Writing,
@@ -92,16 +92,21 @@ def copy(
 @click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 @connected
 @writing
-@click.option("--to", "target", type=STORAGES, required=True, help="From the other one.")
+@click.option("--to", "target", type=STORAGES, required=True, help="From the other storage.")
 @topic_option("Only these partitions; repeatable.")
 @click.option(
     "--dual-commit",
     callback=duration_option,
     metavar="TIME",
-    help="Then keep both equal so long: 90s, 2h. The larger offset wins.",
+    help="Then keep both equal for this long: 90s, 2h. The larger offset wins.",
 )
 @click.option(
-    "--interval", callback=duration_option, default="1s", show_default=True, metavar="TIME", help="Between two looks."
+    "--interval",
+    callback=duration_option,
+    default="1s",
+    show_default=True,
+    metavar="TIME",
+    help="The interval between checks.",
 )
 def migrate(
     cluster: Cluster,

@@ -41,7 +41,7 @@ def writing(command: Callable[..., None]) -> Callable[..., None]:
             "--batch-size", type=click.IntRange(min=1), default=BATCH, show_default=True, help="Partitions a request."
         ),
         click.option("--force", is_flag=True, help="Also while the group has members."),
-        click.option("--dry-run", is_flag=True, help="Only say what would change."),
+        click.option("--dry-run", is_flag=True, help="Only show what would change."),
     ):
         with_writing = option(with_writing)
     return with_writing

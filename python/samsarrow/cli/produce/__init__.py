@@ -71,11 +71,11 @@ def _headers(
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
     help="By default compression.type, or none.",
 )
-@click.option("-p", "--partition", type=click.IntRange(0, 2**31 - 1), metavar="P", help="All records go there.")
+@click.option("-p", "--partition", type=click.IntRange(0, 2**31 - 1), metavar="P", help="The partition of all records.")
 @click.option(
     "--repartition",
     is_flag=True,
-    help="Keys choose the partition of what has one: envelopes, and tables that consume wrote.",
+    help="Ignore the partitions of envelopes and of tables that consume wrote: keys choose the partition.",
 )
 @click.option("--key-column", metavar="NAME", help="Of csv, arrow and parquet; by default key.")
 @click.option(
@@ -86,7 +86,7 @@ def _headers(
     help="By default value, or where there is none all other columns: as JSON. Repeatable.",
 )
 @click.option("--partition-column", metavar="NAME", help="A column of partitions.")
-@click.option("--timestamp-column", metavar="NAME", help="A column of times.")  # fmt: skip
+@click.option("--timestamp-column", metavar="NAME", help="A column of timestamps.")  # fmt: skip
 @written_options
 def produce(connection: Connection, topic: str, files: tuple[Path, ...], **options: Any) -> None:
     """Write to a topic what files hold, or what comes on standard input.

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 _SCHEMA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OPTIONS = (
-    click.option("--value", type=FORMATS, help="What columns of csv, arrow and parquet are written as."),
-    click.option("--key", type=FORMATS, help="What the column of keys is written as."),
+    click.option("--value", type=FORMATS, help="The format of values from columns of csv, arrow and parquet."),
+    click.option("--key", type=FORMATS, help="The format of keys from a column."),
     click.option(
         "--value-schema",
         type=_SCHEMA_FILE,
@@ -26,7 +26,7 @@ _OPTIONS = (
         "(avro), or the latest version of TOPIC-value.",
     ),
     click.option("--key-schema", type=_SCHEMA_FILE, metavar="FILE", help="As --value-schema, of keys."),
-    click.option("--message", metavar="NAME", help="With protobuf: which message of the file; by default the first."),
+    click.option("--message", metavar="NAME", help="With protobuf: the message of the file; by default the first."),
 )
 
 
