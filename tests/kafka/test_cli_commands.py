@@ -360,9 +360,18 @@ def test_replicas(command: Command, admin: Admin, tmp_path: Path) -> None:
     assert "nothing is under way" in command("replicas", "reassign", "i", "--cancel").err
 
 
+def test_schema_infer(command: Command, admin: Admin, tmp_path: Path) -> None:
+    create(admin, "inferred")
+    lines = tmp_path / "values.ndjson"
+    lines.write_text('{"id":1,"city":"Rome"}\n{"id":2}\n')
+    command("produce", "inferred", lines, "--format", "value")
+    text = json.loads(command("schema", "infer", "inferred", "--as", "json-schema").out)
+    assert set(text["properties"]) == {"id", "city"}
+
+
 def test_no_command_was_left_out(request: pytest.FixtureRequest) -> None:
     mine = [item for item in request.session.items if item.path == request.path]
-    if len(mine) != 10:
+    if len(mine) != 11:
         pytest.skip("only part of this file runs")
 
     def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
