@@ -121,7 +121,7 @@ def test_offsets_are_found_by_time_and_by_the_largest_timestamp(three):
         assert admin.list_offsets({tp: wanted})[tp].offset == offset, wanted
     assert admin.list_offsets({tp: OffsetSpec.LATEST_TIERED})[tp] is None
     assert admin.list_offsets({tp: 9000})[tp] is None
-    with pytest.raises(ValueError, match="see OffsetSpec"):
+    with pytest.raises(ValueError, match="use OffsetSpec"):
         admin.list_offsets({tp: -1})
     with Broker(topics={"t": 1}, kafka_version="2.8") as old, Admin(bootstrap_servers=old.bootstrap_servers) as admin:
         found = admin.list_offsets({tp: OffsetSpec.MAX_TIMESTAMP})

@@ -55,7 +55,10 @@ def test_a_store_does_not_lead_to_the_other_storage(servers, options):
         KafkaOffsetStore("g", {"bootstrap.servers": servers, **options})
     with pytest.raises(ConfigurationError, match="the version follows from ZooKeeperOffsetStore"):
         ZooKeeperOffsetStore("g", bootstrap_servers=servers, api_version_offset_fetch=4)
-    with Admin(bootstrap_servers=servers) as admin, pytest.raises(ConfigurationError, match="one or the other"):
+    with (
+        Admin(bootstrap_servers=servers) as admin,
+        pytest.raises(ConfigurationError, match="either a client or options"),
+    ):
         KafkaOffsetStore("g", admin=admin, bootstrap_servers=servers)
 
 

@@ -149,6 +149,6 @@ def test_only_over_tls_and_only_what_is_known(msk: Msk) -> None:
         logs_in(msk, security_protocol="SASL_PLAINTEXT")
     with pytest.raises(ConfigurationError, match="awsFoo of IAMLoginModule is none of those that are known"):
         logs_in(msk, sasl_jaas_config=f'{MODULE} required awsFoo="s3cret";')
-    with pytest.raises(ConfigurationError, match="none is ever loaded"):
+    with pytest.raises(ConfigurationError, match="classes are never loaded"):
         logs_in(msk, sasl_client_callback_handler_class="com.example.Handler")
     assert msk.payloads == []

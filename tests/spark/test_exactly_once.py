@@ -102,7 +102,7 @@ def test_outside_of_a_query_nothing_is_written() -> None:
     from samsarrow.exceptions import KafkaError
     from samsarrow.spark.exactly_once import Place
 
-    with pytest.raises(KafkaError, match=r"does not say here. Nothing was written"):
+    with pytest.raises(KafkaError, match=r"the number of the micro-batch here\. Nothing was written"):
         Place.here()
 
 
