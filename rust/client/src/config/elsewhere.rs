@@ -18,7 +18,7 @@ pub(super) const ELSEWHERE: &[(&str, &str)] = &[
     ("partitioner.class", "give partitioner the name of an algorithm or a function"),
     ("queued.max.messages.kbytes", "use queued.max.bytes, in bytes"),
     ("queued.min.messages", "use queued.max.bytes, in bytes"),
-    ("schema.registry.url", "there is no schema registry in this version: decode the columns key and value"),
+    ("schema.registry.url", "make a SchemaRegistry(url) and pass it to a format, as value_format=Avro(registry)"),
     ("statistics.interval.ms", "metrics() gives them when they are asked for"),
     ("stats.cb", "metrics() gives them when they are asked for"),
     ("throttle.cb", "give on_event= a function: it is called with Throttled"),
