@@ -100,7 +100,7 @@ def test_a_repetition_that_differs_can_be_accepted(query: Query, caplog: pytest.
     query.task(0, A)
     with caplog.at_level(logging.WARNING):
         assert query.task(0, A[:2], acceptRepetition="0").rows == {}
-    assert "acceptRepetition=0: going on" in caplog.text
+    assert "acceptRepetition=0: continuing" in caplog.text
     query.batch = 1
     query.task(0, A, acceptRepetition="0")
     with pytest.raises(RepetitionError, match="micro-batch 1"):
