@@ -90,9 +90,9 @@ fn of_bags(bags: &[u8]) -> Option<u64> {
     let mut sum = 0u64;
     while let Some(bag) = bags.take(SEQUENCE) {
         let mut bag = Reader(bag);
-        let _type = bag.take(OID)?;
-        // Certificates and keys that are not encrypted begin with something else.
-        let key = bag.take(WRAPPED).and_then(of_encrypted_key);
+        // A bag that cannot be read hides nothing of those before it: AWS-LC decrypts them first. Certificates and keys
+        // that are not encrypted begin with something else.
+        let key = bag.take(OID).and_then(|_type| bag.take(WRAPPED)).and_then(of_encrypted_key);
         sum = sum.saturating_add(key.unwrap_or(0));
     }
     Some(sum)
@@ -201,6 +201,14 @@ mod tests {
         assert_eq!(of_pkcs12(&store(&safes, &[]), 2), Some(54_320), "aws-lc wants a MAC");
         assert_eq!(of_pkcs12(&store(b"", &mac(9)), 2), Some(18));
         assert_eq!(of_encrypted_key(&encrypted_key(&pbes2(4000))), Some(4000));
+    }
+
+    #[test]
+    fn a_bag_that_cannot_be_read_hides_nothing_of_those_before_it() {
+        let whole = e(SEQUENCE, &[&oid(), &e(WRAPPED, &[&encrypted_key(&pbes2(4000))])]);
+        let bags = e(SEQUENCE, &[&whole, &e(SEQUENCE, &[b"\xD4\x0B"]), &whole]);
+        let safes = e(SEQUENCE, &[&e(SEQUENCE, &[&oid(), &e(WRAPPED, &[&e(OCTETS, &[&bags])])])]);
+        assert_eq!(of_pkcs12(&store(&safes, &mac(1)), 1), Some(8001));
     }
 
     #[test]
