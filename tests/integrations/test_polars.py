@@ -280,7 +280,9 @@ def test_a_topic_made_anew_is_an_error(broker: Broker) -> None:
     with Admin(bootstrap_servers=servers) as admin:
         admin.delete_topics(["again"])
     broker.create_topic("again")
-    with pytest.raises(OffsetOutOfRangeError, match=r"again-0 ends at offset 0 and ended at 1 .* truncated or recreated"):
+    with pytest.raises(
+        OffsetOutOfRangeError, match=r"again-0 ends at offset 0 and ended at 1 .* truncated or recreated"
+    ):
         frame.collect()
 
 

@@ -118,7 +118,9 @@ def test_what_cannot_be_is_refused(broker: Broker, registry: SchemaRegistry) -> 
         with pytest.raises(ConfigurationError, match="encode_values makes values alone: send_batch writes both"):
             encode_values(pa.array(ROWS), make(registry), topic="orders")
     assert registry.subjects() == []
-    with pytest.raises(ConfigurationError, match="framing 'header' needs the id of the written schema, which is unknown"):
+    with pytest.raises(
+        ConfigurationError, match="framing 'header' needs the id of the written schema, which is unknown"
+    ):
         sent(broker, pa.table({"value": ROWS}), value_format=Avro(ORDER, framing="header"))
     with pytest.raises(ConfigurationError, match="there is no column 'none' of headers"):
         sent(broker, pa.table({"value": ROWS}), value_format=FORMATS["avro"](registry), headers="none")
