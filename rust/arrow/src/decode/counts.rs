@@ -1,6 +1,6 @@
 //! Records that nobody looks at: the header of their batch says what is asked for.
 use bytes::Bytes;
-use samsarrow_wire::batch::{Batch, records::MIN_RECORD_LEN};
+use samsarrow_wire::batch::{Batch, record::MIN_RECORD_LEN};
 use samsarrow_wire::compression::Codec;
 
 use super::DecodeCause;

@@ -1,6 +1,6 @@
 //! How much room columns are given before they are filled.
 use bytes::Bytes;
-use samsarrow_wire::batch::{Batch, batches, records::MIN_RECORD_LEN};
+use samsarrow_wire::batch::{Batch, batches, record::MIN_RECORD_LEN};
 use samsarrow_wire::compression::Codec;
 
 use super::Window;

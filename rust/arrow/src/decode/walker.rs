@@ -8,7 +8,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 use bytes::Bytes;
 use samsarrow_wire::batch::{
     AbortedTransactions, Batch, BatchError, BatchErrorKind, ControlType, HEADER_LEN, MessageSet, RawRecord,
-    RecordVisitor, batches, records::MIN_RECORD_LEN, walk,
+    RecordVisitor, batches, record::MIN_RECORD_LEN, walk,
 };
 use samsarrow_wire::compression::Codec;
 

@@ -1,4 +1,5 @@
 //! Arrow columns into record batches.
+mod alike;
 mod bytes;
 mod error;
 mod headers;

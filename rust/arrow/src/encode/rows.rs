@@ -8,10 +8,9 @@ use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, Int32Array, Int64Array, L
 use arrow_schema::{DataType, TimeUnit};
 use samsarrow_wire::batch::{self, Alike, Append, BatchBuilder, LegacyBuilder, MOST_ALIKE, PlainRecord};
 
-use super::bytes::{BytesColumn, piece};
+use super::bytes::BytesColumn;
 use super::error::{EncodeError, no_such_column, wrong_type};
 use super::headers::{HeaderRow, HeadersReader};
-use super::run::{InOrder, Picked};
 
 /// Which columns of the data hold what. For `key`, `value` and `headers`, `None` means the column of that name if
 /// there is one; `partition` and `timestamp` are used only when named, as consumed data carries those of its source.
@@ -36,9 +35,9 @@ const NUMBERS: usize = 11;
 #[derive(Debug)]
 pub struct RowReader {
     rows: usize,
-    key: BytesColumn,
-    value: BytesColumn,
-    headers: Option<HeadersReader>,
+    pub(super) key: BytesColumn,
+    pub(super) value: BytesColumn,
+    pub(super) headers: Option<HeadersReader>,
     partition: Option<Int32Array>,
     timestamp: Option<Int64Array>,
 }
@@ -160,62 +159,6 @@ impl RowReader {
     /// Whether any row may have headers.
     pub fn has_headers(&self) -> bool {
         self.headers.is_some()
-    }
-
-    /// Appends rows to `builder` until it is full; how many it took.
-    #[inline]
-    pub fn append_run(
-        &self,
-        builder: &mut BatchBuilder,
-        rows: std::ops::Range<usize>,
-        default_timestamp: i64,
-    ) -> Result<usize, batch::EncodeError> {
-        if self.headers.is_some() {
-            return self.append_each(builder, rows, default_timestamp);
-        }
-        // What most tables are: for those the loop looks at nothing but the values.
-        if let (BytesColumn::Null, BytesColumn::Binary(values)) = (&self.key, &self.value)
-            && values.null_count() == 0
-            && rows.end <= values.len()
-        {
-            let record = |row| PlainRecord {
-                timestamp: self.timestamp(row).unwrap_or(default_timestamp),
-                key: None,
-                value: piece(values, row),
-            };
-            return builder.append_run(&InOrder::new(self, default_timestamp, record), rows);
-        }
-        let record = |row| self.plain(row, default_timestamp);
-        builder.append_run(&InOrder::new(self, default_timestamp, record), rows)
-    }
-
-    /// The same for rows of which some are left out.
-    pub fn append_picked(
-        &self,
-        builder: &mut BatchBuilder,
-        picked: &[u32],
-        default_timestamp: i64,
-    ) -> Result<usize, batch::EncodeError> {
-        if self.headers.is_some() {
-            return self.append_each(builder, picked.iter().map(|row| *row as usize), default_timestamp);
-        }
-        builder.append_run(&Picked { rows: self, picked, default_timestamp }, 0..picked.len())
-    }
-
-    fn append_each(
-        &self,
-        builder: &mut BatchBuilder,
-        rows: impl Iterator<Item = usize>,
-        default_timestamp: i64,
-    ) -> Result<usize, batch::EncodeError> {
-        let mut taken = 0;
-        for row in rows {
-            if self.append_to(builder, row, default_timestamp)? == Append::Full {
-                break;
-            }
-            taken += 1;
-        }
-        Ok(taken)
     }
 
     /// A row but for its headers.

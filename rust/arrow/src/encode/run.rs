@@ -1,9 +1,67 @@
-//! Rows without headers, many at a time.
-use arrow_array::{Array, GenericByteArray, OffsetSizeTrait, types::GenericBinaryType};
-use samsarrow_wire::batch::{Alike, MOST_ALIKE, PlainRecord, PlainRows};
+//! Many rows at a time into a record batch.
+use arrow_array::Array;
+use samsarrow_wire::batch::{self, Alike, Append, BatchBuilder, MOST_ALIKE, PlainRecord, PlainRows};
 
-use super::bytes::BytesColumn;
+use super::bytes::{BytesColumn, piece};
 use super::rows::RowReader;
+
+impl RowReader {
+    /// Appends rows to `builder` until it is full; how many it took.
+    #[inline]
+    pub fn append_run(
+        &self,
+        builder: &mut BatchBuilder,
+        rows: std::ops::Range<usize>,
+        default_timestamp: i64,
+    ) -> Result<usize, batch::EncodeError> {
+        if self.headers.is_some() {
+            return self.append_each(builder, rows, default_timestamp);
+        }
+        // What most tables are: for those the loop looks at nothing but the values.
+        if let (BytesColumn::Null, BytesColumn::Binary(values)) = (&self.key, &self.value)
+            && values.null_count() == 0
+            && rows.end <= values.len()
+        {
+            let record = |row| PlainRecord {
+                timestamp: self.timestamp(row).unwrap_or(default_timestamp),
+                key: None,
+                value: piece(values, row),
+            };
+            return builder.append_run(&InOrder::new(self, default_timestamp, record), rows);
+        }
+        let record = |row| self.plain(row, default_timestamp);
+        builder.append_run(&InOrder::new(self, default_timestamp, record), rows)
+    }
+
+    /// The same for rows of which some are left out.
+    pub fn append_picked(
+        &self,
+        builder: &mut BatchBuilder,
+        picked: &[u32],
+        default_timestamp: i64,
+    ) -> Result<usize, batch::EncodeError> {
+        if self.headers.is_some() {
+            return self.append_each(builder, picked.iter().map(|row| *row as usize), default_timestamp);
+        }
+        builder.append_run(&Picked { rows: self, picked, default_timestamp }, 0..picked.len())
+    }
+
+    fn append_each(
+        &self,
+        builder: &mut BatchBuilder,
+        rows: impl Iterator<Item = usize>,
+        default_timestamp: i64,
+    ) -> Result<usize, batch::EncodeError> {
+        let mut taken = 0;
+        for row in rows {
+            if self.append_to(builder, row, default_timestamp)? == Append::Full {
+                break;
+            }
+            taken += 1;
+        }
+        Ok(taken)
+    }
+}
 
 /// Rows in their order; `record` is that of their types.
 pub(super) struct InOrder<'a, F> {
@@ -49,48 +107,4 @@ impl PlainRows for Picked<'_> {
     fn alike(&self, _: usize, _: usize, _: Option<usize>, _: usize) -> Option<Alike<'_>> {
         None
     }
-}
-
-/// Rows whose lengths are compared at a time.
-const GROUP: usize = 16;
-
-impl BytesColumn {
-    /// The bytes of the rows from `row` on, `most` or fewer, that all have this length.
-    pub(super) fn alike(&self, row: usize, most: usize, len: usize) -> Option<&[u8]> {
-        match self {
-            BytesColumn::Binary(array) => between_offsets(array, row, most, len),
-            BytesColumn::LargeBinary(array) => between_offsets(array, row, most, len),
-            BytesColumn::Fixed(array) if array.null_count() == 0 => {
-                let width = usize::try_from(array.value_length()).ok().filter(|width| *width == len)?;
-                let end = row.saturating_add(most).min(array.len());
-                array.value_data().get(row * width..end * width)
-            }
-            _ => None,
-        }
-    }
-}
-
-fn between_offsets<O: OffsetSizeTrait>(
-    array: &GenericByteArray<GenericBinaryType<O>>,
-    row: usize,
-    most: usize,
-    len: usize,
-) -> Option<&[u8]> {
-    if array.null_count() > 0 {
-        return None;
-    }
-    let starts = array.value_offsets().get(row..)?;
-    let ends = starts.get(1..)?;
-    let (first, step) = (starts.first()?.as_usize(), O::from_usize(len)?);
-    let mut rows = 0;
-    // In groups, which are compared without a branch for each row.
-    for (starts, ends) in starts.chunks(GROUP).zip(ends.chunks(GROUP)).take(most.div_ceil(GROUP)) {
-        let steps = || starts.iter().zip(ends).map(|(start, end)| *end - *start == step);
-        if !steps().fold(true, |all, same| all & same) {
-            rows += steps().take_while(|same| *same).count();
-            break;
-        }
-        rows += ends.len();
-    }
-    array.value_data().get(first..first + rows.min(most) * len)
 }

@@ -10,7 +10,7 @@ use samsarrow_arrow::{
     AbortedTransaction, AbortedTransactions, Columns, DecodeOptions, Decoder, EncodeOptions, Layout, Projection,
     Window, decode_batches, encode_batches,
 };
-use samsarrow_wire::batch::encode::{set_log_append_time, set_producer};
+use samsarrow_wire::batch::patch::{set_log_append_time, set_producer};
 use samsarrow_wire::batch::{BatchBuilder, BatchErrorKind, BatchOptions, HEADER_LEN};
 use samsarrow_wire::compression::{Codec, Compressor};
 

@@ -11,7 +11,7 @@ use samsarrow_arrow::{
     Appended, Columns, DecodeOptions, Decoder, EncodeError, EncodeOptions, Layout, Window, decode_batches,
     encode_batches,
 };
-use samsarrow_wire::batch::encode::set_log_append_time;
+use samsarrow_wire::batch::patch::set_log_append_time;
 use samsarrow_wire::batch::{LegacyBuilder, LegacyOptions, batches};
 use samsarrow_wire::compression::{Codec, Compressor};
 

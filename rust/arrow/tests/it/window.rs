@@ -10,7 +10,7 @@ use samsarrow_arrow::{
     AbortedTransaction, AbortedTransactions, Columns, DecodeCause, DecodeOptions, Decoder, EncodeOptions, Layout,
     Window, decode_batches, encode_batches, memory_of,
 };
-use samsarrow_wire::batch::encode::{set_log_append_time, set_producer};
+use samsarrow_wire::batch::patch::{set_log_append_time, set_producer};
 use samsarrow_wire::batch::{BatchBuilder, BatchErrorKind, BatchOptions, ControlType};
 use samsarrow_wire::compression::{Codec, Compressor};
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, MutexGuard};
 
 use bytes::Bytes;
-use samsarrow_wire::batch::encode::{set_base_offset, set_log_append_time};
+use samsarrow_wire::batch::patch::{set_base_offset, set_log_append_time};
 use samsarrow_wire::batch::{BatchHeader, EncodeError};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ProduceRequest;

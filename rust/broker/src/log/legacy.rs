@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
-use samsarrow_wire::batch::encode::set_base_offset;
+use samsarrow_wire::batch::patch::set_base_offset;
 use samsarrow_wire::batch::{
     Append, Batch, Block, EncodeError, LegacyBuilder, LegacyDecompressor, LegacyOptions, MessageSet, TimestampType,
     batches,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use samsarrow_wire::batch::EndMarker;
-use samsarrow_wire::batch::encode::set_base_offset;
+use samsarrow_wire::batch::patch::set_base_offset;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
 use tokio::sync::Notify;

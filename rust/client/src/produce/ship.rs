@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use samsarrow_wire::batch::encode::set_producer;
+use samsarrow_wire::batch::patch::set_producer;
 use samsarrow_wire::compression::{Codec, Compressor};
 use samsarrow_wire::messages::ApiKey;
 use tokio::sync::mpsc;

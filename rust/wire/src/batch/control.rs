@@ -3,7 +3,8 @@ use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 
 use super::encode::{BatchBuilder, BatchOptions, EncodeError};
-use super::records::{RawRecord, RecordVisitor, walk};
+use super::record::RawRecord;
+use super::records::{RecordVisitor, walk};
 use super::{Batch, HEADER_LEN};
 use crate::compression::{Codec, Compressor};
 

@@ -1,7 +1,6 @@
 //! What can be wrong with a batch.
-use super::legacy::LegacyError;
 use super::records::RecordError;
-use crate::compression::CompressionError;
+use crate::compression::{Codec, CompressionError};
 
 /// A batch that cannot be decoded: which one, and why.
 #[derive(Debug, thiserror::Error)]
@@ -67,4 +66,56 @@ pub enum BatchErrorKind {
     /// A record is malformed, or their number is not what the header says.
     #[error("{0}; the data is corrupt")]
     Record(#[from] RecordError),
+}
+
+/// A message of the formats v0 and v1 that breaks their rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LegacyError {
+    /// A field is out of its bounds.
+    #[error("message {index}: {what} is malformed")]
+    Field {
+        /// Which message of the set, from 0.
+        index: usize,
+        /// Which field.
+        what: &'static str,
+    },
+    /// The checksum of a message in a wrapper differs; that of the wrapper is another error.
+    #[error("message {index} of a compressed set: the CRC is {actual:#010x}, the message says {expected:#010x}")]
+    InnerCrc {
+        /// Which message of the set, from 0.
+        index: usize,
+        /// The checksum in the message.
+        expected: u32,
+        /// The checksum of its bytes.
+        actual: u32,
+    },
+    /// Compressed messages in a compressed message.
+    #[error("a compressed message holds another compressed message, which Kafka does not allow")]
+    Nested,
+    /// A wrapper without a value.
+    #[error("a compressed message has a null value")]
+    NullWrapper,
+    /// A wrapper without messages.
+    #[error("a compressed message holds no messages")]
+    EmptyWrapper,
+    /// The wrapper's offset is below that of its last message.
+    #[error("a compressed message has offset {wrapper}, which is below that of the last message in it, {last}")]
+    WrapperOffset {
+        /// The wrapper's offset.
+        wrapper: i64,
+        /// The offset of the last message, as it is written.
+        last: i64,
+    },
+    /// Offsets in a wrapper are further apart than a batch allows.
+    #[error("the offsets in a compressed message are out of range")]
+    Offsets,
+    /// A codec that came later than the format.
+    #[error("a message of magic {magic} is compressed with {}, which needs magic 2", codec.name())]
+    Codec {
+        /// The format.
+        magic: i8,
+        /// The codec.
+        codec: Codec,
+    },
 }

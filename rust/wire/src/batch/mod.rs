@@ -9,6 +9,8 @@ pub mod encode;
 mod error;
 pub mod header;
 pub mod legacy;
+pub mod patch;
+pub mod record;
 pub mod records;
 
 use bytes::Bytes;
@@ -16,10 +18,11 @@ use bytes::Bytes;
 pub use block::{BLOCK_LEN, Block};
 pub use control::{AbortedTransaction, AbortedTransactions, ControlType, EndMarker};
 pub use encode::{Alike, Append, BatchBuilder, BatchOptions, EncodeError, MOST_ALIKE, PlainRecord, PlainRows};
-pub use error::{BatchError, BatchErrorKind};
+pub use error::{BatchError, BatchErrorKind, LegacyError};
 pub use header::{BatchHeader, HEADER_LEN, TimestampType};
-pub use legacy::{LegacyBuilder, LegacyDecompressor, LegacyError, LegacyOptions, MessageSet};
-pub use records::{Header, Headers, RawRecord, RecordError, RecordVisitor, walk, walk_blocks};
+pub use legacy::{LegacyBuilder, LegacyDecompressor, LegacyOptions, MessageSet};
+pub use record::{Header, Headers, RawRecord};
+pub use records::{RecordError, RecordVisitor, walk, walk_blocks};
 
 use header::{LENGTH_END, MAGIC_AT, MIN_LEGACY_LENGTH, MIN_LENGTH, MIN_V1_LENGTH};
 

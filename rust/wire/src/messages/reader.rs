@@ -3,7 +3,6 @@
 use bytes::{Buf, Bytes};
 
 use super::error::{DecodeError, DecodeErrorKind};
-use super::types::{Cx, Wire};
 
 /// What a message may take in memory: an array element can be one byte on the wire and a struct of a hundred here, so
 /// counts that fit the frame are not bound enough. No real message comes near this.
@@ -94,12 +93,22 @@ impl Reader {
         Err(self.error(DecodeErrorKind::Varint))
     }
 
+    fn i16(&mut self) -> Result<i16, DecodeError> {
+        self.need(size_of::<i16>())?;
+        Ok(self.bytes.get_i16())
+    }
+
+    fn i32(&mut self) -> Result<i32, DecodeError> {
+        self.need(size_of::<i32>())?;
+        Ok(self.bytes.get_i32())
+    }
+
     /// A length, or None for null: compact lengths are one more than what they say.
     pub(super) fn length(&mut self, compact: bool, short: bool) -> Result<Option<usize>, DecodeError> {
         let length = match (compact, short) {
             (true, _) => i64::from(self.unsigned_varint()?) - 1,
-            (false, true) => i64::from(i16::read(Cx::PLAIN, self)?),
-            (false, false) => i64::from(i32::read(Cx::PLAIN, self)?),
+            (false, true) => i64::from(self.i16()?),
+            (false, false) => i64::from(self.i32()?),
         };
         match usize::try_from(length) {
             Ok(length) => Ok(Some(length)),

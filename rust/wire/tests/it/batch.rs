@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::records as oracle;
 use proptest::prelude::*;
-use samsarrow_wire::batch::encode::{set_base_offset, set_log_append_time, set_producer};
+use samsarrow_wire::batch::patch::{set_base_offset, set_log_append_time, set_producer};
 use samsarrow_wire::batch::{
     AbortedTransaction, AbortedTransactions, Append, Batch, BatchBuilder, BatchErrorKind, BatchOptions, EndMarker,
     HEADER_LEN, RawRecord, RecordError, RecordVisitor, TimestampType, batches, walk,

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use std::ops::ControlFlow;
 
-use samsarrow_wire::batch::encode::{set_base_offset, set_log_append_time};
 use samsarrow_wire::batch::legacy::{Message, convert};
+use samsarrow_wire::batch::patch::{set_base_offset, set_log_append_time};
 use samsarrow_wire::batch::{
     Batch, BatchBuilder, BatchErrorKind, BatchOptions, Block, EncodeError, LegacyBuilder, LegacyDecompressor,
     LegacyError, LegacyOptions, MessageSet, RecordError, TimestampType, batches,

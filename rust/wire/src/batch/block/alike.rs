@@ -3,7 +3,7 @@ use std::ops::Range;
 
 use super::Block;
 use super::plain::{load, short, short_len};
-use crate::batch::records::zigzag;
+use crate::batch::record::zigzag;
 
 /// After this many records of one size in a row, more of them are expected. Fewer would be chance, and cost 15 % where
 /// sizes vary.

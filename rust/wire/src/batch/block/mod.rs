@@ -4,7 +4,7 @@ mod plain;
 
 use self::alike::ALIKE;
 use self::plain::read_plain_record;
-use super::records::{RawRecord, read_record};
+use super::record::{RawRecord, read_record};
 
 /// Most records of a [`Block`].
 pub const BLOCK_LEN: usize = 256;

@@ -1,5 +1,5 @@
 //! One record as most of them are, read a word at a time.
-use crate::batch::records::{RawRecord, zigzag};
+use crate::batch::record::{RawRecord, zigzag};
 
 /// The common case: no headers, and every number in one to three bytes. `None` leaves it to `read_record`, also for
 /// whatever is wrong. Reads eight bytes at a time, so not at the very end of the data.

@@ -1,6 +1,5 @@
 //! A batch or record that cannot be built.
-use crate::batch::error::BatchErrorKind;
-use crate::batch::legacy::LegacyError;
+use crate::batch::error::{BatchErrorKind, LegacyError};
 use crate::compression::CompressionError;
 
 /// A batch or record that cannot be built.

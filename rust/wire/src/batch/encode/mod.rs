@@ -1,14 +1,13 @@
 //! Building record batches.
 mod error;
 mod parts;
-mod patch;
+mod plain;
 mod run;
 mod template;
 
 pub use self::error::EncodeError;
 use self::parts::{Part, write_parts, zigzag};
-pub use self::patch::{set_base_offset, set_log_append_time, set_producer};
-pub use self::run::{Alike, MOST_ALIKE, PlainRecord, PlainRows};
+pub use self::plain::{Alike, MOST_ALIKE, PlainRecord, PlainRows};
 use super::error::BatchErrorKind;
 use super::header::{self, ATTRIBUTES_AT, BatchHeader, CRC_AT, HEADER_LEN, LENGTH_END, TimestampType};
 use crate::Piece;
@@ -290,11 +289,11 @@ fn after(buffer: &[u8], start: usize) -> Result<&[u8], EncodeError> {
     buffer.get(start..).ok_or_else(|| not_whole(buffer.len()))
 }
 
-fn not_whole(size: usize) -> EncodeError {
+pub(super) fn not_whole(size: usize) -> EncodeError {
     EncodeError::NotABatch(BatchErrorKind::Length { length: i32::try_from(size).unwrap_or(i32::MAX) })
 }
 
-fn write_crc(batch: &mut [u8]) {
+pub(super) fn write_crc(batch: &mut [u8]) {
     let crc = header::compute_crc(batch);
     if let Some(out) = batch.get_mut(CRC_AT..ATTRIBUTES_AT) {
         out.copy_from_slice(&crc.to_be_bytes());

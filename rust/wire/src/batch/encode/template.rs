@@ -1,6 +1,6 @@
 //! Records that differ in nothing but their deltas and the bytes of their keys and values.
 use super::parts::{Part, zigzag};
-use super::run::{Alike, PlainRecord};
+use super::plain::{Alike, PlainRecord};
 
 /// The lengths of key and value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

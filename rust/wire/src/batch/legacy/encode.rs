@@ -3,8 +3,8 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
-use super::LegacyError;
 use crate::batch::encode::{Append, EncodeError};
+use crate::batch::error::LegacyError;
 use crate::batch::header::{LEGACY_CRC_END, LENGTH_END, MAGIC_AT, V0_FIXED_LEN, V1_FIXED_LEN};
 use crate::batch::{BatchErrorKind, Header, RawRecord, RecordVisitor, batches, walk};
 use crate::compression::{Codec, Compressor, Decompressor};

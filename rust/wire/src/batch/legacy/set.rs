@@ -1,8 +1,9 @@
 //! The messages of one entry: a plain message, or what a wrapper holds.
 use std::ops::ControlFlow;
 
-use super::{LegacyError, Message};
+use super::Message;
 use crate::batch::block::{BLOCK_LEN, Block};
+use crate::batch::error::LegacyError;
 use crate::batch::header::{TimestampType, attributes};
 use crate::batch::{Batch, BatchError, BatchErrorKind, BatchHeader, RawRecord, RecordError};
 use crate::compression::{Codec, Decompressor, Limits};

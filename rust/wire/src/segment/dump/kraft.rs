@@ -1,7 +1,7 @@
 //! The control records of KRaft's log and snapshots, as the JSON that Kafka has for them.
 use std::fmt::Write;
 
-use super::lines::{base64_url, json_string};
+use super::text::{base64_url, json_string};
 use crate::batch::ControlType;
 use crate::varint::read_unsigned_varint;
 

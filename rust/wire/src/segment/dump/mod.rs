@@ -5,6 +5,7 @@ mod kraft;
 mod lines;
 mod log;
 mod records;
+mod text;
 
 use std::time::Duration;
 

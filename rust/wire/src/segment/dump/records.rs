@@ -3,7 +3,7 @@ use bytes::Bytes;
 
 use super::lines::{self, RecordLine};
 use crate::batch::legacy::Message;
-use crate::batch::records::{MIN_RECORD_LEN, read_record};
+use crate::batch::record::{MIN_RECORD_LEN, read_record};
 use crate::batch::{Batch, BatchErrorKind, BatchHeader, LegacyDecompressor, MessageSet, RecordError, TimestampType};
 use crate::compression::{Codec, Decompressor, Limits};
 

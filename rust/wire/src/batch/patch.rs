@@ -1,10 +1,10 @@
 //! Finished batches, changed in place.
-use super::{EncodeError, not_whole, write_crc};
-use crate::batch::error::BatchErrorKind;
-use crate::batch::header::{
+use super::encode::{EncodeError, not_whole, write_crc};
+use super::error::BatchErrorKind;
+use super::header::{
     self, BatchHeader, HEADER_LEN, LEGACY_ATTRIBUTES_AT, LENGTH_END, MAGIC_AT, TimestampType, V0_FIXED_LEN,
 };
-use crate::batch::legacy;
+use super::legacy;
 
 /// Sets the idempotent producer's fields of a finished batch, and its checksum, without encoding it again.
 pub fn set_producer(

@@ -1,0 +1,48 @@
+//! Neighbouring rows of a column whose bytes have the same length.
+use arrow_array::{Array, GenericByteArray, OffsetSizeTrait, types::GenericBinaryType};
+
+use super::bytes::BytesColumn;
+
+/// Rows whose lengths are compared at a time.
+const GROUP: usize = 16;
+
+impl BytesColumn {
+    /// The bytes of the rows from `row` on, `most` or fewer, that all have this length.
+    pub(super) fn alike(&self, row: usize, most: usize, len: usize) -> Option<&[u8]> {
+        match self {
+            BytesColumn::Binary(array) => between_offsets(array, row, most, len),
+            BytesColumn::LargeBinary(array) => between_offsets(array, row, most, len),
+            BytesColumn::Fixed(array) if array.null_count() == 0 => {
+                let width = usize::try_from(array.value_length()).ok().filter(|width| *width == len)?;
+                let end = row.saturating_add(most).min(array.len());
+                array.value_data().get(row * width..end * width)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn between_offsets<O: OffsetSizeTrait>(
+    array: &GenericByteArray<GenericBinaryType<O>>,
+    row: usize,
+    most: usize,
+    len: usize,
+) -> Option<&[u8]> {
+    if array.null_count() > 0 {
+        return None;
+    }
+    let starts = array.value_offsets().get(row..)?;
+    let ends = starts.get(1..)?;
+    let (first, step) = (starts.first()?.as_usize(), O::from_usize(len)?);
+    let mut rows = 0;
+    // In groups, which are compared without a branch for each row.
+    for (starts, ends) in starts.chunks(GROUP).zip(ends.chunks(GROUP)).take(most.div_ceil(GROUP)) {
+        let steps = || starts.iter().zip(ends).map(|(start, end)| *end - *start == step);
+        if !steps().fold(true, |all, same| all & same) {
+            rows += steps().take_while(|same| *same).count();
+            break;
+        }
+        rows += ends.len();
+    }
+    array.value_data().get(first..first + rows.min(most) * len)
+}
