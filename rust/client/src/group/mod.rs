@@ -7,6 +7,7 @@ mod consumer_protocol;
 mod heart;
 pub(crate) mod member;
 pub(crate) mod membership;
+mod run;
 mod seen;
 pub mod wanted;
 

@@ -6,24 +6,17 @@ use std::time::{Duration, Instant};
 
 use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
 
-use super::batch::{Batch, Identity, Payload, Settled};
+use super::batch::{Batch, Identity, Payload};
 use super::batch_state::BatchState;
 use super::counters::Counters;
 use super::delivery::{Delivery, Part};
 use super::partitioner::{Choices, Partitioning};
 use super::queue::{PartitionQueue, Rules};
 use super::record::RecordRef;
-use super::topic::{Topic, no_such_partition};
+use super::topic::{Slot, Topic, no_such_partition};
 use super::transaction::state::Transaction;
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
-
-/// Topic and partition as indices into the accumulator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Slot {
-    pub(crate) topic: usize,
-    pub(crate) partition: usize,
-}
 
 /// Fixed numbers of a producer.
 #[derive(Debug, Clone)]
@@ -349,15 +342,6 @@ impl Accumulator {
         }
     }
 
-    /// Gives up on what was never sent. What was sent keeps being asked for: it may be in the log.
-    pub(crate) fn drop_unsent(&mut self, error: &Error) -> Vec<Settled> {
-        let mut settled = Vec::new();
-        for queue in self.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
-            queue.drop_unsent(error, &mut settled);
-        }
-        settled
-    }
-
     /// All records of a state have their result.
     pub(crate) fn forget_state(&mut self, id: u64) {
         self.incomplete.remove(&id);
@@ -366,16 +350,5 @@ impl Accumulator {
     /// The batches that are not done yet; what is open is sent now.
     pub(crate) fn incomplete(&self) -> Vec<Arc<BatchState>> {
         self.incomplete.values().cloned().collect()
-    }
-
-    /// Gives up on everything.
-    pub(crate) fn abandon(&mut self, error: &Error) -> Vec<Settled> {
-        let mut settled = Vec::new();
-        for topic in &mut self.topics {
-            for queue in &mut topic.partitions {
-                queue.abandon(error, &mut settled);
-            }
-        }
-        settled
     }
 }

@@ -7,7 +7,7 @@ use super::batch_state::Appended;
 use super::collect::Outgoing;
 use super::queue::{Failure, FailureKind};
 use super::request::{self, Answers};
-use super::sink::Shared;
+use super::shared::Shared;
 use super::split;
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use samsarrow_wire::messages::Uuid;
 
-use super::accumulator::{Accumulator, Slot};
+use super::accumulator::Accumulator;
 use super::batch::{Batch, Settled};
 use super::queue::{PartitionQueue, Readiness};
+use super::topic::Slot;
 
 /// A batch taken out for its broker.
 #[derive(Debug)]

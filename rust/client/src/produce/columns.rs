@@ -10,7 +10,7 @@ use samsarrow_arrow::values::{ValueColumns, ValueFormat, ValueWriter};
 
 use super::delivery::BatchDelivery;
 use super::plan::{Parts, Plan, chunk_size};
-use super::sink::Shared;
+use super::shared::Shared;
 use crate::error::{Error, Result};
 
 /// Sends all rows; the topic's partitions are known already.

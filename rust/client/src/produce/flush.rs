@@ -1,6 +1,6 @@
 //! Waiting until everything that was handed over has its result.
 
-use super::sink::Shared;
+use super::shared::Shared;
 
 /// While one lives, nothing lingers.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::init_producer_id::InitProducerIdRequest;
 
 use super::batch::Identity;
-use super::sink::Shared;
+use super::shared::Shared;
 use crate::error::{Error, Result};
 
 /// Asks until a broker gives an identity; a refusal for good fails all records that wait for one.

@@ -1,5 +1,6 @@
 //! The write path: records and Arrow columns → batches → brokers → receipts.
 
+mod abandon;
 pub(crate) mod accumulator;
 mod answers;
 pub(crate) mod batch;
@@ -11,19 +12,22 @@ mod delivery;
 mod encoder;
 pub(crate) mod flush;
 mod identity;
+mod measure;
 pub(crate) mod memory;
 pub(crate) mod partitioner;
 mod plan;
 pub(crate) mod queue;
 mod record;
 mod request;
+pub(crate) mod shared;
 mod ship;
 pub(crate) mod sink;
 mod split;
 pub(crate) mod topic;
+pub(crate) mod transact;
 pub(crate) mod transaction;
 
 pub use batch_state::Watcher;
 pub use delivery::{BatchDelivery, Delivery, PartOutcome};
 pub use record::{PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef};
-pub use transaction::GroupMember;
+pub use transact::GroupMember;

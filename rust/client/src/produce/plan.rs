@@ -6,13 +6,12 @@ use std::sync::{Arc, OnceLock};
 use samsarrow_arrow::encode::RowReader;
 use samsarrow_wire::compression::Codec;
 
-use super::accumulator::Slot;
 use super::delivery::Part;
 use super::encoder::{Encoded, Encoder, Encoding, Group, Rows, broken, finish};
 use super::memory::Reserved;
 use super::partitioner::{Choices, Partitioning, Sticky};
-use super::sink::Shared;
-use super::topic::{no_such_partition, topic_gone};
+use super::shared::Shared;
+use super::topic::{Slot, no_such_partition, topic_gone};
 use crate::clock::now_ms;
 use crate::error::Result;
 

@@ -20,7 +20,7 @@ use super::batch::{Batch, Payload};
 use super::batch_state::Appended;
 use super::collect::Outgoing;
 use super::queue::{Failure, FailureKind};
-use super::sink::Settings;
+use super::shared::Settings;
 use crate::api_versions::needed;
 use crate::config::format::newest_magic;
 use crate::error::{Error, Result};

@@ -17,7 +17,7 @@ use super::batch_state::Appended;
 use super::collect::{Outgoing, Shipment};
 use super::queue::FailureKind;
 use super::request::{self, ProduceResponse};
-use super::sink::{Settings, Shared};
+use super::shared::{Settings, Shared};
 use crate::connection::Patience;
 use crate::error::{Error, Result};
 

@@ -13,6 +13,13 @@ use crate::error::Error;
 use crate::metadata::Metadata;
 use crate::metrics::Windows;
 
+/// Topic and partition as indices into the accumulator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Slot {
+    pub(crate) topic: usize,
+    pub(crate) partition: usize,
+}
+
 #[derive(Debug)]
 pub(crate) struct Topic {
     pub(crate) name: Arc<str>,

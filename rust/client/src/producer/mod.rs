@@ -25,10 +25,12 @@ use crate::produce::flush::Flushing;
 use crate::produce::memory::Memory;
 use crate::produce::partitioner::Partitioning;
 use crate::produce::queue::{MAX_IDEMPOTENT_IN_FLIGHT, Rules};
-use crate::produce::sink::{self, Settings, Shared};
+use crate::produce::shared::{Settings, Shared};
+use crate::produce::sink;
 use crate::produce::topic::topic_gone;
+use crate::produce::transact;
+use crate::produce::transaction::Transactions;
 use crate::produce::transaction::state::{Operation, Transaction};
-use crate::produce::transaction::{self, Transactions};
 pub use crate::produce::{
     BatchDelivery, Delivery, GroupMember, PartOutcome, PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef,
     Watcher,
@@ -187,7 +189,7 @@ impl Producer {
     /// The producer is not allowed to have the id, or the options do not suit the broker; not done within `timeout`
     /// (`max.block.ms`): then the call may be repeated.
     pub async fn init_transactions(&self, timeout: Option<Duration>) -> Result<()> {
-        transaction::perform(&self.shared, Operation::Init, self.patience(timeout)).await
+        transact::perform(&self.shared, Operation::Init, self.patience(timeout)).await
     }
 
     /// Opens a transaction: what is sent from now on is part of it. Gets an identity first if there is none.
@@ -195,7 +197,7 @@ impl Producer {
     /// # Errors
     /// A transaction is open, or the producer can do no more.
     pub async fn begin_transaction(&self) -> Result<()> {
-        transaction::begin(&self.shared, self.shared.settings.max_block).await
+        transact::begin(&self.shared, self.shared.settings.max_block).await
     }
 
     /// Makes offsets part of the transaction: they are committed with it or not at all (KIP-447).
@@ -209,7 +211,7 @@ impl Producer {
         who: GroupMember,
         timeout: Option<Duration>,
     ) -> Result<()> {
-        transaction::send_offsets(&self.shared, who, offsets, self.patience(timeout)).await
+        transact::send_offsets(&self.shared, who, offsets, self.patience(timeout)).await
     }
 
     /// Sends what waits, and commits the transaction once all of it is delivered.
@@ -218,7 +220,7 @@ impl Producer {
     /// Something failed, so that the transaction must be aborted; the producer was fenced; or not done within `timeout`
     /// (`max.block.ms`): then the outcome is open, and the call must be repeated to learn it.
     pub async fn commit_transaction(&self, timeout: Option<Duration>) -> Result<()> {
-        transaction::perform(&self.shared, Operation::Commit, self.patience(timeout)).await
+        transact::perform(&self.shared, Operation::Commit, self.patience(timeout)).await
     }
 
     /// Aborts the transaction: drops what waits, waits for what is on its way.
@@ -226,7 +228,7 @@ impl Producer {
     /// # Errors
     /// The producer was fenced; or not done within `timeout` (`max.block.ms`): then the call must be repeated.
     pub async fn abort_transaction(&self, timeout: Option<Duration>) -> Result<()> {
-        transaction::perform(&self.shared, Operation::Abort, self.patience(timeout)).await
+        transact::perform(&self.shared, Operation::Abort, self.patience(timeout)).await
     }
 
     fn patience(&self, timeout: Option<Duration>) -> Duration {
@@ -240,7 +242,7 @@ impl Producer {
     /// Records were left over: each of them has its error, too.
     pub async fn close(&self, timeout: Duration) -> Result<()> {
         if !self.shared.lock().closed {
-            transaction::leave(&self.shared, timeout.min(self.shared.settings.request_timeout)).await;
+            transact::leave(&self.shared, timeout.min(self.shared.settings.request_timeout)).await;
         }
         {
             let mut accumulator = self.shared.lock();

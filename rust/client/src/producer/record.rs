@@ -7,7 +7,7 @@ use super::Producer;
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::produce::accumulator::Refusal;
-use crate::produce::sink::Shared;
+use crate::produce::shared::Shared;
 use crate::produce::topic::topic_gone;
 use crate::produce::{Delivery, ProducerRecord, RecordRef};
 

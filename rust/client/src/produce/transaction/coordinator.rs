@@ -5,18 +5,20 @@ use samsarrow_wire::messages::{
     ApiKey, EndTxnRequest, EndTxnResponse, InitProducerIdRequest, InitProducerIdResponse, Request,
 };
 
-use super::failure::fenced_or;
 use super::state::Protocol;
-use super::{END_V2, FOREVER, RENEWING, Transactions, within};
+use super::transactions::{END_V2, FOREVER, Transactions, within};
 use crate::cluster::Cluster;
 use crate::coordinator::Verdict;
 use crate::error::{Error, Result};
 use crate::produce::batch::Identity;
 
+/// From this version on, an identity can be renewed by its owner (KIP-360).
+const RENEWING: i16 = 3;
+
 impl Transactions {
     /// Asks for an identity until there is one: a first one, which fences earlier producers of the same name, or a newer
     /// epoch of the `current` one, which is refused to a producer that has been fenced (KIP-360).
-    pub(super) async fn identity(&self, current: Option<Identity>) -> Result<Identity> {
+    pub(in crate::produce) async fn identity(&self, current: Option<Identity>) -> Result<Identity> {
         let build = |version| {
             if current.is_some() && version < RENEWING {
                 return Err(Error::UnsupportedVersion(format!(
@@ -44,7 +46,7 @@ impl Transactions {
     }
 
     /// Ends the transaction, asking until it is answered. Gives the identity of the next one where the end changed it.
-    pub(super) async fn end(
+    pub(in crate::produce) async fn end(
         &self,
         identity: Option<Identity>,
         protocol: Protocol,
@@ -80,15 +82,23 @@ impl Transactions {
     }
 
     /// What was asked, of whom.
-    pub(super) fn context(&self, what: &str) -> String {
+    pub(in crate::produce) fn context(&self, what: &str) -> String {
         format!("{what} of transactional id {}", self.id)
     }
 }
 
 /// A broker that lags behind the feature level of its cluster.
-pub(super) fn too_old(key: ApiKey, version: i16, needed: i16) -> Error {
+pub(in crate::produce) fn too_old(key: ApiKey, version: i16, needed: i16) -> Error {
     Error::UnsupportedVersion(format!(
         "the cluster's transaction.version needs {} v{needed}, and this broker speaks v{version}",
         key.name()
     ))
+}
+
+/// What a coordinator calls an old epoch is fenced, in old versions too.
+pub(in crate::produce) fn fenced_or(code: ErrorCode) -> ErrorCode {
+    match code {
+        ErrorCode::INVALID_PRODUCER_EPOCH => ErrorCode::PRODUCER_FENCED,
+        code => code,
+    }
 }

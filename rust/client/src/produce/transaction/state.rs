@@ -15,7 +15,7 @@ use samsarrow_wire::error_code::ErrorCode;
 use tokio::sync::watch;
 
 use crate::error::{Error, Result};
-use crate::produce::accumulator::Slot;
+use crate::produce::topic::Slot;
 
 /// How broker and producer agree on what belongs to a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

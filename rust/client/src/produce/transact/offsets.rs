@@ -10,18 +10,17 @@ use samsarrow_wire::messages::{
 };
 use tokio::sync::oneshot;
 
-use super::coordinator::too_old;
-use super::failure::fenced_or;
 use super::partitions::goes_on;
-use super::state::Protocol;
-use super::{FOREVER, OFFSETS_V2, Transactions, not_transactional, of, within};
+use super::transactional::{not_transactional, of};
 use crate::coordinator::Verdict;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::group::membership::Identity as Member;
 use crate::offsets::by_topic;
 use crate::produce::batch::Identity;
-use crate::produce::sink::Shared;
+use crate::produce::shared::Shared;
+use crate::produce::transaction::state::Protocol;
+use crate::produce::transaction::{FOREVER, OFFSETS_V2, Transactions, fenced_or, too_old, within};
 use crate::types::{TopicPartition, some_of};
 
 /// From this version on, a request names the member and its generation (KIP-447).

@@ -1,13 +1,12 @@
 //! What fails a transaction: until it is aborted, or for good.
 
-use samsarrow_wire::error_code::{ErrorCode, InTransaction};
+use samsarrow_wire::error_code::InTransaction;
 
-use super::Transactions;
-use super::state::Protocol;
 use crate::error::Error;
-use crate::produce::accumulator::Accumulator;
-use crate::produce::batch::{Identity, Settled};
-use crate::produce::sink::Shared;
+use crate::produce::batch::Identity;
+use crate::produce::shared::Shared;
+use crate::produce::transaction::Transactions;
+use crate::produce::transaction::state::Protocol;
 
 /// A leader knows a newer epoch. If the coordinator does too, the producer was fenced.
 pub(super) async fn tell_whether_fenced(
@@ -61,34 +60,5 @@ impl Shared {
         let dropped = self.lock().transaction_failed(&mut error);
         self.settle(dropped);
         error
-    }
-}
-
-impl Accumulator {
-    /// An error of the transaction, which it says from now on: what was not sent yet is not going to be.
-    pub(crate) fn transaction_failed(&mut self, error: &mut Error) -> Vec<Settled> {
-        let Some(transaction) = &mut self.transaction else { return Vec::new() };
-        let changed = transaction.fail(error);
-        if !matches!(error, Error::Transaction { .. } | Error::Aborted(_))
-            && let Some(Error::Transaction { fatal, .. }) = transaction.error()
-        {
-            *error = Error::Transaction { fatal, cause: Box::new(error.clone()) };
-        }
-        if !changed {
-            return Vec::new();
-        }
-        match transaction.error() {
-            Some(fatal @ Error::Transaction { fatal: true, .. }) => self.abandon(&fatal),
-            Some(abortable) => self.drop_unsent(&abortable),
-            None => Vec::new(),
-        }
-    }
-}
-
-/// What a coordinator calls an old epoch is fenced, in old versions too.
-pub(super) fn fenced_or(code: ErrorCode) -> ErrorCode {
-    match code {
-        ErrorCode::INVALID_PRODUCER_EPOCH => ErrorCode::PRODUCER_FENCED,
-        code => code,
     }
 }

@@ -7,14 +7,14 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::add_partitions_to_txn::{AddPartitionsToTxnTopic, AddPartitionsToTxnTopicResult};
 use samsarrow_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, Request};
 
-use super::failure::fenced_or;
-use super::state::Transaction;
-use super::{FOREVER, Transactions, not_transactional};
+use super::transactional::not_transactional;
 use crate::cluster::Wanted;
 use crate::coordinator::Verdict;
 use crate::error::{Error, Result};
 use crate::produce::batch::Identity;
-use crate::produce::sink::Shared;
+use crate::produce::shared::Shared;
+use crate::produce::transaction::state::Transaction;
+use crate::produce::transaction::{FOREVER, Transactions, fenced_or};
 
 /// Later versions are spoken between brokers.
 const NEWEST: i16 = 3;

@@ -1,0 +1,46 @@
+//! What is given up on: with the producer, or with its transaction.
+
+use super::accumulator::Accumulator;
+use super::batch::Settled;
+use crate::error::Error;
+
+impl Accumulator {
+    /// Gives up on what was never sent. What was sent keeps being asked for: it may be in the log.
+    pub(crate) fn drop_unsent(&mut self, error: &Error) -> Vec<Settled> {
+        let mut settled = Vec::new();
+        for queue in self.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+            queue.drop_unsent(error, &mut settled);
+        }
+        settled
+    }
+
+    /// Gives up on everything.
+    pub(crate) fn abandon(&mut self, error: &Error) -> Vec<Settled> {
+        let mut settled = Vec::new();
+        for topic in &mut self.topics {
+            for queue in &mut topic.partitions {
+                queue.abandon(error, &mut settled);
+            }
+        }
+        settled
+    }
+
+    /// An error of the transaction, which it says from now on: what was not sent yet is not going to be.
+    pub(crate) fn transaction_failed(&mut self, error: &mut Error) -> Vec<Settled> {
+        let Some(transaction) = &mut self.transaction else { return Vec::new() };
+        let changed = transaction.fail(error);
+        if !matches!(error, Error::Transaction { .. } | Error::Aborted(_))
+            && let Some(Error::Transaction { fatal, .. }) = transaction.error()
+        {
+            *error = Error::Transaction { fatal, cause: Box::new(error.clone()) };
+        }
+        if !changed {
+            return Vec::new();
+        }
+        match transaction.error() {
+            Some(fatal @ Error::Transaction { fatal: true, .. }) => self.abandon(&fatal),
+            Some(abortable) => self.drop_unsent(&abortable),
+            None => Vec::new(),
+        }
+    }
+}
