@@ -1,11 +1,15 @@
 //! Fetched bytes to record batches: a task per broker asks, decodes and queues; `poll` takes.
 
 mod answer;
+mod asked;
 mod calls;
 mod cores;
 mod cursor;
 mod decode;
 mod leaders;
+mod outlet;
+mod packing;
+mod part;
 mod partition;
 mod places;
 mod positions;
@@ -16,6 +20,7 @@ mod rows;
 mod session;
 mod shared;
 mod source;
+mod starts;
 mod state;
 mod supervise;
 mod validate;

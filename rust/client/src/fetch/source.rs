@@ -10,8 +10,10 @@ use samsarrow_wire::messages::fetch::NodeEndpoint;
 use samsarrow_wire::messages::{ApiKey, FetchEvent, FetchRequest};
 
 use super::answer::{Answer, Buffers, Told};
-use super::cores::{Cores, Job, Outlet};
-use super::decode::{Part, decode, decoder};
+use super::cores::{Cores, Job};
+use super::decode::{decode, decoder};
+use super::outlet::Outlet;
+use super::part::Part;
 use super::partition::{Learned, Reading};
 use super::request::{Idle, Round, build, limit, newest_version, plan};
 use super::session::Session;
