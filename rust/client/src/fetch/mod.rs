@@ -16,6 +16,7 @@ mod positions;
 mod queue;
 mod request;
 mod room;
+mod rounds;
 mod rows;
 mod session;
 mod shared;

@@ -17,6 +17,7 @@ impl Outlet {
         Self { shared: Arc::clone(shared), place: None }
     }
 
+    /// Before the place of this number.
     pub(super) fn before(shared: &Arc<Shared>, place: u64) -> Self {
         Self { shared: Arc::clone(shared), place: Some(place) }
     }

@@ -14,6 +14,7 @@ pub(super) struct Places {
     pub(super) next: u64,
 }
 
+/// One of them.
 #[derive(Debug)]
 pub(super) struct Place {
     /// Not decoded yet; nothing while it is being decoded.
