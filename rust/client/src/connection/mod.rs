@@ -3,7 +3,10 @@
 //! Two tasks serve a socket, one writing and one reading. The first failure poisons the connection: everyone who waits
 //! gets the same error, and anyone who owns it makes a new one.
 
+mod body;
+mod carrier;
 mod connect;
+mod gate;
 mod handshake;
 mod limits;
 mod probe;
@@ -12,6 +15,7 @@ mod read;
 mod request;
 mod session;
 mod setup;
+mod steps;
 mod tls;
 mod tls_session;
 mod transport;
@@ -33,12 +37,12 @@ use crate::metrics::ConnectionMeter;
 
 use connect::Target;
 pub(crate) use connect::resolve;
+use gate::Gate;
 pub use limits::{Patience, RequestTimeout};
-pub use read::FrameBody;
 use read::read_all;
-use session::Gate;
 pub use setup::Setup;
 use transport::Writer;
+pub use waiting::FrameBody;
 use waiting::{Outgoing, Shared, Waiting};
 
 /// The longest that a broker is left alone because it asks for it: a mistake of a broker's must not stop a client for
@@ -112,6 +116,7 @@ impl Connection {
             paused_until: None,
             answered: false,
             gate: Gate::default(),
+            held: VecDeque::new(),
         };
         let shared = Arc::new(Shared {
             address: address.to_owned(),
@@ -185,7 +190,7 @@ impl Connection {
     /// How many requests wait for their answers.
     pub fn load(&self) -> usize {
         let waiting = self.shared.waiting();
-        waiting.pending.len() + waiting.gate.held.len()
+        waiting.pending.len() + waiting.held.len()
     }
 
     /// The broker asks in an answer to be left alone for this many milliseconds (KIP-219).

@@ -2,17 +2,12 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use samsarrow_wire::frame;
-use samsarrow_wire::messages::{Frame, Request};
-use tokio::sync::oneshot;
+use bytes::BytesMut;
 use tokio::time::timeout;
 
-use super::Connection;
-use super::read::{Begun, broke, read_rest, rest_late};
+use super::steps::{Begun, broke, read_rest, rest_late};
 use super::transport::Reader;
-use super::waiting::{Outgoing, Pending, Reply, Shared};
-use crate::auth::Carrier;
+use super::waiting::{Reply, Shared};
 use crate::error::{Error, Result};
 
 /// The longest frame before a login has succeeded: the same as brokers take themselves.
@@ -28,34 +23,6 @@ impl Shared {
     pub(super) fn is_raw(&self) -> bool {
         self.waiting().pending.front().is_some_and(|oldest| matches!(oldest.reply, Reply::Raw(_)))
     }
-}
-
-impl Carrier for Connection {
-    fn address(&self) -> &str {
-        self.address()
-    }
-
-    fn ask<R: Request + Sync>(&self, request: &R, version: i16) -> impl Future<Output = Result<R::Response>> + Send {
-        self.ask(request, version)
-    }
-
-    async fn ask_raw(&self, token: &[u8]) -> Result<Bytes> {
-        let frame = raw(token)?;
-        let (reply, answer) = oneshot::channel();
-        let limit = self.request_timeout;
-        let reply = Reply::Raw(reply);
-        let pending = Pending { correlation_id: 0, api: "the token of a login", limit, expires: limit.end(), reply };
-        self.enqueue_first(Outgoing { frame, written: None }, Some(pending))?;
-        answer.await.unwrap_or_else(|_| Err(self.gone()))
-    }
-
-    fn tell_raw(&self, token: &[u8]) -> Result<()> {
-        self.enqueue_first(Outgoing { frame: raw(token)?, written: None }, None)
-    }
-}
-
-fn raw(token: &[u8]) -> Result<Frame> {
-    frame::raw(token).map_err(|e| Error::configuration(format!("the login cannot be sent: {e}")))
 }
 
 /// Reads a token for the one that waits for it.

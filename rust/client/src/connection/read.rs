@@ -7,18 +7,11 @@ use bytes::BytesMut;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::limits::RequestTimeout;
 use super::raw::{LOGIN_LIMIT, read_raw, too_much_for_a_login};
+use super::steps::{Begun, CLOSED, READ_STEP, broke, read_rest, rest_late};
 use super::transport::Reader;
-use super::waiting::{Reply, Shared};
+use super::waiting::{FrameBody, Reply, Shared};
 use crate::error::{Error, Result};
-
-/// A frame is read in steps of this size, so that memory grows with what arrives and not with what a length claims.
-const READ_STEP: usize = 1 << 20;
-/// An answer that nobody waits for is thrown away in steps of this size.
-const DISCARD_STEP: usize = 1 << 16;
-
-const CLOSED: &str = "the broker closed the connection";
 
 pub(super) async fn read_all(mut reader: Reader, shared: Arc<Shared>, limit: usize, idle: Option<Duration>) {
     loop {
@@ -35,9 +28,6 @@ pub(super) async fn read_all(mut reader: Reader, shared: Arc<Shared>, limit: usi
         };
     }
 }
-
-/// The first bytes of an answer: its length as far as it is there, and how much that is.
-pub(super) type Begun = ([u8; 4], usize);
 
 /// Returns when an answer begins, for which no broker may keep us waiting for too long. A frame is never given up half
 /// read, and no wait for an answer is idleness.
@@ -125,127 +115,6 @@ async fn read_answer(
             }
             // Anyone who drops it half read has broken the connection and has said why.
             returned.await.map_err(|_| Error::connection(address.clone(), "an answer was given up half read"))
-        }
-    }
-}
-
-pub(super) fn rest_late(address: &str, limit: Duration) -> Error {
-    Error::timeout(format!("the rest of an answer from {address}"), limit)
-}
-
-pub(super) fn broke(address: &str, e: &std::io::Error) -> Error {
-    match e.kind() {
-        std::io::ErrorKind::UnexpectedEof => Error::connection(address, CLOSED),
-        _ => Error::io(address, "the connection broke", e),
-    }
-}
-
-/// A large answer over a slow link may take its time, as long as something comes.
-pub(super) async fn read_rest(
-    reader: &mut Reader,
-    address: &str,
-    frame: &mut BytesMut,
-    size: usize,
-    limit: RequestTimeout,
-) -> Result<()> {
-    while frame.len() < size {
-        frame.reserve(READ_STEP.min(size - frame.len()));
-        let more = size - frame.len();
-        let read = timeout(limit.0, read_some(reader, address, frame, more)).await;
-        read.unwrap_or_else(|_| Err(rest_late(address, limit.0)))?;
-    }
-    Ok(())
-}
-
-/// Reads what is there into the room that `into` has, at most `most` bytes, one at least.
-async fn read_some(reader: &mut Reader, address: &str, into: &mut BytesMut, most: usize) -> Result<()> {
-    if reader.read_some(into, most).await.map_err(|e| broke(address, &e))? == 0 {
-        return Err(Error::connection(address, "the broker closed the connection in the middle of an answer"));
-    }
-    Ok(())
-}
-
-/// The rest of an answer after its correlation id, to be read off the socket by the one who asked.
-///
-/// Dropped before its end, it breaks the connection: nobody could know where the next answer starts.
-pub struct FrameBody {
-    way: Option<(Reader, oneshot::Sender<Reader>)>,
-    left: usize,
-    limit: Duration,
-    shared: Arc<Shared>,
-}
-
-impl std::fmt::Debug for FrameBody {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FrameBody").field("address", &self.shared.address).field("left", &self.left).finish()
-    }
-}
-
-impl FrameBody {
-    /// Reads all of it, for nobody.
-    async fn discard(mut self) -> Result<()> {
-        let mut scratch = BytesMut::with_capacity(DISCARD_STEP);
-        while self.left > 0 {
-            scratch.clear();
-            self.read(&mut scratch, DISCARD_STEP).await?;
-        }
-        Ok(())
-    }
-
-    /// Host and port.
-    pub fn address(&self) -> &str {
-        &self.shared.address
-    }
-
-    /// Bytes that were not read yet.
-    pub fn left(&self) -> usize {
-        self.left
-    }
-
-    /// Reads what is there into the room that `into` has, at most `most` bytes, one at least unless all is read.
-    ///
-    /// # Errors
-    /// The connection broke, or nothing came for as long as an answer may take.
-    pub async fn read(&mut self, into: &mut BytesMut, most: usize) -> Result<()> {
-        let before = into.len();
-        let most = most.min(self.left);
-        if most == 0 || into.capacity() == before {
-            return Ok(());
-        }
-        let (address, limit) = (&self.shared.address, self.limit);
-        let Some((reader, _)) = &mut self.way else { return Ok(()) };
-        let read = match timeout(limit, read_some(reader, address, into, most)).await {
-            Ok(read) => read,
-            Err(_) => Err(rest_late(address, limit)),
-        };
-        if let Err(error) = read {
-            self.break_off(error.clone());
-            return Err(error);
-        }
-        self.left -= (into.len() - before).min(self.left);
-        if self.left == 0
-            && let Some((reader, back)) = self.way.take()
-        {
-            let _ = back.send(reader);
-        }
-        Ok(())
-    }
-
-    /// Gives the connection up.
-    pub fn break_off(&mut self, error: Error) {
-        self.shared.poison(error);
-        self.way = None;
-    }
-}
-
-impl Drop for FrameBody {
-    fn drop(&mut self) {
-        if let Some((reader, back)) = self.way.take() {
-            if self.left == 0 {
-                let _ = back.send(reader);
-            } else {
-                self.shared.poison(Error::connection(self.address(), "an answer was given up half read"));
-            }
         }
     }
 }

@@ -78,7 +78,7 @@ impl Connection {
         }
         if waiting.gate.holds(now) {
             waiting.last_used = now;
-            waiting.gate.held.push_back((outgoing, pending));
+            waiting.held.push_back((outgoing, pending));
             return Ok(());
         }
         self.push(&mut waiting, outgoing, pending)

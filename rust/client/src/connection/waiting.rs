@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use samsarrow_wire::messages::Frame;
 
+use super::gate::Gate;
 use super::limits::RequestTimeout;
-use super::read::FrameBody;
-use super::session::Gate;
+use super::transport::Reader;
 use crate::error::{Error, Result};
 use crate::metrics::ConnectionMeter;
 
@@ -54,6 +54,16 @@ impl Reply {
     }
 }
 
+/// The rest of an answer after its correlation id, to be read off the socket by the one who asked.
+///
+/// Dropped before its end, it breaks the connection: nobody could know where the next answer starts.
+pub struct FrameBody {
+    pub(super) way: Option<(Reader, oneshot::Sender<Reader>)>,
+    pub(super) left: usize,
+    pub(super) limit: Duration,
+    pub(super) shared: Arc<Shared>,
+}
+
 /// A frame on its way to the socket, and who wants to know when it is written.
 pub(super) struct Outgoing {
     pub(super) frame: Frame,
@@ -69,6 +79,19 @@ pub(super) struct Waiting {
     /// Whether anything was asked and answered since versions were agreed on.
     pub(super) answered: bool,
     pub(super) gate: Gate,
+    /// What waits at the gate, in its order.
+    pub(super) held: VecDeque<(Outgoing, Option<Pending>)>,
+}
+
+impl Waiting {
+    /// The oldest request, whose answer has come.
+    pub(super) fn take_oldest(&mut self) -> Option<Pending> {
+        let oldest = self.pending.pop_front()?;
+        let left = oldest.expires.saturating_duration_since(Instant::now());
+        self.answered = true;
+        self.gate.answered_after(oldest.limit.0.saturating_sub(left));
+        Some(oldest)
+    }
 }
 
 /// What both tasks and all callers see.
@@ -95,7 +118,7 @@ impl Shared {
         };
         let (pending, held) = {
             let mut waiting = self.waiting();
-            (std::mem::take(&mut waiting.pending), std::mem::take(&mut waiting.gate.held))
+            (std::mem::take(&mut waiting.pending), std::mem::take(&mut waiting.held))
         };
         for pending in pending.into_iter().chain(held.into_iter().filter_map(|(_, pending)| pending)) {
             pending.reply.fail(first.clone());

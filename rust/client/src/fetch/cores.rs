@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use samsarrow_arrow::decode::Decoder;
 use tokio::sync::Semaphore;
 
-use super::decode::{Part, decode, decoder};
+use super::decode::{decode, decoder};
+use super::outlet::Outlet;
+use super::part::Part;
 use super::queue::Item;
 use super::shared::Shared;
 use crate::config::ConsumerOptions;
@@ -82,19 +84,19 @@ impl Job {
     pub(super) fn next(shared: &Arc<Shared>) -> Option<Job> {
         let (number, parts) = shared.lock().unpack()?;
         let of = parts.iter().map(|part| (part.tp.clone(), part.version)).collect();
-        Some(Job { outlet: Outlet { shared: Arc::clone(shared), place: Some(number) }, number, parts, of })
+        Some(Job { outlet: Outlet::before(shared, number), number, parts, of })
     }
 
     /// Decodes until all is done or memory is full.
     pub(super) fn run(mut self, decoder: &mut Decoder) {
-        let shared = Arc::clone(&self.outlet.shared);
+        let shared = Arc::clone(self.outlet.shared());
         decode(decoder, &mut self.parts, &self.outlet, || shared.lock().may_go_on());
     }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
-        let shared = &self.outlet.shared;
+        let shared = self.outlet.shared();
         if std::thread::panicking() {
             self.outlet.put(Item::Error(Error::corrupt("a fetched chunk could not be decoded: its decoder failed")));
             let mut state = shared.lock();
@@ -107,38 +109,6 @@ impl Drop for Job {
             shared.ring_room();
         }
         shared.ring_ready();
-    }
-}
-
-/// Where decoded chunks go: to the queue's end, or before a place that is kept there.
-#[derive(Debug)]
-pub(super) struct Outlet {
-    shared: Arc<Shared>,
-    place: Option<u64>,
-}
-
-impl Outlet {
-    pub(super) fn end(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::clone(shared), place: None }
-    }
-
-    pub(super) fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
-    pub(super) fn put(&self, item: Item) {
-        {
-            let mut state = self.shared.lock();
-            let at = match self.place {
-                None => (!state.closed).then_some(state.queue.len()),
-                Some(number) => state.place_of(number),
-            };
-            // No place any more: the consumer was closed.
-            let Some(at) = at else { return };
-            state.queued += item.bytes();
-            state.queue.insert(at, item);
-        }
-        self.shared.ring_ready();
     }
 }
 

@@ -1,39 +1,19 @@
 //! From the bytes of an answer to chunks in the queue.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
 
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 use samsarrow_arrow::decode::{DecodeError, DecodeOptions, Decoder, Window};
 use samsarrow_arrow::memory_of;
-use samsarrow_wire::batch::AbortedTransactions;
 
-use super::cores::Outlet;
-use super::queue::{Chunk, Epochs, Failed, Item, Segment};
+use super::outlet::Outlet;
+use super::part::Part;
+use super::queue::{CHUNK_BYTES, Chunk, Failed, Item, Segment};
 use super::shared::Shared;
 use crate::config::ConsumerOptions;
 use crate::error::Error;
 use crate::types::TopicPartition;
-
-/// Whole batches of one partition, and how to read them.
-#[derive(Debug)]
-pub(super) struct Part {
-    pub(super) tp: TopicPartition,
-    /// Of the cursor.
-    pub(super) version: u64,
-    /// Records before it are not wanted.
-    pub(super) from: i64,
-    pub(super) epochs: Epochs,
-    pub(super) records: Bytes,
-    /// Any of it is compressed.
-    pub(super) compressed: bool,
-    /// For `read_committed`, where transactions were aborted; shared by all parts of a partition in one answer, which are
-    /// decoded in their order.
-    pub(super) aborted: Option<Arc<Mutex<AbortedTransactions>>>,
-}
-
-/// Records of a chunk: beyond this, decoded columns leave the cache before they are used.
-pub(super) const CHUNK_BYTES: usize = 1 << 20;
 
 /// A decoder for chunks, of which all decoders of the consumer share the dictionary of topics and the memory.
 pub(super) fn decoder(options: &ConsumerOptions, shared: &Shared) -> Decoder {
@@ -139,6 +119,9 @@ fn fail(outlet: &Outlet, tp: &TopicPartition, version: u64, error: Error) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::super::queue::Epochs;
     use super::*;
     use arrow_array::{BinaryArray, RecordBatch};
     use samsarrow_arrow::decode::DecodeOptions;

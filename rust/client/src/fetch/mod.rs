@@ -1,21 +1,27 @@
 //! Fetched bytes to record batches: a task per broker asks, decodes and queues; `poll` takes.
 
 mod answer;
+mod asked;
 mod calls;
 mod cores;
 mod cursor;
 mod decode;
 mod leaders;
+mod outlet;
+mod packing;
+mod part;
 mod partition;
 mod places;
 mod positions;
 mod queue;
 mod request;
 mod room;
+mod rounds;
 mod rows;
 mod session;
 mod shared;
 mod source;
+mod starts;
 mod state;
 mod supervise;
 mod validate;

@@ -8,10 +8,10 @@ use samsarrow_wire::batch::{AbortedTransaction, AbortedTransactions, TimestampTy
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::fetch::{EpochEndOffset, LeaderIdAndEpoch, PartitionData};
 
+use super::asked::Asked;
 use super::cursor::{Ends, Log, Start};
-use super::decode::Part;
+use super::part::Part;
 use super::queue::Epochs;
-use super::request::Asked;
 use super::source::Source;
 use super::state::{RETRY, State};
 use crate::clock::now_ms;

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::cursor::Start;
 use super::shared::Shared;
-use super::state::Place;
+use super::starts::{Open, Place, Silent};
 use crate::cluster::Cluster;
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::coordinator::Coordinator;
@@ -29,11 +29,7 @@ pub(super) struct Positioner {
     pub(super) timeout: Duration,
 }
 
-/// A partition without a position, and the version of its cursor.
-pub(super) type Open = (TopicPartition, u64, Start);
 type Fetched = Result<HashMap<TopicPartition, Result<Place>>>;
-/// One of which no broker said anything, and why.
-pub(super) type Silent = (Open, Error);
 
 impl Positioner {
     /// Finds the start of every partition that has none, whenever there is one; ends when the consumer is closed.

@@ -8,6 +8,9 @@ use samsarrow_wire::error_code::ErrorCode;
 use crate::error::Error;
 use crate::types::TopicPartition;
 
+/// Records of a chunk: beyond this, decoded columns leave the cache before they are used.
+pub(super) const CHUNK_BYTES: usize = 1 << 20;
+
 /// Rows of one partition within a chunk.
 #[derive(Debug, Clone)]
 pub(super) struct Segment {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use samsarrow_wire::messages::FetchRequest;
 use samsarrow_wire::messages::fetch::{FetchPartition, FetchTopic, ForgottenTopic};
 
-use super::request::{Asked, BY_ID};
+use super::asked::{Asked, BY_ID};
 use crate::types::TopicPartition;
 
 /// From this version on there are sessions.

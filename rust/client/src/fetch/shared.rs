@@ -1,16 +1,13 @@
 //! The state with the bells that ring for its changes, and what polls take of it.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use samsarrow_arrow::{Pool, Topics};
 use tokio::sync::{Notify, watch};
 
-use super::positions::{Open, Silent};
 use super::queue::Item;
-use super::state::{Place, State};
+use super::state::State;
 use crate::error::{Error, Result};
 use crate::metrics::{Id, Label, Sink, Source};
 use crate::types::TopicPartition;
@@ -184,42 +181,6 @@ impl Shared {
     /// The task that read from `node` has failed: others may go on with what it had.
     pub(super) fn recover(&self, node: i32) {
         self.lock().recover(node);
-        self.ring_work();
-    }
-
-    // ---- what the positioner says ----
-
-    /// Partitions whose start is not known, by when it may be looked for.
-    pub(super) fn unplaced(&self) -> HashMap<Option<Instant>, Vec<Open>> {
-        let state = self.lock();
-        let open = state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_none() && !c.failed);
-        let mut found: HashMap<_, Vec<_>> = HashMap::new();
-        for (tp, cursor) in open {
-            found.entry(cursor.retry_at).or_default().push((tp.clone(), cursor.version, cursor.start));
-        }
-        found
-    }
-
-    /// No broker could be asked where these start.
-    pub(super) fn unanswered(&self, silent: &[Silent]) {
-        let mut state = self.lock();
-        for ((tp, version, _), error) in silent {
-            state.unanswered(tp, *version, error.clone());
-        }
-    }
-
-    /// Where reading of partitions goes on, or why that cannot be known.
-    pub(super) fn placed_at(&self, found: impl IntoIterator<Item = (TopicPartition, u64, Result<Place>)>) {
-        {
-            let mut state = self.lock();
-            for (tp, version, found) in found {
-                match found {
-                    Ok((offset, epoch)) => state.place(&tp, version, offset, epoch.unwrap_or(-1)),
-                    Err(error) => state.raise(&tp, version, error),
-                }
-            }
-        }
-        self.ring_ready();
         self.ring_work();
     }
 }

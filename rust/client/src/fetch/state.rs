@@ -8,18 +8,15 @@ use arrow_array::{Array, RecordBatch, TimestampMillisecondArray};
 use arrow_schema::Schema;
 use samsarrow_wire::error_code::ErrorCode;
 
+use super::asked::Asked;
 use super::cursor::Cursor;
 use super::places::Places;
 use super::queue::{Chunk, Epochs, Failed, Fate, Item, Segment, take};
-use super::request::Asked;
 use super::withheld::Withheld;
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
 use crate::metrics::ReadMeters;
 use crate::types::{TopicPartition, some_of};
-
-/// An offset, and the leader epoch of the record before it.
-pub(super) type Place = (i64, Option<i32>);
 
 /// How long a partition whose fetch failed is left alone.
 pub(super) const RETRY: Duration = Duration::from_millis(100);

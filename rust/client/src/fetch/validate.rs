@@ -13,9 +13,10 @@ use samsarrow_wire::messages::{
     FetchRequest, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, fetch::EpochEndOffset as Diverging,
 };
 
+use super::asked::Asked;
 use super::cursor::Start;
 use super::partition::truncated;
-use super::request::{Asked, Round};
+use super::request::Round;
 use super::source::Source;
 use super::state::State;
 use crate::config::OffsetReset;

@@ -1,0 +1,40 @@
+//! What a broker is asked for of one partition.
+
+use samsarrow_wire::messages::Uuid;
+
+use crate::metrics::Event;
+use crate::types::TopicPartition;
+
+/// From this version on, topics are named by id (KIP-516).
+pub(super) const BY_ID: i16 = 13;
+
+/// One partition of a round.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) tp: TopicPartition,
+    pub(super) topic_id: Uuid,
+    /// Of the cursor.
+    pub(super) version: u64,
+    pub(super) offset: i64,
+    /// The leader epoch of the record before `offset`, for the broker to compare with its log (KIP-320); -1 if unknown or
+    /// not to be compared.
+    pub(super) last_epoch: i32,
+    /// The epoch of the leader that we know (KIP-320).
+    pub(super) leader_epoch: i32,
+    /// Asked of a replica that is closer than the leader (KIP-392).
+    pub(super) of_replica: bool,
+}
+
+#[cfg(test)]
+impl Asked {
+    pub(super) fn new(tp: TopicPartition, version: u64, offset: i64) -> Self {
+        Self { tp, topic_id: Uuid::ZERO, version, offset, last_epoch: -1, leader_epoch: -1, of_replica: false }
+    }
+}
+
+impl Asked {
+    /// For the program: reading cannot go on where it was.
+    pub(super) fn reset(&self, reason: String) -> Event {
+        Event::OffsetReset { partition: self.tp.clone(), offset: self.offset, reason }
+    }
+}
