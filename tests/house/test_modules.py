@@ -40,49 +40,71 @@ def untested(text: str) -> str:
     return text
 
 
-def listed(tree: str) -> Iterator[str]:
-    """The first names of what stands in the braces of a `use`."""
-    depth = 0
-    for part in re.split(r"([{},])", tree):
-        if depth == 0 and (name := re.match(r"\s*(\w+)", part)):
-            yield name[1]
-        depth += (part == "{") - (part == "}")
+def listed(tree: str) -> Iterator[tuple[str, ...]]:
+    """The paths that stand in the braces of a `use`."""
+    ahead: list[tuple[str, ...]] = [()]
+    for part in re.findall(r"[{},]|[^{},]+", tree):
+        if part == "{":
+            ahead.append(way)
+        elif part == "}":
+            ahead.pop()
+        elif part != ",":
+            way = (*ahead[-1], *(word for word in re.findall(r"\w+", part.split(" as ")[0]) if word != "self"))
+            yield way
 
 
-def named(text: str, depth: int) -> Iterator[str]:
-    """What source that lies `depth` modules below the root names in the root: the first word of each path."""
+def named(text: str, module: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """What the source of `module` names in its crate: paths from the root."""
     for path in PATH.finditer(text):
-        words = re.split(r"\s*::\s*", path.group())
+        words = [word for word in re.split(r"\s*::\s*", path.group()) if word]
         above = sum(word == "super" for word in words)
-        if words[0] == "super" and above < depth:
-            continue
-        rest = [word for word in words if word not in ("crate", "super", "")]
-        if rest:
-            yield rest[0]
-        elif text[path.end() : path.end() + 1] == "{":
-            yield from listed(text[path.end() + 1 : closed(text, path.end())])
+        start = module[: len(module) - above] if above else ()
+        rest = tuple(word for word in words if word not in ("crate", "super"))
+        yield (*start, *rest)
+        if text[path.end() : path.end() + 1] == "{":
+            for way in listed(text[path.end() + 1 : closed(text, path.end())]):
+                yield (*start, *rest, *way)
 
 
-def edges(src: Path) -> dict[str, dict[str, set[str]]]:
-    """Which module of the root names which, and in which files."""
-    texts = {path: untested(SILENT.sub(" ", path.read_text())) for path in sorted(src.rglob("*.rs"))}
-    root = texts.pop(src / "lib.rs")
-    modules = set(re.findall(r"\bmod\s+(\w+)\s*;", root))
-    # What the root gives out under a name of its own is its module's.
+def place(src: Path, path: Path) -> tuple[str, ...]:
+    """The path of the module that a file holds."""
+    below = path.relative_to(src).with_suffix("").parts
+    return below[:-1] if below[-1] in ("mod", "lib") else below
+
+
+@functools.cache
+def sources(src: Path) -> dict[tuple[str, ...], str]:
+    """The text of each module of a crate, without what is silent and what is for tests."""
+    texts = {place(src, path): untested(SILENT.sub(" ", path.read_text())) for path in sorted(src.rglob("*.rs"))}
+    # Files of tests are declared for tests alone, beside the file or in it.
+    return {at: text for at, text in texts.items() if not any(name == "tests" or name.endswith("_tests") for name in at)}
+
+
+def rooms(src: Path) -> list[tuple[str, ...]]:
+    """The modules that have modules below them, the root first."""
+    return sorted({at[:-1] for at in sources(src) if at})
+
+
+def edges(src: Path, room: tuple[str, ...] = ()) -> dict[str, dict[str, set[str]]]:
+    """Which module of a room names which, and in which modules."""
+    texts = sources(src)
+    own = texts.get(room, "")
+    modules = {at[len(room)] for at in texts if at[: len(room)] == room and at != room}
+    # What a room gives out under a name of its own is its module's.
     given: dict[str, str] = {}
-    for module, tree in re.findall(r"\buse\s+(\w+)::([^;]+);", root):
+    for module, tree in re.findall(r"\buse\s+(?:self::)?(\w+)::([^;]+);", own):
         given |= dict.fromkeys(re.findall(r"\w+", tree), module)
     found: dict[str, dict[str, set[str]]] = {module: {} for module in sorted(modules)}
-    for path, text in texts.items():
-        below = path.relative_to(src).with_suffix("").parts
-        # Files of tests are declared for tests alone, beside the file or in it.
-        if below[0] not in modules or any(name == "tests" or name.endswith("_tests") for name in below):
+    depth = len(room)
+    for at, text in texts.items():
+        if at[:depth] != room or len(at) == depth:
             continue
-        depth = len(below) - (below[-1] == "mod")
-        for name in named(text, depth):
-            module = name if name in modules else given.get(name, "")
-            if module in modules and module != below[0]:
-                found[below[0]].setdefault(module, set()).add(str(path.relative_to(src)))
+        for way in named(text, at):
+            if way[:depth] != room or len(way) == depth:
+                continue
+            module = way[depth] if way[depth] in modules else given.get(way[depth], "")
+            if module in modules and module != at[depth]:
+                found[at[depth]].setdefault(module, set()).add("::".join(at))
     return found
 
 
@@ -102,26 +124,29 @@ def circle(known: dict[str, dict[str, set[str]]]) -> list[str]:
     return next((way for module in known if (way := search(module, []))), [])
 
 
-@functools.cache
-def found(crate: str) -> dict[str, dict[str, set[str]]]:
-    return edges(ROOT / "rust" / crate / "src")
+def src(crate: str) -> Path:
+    return ROOT / "rust" / crate / "src"
 
 
-@pytest.mark.parametrize("crate", CRATES)
-def test_modules_know_each_other_in_no_circle(crate: str) -> None:
-    known = found(crate)
+@pytest.mark.parametrize(
+    ("crate", "room"),
+    [pytest.param(crate, room, id="::".join((crate, *room))) for crate in CRATES for room in rooms(src(crate))],
+)
+def test_modules_know_each_other_in_no_circle(crate: str, room: tuple[str, ...]) -> None:
+    known = edges(src(crate), room)
     way = circle(known)
     steps = [f"{a} -> {b} ({', '.join(sorted(known[a][b]))})" for a, b in zip(way, way[1:] + way[:1], strict=True)]
-    assert not steps, f"a circle among the modules of rust/{crate}:\n" + "\n".join(steps)
+    assert not steps, f"a circle among the modules of {'::'.join((crate, *room))}:\n" + "\n".join(steps)
 
 
 def test_what_is_named_is_seen() -> None:
     """A reader of sources that finds nothing would find no circle."""
-    known = found("client")
+    known = edges(src("client"))
     assert {"auth", "config", "tls"} <= known["security"].keys()
     assert {"security", "config", "auth"} <= known["connection"].keys()
-    assert {"error_code", "messages"} <= found("wire")["frame"].keys()
-    assert len(found("arrow")) > 8
+    assert {"error_code", "messages"} <= edges(src("wire"))["frame"].keys()
+    assert len(edges(src("arrow"))) > 8
+    assert "transactional" in edges(src("client"), ("produce", "transact"))["partitions"]
 
 
 @pytest.mark.parametrize(
@@ -142,6 +167,7 @@ def test_a_circle_is_found_and_its_steps_are_named(tmp_path: Path, file: str, te
         (tmp_path / name).write_text(content)
     known = edges(tmp_path)
     assert circle(known) == ["a", "c", "b"]
-    assert known["b"]["a"] == {file}
+    assert known["b"]["a"] == {"::".join(place(tmp_path, tmp_path / file))}
+    sources.cache_clear()
     (tmp_path / file).write_text("use crate::error; // crate::a\n#[cfg(test)] use crate::a;\nuse super::b::x;")
     assert circle(edges(tmp_path)) == []
