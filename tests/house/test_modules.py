@@ -77,7 +77,9 @@ def sources(src: Path) -> dict[tuple[str, ...], str]:
     """The text of each module of a crate, without what is silent and what is for tests."""
     texts = {place(src, path): untested(SILENT.sub(" ", path.read_text())) for path in sorted(src.rglob("*.rs"))}
     # Files of tests are declared for tests alone, beside the file or in it.
-    return {at: text for at, text in texts.items() if not any(name == "tests" or name.endswith("_tests") for name in at)}
+    return {
+        at: text for at, text in texts.items() if not any(name == "tests" or name.endswith("_tests") for name in at)
+    }
 
 
 def rooms(src: Path) -> list[tuple[str, ...]]:
