@@ -42,7 +42,8 @@ def untested(text: str) -> str:
 
 def listed(tree: str) -> Iterator[tuple[str, ...]]:
     """The paths that stand in the braces of a `use`."""
-    ahead: list[tuple[str, ...]] = [()]
+    way: tuple[str, ...] = ()
+    ahead = [way]
     for part in re.findall(r"[{},]|[^{},]+", tree):
         if part == "{":
             ahead.append(way)
