@@ -1,5 +1,6 @@
 //! What a new connection is asked first: which versions the broker speaks.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use samsarrow_wire::messages::{ApiKey, ApiVersionsRequest, ApiVersionsResponse, 
 use samsarrow_wire::releases::Release;
 
 use super::Connection;
-use super::connect::Target;
+use super::connect::{Target, resolve};
 use super::probe::probe;
 use super::setup::Setup;
 use crate::api_versions::ApiVersions;
@@ -32,11 +33,38 @@ enum Found {
 const SILENCE: Duration = Duration::from_secs(1);
 
 impl Connection {
+    /// Connects to `address` and finds out what the broker speaks.
+    ///
+    /// # Errors
+    /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if anyone who answers is not Kafka.
+    pub async fn open(address: &str, setup: &Arc<Setup>) -> Result<Connection> {
+        Self::open_within(address, setup, setup.options.connection_setup_timeout, false).await
+    }
+
+    /// The same with another time for each of the addresses that the name has. All are tried until one answers as Kafka
+    /// does: behind one of several addresses there may be somebody else. `wary`: a broker hung up on the first request.
+    ///
+    /// # Errors
+    /// That of the last address, or of one where somebody answered who is not a broker. A login that is refused is
+    /// refused at all of them.
+    pub async fn open_within(address: &str, setup: &Arc<Setup>, limit: Duration, wary: bool) -> Result<Connection> {
+        let mut last = Error::connection(address, "the host name has no address");
+        for socket in resolve(address, limit).await? {
+            match Self::agree(&Target { address, socket, setup, limit }, wary).await {
+                Ok(connection) => return Ok(connection),
+                Err(error @ Error::Authentication { .. }) => return Err(error),
+                Err(error) if !matches!(last, Error::Protocol { .. } | Error::Tls { .. }) => last = error,
+                Err(_) => {}
+            }
+        }
+        Err(last)
+    }
+
     /// Connects to one address of a broker and finds out what it speaks.
     ///
     /// # Errors
     /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if what answers is not Kafka.
-    pub(super) async fn agree(target: &Target<'_>, wary: bool) -> Result<Connection> {
+    async fn agree(target: &Target<'_>, wary: bool) -> Result<Connection> {
         let (address, setup, options) = (target.address, target.setup, &target.setup.options);
         let known = options.assumed_release.or_else(|| setup.old_brokers.get(address));
         let mut connection = Self::connected(target).await?;

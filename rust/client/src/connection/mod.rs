@@ -10,6 +10,7 @@ mod gate;
 mod handshake;
 mod limits;
 mod probe;
+mod queue;
 mod raw;
 mod read;
 mod request;
@@ -79,33 +80,6 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    /// Connects to `address` and finds out what the broker speaks.
-    ///
-    /// # Errors
-    /// [`Error::Connection`] if nobody can be reached there, [`Error::Protocol`] if anyone who answers is not Kafka.
-    pub async fn open(address: &str, setup: &Arc<Setup>) -> Result<Connection> {
-        Self::open_within(address, setup, setup.options.connection_setup_timeout, false).await
-    }
-
-    /// The same with another time for each of the addresses that the name has. All are tried until one answers as Kafka
-    /// does: behind one of several addresses there may be somebody else. `wary`: a broker hung up on the first request.
-    ///
-    /// # Errors
-    /// That of the last address, or of one where somebody answered who is not a broker. A login that is refused is
-    /// refused at all of them.
-    pub async fn open_within(address: &str, setup: &Arc<Setup>, limit: Duration, wary: bool) -> Result<Connection> {
-        let mut last = Error::connection(address, "the host name has no address");
-        for socket in resolve(address, limit).await? {
-            match Self::agree(&Target { address, socket, setup, limit }, wary).await {
-                Ok(connection) => return Ok(connection),
-                Err(error @ Error::Authentication { .. }) => return Err(error),
-                Err(error) if !matches!(last, Error::Protocol { .. } | Error::Tls { .. }) => last = error,
-                Err(_) => {}
-            }
-        }
-        Err(last)
-    }
-
     /// Connects; what the broker speaks is not known yet.
     async fn connected(target: &Target<'_>) -> Result<Connection> {
         let (address, setup, options) = (target.address, target.setup, &target.setup.options);
