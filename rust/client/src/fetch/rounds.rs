@@ -25,6 +25,9 @@ use crate::types::some_of;
 
 /// This many bytes of small partitions are decoded together.
 const TOGETHER: usize = 384 << 10;
+/// An answer of no more bytes than this is decoded before the next one is asked for: that takes microseconds, while
+/// asking takes a system call that its records would wait for.
+const AT_ONCE: usize = 16 << 10;
 
 impl Source {
     /// Rounds at one broker, for as long as the consumer lives. It idles while nothing of ours is read there.
@@ -148,6 +151,9 @@ impl Source {
         desk.decode();
         let session_id = self.read(node, answer.await?, version, round, metadata, desk).await?;
         session.answered(version, session_id, &round.asked);
+        if desk.bytes <= AT_ONCE {
+            desk.decode();
+        }
         Ok(())
     }
 
@@ -297,16 +303,25 @@ impl<'a> Desk<'a> {
         let Source { shared, cores, .. } = self.source;
         if !self.parts.is_empty() {
             let mut parts = std::mem::take(&mut self.parts);
-            self.bytes = 0;
+            let bytes = std::mem::take(&mut self.bytes);
             let which: Vec<_> = parts.iter().map(|part| (part.tp.clone(), part.version)).collect();
             // Those that name aborted transactions stay behind each other.
             if parts.iter().any(|part| part.compressed || part.aborted.is_some()) {
                 shared.lock().pack(parts);
                 shared.placed(&which);
-                shared.ring_ready();
-                cores.decode();
-                if let Some(job) = Job::next(shared) {
-                    job.run(&mut self.decoder);
+                // To wake another core for few bytes takes longer than to decode them.
+                let few = bytes <= AT_ONCE;
+                if !few {
+                    shared.ring_ready();
+                    cores.decode();
+                }
+                match Job::next(shared) {
+                    Some(job) => job.run(&mut self.decoder),
+                    None if few => shared.ring_ready(),
+                    None => {}
+                }
+                if few {
+                    cores.decode();
                 }
             } else {
                 decode(&mut self.decoder, &mut parts, &self.outlet, || true);
