@@ -166,7 +166,7 @@ check: $(BUILT) ## lint, types, stubs, licences, workflows
 bench: bench-rust bench-python ## every benchmark; the Python ones against their peers on real Kafka
 
 bench-rust:
-	cargo bench --workspace --quiet
+	cargo bench --workspace --bench '*' --quiet
 
 bench-python: $(RELEASE)
 	SAMSARROW_BENCH_PLOT=$${SAMSARROW_BENCH_PLOT:-docs/benchmarks.svg} $(BIN)/python -m pytest benches/python --ignore benches/python/test_tls.py
