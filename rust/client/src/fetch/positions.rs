@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::cursor::Start;
 use super::shared::Shared;
-use super::starts::{Open, Place, Silent};
+use super::starts::{Open, Position, Silent};
 use crate::cluster::Cluster;
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::coordinator::Coordinator;
@@ -29,7 +29,7 @@ pub(super) struct Positioner {
     pub(super) timeout: Duration,
 }
 
-type Fetched = Result<HashMap<TopicPartition, Result<Place>>>;
+type Fetched = Result<HashMap<TopicPartition, Result<Position>>>;
 
 impl Positioner {
     /// Finds the start of every partition that has none, whenever there is one; ends when the consumer is closed.
@@ -190,7 +190,7 @@ impl Positioner {
     }
 
     /// The committed offset of each that wants to start there.
-    async fn committed(&self, open: &[Open], limit: Duration) -> Vec<Result<Option<Place>>> {
+    async fn committed(&self, open: &[Open], limit: Duration) -> Vec<Result<Option<Position>>> {
         let wanted: Vec<_> = open.iter().filter(|o| o.2 == Start::Committed).map(|(tp, ..)| tp.clone()).collect();
         let mut found = self.fetch(&wanted, limit).await;
         // One topic must not hold up the others: each for itself.

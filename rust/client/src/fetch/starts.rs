@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 
 /// An offset, and the leader epoch of the record before it.
-pub(super) type Place = (i64, Option<i32>);
+pub(super) type Position = (i64, Option<i32>);
 
 /// A partition without a position, and the version of its cursor.
 pub(super) type Open = (TopicPartition, u64, Start);
@@ -37,7 +37,7 @@ impl Shared {
     }
 
     /// Where reading of partitions goes on, or why that cannot be known.
-    pub(super) fn placed_at(&self, found: impl IntoIterator<Item = (TopicPartition, u64, Result<Place>)>) {
+    pub(super) fn placed_at(&self, found: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>) {
         {
             let mut state = self.lock();
             for (tp, version, found) in found {
