@@ -101,15 +101,24 @@ def test_apicurio_writes_ids_of_four_and_of_eight_bytes(serdes: JavaSerdes, apic
 
 
 def test_apicurio_puts_ids_into_headers_of_its_own(serdes: JavaSerdes, apicurio: Apicurio) -> None:
-    """Which are not read: such values are of the one schema that is given, or bad."""
+    """Of contents, which are read, and global ones, which Confluent's API does not know."""
     make = generate.Generator(8)
     schema = make.record(2)
     values = encoded(schema, [make.value(schema) for _ in range(ROWS)])
-    config = {"use_id": "contentId", "headers__enabled": "true"}
-    sent, wanted = serdes.serialize(apicurio, "apicurio-headers", schema, values, **config)
-    assert {"apicurio.value.contentId"} <= set.intersection(*(set(headers) for _, headers in sent))
-    alone = [value for value, _ in sent]
-    assert rows(alone, Avro(schema, framing="none"), schema) == wanted
-    column = pa.array([[{"key": key, "value": of} for key, of in headers.items()] for _, headers in sent], HEADERS)
-    with pytest.raises(BadValueError, match="neither a header nor byte 0"):
-        decode_values(pa.array(alone, pa.binary()), Avro(schema, writers={}), headers=column)
+    for kind in ("contentId", "globalId"):
+        topic = f"apicurio-headers-{kind}"
+        sent, wanted = serdes.serialize(apicurio, topic, schema, values, use_id=kind, headers__enabled="true")
+        assert {f"apicurio.value.{kind}"} <= set.intersection(*(set(headers) for _, headers in sent))
+        alone = [value for value, _ in sent]
+        assert rows(alone, Avro(schema, framing="none"), schema) == wanted
+        column = pa.array([[{"key": key, "value": of} for key, of in headers.items()] for _, headers in sent], HEADERS)
+        with SchemaRegistry(apicurio.url) as registry:
+            if kind == "contentId":
+                for framing in ("auto", "header"):
+                    form = Avro(registry, framing=framing)  # type: ignore[arg-type]
+                    assert rows(alone, form, schema, topic=topic, headers=column) == wanted
+            else:
+                with pytest.raises(BadValueError, match="the record has no header"):
+                    decode_values(
+                        pa.array(alone, pa.binary()), Avro(registry, framing="header"), headers=column, topic=topic
+                    )

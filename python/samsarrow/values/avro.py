@@ -81,8 +81,9 @@ class Avro(Registered):
             fields: decode only these fields, as `["id", "user.city"]`, in the schema's order; the rest of each value is
                 skipped. A path passes through lists and maps to their items.
             framing: where values name their writer's schema. `auto`: in the record's header `__value_schema_id` (or
-                `__key_schema_id`), or in Confluent's prefix: byte 0 and an id of 4 bytes, which is written. `header`
-                and `confluent` require one of them. `apicurio8`: an id of 8 bytes. `single-object`: C3 01 and a
+                `__key_schema_id`), in Apicurio's `apicurio.value.contentId` (or `apicurio.key.contentId`), or in
+                Confluent's prefix: byte 0 and an id of 4 bytes, which is written. `header` requires one of the headers,
+                `confluent` the prefix. `apicurio8`: an id of 8 bytes. `single-object`: C3 01 and a
                 fingerprint. `none`: no frame.
             enums: `dictionary` is `dictionary<int32, string>`.
             recursion: how often to follow a type that contains itself. Deeper values are invalid. With 0 such a type is

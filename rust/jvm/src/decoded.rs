@@ -87,7 +87,8 @@ impl Decoding {
     fn values<'a>(&self, batch: &'a RecordBatch) -> Result<(&'a BinaryArray, Option<Headers>)> {
         let name = self.part.name();
         let column = batch.column_by_name(name).and_then(|column| column.as_binary_opt::<i32>());
-        let headers = batch.column_by_name("headers").map(|headers| Headers::of(headers, self.part)).transpose();
+        let headers =
+            batch.column_by_name("headers").map(|headers| self.format.headers(headers, self.part)).transpose();
         Ok((column.ok_or_else(|| other(name))?, headers.map_err(Failure::state)?))
     }
 

@@ -66,7 +66,7 @@ impl ValueDecoder {
         let column = batch.column_by_name("value").ok_or("there is no column of values")?;
         let headers = batch
             .column_by_name("headers")
-            .map(|headers| Headers::of(headers, part))
+            .map(|headers| self.format.headers(headers, part))
             .transpose()
             .map_err(Failure::Type)?;
         let (headers, format) = (headers.as_ref(), &self.format);
@@ -89,7 +89,7 @@ impl ValueDecoder {
         let column = batch.column_by_name("value").ok_or("there is no column of values")?;
         let headers = batch
             .column_by_name("headers")
-            .map(|headers| Headers::of(headers, part))
+            .map(|headers| self.format.headers(headers, part))
             .transpose()
             .map_err(Failure::Type)?;
         let (mut decoder, known) = self.take()?;

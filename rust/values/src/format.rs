@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow_array::ArrayRef;
+
 use crate::avro::Schema;
 use crate::decoder::{Decoder, Options};
 use crate::error::SchemaError;
-use crate::frame::{SchemaId, split};
+use crate::frame::{Part, SchemaId, split};
 use crate::headers::Headers;
 use crate::plain::Plain;
 use crate::writers::{Kind, Writers};
@@ -80,6 +82,18 @@ impl Format {
             Format::Avro { options, .. } => split(options.framing, value, header).ok().map(|(id, _)| id),
             Format::Protobuf { options, .. } => proto::split(options.framing, value, header).ok().map(|(id, ..)| id),
         }
+    }
+
+    /// The headers of records that name schemas: Confluent's, and of Avro Apicurio's.
+    ///
+    /// # Errors
+    /// The column is of another type; the text says so.
+    pub fn headers(&self, column: &ArrayRef, part: Part) -> Result<Headers, String> {
+        let mut names = vec![part.header()];
+        if matches!(self, Format::Avro { .. }) {
+            names.push(part.content_header());
+        }
+        Headers::of(column, names)
     }
 
     /// The ids and GUIDs that values name, and that a registry is to be asked for.

@@ -76,6 +76,14 @@ impl Part {
             Part::Value => "__value_schema_id",
         }
     }
+
+    /// The header in which Apicurio's serializers put the id of the schema's content.
+    pub(crate) fn content_header(self) -> &'static str {
+        match self {
+            Part::Key => "apicurio.key.contentId",
+            Part::Value => "apicurio.value.contentId",
+        }
+    }
 }
 
 /// What stands for a schema in a value.
@@ -205,7 +213,11 @@ pub fn split<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Re
     }
 }
 
+/// Confluent's with the byte that says what follows, Apicurio's with 8 bytes of an id.
 fn of_header(header: &[u8]) -> Result<SchemaId, FrameError> {
+    if let Ok(id) = header.try_into() {
+        return Ok(SchemaId::Id(u64::from_be_bytes(id)));
+    }
     match header {
         [0, a, b, c, d] => Ok(SchemaId::Id(u32::from_be_bytes([*a, *b, *c, *d]).into())),
         [1, guid @ ..] => guid.try_into().map(SchemaId::Guid).map_err(|_| FrameError::Header(header.len())),
@@ -224,6 +236,7 @@ mod tests {
         let rest: &[u8] = b"rest";
         assert_eq!(split(Framing::Auto, b"\0\0\0\x01\x02rest", None), Ok((id(258), rest)));
         assert_eq!(split(Framing::Auto, b"rest", Some(b"\0\0\0\x01\x02")), Ok((id(258), rest)));
+        assert_eq!(split(Framing::Header, b"rest", Some(b"\0\0\0\0\0\0\x01\x02")), Ok((id(258), rest)));
         // Where a header names the schema, no byte before the value does.
         assert_eq!(split(Framing::Auto, b"\0\0\0\0\x09", Some(b"\0\0\0\0\x01")).unwrap().1.len(), 5);
         assert_eq!(

@@ -9,13 +9,12 @@ use arrow_array::{Array, ArrayRef, BinaryArray, ListArray, StringArray, StructAr
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field, Fields};
 
-use crate::frame::Part;
-
 /// The column of headers as consumers give it.
 #[derive(Debug)]
 pub struct Headers {
     pairs: Pairs,
-    name: &'static str,
+    /// The first of them that a record has names its schema.
+    names: Vec<&'static str>,
 }
 
 /// Pairs of name and value, as consumers give them.
@@ -89,18 +88,17 @@ pub fn with_header(
 }
 
 impl Headers {
-    /// Those about a part of each record.
-    ///
     /// # Errors
     /// The column is of another type; the text says so.
-    pub fn of(column: &ArrayRef, part: Part) -> Result<Headers, String> {
-        Ok(Headers { pairs: Pairs::of(column)?, name: part.header() })
+    pub(crate) fn of(column: &ArrayRef, names: Vec<&'static str>) -> Result<Headers, String> {
+        Ok(Headers { pairs: Pairs::of(column)?, names })
     }
 
-    /// The last of the name, as Java's deserializers take it.
+    /// Of the first name that the row has: the last of the name, as Java's deserializers take it.
     pub fn of_row(&self, row: usize) -> Option<&[u8]> {
         let Pairs { names, values, .. } = &self.pairs;
-        let at = self.pairs.of_row(row).rev().find(|&at| names.is_valid(at) && names.value(at) == self.name)?;
+        let last = |name: &str| self.pairs.of_row(row).rev().find(|&at| names.is_valid(at) && names.value(at) == name);
+        let at = self.names.iter().find_map(|name| last(*name))?;
         values.is_valid(at).then(|| values.value(at))
     }
 }
