@@ -98,7 +98,7 @@ impl Headers {
     pub fn of_row(&self, row: usize) -> Option<&[u8]> {
         let Pairs { names, values, .. } = &self.pairs;
         let last = |name: &str| self.pairs.of_row(row).rev().find(|&at| names.is_valid(at) && names.value(at) == name);
-        let at = self.names.iter().find_map(|name| last(*name))?;
+        let at = self.names.iter().find_map(|name| last(name))?;
         values.is_valid(at).then(|| values.value(at))
     }
 }
