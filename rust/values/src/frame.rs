@@ -213,12 +213,10 @@ pub fn split<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Re
     }
 }
 
-/// Confluent's with the byte that says what follows, Apicurio's with 8 bytes of an id.
+/// Confluent's, a byte that says what follows, or Apicurio's: 8 bytes of an id, which is too small to fill them.
 fn of_header(header: &[u8]) -> Result<SchemaId, FrameError> {
-    if let Ok(id) = header.try_into() {
-        return Ok(SchemaId::Id(u64::from_be_bytes(id)));
-    }
     match header {
+        [0, a, b, c, d, e, f, g] => Ok(SchemaId::Id(u64::from_be_bytes([0, *a, *b, *c, *d, *e, *f, *g]))),
         [0, a, b, c, d] => Ok(SchemaId::Id(u32::from_be_bytes([*a, *b, *c, *d]).into())),
         [1, guid @ ..] => guid.try_into().map(SchemaId::Guid).map_err(|_| FrameError::Header(header.len())),
         _ => Err(FrameError::Header(header.len())),
@@ -255,7 +253,7 @@ mod tests {
         assert_eq!(split(Framing::Auto, b"", None), Err(FrameError::None));
         assert_eq!(split(Framing::Auto, b"\0\0\0\0", None), Err(FrameError::None));
         assert_eq!(split(Framing::Auto, b"\x01\0\0\0\x01", None), Err(FrameError::None));
-        for header in [&b""[..], b"\0", b"\0\0\0\0\0\0", b"\x01short", b"\x02\0\0\0\x01"] {
+        for header in [&b""[..], b"\0", b"\0\0\0\0\0\0", b"\x01short", b"\x01seven..", b"\x02\0\0\0\x01"] {
             assert_eq!(split(Framing::Auto, b"\0\0\0\0\x01", Some(header)), Err(FrameError::Header(header.len())));
         }
         for framing in [Framing::Confluent, Framing::Apicurio, Framing::SingleObject] {
