@@ -19,7 +19,6 @@ DEPS := $(VENV)/.deps
 BUILT := $(VENV)/.built
 RELEASE := $(VENV)/.release
 # What `make demo` makes where nothing else is made yet: with fewer packages, in less time, less optimised.
-DEMO_DEPS := $(VENV)/.demo-deps
 DEMO := $(VENV)/.demo
 # Of `make jar`; `release` for use.
 JAR_PROFILE ?= ci
@@ -81,16 +80,17 @@ dev: $(DEPS) ## the quick loop: the extension without optimisation, then some te
 	mv $(CORE).new $(CORE)
 	$(BIN)/python -m pytest -q $(TESTS)
 
-$(DEMO_DEPS): pyproject.toml
-	@echo "1 of 3: a virtual environment in $(VENV), with pyarrow and PySpark (400 MB)"
+# The core and the packages beside each other: one waits for processors, the other for the network.
+$(DEMO): pyproject.toml $(RUST_SOURCES)
+	@echo "1 of 3: a virtual environment in $(VENV)"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
-	$(BIN)/python -m pip install --disable-pip-version-check --group demo
-	@touch $@
-
-$(DEMO): $(DEMO_DEPS) $(RUST_SOURCES)
-	@echo "2 of 3: the core is compiled, some 180 crates, for a quick start and not for speed; minutes, the first time"
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1' 'maturin>=1.16,<2'
+	@echo "2 of 3: pyarrow and PySpark (400 MB) are installed, and some 180 crates compiled, for a quick start and not for speed; minutes, the first time"
+	@trap 'kill $$(jobs -p) 2>/dev/null || true' EXIT; \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group demo & \
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile demo --skip-install; \
+	wait $$!
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --profile demo --group demo
 	@touch $@
 
 demo: ## flights into Kafka, back as Arrow, committed, and through PySpark (BOOTSTRAP=host:port for your own Kafka)
