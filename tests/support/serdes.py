@@ -1,4 +1,4 @@
-"""Java's serializers of Avro: Apache's own and Apicurio's, in one JVM that is asked line by line.
+"""Java's serializers: Apache's own of Avro and Apicurio's, in one JVM that is asked line by line.
 
     with JavaSerdes() as java:
         java.write(schema, values)["single"]
@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from support.apicurio import Apicurio, serdes_classpath
 from support.kafka import SUPPORT
@@ -24,6 +24,9 @@ from support.kafka import SUPPORT
 EPOCH = datetime.datetime(1970, 1, 1)
 UNITS = {"millis": datetime.timedelta(milliseconds=1), "micros": datetime.timedelta(microseconds=1)}
 NAMED = {"record", "enum", "fixed"}
+
+Sent: TypeAlias = tuple[bytes, dict[str, bytes]]
+"""A value with its headers."""
 
 
 class JavaSerdes:
@@ -66,11 +69,37 @@ class JavaSerdes:
 
     def serialize(
         self, registry: Apicurio, topic: str, schema: Any, values: Sequence[bytes], **config: str
-    ) -> tuple[list[tuple[bytes, dict[str, bytes]]], list[Any]]:
-        """What Apicurio's serializer makes of values, with headers, and what its deserializer makes of that."""
-        config |= {"url": registry.own_url, "auto_register": "true"}
-        dotted = {f"apicurio.registry.{name.replace('__', '.').replace('_', '-')}": of for name, of in config.items()}
-        answer = self._ask("serialize", values, topic=topic, schema=schema, config=dotted)
+    ) -> tuple[list[Sent], list[Any]]:
+        """What Apicurio's serializer of Avro makes of values, and what its deserializer makes of that."""
+        config["auto_register"] = "true"
+        return self._sent("serialize", values, topic=topic, schema=schema, config=_dotted(registry, config))
+
+    def json(
+        self, registry: Apicurio, topic: str, values: Sequence[bytes], **config: str
+    ) -> tuple[list[Sent], list[bytes]]:
+        """The same of JSON texts, whose schema is registered; read as texts."""
+        sent, read = self._sent("json", values, topic=topic, config=_dotted(registry, config))
+        return sent, [base64.b64decode(one) for one in read]
+
+    def protobuf(
+        self, registry: Apicurio, topic: str, file: bytes, message: str, values: Sequence[bytes], **config: str
+    ) -> tuple[list[Sent], list[bytes]]:
+        """The same of messages of a file, a `FileDescriptorProto`; read as bytes."""
+        config["auto_register"] = "true"
+        described = {"file": base64.b64encode(file).decode(), "message": message}
+        sent, read = self._sent("protobuf", values, topic=topic, config=_dotted(registry, config), **described)
+        return sent, [base64.b64decode(one) for one in read]
+
+    def deserialize(
+        self, registry: Apicurio, topic: str, form: Literal["json", "protobuf"], values: Sequence[bytes], **config: str
+    ) -> list[bytes]:
+        """What Apicurio's deserializer makes of values without headers."""
+        answer = self._ask("deserialize", values, topic=topic, format=form, config=_dotted(registry, config))
+        assert "error" not in answer, answer
+        return [base64.b64decode(one["ok"]) for one in answer["read"]]
+
+    def _sent(self, op: str, values: Sequence[bytes], **task: Any) -> tuple[list[Sent], list[Any]]:
+        answer = self._ask(op, values, **task)
         assert "error" not in answer, answer
         sent = [
             (base64.b64decode(one["value"]), {key: base64.b64decode(of) for key, of in one["headers"].items()})
@@ -87,6 +116,12 @@ class JavaSerdes:
         self._process.kill()
         self._process.communicate()
         self._log.close()
+
+
+def _dotted(registry: Apicurio, config: dict[str, str]) -> dict[str, str]:
+    """Apicurio's names of options."""
+    config = {**config, "url": registry.own_url}
+    return {f"apicurio.registry.{name.replace('__', '.').replace('_', '-')}": of for name, of in config.items()}
 
 
 def shown(value: Any, schema: Any, names: dict[str, Any] | None = None) -> Any:

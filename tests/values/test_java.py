@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from samsarrow import Avro, SchemaRegistry, decode_values
+from samsarrow import Avro, Json, Protobuf, SchemaRegistry, decode_values, encode_values
 from samsarrow.exceptions import BadValueError
 from support.apicurio import Apicurio
 from support.serdes import JavaSerdes, shown
 
 fastavro = pytest.importorskip("fastavro", reason="fastavro is not installed")
+descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2", reason="google's protobuf is not installed")
 generate = pytest.importorskip("support.avro")
 CHANGES = pytest.importorskip("support.changes").CHANGES
 
 SCHEMAS = int(os.environ.get("SAMSARROW_AVRO_PAIRS", "60"))
 ROWS = 6
+JSON_FRAMES = [("apicurio8", "false", "false"), ("confluent", "true", "false"), ("none", "false", "true")]
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
@@ -122,3 +125,64 @@ def test_apicurio_puts_ids_into_headers_of_its_own(serdes: JavaSerdes, apicurio:
                     decode_values(
                         pa.array(alone, pa.binary()), Avro(registry, framing="header"), headers=column, topic=topic
                     )
+
+
+def test_apicurio_writes_and_reads_json(serdes: JavaSerdes, apicurio: Apicurio) -> None:
+    """With ids of eight bytes, of four, and in a header; what we write, its deserializer reads."""
+    schema = pa.struct([("id", pa.int64()), ("name", pa.string()), ("tags", pa.list_(pa.string()))])
+    tags = {"type": "array", "items": {"type": "string"}}
+    properties = {"id": {"type": "integer"}, "name": {"type": "string"}, "tags": tags}
+    text = json.dumps(
+        {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": properties}
+    )
+    wanted = [{"id": 2**53 + number, "name": "Zoë \u2028", "tags": ["a"] * number} for number in range(ROWS)]
+    texts = [json.dumps(row).encode() for row in wanted]
+    with SchemaRegistry(apicurio.url) as registry:
+        for framing, legacy, headers in JSON_FRAMES:
+            topic = f"apicurio-json-{framing}"
+            registered = registry.register(f"{topic}-value", text, schema_type="JSON")
+            config = {"use_id": "contentId", "as_confluent": legacy, "headers__enabled": headers, "find_latest": "true"}
+            sent, read = serdes.json(apicurio, topic, texts, **config)
+            assert [json.loads(one) for one in read] == wanted
+            values = pa.array([value for value, _ in sent], pa.binary())
+            form = Json(registry, framing=framing)  # type: ignore[arg-type]
+            assert decode_values(values, form, topic=topic).to_pylist() == wanted
+            if headers == "true":
+                assert all(value.startswith(b"{") for value, _ in sent)
+                assert sent[0][1]["apicurio.value.contentId"] == registered.to_bytes(8)
+                continue
+            written = encode_values(pa.array(wanted, schema), form, topic=topic)
+            assert {one[: one.index(b"{")] for one in written.to_pylist()} == {sent[0][0][: sent[0][0].index(b"{")]}
+            again = serdes.deserialize(apicurio, topic, "json", written.to_pylist(), **config)
+            assert [json.loads(one) for one in again] == wanted
+
+
+def test_apicurio_writes_and_reads_protobuf(serdes: JavaSerdes, apicurio: Apicurio) -> None:
+    """Names of an even and an odd length, of messages that are not the file's first."""
+    file = descriptor_pb2.FileDescriptorProto(name="orders.proto", package="p", syntax="proto3")
+    for name in ("First", "Order", "Refund"):
+        message = file.message_type.add(name=name)
+        message.field.add(name="id", number=1, type=3, label=1)
+        message.field.add(name="city", number=2, type=9, label=1)
+    described = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+    orders = [{"id": number - 2, "city": "Zoë" * number} for number in range(ROWS)]
+    config = {"use_id": "contentId", "headers__enabled": "false"}
+    with SchemaRegistry(apicurio.url) as registry:
+        for message in ("First", "Order", "Refund"):
+            topic = f"apicurio-protobuf-{message}"
+            plain = Protobuf(described, message=message, framing="none")
+            column = pa.array(orders, pa.struct([("id", pa.int64()), ("city", pa.string())]))
+            messages = encode_values(column, plain).to_pylist()
+            sent, read = serdes.protobuf(apicurio, topic, file.SerializeToString(), message, messages, **config)
+            assert read == messages
+            values = pa.array([value for value, _ in sent], pa.binary())
+            form = Protobuf(registry, message=message, framing="apicurio8")
+            assert decode_values(values, form, topic=topic).to_pylist() == orders
+            written = encode_values(column, form, topic=topic)
+            assert written.to_pylist() == values.to_pylist()
+            assert serdes.deserialize(apicurio, topic, "protobuf", written.to_pylist(), **config) == messages
+            other = Protobuf(registry, message="First" if message == "Order" else "Order", framing="apicurio8")
+            with pytest.raises(BadValueError, match=f"it is a p.{message}, and p"):
+                decode_values(values, other, topic=topic)
+            # Confluent's frames have indexes there.
+            assert decode_values(values, Protobuf(registry, message=message), topic=topic, bad_values="null").null_count == ROWS

@@ -51,7 +51,7 @@ class Protobuf(Registered):
         version: int | Literal["latest"] = "latest",
         imports: Mapping[str, str] | None = None,
         fields: Sequence[str] | None = None,
-        framing: Literal["auto", "header", "confluent", "none"] = "auto",
+        framing: Literal["auto", "header", "confluent", "apicurio8", "none"] = "auto",
         enums: Literal["string", "dictionary"] = "string",
         recursion: int = 0,
         ignore_rules: bool = False,
@@ -76,7 +76,8 @@ class Protobuf(Registered):
                 skipped. A path passes through lists to their items, and through maps to their values.
             framing: where values name their writer's schema and message. `auto`: in the record's header
                 `__value_schema_id` (or `__key_schema_id`), or in Confluent's prefix: byte 0, an id of 4 bytes, and the
-                message's indexes, which is written. `header` and `confluent` require one of them. `none`: no frame.
+                message's indexes, which is written. `header` and `confluent` require one of them. `apicurio8`: byte 0,
+                an id of 8 bytes, and the message's name as Apicurio's serializers write it. `none`: no frame.
             enums: `dictionary` is `dictionary<int32, string>`.
             recursion: how often to follow a message that contains itself. Deeper values are invalid. With 0 such a
                 message is rejected where it is read.

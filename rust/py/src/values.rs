@@ -285,7 +285,7 @@ impl ValueDecoder {
         recursion: usize,
     ) -> PyResult<Self> {
         let refuse = |text: String| to_py(py, &Error::configuration(text));
-        let framing = Framing::among(&["auto", "header", "confluent", "none"], framing).map_err(refuse)?;
+        let framing = Framing::among(&["auto", "header", "confluent", "apicurio8", "none"], framing).map_err(refuse)?;
         let enums = enums_of(enums).map_err(refuse)?;
         let schema = schema.parse(&needed).map_err(|error| refuse(error.to_string()))?;
         let options = Options { framing, enums, fields, recursion };

@@ -75,9 +75,7 @@ impl Encoder {
     ) -> Result<Encoder, SchemaError> {
         let frame = frame::prefix(framing, id.map(SchemaId::Id));
         let mut frame = frame.map_err(|error| SchemaError::new("", error.to_string()))?;
-        if !matches!(framing, Framing::Bare | Framing::Header) {
-            frame.extend_from_slice(writer.indexes());
-        }
+        frame.extend_from_slice(writer.which(framing)?);
         Self::new(Format::Protobuf(Box::new(writer), frame), data_type, &[])
     }
 

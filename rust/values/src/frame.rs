@@ -179,6 +179,9 @@ pub enum FrameError {
     /// Nothing that says which message it is.
     #[error("no message indexes follow the schema's id")]
     Indexes,
+    /// Nothing with the name of the message.
+    #[error("the message's name, which Apicurio's serializers write behind the schema's id, is missing or cut short")]
+    Name,
     /// No id to write.
     #[error("the framing has the schema's id, and none is known")]
     Id,

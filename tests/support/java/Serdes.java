@@ -3,8 +3,17 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.google.protobuf.DescriptorProtos.FileDescriptorProto;
+import com.google.protobuf.Descriptors.Descriptor;
+import com.google.protobuf.Descriptors.FileDescriptor;
+import com.google.protobuf.DynamicMessage;
+import com.google.protobuf.Message;
 import io.apicurio.registry.serde.avro.AvroKafkaDeserializer;
 import io.apicurio.registry.serde.avro.AvroKafkaSerializer;
+import io.apicurio.registry.serde.jsonschema.JsonSchemaKafkaDeserializer;
+import io.apicurio.registry.serde.jsonschema.JsonSchemaKafkaSerializer;
+import io.apicurio.registry.serde.protobuf.ProtobufKafkaDeserializer;
+import io.apicurio.registry.serde.protobuf.ProtobufKafkaSerializer;
 import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -30,15 +39,20 @@ import org.apache.avro.io.EncoderFactory;
 import org.apache.avro.message.BinaryMessageEncoder;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.serialization.Deserializer;
+import org.apache.kafka.common.serialization.Serializer;
 
 /**
- * Writes and reads Avro with Apache's and Apicurio's code. Each line of stdin asks for something in JSON, each of stdout
+ * Writes and reads Avro with Apache's and Apicurio's code, JSON and Protobuf with Apicurio's. Each line of stdin asks for something in JSON, each of stdout
  * answers; values are in Base64.
  *
  * {"op": "write", "schema": text, "values": []} -> {"plain": [], "blocked": [], "single": []}
  * {"op": "read", "writer": text, "reader": text, "values": []} -> {"read": [{"ok": value} or {"error": text}]}
  * {"op": "serialize", "schema": text, "values": [], "topic": name, "config": {}}
  *   -> {"sent": [{"value": bytes, "headers": {}}], "read": as above}
+ * {"op": "json", "values": [], "topic": name, "config": {}} -> {"sent": as above, "read": [{"ok": bytes}]}
+ * {"op": "protobuf", "file": FileDescriptorProto, "message": name, and as for json}
+ * {"op": "deserialize", "format": "json" or "protobuf", "values": [], "topic": name, "config": {}} -> {"read": [{"ok": bytes}]}
  */
 public class Serdes {
     static final JsonNodeFactory JSON = JsonNodeFactory.instance;
@@ -56,6 +70,9 @@ public class Serdes {
                 switch (task.get("op").asText()) {
                     case "write" -> write(task, answer);
                     case "read" -> read(task, answer);
+                    case "json" -> json(task, answer, mapper);
+                    case "protobuf" -> protobuf(task, answer);
+                    case "deserialize" -> deserialize(task, answer, mapper);
                     default -> serialize(task, answer);
                 }
             } catch (Exception e) {
@@ -120,24 +137,66 @@ public class Serdes {
         }
     }
 
-    static void serialize(JsonNode task, ObjectNode answer) throws IOException {
-        Schema schema = schema(task.get("schema"));
+    interface Datum<T, F> {
+        F of(T value) throws Exception;
+    }
+
+    static Map<String, Object> config(JsonNode task) {
         Map<String, Object> config = new HashMap<>();
         task.get("config").fields().forEachRemaining(entry -> config.put(entry.getKey(), entry.getValue().asText()));
+        return config;
+    }
+
+    /** What a serializer makes of values, and what its deserializer makes of that. */
+    static <T> void send(
+            JsonNode task, ObjectNode answer, Serializer<T> serializer, Deserializer<T> deserializer,
+            Datum<byte[], T> datum, Datum<T, JsonNode> shown) throws Exception {
         String topic = task.get("topic").asText();
         ArrayNode sent = answer.putArray("sent"), read = answer.putArray("read");
-        try (var serializer = new AvroKafkaSerializer<Object>(); var deserializer = new AvroKafkaDeserializer<Object>()) {
-            serializer.configure(config, false);
-            deserializer.configure(config, false);
+        try (serializer; deserializer) {
+            serializer.configure(config(task), false);
+            deserializer.configure(config(task), false);
             for (JsonNode value : task.get("values")) {
                 var headers = new RecordHeaders();
-                byte[] bytes = serializer.serialize(topic, headers, decoded(value.binaryValue(), schema, schema));
-                ObjectNode one = sent.addObject().put("value", bytes);
-                ObjectNode named = one.putObject("headers");
+                byte[] bytes = serializer.serialize(topic, headers, datum.of(value.binaryValue()));
+                ObjectNode named = sent.addObject().put("value", bytes).putObject("headers");
                 for (Header header : headers) {
                     named.put(header.key(), header.value());
                 }
-                read.addObject().set("ok", shown(deserializer.deserialize(topic, headers, bytes), schema));
+                read.addObject().set("ok", shown.of(deserializer.deserialize(topic, headers, bytes)));
+            }
+        }
+    }
+
+    static void serialize(JsonNode task, ObjectNode answer) throws Exception {
+        Schema schema = schema(task.get("schema"));
+        send(task, answer, new AvroKafkaSerializer<Object>(), new AvroKafkaDeserializer<Object>(),
+            value -> decoded(value, schema, schema), datum -> shown(datum, schema));
+    }
+
+    static void json(JsonNode task, ObjectNode answer, ObjectMapper mapper) throws Exception {
+        send(task, answer, new JsonSchemaKafkaSerializer<JsonNode>(), new JsonSchemaKafkaDeserializer<JsonNode>(),
+            mapper::readTree, datum -> JSON.binaryNode(mapper.writeValueAsBytes(datum)));
+    }
+
+    static void protobuf(JsonNode task, ObjectNode answer) throws Exception {
+        var file = FileDescriptorProto.parseFrom(task.get("file").binaryValue());
+        Descriptor message = FileDescriptor.buildFrom(file, new FileDescriptor[0])
+            .findMessageTypeByName(task.get("message").asText());
+        send(task, answer, new ProtobufKafkaSerializer<Message>(), new ProtobufKafkaDeserializer<Message>(),
+            value -> DynamicMessage.parseFrom(message, value), datum -> JSON.binaryNode(datum.toByteArray()));
+    }
+
+    /** What others' serializers wrote. */
+    static void deserialize(JsonNode task, ObjectNode answer, ObjectMapper mapper) throws Exception {
+        boolean json = task.get("format").asText().equals("json");
+        ArrayNode read = answer.putArray("read");
+        try (Deserializer<?> deserializer = json ? new JsonSchemaKafkaDeserializer<JsonNode>() : new ProtobufKafkaDeserializer<Message>()) {
+            deserializer.configure(config(task), false);
+            for (JsonNode value : task.get("values")) {
+                Object datum = deserializer.deserialize(task.get("topic").asText(), value.binaryValue());
+                byte[] bytes = datum instanceof Message message ? message.toByteArray() : mapper.writeValueAsBytes(datum);
+                read.addObject().put("ok", bytes);
             }
         }
     }

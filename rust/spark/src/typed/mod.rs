@@ -208,7 +208,7 @@ impl Typed {
                 Ok(Format::Json { schema, options })
             }
             Named::Protobuf => {
-                let options = options(framing(&["auto", "confluent", "none"])?);
+                let options = options(framing(&["auto", "confluent", "apicurio8", "none"])?);
                 let schema = proto::Schema::parse_with(text, needed).map_err(refused)?;
                 let (message, by_id) = (self.message.clone(), self.by_registry);
                 Ok(Format::Protobuf { schema, message, by_id, options, writers })

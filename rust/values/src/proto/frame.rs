@@ -1,10 +1,15 @@
 //! Which message of a schema a value is: in the frame, behind the schema's id.
 
+use samsarrow_wire::varint::put_unsigned_varlong;
+
 use crate::frame::{FrameError, Framing, SchemaId};
 use crate::input::Input;
 
 /// Messages within each other that indexes lead through.
 const MAX_INDEXES: i64 = 100;
+
+/// Field 1, with a length.
+const NAME_KEY: u64 = 1 << 3 | 2;
 
 /// The way to a message: its number in the file, then within that, and so on; as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +27,15 @@ impl MessageIndexes<'_> {
     }
 }
 
+/// Which message of its schema a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which<'a> {
+    /// The one that indexes lead to, as Confluent's serializers write.
+    At(MessageIndexes<'a>),
+    /// The one of the file with this name, without its package, as Apicurio's write.
+    Named(&'a str),
+}
+
 /// The schema that a value names, the message in it, and the bytes that are left. A header has the indexes too, as
 /// Confluent's serializers write it.
 ///
@@ -31,20 +45,53 @@ pub fn split<'a>(
     framing: Framing,
     value: &'a [u8],
     header: Option<&'a [u8]>,
-) -> Result<(SchemaId, MessageIndexes<'a>, &'a [u8]), FrameError> {
+) -> Result<(SchemaId, Which<'a>, &'a [u8]), FrameError> {
     if let (Framing::Auto | Framing::Header, Some(header)) = (framing, header) {
         let len = if header.first() == Some(&1) { 17 } else { 5 };
         let (head, indexes) = header.split_at_checked(len).ok_or(FrameError::Header(header.len()))?;
         let (id, _) = crate::frame::split(framing, &[], Some(head))?;
         let (indexes, rest) = split_indexes(indexes).ok_or(FrameError::Indexes)?;
-        return if rest.is_empty() { Ok((id, indexes, value)) } else { Err(FrameError::Header(header.len())) };
+        return if rest.is_empty() {
+            Ok((id, Which::At(indexes), value))
+        } else {
+            Err(FrameError::Header(header.len()))
+        };
     }
     let (id, rest) = crate::frame::split(framing, value, None)?;
-    if id == SchemaId::Bare {
-        return Ok((id, MessageIndexes(&[0]), rest));
+    match framing {
+        _ if id == SchemaId::Bare => Ok((id, Which::At(MessageIndexes(&[0])), rest)),
+        Framing::Apicurio => {
+            let (name, rest) = split_name(rest).ok_or(FrameError::Name)?;
+            Ok((id, Which::Named(name), rest))
+        }
+        _ => {
+            let (indexes, rest) = split_indexes(rest).ok_or(FrameError::Indexes)?;
+            Ok((id, Which::At(indexes), rest))
+        }
     }
-    let (indexes, rest) = split_indexes(rest).ok_or(FrameError::Indexes)?;
-    Ok((id, indexes, rest))
+}
+
+/// The length of a message whose field 1 is a name, and that.
+fn split_name(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let mut input = Input::new(bytes);
+    let len = usize::try_from(input.varint().ok()?).ok()?;
+    let mut named = Input::new(input.bytes(len).ok()?);
+    if named.varint().ok()? != NAME_KEY {
+        return None;
+    }
+    let len = usize::try_from(named.varint().ok()?).ok()?;
+    let name = std::str::from_utf8(named.bytes(len).ok()?).ok()?;
+    (named.len() == 0).then_some((name, input.rest()))
+}
+
+/// What Apicurio's serializers write between a schema's id and the message, which has this name.
+pub(super) fn put_name(name: &str, out: &mut Vec<u8>) {
+    let mut named = Vec::new();
+    put_unsigned_varlong(&mut named, NAME_KEY);
+    put_unsigned_varlong(&mut named, name.len() as u64);
+    named.extend_from_slice(name.as_bytes());
+    put_unsigned_varlong(out, named.len() as u64);
+    out.extend_from_slice(&named);
 }
 
 /// A count and as many numbers, zig-zag; the one number 0 is the count 0.
@@ -63,11 +110,35 @@ fn split_indexes(bytes: &[u8]) -> Option<(MessageIndexes<'_>, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
     use super::*;
 
     fn auto<'a>(value: &'a [u8], header: Option<&'a [u8]>) -> Result<(SchemaId, Vec<i64>, &'a [u8]), FrameError> {
-        split(Framing::Auto, value, header).map(|(id, indexes, rest)| (id, indexes.numbers().unwrap(), rest))
+        split(Framing::Auto, value, header).map(|(id, which, rest)| {
+            let Which::At(indexes) = which else { panic!("indexes, not {which:?}") };
+            (id, indexes.numbers().unwrap(), rest)
+        })
+    }
+
+    #[test]
+    fn apicurio_names_messages() {
+        fn named(value: &[u8]) -> Result<(SchemaId, Which<'_>, &[u8]), FrameError> {
+            split(Framing::Apicurio, value, None)
+        }
+        for name in ["Order".to_owned(), "Ä".repeat(100)] {
+            let mut value = vec![0, 0, 0, 0, 0, 0, 0, 0, 7];
+            put_name(&name, &mut value);
+            let frame = value.len();
+            value.extend_from_slice(b"rest");
+            assert_eq!(named(&value), Ok((SchemaId::Id(7), Which::Named(&name), &b"rest"[..])));
+            for len in 9..frame {
+                assert_eq!(named(&value[..len]), Err(FrameError::Name), "{len}");
+            }
+        }
+        // Another field, a name that is not all of it, or not UTF-8.
+        for name in [&b"\x03\x12\x01a"[..], b"\x04\x0a\x01ab", b"\x03\x0a\x01\xff", b"\0"] {
+            assert_eq!(named(&[&[0, 0, 0, 0, 0, 0, 0, 0, 7][..], name].concat()), Err(FrameError::Name));
+        }
     }
 
     #[test]

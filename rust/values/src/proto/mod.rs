@@ -22,5 +22,5 @@ mod times;
 
 pub(crate) use encode::Source;
 pub use encode::Writer;
-pub use frame::{MessageIndexes, split};
+pub use frame::{MessageIndexes, Which, split};
 pub use schema::Schema;

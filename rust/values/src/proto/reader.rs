@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Schema;
-use super::frame::{self, MessageIndexes};
+use super::frame::{self, Which};
 use super::plan::Plan;
 use super::target::Builder;
 use crate::avro::project::Wanted;
@@ -23,7 +23,7 @@ pub(crate) struct Reader {
     pub(crate) framing: Framing,
     /// What values were written with; none where every id stands for the reader's own schema.
     writers: Option<BTreeMap<SchemaId, Result<Schema, SchemaError>>>,
-    /// The prefix of the last value that had one, with its indexes: most values have the same.
+    /// The prefix of the last value that had one, with the message's place: most values have the same.
     last: Vec<u8>,
 }
 
@@ -99,13 +99,13 @@ impl Reader {
 
     /// The message in a frame, if it is what rows are of.
     fn unframed<'a>(&mut self, value: &'a [u8], header: Option<&[u8]>) -> Step<&'a [u8]> {
-        let (id, indexes, len) = match frame::split(self.framing, value, header) {
-            Ok((id, indexes, message)) => (id, indexes, message.len()),
+        let (id, which, len) = match frame::split(self.framing, value, header) {
+            Ok((id, which, message)) => (id, which, message.len()),
             Err(error) => return Err(Reason::Other(error.to_string().into()).into()),
         };
         let (prefix, message) = value.split_at_checked(value.len() - len).unwrap_or_default();
         if id != SchemaId::Bare {
-            self.check(id, indexes)?;
+            self.check(id, which)?;
         }
         if header.is_none() {
             self.last = prefix.to_vec();
@@ -113,7 +113,7 @@ impl Reader {
         Ok(message)
     }
 
-    fn check(&self, id: SchemaId, indexes: MessageIndexes<'_>) -> Step {
+    fn check(&self, id: SchemaId, which: Which<'_>) -> Step {
         let writer = match &self.writers {
             None => &self.schema,
             Some(writers) => match writers.get(&id) {
@@ -125,11 +125,17 @@ impl Reader {
                 None => return Err(Reason::Other(format!("no writer's schema is known for {id}").into()).into()),
             },
         };
-        let numbers = indexes.numbers().unwrap_or_default();
-        match writer.at_indexes(&numbers) {
-            Some(name) if *name == self.name => Ok(()),
-            Some(name) => Err(Reason::Other(format!("it is a {name}, and {} is read", self.name).into()).into()),
-            None => Err(Reason::Other(format!("its schema has no message of indexes {numbers:?}").into()).into()),
+        let found = match which {
+            Which::At(indexes) => {
+                let numbers = indexes.numbers().unwrap_or_default();
+                writer.at_indexes(&numbers).ok_or_else(|| format!("message of indexes {numbers:?}"))
+            }
+            Which::Named(name) => writer.named(name).ok_or_else(|| format!("message {name} of the file itself")),
+        };
+        match found {
+            Ok(name) if *name == self.name => Ok(()),
+            Ok(name) => Err(Reason::Other(format!("it is a {name}, and {} is read", self.name).into()).into()),
+            Err(sought) => Err(Reason::Other(format!("its schema has no {sought}").into()).into()),
         }
     }
 }

@@ -145,6 +145,12 @@ impl Schema {
         }
         found
     }
+
+    /// The whole name of the message that the file itself has by this name, without its package.
+    pub(super) fn named(&self, name: &str) -> Option<&Arc<str>> {
+        let own = self.pool.own.iter().filter_map(|at| self.pool.messages.get(*at));
+        own.map(|message| &message.name).find(|whole| whole.rsplit('.').next() == Some(name))
+    }
 }
 
 fn one_file(text: &str) -> Result<super::file::File, SchemaError> {

@@ -14,10 +14,12 @@ use arrow_schema::{ArrowError, DataType, TimeUnit};
 use samsarrow_wire::varint::put_varlong;
 
 use super::super::Schema;
+use super::super::frame;
 use super::super::plan::Json;
 use super::super::schema::{Field as Declared, Kind, Message, Pool, Scalar};
 use super::source::{Field, Names, Rule, Slices, Source, Value};
 use crate::error::SchemaError;
+use crate::frame::Framing;
 
 type Bound<T> = Result<T, SchemaError>;
 
@@ -27,6 +29,8 @@ pub struct Writer {
     schema: Schema,
     message: usize,
     indexes: Vec<u8>,
+    /// As Apicurio has it; none within another message.
+    name: Option<Vec<u8>>,
 }
 
 impl Writer {
@@ -49,12 +53,30 @@ impl Writer {
             put_varlong(&mut indexes, way.len() as i64);
             way.iter().for_each(|index| put_varlong(&mut indexes, *index as i64));
         }
-        Ok(Writer { schema: schema.clone(), message: id, indexes })
+        let mut name = None;
+        if let ([_], Some(message)) = (&*way, schema.pool.messages.get(id)) {
+            frame::put_name(message.name.rsplit('.').next().unwrap_or_default(), name.get_or_insert_default());
+        }
+        Ok(Writer { schema: schema.clone(), message: id, indexes, name })
     }
 
-    /// What stands between a schema's id and the message.
+    /// What Confluent's serializers write between a schema's id and the message.
     pub(crate) fn indexes(&self) -> &[u8] {
         &self.indexes
+    }
+
+    /// What frames have between a schema's id and the message.
+    pub(crate) fn which(&self, framing: Framing) -> Result<&[u8], SchemaError> {
+        match framing {
+            Framing::Bare | Framing::Header => Ok(&[]),
+            Framing::Apicurio => self.name.as_deref().ok_or_else(|| {
+                SchemaError::new(
+                    "",
+                    "the message is declared within another, and Apicurio's frames name those of the file itself",
+                )
+            }),
+            _ => Ok(&self.indexes),
+        }
     }
 
     /// The fields of a struct column.
