@@ -185,4 +185,5 @@ def test_apicurio_writes_and_reads_protobuf(serdes: JavaSerdes, apicurio: Apicur
             with pytest.raises(BadValueError, match=f"it is a p.{message}, and p"):
                 decode_values(values, other, topic=topic)
             # Confluent's frames have indexes there.
-            assert decode_values(values, Protobuf(registry, message=message), topic=topic, bad_values="null").null_count == ROWS
+            indexed = Protobuf(registry, message=message)
+            assert decode_values(values, indexed, topic=topic, bad_values="null").null_count == ROWS

@@ -205,3 +205,21 @@ def test_formats_are_made_once_and_pickled() -> None:
 def test_what_cannot_be_is_refused_at_once(arguments: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         Protobuf(**arguments)
+
+
+def test_apicurios_frames_name_messages_of_the_file_itself() -> None:
+    schema = 'syntax = "proto3"; package p; message Order { int64 id = 1; message Part { int64 id = 1; } }'
+    rows = pa.array([{"id": 7}])
+    with Registry() as server, SchemaRegistry(server.url) as registry:
+        form = Protobuf(schema, registry=registry, framing="apicurio8")
+        written = encode_values(rows, form, topic="orders")
+        assert written.to_pylist() == [b"\0" + (1).to_bytes(8) + b"\x07\x0a\x05Order\x08\x07"]
+        assert decode_values(written, form, topic="orders").to_pylist() == rows.to_pylist()
+        within = Protobuf(schema, registry=registry, message="Order.Part", framing="apicurio8")
+        with pytest.raises(ConfigurationError, match="declared within another"):
+            encode_values(rows, within, topic="orders")
+    unknown = column([b"\0" + (1).to_bytes(8) + b"\x06\x0a\x04Part\x08\x07"])
+    with pytest.raises(BadValueError, match="its schema has no message Part of the file itself"):
+        decode_values(unknown, Protobuf(schema, framing="apicurio8"))
+    with pytest.raises(BadValueError, match="the message's name"):
+        decode_values(column([b"\0" + bytes(8) + b"\0"]), Protobuf(schema, framing="apicurio8"))

@@ -47,11 +47,15 @@ pub(super) fn of(schema: bool, valid: bool, random: &mut Random) -> (Vec<u8>, No
         out.extend_from_slice(&file);
     }
     let most = if schema { 3 } else { 9 };
-    let frame = if flags & 32 == 0 { Vec::new() } else { vec![0, 0, 0, 0, 1, 0] };
+    let frame: &[u8] = match (flags & 32, flags & 16) {
+        (0, _) => &[],
+        (_, 0) => &[0, 0, 0, 0, 1, 0],
+        _ => b"\0\0\0\0\0\0\0\0\x01\x03\x0a\x01M",
+    };
     let row = |random: &mut Random| match random.one_in(12) {
         true => Node::Int(Number::Big(2), -1),
         false => {
-            let body = vec![Node::Raw(frame.clone()), message(4, random)];
+            let body = vec![Node::Raw(frame.to_vec()), message(4, random)];
             Node::Sized { by: Number::Big(2), more: 0, lie: None, body }
         }
     };

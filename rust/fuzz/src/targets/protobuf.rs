@@ -30,10 +30,10 @@ pub(crate) const FILES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Which file, with the flags 32 for frames, 64 for enums as dictionaries and 128 for some fields only; then values.
+/// Which file, with the flags 32 for frames, of Apicurio with 16, 64 for enums as dictionaries and 128 for some fields only; then values.
 pub(super) fn values(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
-    let Some((text, some)) = FILES.get(usize::from(flags & 31) % FILES.len()) else { return };
+    let Some((text, some)) = FILES.get(usize::from(flags & 15) % FILES.len()) else { return };
     let schema = Schema::parse(text).unwrap_or_else(|error| broken(&format!("{text}: {error}")));
     let fields = (flags & 128 != 0).then(|| some.iter().map(|name| (*name).to_owned()).collect());
     let options = Options { fields, ..options(flags) };
@@ -62,6 +62,10 @@ pub(super) fn schema(input: &[u8]) {
 
 fn options(flags: u8) -> Options {
     let enums = if flags & 64 == 0 { Enums::Strings } else { Enums::Dictionary };
-    let framing = if flags & 32 == 0 { Framing::Bare } else { Framing::Auto };
+    let framing = match (flags & 32, flags & 16) {
+        (0, _) => Framing::Bare,
+        (_, 0) => Framing::Auto,
+        _ => Framing::Apicurio,
+    };
     Options { framing, enums, fields: None, recursion: 2 }
 }
