@@ -184,6 +184,14 @@ def test_apicurio_writes_and_reads_protobuf(serdes: JavaSerdes, apicurio: Apicur
             other = Protobuf(registry, message="First" if message == "Order" else "Order", framing="apicurio8")
             with pytest.raises(BadValueError, match=f"it is a p.{message}, and p"):
                 decode_values(values, other, topic=topic)
-            # Confluent's frames have indexes there.
-            indexed = Protobuf(registry, message=message)
-            assert decode_values(values, indexed, topic=topic, bad_values="null").null_count == ROWS
+            # With ids of four bytes it writes the name, too, where Confluent's frames have indexes.
+            legacy, _ = serdes.protobuf(
+                apicurio, topic, file.SerializeToString(), message, messages, as_confluent="true", **config
+            )
+            assert {len(long) - len(short) for (long, _), (short, _) in zip(sent, legacy, strict=True)} == {4}
+            short = pa.array([value for value, _ in legacy], pa.binary())
+            for framing in ("auto", "confluent"):
+                indexed = Protobuf(registry, message=message, framing=framing)  # type: ignore[arg-type]
+                assert decode_values(short, indexed, topic=topic, bad_values="null").null_count == ROWS
+                with pytest.raises(BadValueError, match="index"):
+                    decode_values(short, indexed, topic=topic)

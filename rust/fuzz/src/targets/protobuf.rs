@@ -30,7 +30,8 @@ pub(crate) const FILES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Which file, with the flags 32 for frames, of Apicurio with 16, 64 for enums as dictionaries and 128 for some fields only; then values.
+/// Which file, with the flags 32 for frames, of Apicurio with 16, 64 for enums as dictionaries and 128 for some fields
+/// only; then values.
 pub(super) fn values(input: &[u8]) {
     let Some((&flags, mut rest)) = input.split_first() else { return };
     let Some((text, some)) = FILES.get(usize::from(flags & 15) % FILES.len()) else { return };
