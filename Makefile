@@ -113,7 +113,9 @@ jar-linux: $(ZIG) $(DEPS) ## the same with libraries for every Linux with glibc 
 	rm -f jvm/target/.release
 	touch jvm/target/.ci $(JAR)
 
-test: test-rust test-python ## every test, on real Kafka and real Spark
+test: $(BUILT) $(JAR) ## every test, on real Kafka and real Spark
+	cargo test --workspace --quiet --no-run
+	$(BIN)/python tests/side_by_side.py --rust
 
 test-rust:
 	cargo test --workspace --quiet

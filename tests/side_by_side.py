@@ -1,36 +1,65 @@
-"""All tests of Python, in two processes: they wait for brokers and sessions for most of their time.
+"""All tests of Python, in three processes: they wait for brokers and sessions for most of their time.
 
-    python tests/side_by_side.py [options of pytest]
+    python tests/side_by_side.py [--rust] [options of pytest]
 
-The one half writes as it goes, the other when both are done. Fails when either does.
+The first writes as it goes, the others when they are done. With `--rust` those of Rust are beside them, which wait as
+much. Fails when one does.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# About as long as all the rest together.
-ONE_HALF = {"interop", "kafka", "matrix", "network", "security"}
+# With brokers of Kafka's, and with sessions of Spark; all the rest has neither for long.
+APART = ({"interop", "kafka", "security"}, {"matrix", "spark"})
+# More than there are processors: they wait for answers that are late on purpose.
+RUST_THREADS = "6"
 
 
 def main() -> int:
+    options = [option for option in sys.argv[1:] if option != "--rust"]
     folders = [path for path in sorted(HERE.iterdir()) if any(path.rglob("test_*.py"))]
-    halves = [[path for path in folders if (path.name in ONE_HALF) is chosen] for chosen in (True, False)]
-    pytest = [sys.executable, "-m", "pytest", *sys.argv[1:]]
-    with tempfile.TemporaryFile() as kept:
-        # Of two that write one cache the last would win.
-        other = subprocess.Popen([*pytest, "-p", "no:cacheprovider", *halves[1]], stdout=kept, stderr=kept)
-        try:
-            codes = [subprocess.run([*pytest, *halves[0]], check=False).returncode, other.wait()]
-        finally:
-            other.kill()
-            other.wait()
-            kept.seek(0)
-            sys.stdout.flush()
-            sys.stdout.buffer.write(kept.read())
+    groups = [[path for path in folders if path.name in names] for names in APART]
+    groups.append([path for path in folders if not any(path in group for group in groups)])
+    pytest = [sys.executable, "-m", "pytest", *options]
+    # Of those that write one cache the last would win.
+    commands = [[*pytest, "-p", "no:cacheprovider", *map(str, group)] for group in groups[1:]]
+    if "--rust" in sys.argv:
+        commands.append(["cargo", "test", "--workspace", "--quiet"])
+    others = [Kept(command) for command in commands]
+    try:
+        codes = [subprocess.run([*pytest, *groups[0]], check=False).returncode]
+        codes += [other.finish() for other in others]
+    finally:
+        for other in others:
+            other.end()
     return max(codes, key=abs)
+
+
+class Kept:
+    """A process whose output is kept until it is done."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        environment = {"RUST_TEST_THREADS": RUST_THREADS, **os.environ}
+        self._process = subprocess.Popen(command, stdout=self._output, stderr=self._output, env=environment)
+
+    def finish(self) -> int:
+        """Waits for it, and writes what it wrote."""
+        code = self._process.wait()
+        self._output.seek(0)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(self._output.read())
+        sys.stdout.flush()
+        return code
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._output.close()
 
 
 if __name__ == "__main__":

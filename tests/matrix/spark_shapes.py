@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 from spark_rows import PARTITIONS, SCHEMA, START, TOPIC, produced, rows_of
-from spark_smoke import SCRATCH, equal, ran_to_its_end, session, told
+from spark_smoke import FORMATS, SCRATCH, equal, formatted, orders, ran_to_its_end, session, told
 
-from samsarrow.testing import Broker
+from samsarrow.testing import Broker, Registry
 
 # There plain Python UDFs hang over any source that gives columns (SPARK-58241).
 ROWS_INSTEAD = "4.2.0"
@@ -303,6 +303,31 @@ class Shapes:
         plan = self.found._jdf.queryExecution().executedPlan().toString()
         equal("ColumnarToRow" in plan, pyspark.__version__ != ROWS_INSTEAD)
 
+    def typed(self) -> None:
+        """Each format, which only the sink in Python writes; a part of it, and a stream."""
+        wanted = rows_of(orders(self.spark))
+        with Registry() as registry:
+            for kind in FORMATS:
+                topic = f"typed-{kind}"
+                options = {"kafka.bootstrap.servers": self.options["kafka.bootstrap.servers"]}
+                options |= formatted(registry, kind)
+                sink = orders(self.spark).write.format("samsarrow-python").options(**options, topic=topic)
+                sink.mode("append").save()
+                read = {**options, "subscribe": topic, "startingOffsets": "earliest"}
+                frame = self.spark.read.format("samsarrow-jvm").options(**read).load()
+                equal(rows_of(frame.select("key", "value")), wanted)
+                cities = orders(self.spark).select("value.city")
+                equal(rows_of(frame.select("value.city")), rows_of(cities))
+                stream = self.spark.readStream.format("samsarrow-jvm").options(**read).load()
+                rows: list[str] = []
+                ran_to_its_end(
+                    stream.select("key", "value"),
+                    topic,
+                    lambda batch, number, to=rows: to.extend(rows_of(batch)),
+                    availableNow=True,
+                )
+                equal(sorted(rows), wanted)
+
     def stream(self) -> None:
         """All rows once, in several micro-batches, with a UDF on the way."""
         reader = self.spark.readStream.format("samsarrow-jvm").options(**self.options, maxOffsetsPerTrigger="250")
@@ -338,11 +363,11 @@ class Shapes:
 def main(jar: str) -> None:
     spark = session(**{"spark.jars": jar})
     try:
-        with Broker(topics={TOPIC: PARTITIONS}) as broker:
+        with Broker(topics={TOPIC: PARTITIONS, **{f"typed-{kind}": 2 for kind in FORMATS}}) as broker:
             shapes = Shapes(spark, broker.bootstrap_servers)
             for name, query in SHAPES.items():
                 told(name, lambda query=query: shapes.compare(query))
-            for step in (shapes.columnar, shapes.stream, shapes.stream_with_state):
+            for step in (shapes.columnar, shapes.typed, shapes.stream, shapes.stream_with_state):
                 told(step.__name__, step)
     finally:
         spark.stop()

@@ -19,8 +19,15 @@ from pyspark.sql import SparkSession
 
 from samsarrow import Producer
 from samsarrow.spark import check_session
-from samsarrow.testing import Broker
+from samsarrow.testing import Broker, Registry
 
+JSON_SCHEMA = json.dumps({"type": "object", "properties": {"id": {"type": "integer"}, "city": {"type": "string"}}})
+PROTO = 'syntax = "proto3"; message Order { int64 id = 1; optional string city = 2; }'
+FORMATS: dict[str, dict[str, str]] = {
+    "avro": {},
+    "json": {"value.schema": JSON_SCHEMA},
+    "protobuf": {"value.schema": PROTO},
+}
 SCRATCH = Path(tempfile.mkdtemp(prefix="samsarrow-spark-"))
 OUT = os.fdopen(os.dup(1), "w")
 
@@ -67,6 +74,17 @@ def ran_to_its_end(frame: Any, name: str, function: Callable[[Any, int], None], 
             raise AssertionError(f"the query {name} runs on")
     finally:
         query.stop()
+
+
+def orders(spark: SparkSession, count: int = 30) -> Any:
+    """Structs, some of them null and some with a null in them, and their numbers as keys."""
+    value = "if(id % 7 = 6, null, named_struct('id', id, 'city', if(id % 5 = 4, null, concat('city ', id))))"
+    return spark.range(count).selectExpr("id as key", f"{value} as value")
+
+
+def formatted(registry: Registry, kind: str) -> dict[str, str]:
+    """Options for reading and writing that format."""
+    return {"key.format": "long", "value.format": kind, "schema.registry.url": registry.url, **FORMATS[kind]}
 
 
 class Smoke:
@@ -139,8 +157,28 @@ class Smoke:
             query.stop()
         equal(self.content("copy"), self.content("batch"))
 
+    def typed(self) -> None:
+        """Written and read back in each format, in batches and in streams, and two fields of it alone."""
+        wanted = sorted(map(repr, orders(self.spark).collect()))
+        with Registry() as registry:
+            for kind in FORMATS:
+                options = {"kafka.bootstrap.servers": self.servers, **formatted(registry, kind)}
+                topic = f"typed-{kind}"
+                orders(self.spark).write.format("samsarrow").options(**options, topic=topic).mode("append").save()
+                read = {**options, "subscribe": topic, "startingOffsets": "earliest"}
+                frame = self.spark.read.format("samsarrow").options(**read).load()
+                equal(sorted(map(repr, frame.select("key", "value").collect())), wanted)
+                some = self.spark.read.format("samsarrow").options(**read, **{"value.fields": "city"}).load()
+                equal(some.where("value.city is not null").count(), sum("city " in row for row in wanted))
+                stream = self.spark.readStream.format("samsarrow").options(**read).load().select("key", "value")
+                found: list[str] = []
+                ran_to_its_end(
+                    stream, topic, lambda batch, _, to=found: to.extend(map(repr, batch.collect())), availableNow=True
+                )
+                equal(sorted(found), wanted)
 
-FEATURES = ("batch", "filter", "stream_read", "available_now", "limited", "stream_write")
+
+FEATURES = ("batch", "filter", "stream_read", "available_now", "limited", "stream_write", "typed")
 
 
 def told(feature: str, step: Callable[[], None]) -> None:
@@ -170,7 +208,7 @@ def main(*arguments: str) -> None:
             for number, servers in enumerate(addresses()):
                 told("spark", lambda n=number, s=servers: Smoke(spark, s).batch(f"spark-{n}"))
             return
-        with Broker(topics={"batch": 1, "copy": 1}) as broker:
+        with Broker(topics={"batch": 1, "copy": 1, **{f"typed-{kind}": 1 for kind in FORMATS}}) as broker:
             smoke = Smoke(spark, broker.bootstrap_servers)
             for feature in FEATURES:
                 told(feature, getattr(smoke, feature))

@@ -115,6 +115,7 @@ SPARK_FEATURES = {
     "available_now": "Trigger.AvailableNow",
     "limited": "`maxOffsetsPerTrigger`",
     "stream_write": "streaming writes",
+    "typed": "Avro, JSON and Protobuf",
 }
 
 
