@@ -39,17 +39,19 @@ TYPES += ["Struct", "Value", "ListValue"]
 
 
 class Generator:
-    """A file with a message `p.M0`, and what that is made of."""
+    """A file with a message `p.M0`, and what that is made of; a plain one is of proto3, and imports nothing."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, plain: bool = False) -> None:
         self.random = random.Random(seed)
-        self.syntax = self.random.choice(["proto2", "proto3", "proto3", "editions"])
+        self.plain = plain
+        self.syntax = "proto3" if plain else self.random.choice(["proto2", "proto3", "proto3", "editions"])
         self.file = descriptor_pb2.FileDescriptorProto(name=f"f{seed}.proto", package="p", syntax=self.syntax)
         if self.syntax == "proto2":
             self.file.ClearField("syntax")
         if self.syntax == "editions":
             self.file.edition = descriptor_pb2.EDITION_2023
-        self.file.dependency.extend(known.DESCRIPTOR.name for known in KNOWN)
+        if not plain:
+            self.file.dependency.extend(known.DESCRIPTOR.name for known in KNOWN)
         self.count = 0
         first = self.file.message_type.add()
         self.message(first, ".p", 3)
@@ -127,7 +129,8 @@ class Generator:
         return "7"
 
     def kind(self, field: Any, into: Any, full: str, depth: int, *, group: bool = True) -> None:
-        kinds = ["scalar"] * 6 + ["enum", "known"] + ["message"] * 2 * (depth > 0) + ["group"] * (depth > 0 and group)
+        kinds = ["scalar"] * 6 + ["enum"] + ["known"] * (not self.plain)
+        kinds += ["message"] * 2 * (depth > 0) + ["group"] * (depth > 0 and group)
         match self.random.choice(kinds):
             case "enum":
                 one = into.enum_type.add(name=self.name("E"))

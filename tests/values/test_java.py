@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import random
 from typing import Any
 
 import pyarrow as pa
@@ -18,10 +19,12 @@ from support.serdes import JavaSerdes, shown
 fastavro = pytest.importorskip("fastavro", reason="fastavro is not installed")
 descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2", reason="google's protobuf is not installed")
 generate = pytest.importorskip("support.avro")
+messages = pytest.importorskip("support.proto")
 CHANGES = pytest.importorskip("support.changes").CHANGES
 
 SCHEMAS = int(os.environ.get("SAMSARROW_AVRO_PAIRS", "60"))
 ROWS = 6
+FILES = SCHEMAS // 3
 JSON_FRAMES = [("apicurio8", "false", "false"), ("confluent", "true", "false"), ("none", "false", "true")]
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -155,6 +158,81 @@ def test_apicurio_writes_and_reads_json(serdes: JavaSerdes, apicurio: Apicurio) 
             assert {one[: one.index(b"{")] for one in written.to_pylist()} == {sent[0][0][: sent[0][0].index(b"{")]}
             again = serdes.deserialize(apicurio, topic, "json", written.to_pylist(), **config)
             assert [json.loads(one) for one in again] == wanted
+
+
+def json_type(some: random.Random, depth: int) -> dict[str, Any]:
+    """A type of JSON Schema."""
+    kind = some.choice(["integer", "number", "string", "boolean", *["array", "object", "object"] * (depth > 0)])
+    made: dict[str, Any] = {"type": [kind, "null"] if some.random() < 0.4 else kind}
+    if kind == "array":
+        made["items"] = json_type(some, depth - 1)
+    if kind == "object":
+        names = some.sample(["id", "a name of more than sixteen bytes", "ä", "x.y", "$z", 'q"uote'], 3)
+        made["properties"] = {name: json_type(some, depth - 1) for name in names}
+        made["required"] = [name for name, of in made["properties"].items() if isinstance(of["type"], str)]
+    return made
+
+
+def json_value(some: random.Random, schema: dict[str, Any]) -> Any:
+    """A value of it, where what is optional may be missing."""
+    kind, nullable = schema["type"], isinstance(schema["type"], list)
+    if nullable and some.random() < 0.2:
+        return None
+    match kind[0] if nullable else kind:
+        case "integer":
+            return some.choice([0, -1, 2**53 + 1, -(2**63), 2**63 - 1])
+        case "number":
+            return some.choice([0.1, -2.5, 1e300, 5e-324, float(some.randrange(10**6))])
+        case "string":
+            return some.choice(["", "plain", "Zoë \u2028", 'q"\\/', "😀 and a text of more than sixteen bytes"])
+        case "boolean":
+            return some.random() < 0.5
+        case "array":
+            return [json_value(some, schema["items"]) for _ in range(some.randrange(4))]
+    named = schema["properties"].items()
+    return {n: json_value(some, of) for n, of in named if n in schema["required"] or some.random() < 0.8}
+
+
+def whole(value: Any, schema: dict[str, Any]) -> Any:
+    """What is missing is null."""
+    if isinstance(value, list):
+        return [whole(item, schema["items"]) for item in value]
+    if isinstance(value, dict):
+        return {name: whole(value.get(name), of) for name, of in schema["properties"].items()}
+    return value
+
+
+def test_random_json_goes_through_apicurio_both_ways(serdes: JavaSerdes, apicurio: Apicurio) -> None:
+    """Its serializer holds each text against the schema."""
+    config = {"use_id": "contentId", "as_confluent": "false", "headers__enabled": "false", "find_latest": "true"}
+    with SchemaRegistry(apicurio.url) as registry:
+        for seed in range(FILES):
+            some, topic = random.Random(seed), f"apicurio-random-json-{seed}"
+            schema = {"type": "object", "properties": {"first": json_type(some, 3), "second": json_type(some, 2)}}
+            schema |= {"required": ["first", "second"], "$schema": "http://json-schema.org/draft-07/schema#"}
+            registry.register(f"{topic}-value", json.dumps(schema), schema_type="JSON")
+            rows = [json_value(some, schema) for _ in range(ROWS)]
+            sent, _ = serdes.json(apicurio, topic, [json.dumps(row).encode() for row in rows], **config)
+            wanted = [whole(row, schema) for row in rows]
+            form = Json(registry, framing="apicurio8")
+            got = decode_values(pa.array([value for value, _ in sent], pa.binary()), form, topic=topic)
+            assert got.to_pylist() == wanted, (seed, schema)
+            written = encode_values(got, form, topic=topic).to_pylist()
+            again = serdes.deserialize(apicurio, topic, "json", written, **config)
+            assert [whole(json.loads(one), schema) for one in again] == wanted, (seed, schema)
+
+
+def test_random_messages_of_apicurio_are_read(serdes: JavaSerdes, apicurio: Apicurio) -> None:
+    """By the descriptors: the text that Apicurio 2.6.13 makes of them lacks maps and `optional`."""
+    config = {"use_id": "contentId", "headers__enabled": "false"}
+    for seed in range(FILES):
+        make, topic = messages.Generator(seed, plain=True), f"apicurio-random-protobuf-{seed}"
+        values = [value for value in (make.value() for _ in range(ROWS)) if messages.read(make.type, value)]
+        wanted = [messages.read(make.type, value) for value in values]
+        sent, _ = serdes.protobuf(apicurio, topic, make.file.SerializeToString(), "M0", values, **config)
+        form = Protobuf(make.file_set(), message="p.M0", framing="apicurio8")
+        got = decode_values(pa.array([value for value, _ in sent], pa.binary()), form, topic=topic)
+        assert [messages.actual(row, make.descriptor) for row in got.to_pylist()] == wanted, seed
 
 
 def test_apicurio_writes_and_reads_protobuf(serdes: JavaSerdes, apicurio: Apicurio) -> None:
