@@ -113,6 +113,9 @@ jar-linux: $(ZIG) $(DEPS) ## the same with libraries for every Linux with glibc 
 	rm -f jvm/target/.release
 	touch jvm/target/.ci $(JAR)
 
+# More than there are processors: tests wait for answers that are late on purpose.
+test test-rust: export RUST_TEST_THREADS ?= 6
+
 test: $(BUILT) $(JAR) ## every test, on real Kafka and real Spark
 	cargo test --workspace --quiet --no-run
 	$(BIN)/python tests/side_by_side.py --rust

@@ -6,7 +6,6 @@ The first writes as it goes, the others when they are done. With `--rust` those 
 much. Fails when one does.
 """
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -15,8 +14,6 @@ from pathlib import Path
 HERE = Path(__file__).parent
 # With brokers of Kafka's, and with sessions of Spark; all the rest has neither for long.
 APART = ({"interop", "kafka", "security"}, {"matrix", "spark"})
-# More than there are processors: they wait for answers that are late on purpose.
-RUST_THREADS = "6"
 
 
 def main() -> int:
@@ -44,8 +41,7 @@ class Kept:
 
     def __init__(self, command: list[str]) -> None:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
-        environment = {"RUST_TEST_THREADS": RUST_THREADS, **os.environ}
-        self._process = subprocess.Popen(command, stdout=self._output, stderr=self._output, env=environment)
+        self._process = subprocess.Popen(command, stdout=self._output, stderr=self._output)
 
     def finish(self) -> int:
         """Waits for it, and writes what it wrote."""

@@ -158,7 +158,7 @@ class Smoke:
         equal(self.content("copy"), self.content("batch"))
 
     def typed(self) -> None:
-        """Written and read back in each format, in batches and in streams, and two fields of it alone."""
+        """Written and read back in each format, in batches and in streams, and a field of it alone."""
         wanted = sorted(map(repr, orders(self.spark).collect()))
         with Registry() as registry:
             for kind in FORMATS:
