@@ -170,7 +170,7 @@ def json_type(some: random.Random, depth: int) -> dict[str, Any]:
     if kind == "object":
         names = some.sample(["id", "a name of more than sixteen bytes", "ä", "x.y", "$z", 'q"uote'], 3)
         made["properties"] = {name: json_type(some, depth - 1) for name in names}
-        made["required"] = [name for name, of in made["properties"].items() if isinstance(of["type"], str)]
+        made["required"] = [name for name in names if some.random() < 0.5]
     return made
 
 
@@ -210,7 +210,7 @@ def test_random_json_goes_through_apicurio_both_ways(serdes: JavaSerdes, apicuri
         for seed in range(FILES):
             some, topic = random.Random(seed), f"apicurio-random-json-{seed}"
             schema = {"type": "object", "properties": {"first": json_type(some, 3), "second": json_type(some, 2)}}
-            schema |= {"required": ["first", "second"], "$schema": "http://json-schema.org/draft-07/schema#"}
+            schema |= {"required": ["first"], "$schema": "http://json-schema.org/draft-07/schema#"}
             registry.register(f"{topic}-value", json.dumps(schema), schema_type="JSON")
             rows = [json_value(some, schema) for _ in range(ROWS)]
             sent, _ = serdes.json(apicurio, topic, [json.dumps(row).encode() for row in rows], **config)

@@ -58,6 +58,53 @@ def test_a_schema_is_registered_once_and_its_id_written(registry: SchemaRegistry
         encode_values(ROWS, Json(registry, schema=ORDER, auto_register=False), topic="others")
 
 
+def test_a_null_is_left_out_where_the_schema_allows_that_and_not_null() -> None:
+    text = {"type": "string"}
+    inner = {"type": "object", "properties": {"missing": text, "null": {"type": ["string", "null"]}}}
+    schema = {
+        "type": "object",
+        "properties": {
+            "missing": text,
+            "null": {"type": ["null", "string"]},
+            "of": inner,
+            "list": {"type": "array", "items": inner},
+            "map": {"type": "object", "additionalProperties": {"type": "array", "items": inner}},
+            'a "name"': inner,
+        },
+        "required": ["null", "list"],
+    }
+    member = pa.struct([("missing", pa.string()), ("null", pa.large_string())])
+    for many in (pa.list_, pa.large_list, lambda of: pa.list_(of, 2)):
+        kind = pa.struct(
+            {
+                "list": many(member),
+                "map": pa.map_(pa.string(), many(member)),
+                "missing": pa.string(),
+                "null": pa.string(),
+                "of": member,
+                'a "name"': member,
+            }
+        )
+        none, one = {"missing": None, "null": None}, {"missing": "here", "null": None}
+        least = {"list": [none, one], "map": None, "missing": None, "null": None, "of": None, 'a "name"': None}
+        most = {"missing": "", "null": "", "of": none, "map": [("k", [one, none])], 'a "name"': one}
+        rows = pa.array([least, None, least | most], kind)
+        for some in (rows, rows.slice(1)):
+            values = encode_values(some, Json(schema))
+            assert decode_values(values, Json(schema)).to_pylist() == [
+                row and {name: row[name] for name in schema["properties"]} for row in some.to_pylist()
+            ]
+            assert values.to_pylist()[-1] == (
+                b'{"list":[{"null":null},{"missing":"here","null":null}],'
+                b'"map":{"k":[{"missing":"here","null":null},{"null":null}]},"missing":"","null":"",'
+                b'"of":{"null":null},"a \\"name\\"":{"missing":"here","null":null}}'
+            )
+        assert values.to_pylist()[0] is None
+        assert encode_values(rows, Json(schema))[0].as_py() == (
+            b'{"list":[{"null":null},{"missing":"here","null":null}],"null":null}'
+        )
+
+
 def test_what_does_not_fit_is_not_written(registry: SchemaRegistry) -> None:
     with pytest.raises(BadValueError, match=r"^orders, row 2, field id: ") as raised:
         encode_values(pa.array([{"id": 1}, {"id": 2}, {"id": None}]), Json(ORDER), topic="orders")

@@ -16,6 +16,8 @@ _Bad = tuple[int, int | bytes | None, str, str, str | None]
 class JsonTexts:
     """Writes rows as JSON, as `send_batch(value_format="json")` does, behind what frames them.
 
+    Unlike there, members that are null are left out if the schema allows that, and not null.
+
     Args:
         like: rows of the columns, to be checked before any is written.
         frame: what is before each value.
@@ -46,7 +48,7 @@ class JsonTexts:
         start, column = 0, batch.column("value")
         fits = self._fits and not any(column.field(name).null_count for name in self._required)
         while start < batch.num_rows or not done:
-            [texts] = _core.write_values(batch.slice(start), "value", "json").columns
+            [texts] = _core.write_values(batch.slice(start), "value", "json", self._reader).columns
             if self._frame:
                 frame, end = (pa.scalar(one, texts.type) for one in (self._frame, b""))
                 texts = pc.binary_join_element_wise(frame, texts, end)

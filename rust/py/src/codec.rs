@@ -14,11 +14,13 @@ use samsarrow_arrow::encode::{Columns, EncodeOptions, encode_batches as encode};
 use samsarrow_arrow::layout::Layout;
 use samsarrow_arrow::values::{ValueColumns, ValueFormat, ValueWriter};
 use samsarrow_client::error::Error;
+use samsarrow_values::json::is_omitted;
 use samsarrow_wire::compression::Codec;
 
 use crate::arrow_ffi;
 use crate::error::to_py;
 use crate::gate;
+use crate::values::ValueDecoder;
 
 /// Bytes of values that [`write_values`] makes at most, but for the last one.
 const MAX_WRITTEN: usize = 1024 * 1024;
@@ -150,20 +152,28 @@ pub(crate) fn value_columns(py: Python<'_>, names: Option<Names>) -> PyResult<Va
     }
 }
 
-/// The values of the first rows of a batch, as many as are written in one go, as a batch of one column.
+/// The values of the first rows of a batch, as many as are written in one go, as a batch of one column: valid for the
+/// schema of `reader`, if there is one.
 #[pyfunction]
-#[pyo3(signature = (data, value, value_format))]
+#[pyo3(signature = (data, value, value_format, reader=None))]
 pub(crate) fn write_values<'py>(
     py: Python<'py>,
     data: &Bound<'py, PyAny>,
     value: Option<Names>,
     value_format: &str,
+    reader: Option<&ValueDecoder>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (format, value) = (format_of(py, value_format)?, value_columns(py, value)?);
     let mut input = arrow_ffi::from_python(data)?;
     let written = gate::detach_within(py, || {
         let Some(batch) = input.next().transpose().map_err(|error| error.to_string())? else { return Ok(None) };
-        let mut writer = ValueWriter::new(&batch, &value, format).map_err(|error| error.to_string())?;
+        let writer = ValueWriter::new(&batch, &value, format).and_then(|writer| {
+            match reader.and_then(ValueDecoder::json_type) {
+                Some(schema) => writer.omitting(schema, is_omitted),
+                None => Ok(writer),
+            }
+        });
+        let mut writer = writer.map_err(|error| error.to_string())?;
         writer.next(MAX_WRITTEN).map_err(|error| error.to_string())
     });
     let written = written.map_err(|text: String| to_py(py, &Error::configuration(text)))?;

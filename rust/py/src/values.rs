@@ -46,6 +46,14 @@ impl ValueDecoder {
         Ok(Self { format, idle: Mutex::new(vec![(first, 0)]) })
     }
 
+    /// The type of JSON values, with what their schema says of members.
+    pub(crate) fn json_type(&self) -> Option<&DataType> {
+        match &self.format {
+            Format::Json { schema, .. } => Some(schema.field().data_type()),
+            _ => None,
+        }
+    }
+
     fn take(&self) -> Result<(Decoder, usize), String> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let made = || self.format.decoder().map(|made| (made, 0)).map_err(|error| error.to_string());

@@ -8,19 +8,22 @@ use arrow_array::types::{
     ArrowDictionaryKeyType, ArrowTimestampType, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType,
 };
-use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, UnionArray, downcast_dictionary_array};
+use arrow_array::{
+    Array, ArrayRef, DictionaryArray, PrimitiveArray, StringArray, UnionArray, downcast_dictionary_array,
+};
 use arrow_buffer::{ArrowNativeType, OffsetBuffer};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncoder, make_encoder};
-use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, TimeUnit};
 
 use super::Values;
+use super::omit::is_omitted;
 use crate::encode::EncodeError;
 
 pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &mut Values) -> Result<(), EncodeError> {
     let failure = Failure::default();
     let ours = Ours { failure: failure.clone() };
-    // A null member is null: a reader need not know the schema to see that it is there.
+    // A null member is null, unless it is to be omitted: a reader need not know the schema to see that it is there.
     let options = EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::new(ours));
     let mut encoder = make_encoder(field, rows.as_ref(), &options)?;
     let nulls = rows.logical_nulls();
@@ -86,6 +89,11 @@ impl EncoderFactory for Ours {
                     }
                 }
                 Box::new(Union { array, children })
+            }
+            DataType::Struct(fields) if fields.iter().any(|field| is_omitted(field)) => {
+                let columns = fields.iter().zip(array.as_struct().columns());
+                let members = columns.map(|(field, column)| Member::new(field, column, options));
+                Box::new(Struct { members: members.collect::<Result<_, _>>()? })
             }
             DataType::Map(..) => {
                 let map = array.as_map();
@@ -159,6 +167,47 @@ impl Encoder for Union<'_> {
             Some(Some(child)) => encode_or_null(child, self.array.value_offset(row), out),
             _ => out.extend_from_slice(b"null"),
         }
+    }
+}
+
+/// A struct of which some members are left out where they are null.
+struct Struct<'a> {
+    members: Vec<Member<'a>>,
+}
+
+struct Member<'a> {
+    /// The name as it is written, with a colon.
+    name: Vec<u8>,
+    value: NullableEncoder<'a>,
+    omitted: bool,
+}
+
+impl<'a> Member<'a> {
+    fn new(field: &'a FieldRef, column: &'a ArrayRef, options: &'a EncoderOptions) -> Result<Member<'a>, ArrowError> {
+        let name = StringArray::from_iter_values([field.name()]);
+        let text = Arc::new(Field::new("", DataType::Utf8, false));
+        let mut written = Vec::new();
+        make_encoder(&text, &name, &EncoderOptions::default())?.encode(0, &mut written);
+        written.push(b':');
+        Ok(Member { name: written, value: make_encoder(field, column, options)?, omitted: is_omitted(field) })
+    }
+}
+
+impl Encoder for Struct<'_> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        out.push(b'{');
+        let mut first = true;
+        for member in &mut self.members {
+            if member.omitted && member.value.is_null(row) {
+                continue;
+            }
+            if !std::mem::take(&mut first) {
+                out.push(b',');
+            }
+            out.extend_from_slice(&member.name);
+            encode_or_null(&mut member.value, row, out);
+        }
+        out.push(b'}');
     }
 }
 

@@ -3,14 +3,16 @@
 mod compact;
 mod ipc;
 mod json;
+mod omit;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, LargeBinaryArray, RecordBatch, StructArray};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{ArrowError, Field, FieldRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef};
 
+use self::omit::Omitted;
 use crate::encode::{EncodeError, no_such_column};
 
 /// How values are written.
@@ -80,6 +82,12 @@ impl ValueWriter {
         let writer = ValueWriter { field, column, format, next: 0, bytes: 0 };
         writer.check()?;
         Ok(writer)
+    }
+
+    /// Leaves out null members of JSON objects where `is_omitted` holds of the field of the same name in a schema.
+    pub fn omitting(mut self, schema: &DataType, is_omitted: fn(&Field) -> bool) -> Result<ValueWriter, EncodeError> {
+        self.column = Omitted::of(self.column.data_type(), schema, is_omitted).mark(&self.column)?;
+        Ok(self)
     }
 
     /// What cannot be written shows at no rows at all.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
 use super::plan::{MAX_TYPES, join};
-use super::schema::{base64_decimal, json_field};
+use super::schema::{base64_decimal, json_field, omitted};
 use super::tree::Tree;
 use crate::error::SchemaError;
 use crate::target::NARROW_DIGITS;
@@ -18,7 +18,35 @@ pub(super) fn field(text: &str, needed: &[String]) -> Result<Field, SchemaError>
     let others = needed.iter().map(|text| Tree::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let documents: Vec<&Tree> = std::iter::once(&root).chain(&others).collect();
     let at = Place { tree: &root, document: &root };
-    Reading { documents, open: vec![&root], types: 0 }.field("", at, true, "", 0)
+    Reading { documents, open: vec![&root], types: 0 }.field("", at, Presence::NEEDED, "", 0)
+}
+
+/// Whether there may be no value.
+#[derive(Clone, Copy)]
+struct Presence {
+    /// A member that may be missing.
+    optional: bool,
+    /// The type is read as one of null, too.
+    null: bool,
+    /// A validator accepts null, too: `{"type": ["string", "null"], "enum": ["a"]}` is a type of null that it refuses.
+    valid: bool,
+}
+
+impl Presence {
+    const NEEDED: Presence = Presence { optional: false, null: false, valid: false };
+
+    fn or(self, null: bool, valid: bool) -> Presence {
+        Presence { null: self.null || null, valid: self.valid || valid, ..self }
+    }
+
+    fn nullable(self) -> bool {
+        self.optional || self.null
+    }
+
+    /// The field, marked if writing null would be invalid where writing nothing is not.
+    fn mark(self, field: Field) -> Field {
+        if self.optional && !self.valid { omitted(field) } else { field }
+    }
 }
 
 /// A schema, and the text that it is in.
@@ -46,7 +74,7 @@ impl<'a> Reading<'a> {
         &mut self,
         name: &str,
         at: Place<'a>,
-        required: bool,
+        presence: Presence,
         path: &str,
         depth: usize,
     ) -> Result<Field, SchemaError> {
@@ -64,10 +92,10 @@ impl<'a> Reading<'a> {
         if let Some(reference) = tree.get("$ref").and_then(Tree::text) {
             let to = self.resolve(reference, at, path)?;
             if self.open.iter().any(|open| std::ptr::eq(*open, to.tree)) {
-                return Ok(json_field(name, !required));
+                return Ok(presence.mark(json_field(name, presence.nullable())));
             }
             self.open.push(to.tree);
-            let found = self.field(name, to, required, path, depth + 1);
+            let found = self.field(name, to, presence, path, depth + 1);
             self.open.pop();
             return found;
         }
@@ -77,7 +105,7 @@ impl<'a> Reading<'a> {
             _ => Vec::new(),
         };
         let null = types.contains(&"null") || tree.get("nullable") == Some(&Tree::Bool(true));
-        let required = required && !null;
+        let presence = presence.or(null, takes_null(tree, &types));
         let kinds: Vec<&str> = types.iter().copied().filter(|kind| *kind != "null").collect();
         let kind = match &*kinds {
             [] if !types.is_empty() => return Ok(Field::new(name, DataType::Null, true)),
@@ -86,7 +114,7 @@ impl<'a> Reading<'a> {
             [] => match self.implied(tree) {
                 Implied::Kind(kind) => kind,
                 Implied::Branch(branch, null) => {
-                    return self.field(name, at.of(branch), required && !null, path, depth + 1);
+                    return self.field(name, at.of(branch), presence.or(null, null), path, depth + 1);
                 }
                 Implied::Any => "",
             },
@@ -98,18 +126,21 @@ impl<'a> Reading<'a> {
                 Some(Tree::List(_)) => None,
                 _ if tree.get("prefixItems").is_some() => None,
                 Some(items) => {
-                    let item = self.field("item", at.of(items), true, path, depth + 1)?;
+                    let item = self.field("item", at.of(items), Presence::NEEDED, path, depth + 1)?;
                     Some(DataType::List(Arc::new(item)))
                 }
                 None => Some(DataType::List(Arc::new(json_field("item", true)))),
             },
-            "string" | "integer" | "number" | "boolean" => return scalar(name, kind, tree, !required, path),
+            "string" | "integer" | "number" | "boolean" => {
+                let field = scalar(name, kind, tree, presence.nullable(), path)?;
+                return Ok(presence.mark(field));
+            }
             _ => None,
         };
-        Ok(match data_type {
-            Some(data_type) => Field::new(name, data_type, !required),
-            None => json_field(name, !required),
-        })
+        Ok(presence.mark(match data_type {
+            Some(data_type) => Field::new(name, data_type, presence.nullable()),
+            None => json_field(name, presence.nullable()),
+        }))
     }
 
     /// What a schema without a type is about.
@@ -145,14 +176,14 @@ impl<'a> Reading<'a> {
             properties.sort_by_key(|(_, schema)| number(schema.get("connect.index")).unwrap_or(i64::MAX));
             let mut fields = Vec::new();
             for (name, schema) in properties {
-                let required = required.contains(&name.as_str());
-                fields.push(self.field(name, at.of(schema), required, &join(path, name), depth + 1)?);
+                let presence = Presence { optional: !required.contains(&name.as_str()), ..Presence::NEEDED };
+                fields.push(self.field(name, at.of(schema), presence, &join(path, name), depth + 1)?);
             }
             return Ok(Some(DataType::Struct(fields.into())));
         }
         match at.tree.get("additionalProperties") {
             Some(values @ Tree::Object(_)) => {
-                let value = self.field("value", at.of(values), true, path, depth + 1)?;
+                let value = self.field("value", at.of(values), Presence::NEEDED, path, depth + 1)?;
                 let entries = Fields::from(vec![Field::new("key", DataType::Utf8, false), value]);
                 let entries = Field::new("entries", DataType::Struct(entries), false);
                 Ok(Some(DataType::Map(Arc::new(entries), false)))
@@ -181,6 +212,25 @@ impl<'a> Reading<'a> {
             SchemaError::new(path, text)
         })
     }
+}
+
+/// Whether null is plainly valid, by what a schema says itself.
+fn takes_null(tree: &Tree, types: &[&str]) -> bool {
+    let listed = match (tree.get("enum"), tree.get("const")) {
+        (Some(Tree::List(values)), _) => values.contains(&Tree::Null),
+        (_, Some(only)) => *only == Tree::Null,
+        _ => true,
+    };
+    let is_null = |branch: &Tree| branch.get("type").and_then(Tree::text) == Some("null");
+    let branches: Vec<&Tree> =
+        ["oneOf", "anyOf", "allOf", "not", "if"].iter().filter_map(|name| tree.get(name)).collect();
+    let by_branches = match &*branches {
+        [] => true,
+        [Tree::List(branches)] => tree.get("allOf").is_none() && branches.iter().any(is_null),
+        _ => false,
+    };
+    let typed = types.is_empty() || types.contains(&"null") || tree.get("nullable") == Some(&Tree::Bool(true));
+    typed && listed && by_branches
 }
 
 enum Implied<'a> {

@@ -18,5 +18,5 @@ mod wrong;
 
 pub use finite::check_finite;
 pub use infer::Inference;
-pub use schema::Schema;
+pub use schema::{Schema, is_omitted};
 pub(crate) use wrong::Wrong;

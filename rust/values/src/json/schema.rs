@@ -13,6 +13,8 @@ const EXTENSION: &str = "ARROW:extension:name";
 pub(crate) const JSON: &str = "arrow.json";
 /// That a decimal's text is base64 of its digits' bytes.
 const DECIMAL: &str = "samsarrow:decimal";
+/// That a member may be missing, and may not be null.
+const OMITTED: &str = "samsarrow:omitted";
 
 /// The type that values are read as.
 #[derive(Debug, Clone)]
@@ -36,6 +38,11 @@ impl Schema {
         Ok(Schema { root: Arc::new(root) })
     }
 
+    /// The rows as a field; [`is_omitted`] says more about those in it.
+    pub fn field(&self) -> &Field {
+        &self.root
+    }
+
     /// The same with these fields only: `id`, `user.city`. A path goes through lists to their items and through maps to
     /// their values.
     ///
@@ -54,6 +61,17 @@ pub(crate) fn is_base64(field: &Field) -> bool {
     field.metadata().contains_key(DECIMAL)
 }
 
+/// Whether a member may be missing and may not be null, by the JSON Schema of the field: a null is written as nothing.
+pub fn is_omitted(field: &Field) -> bool {
+    field.metadata().contains_key(OMITTED)
+}
+
+/// The same field for a member that may be missing and may not be null.
+pub(crate) fn omitted(mut field: Field) -> Field {
+    field.metadata_mut().insert(OMITTED, "");
+    field
+}
+
 /// A field for values of any kind, as their texts.
 pub(crate) fn json_field(name: &str, nullable: bool) -> Field {
     Field::new(name, DataType::Utf8, nullable).with_metadata([(EXTENSION, JSON)])
@@ -67,6 +85,6 @@ pub(crate) fn base64_decimal(field: Field) -> Field {
 /// The field of a column that is read as another: without what says how.
 pub(crate) fn output(field: &Field, data_type: &DataType) -> FieldRef {
     let mut metadata = field.metadata().clone();
-    metadata.retain(|key, _| !key.starts_with("ARROW:extension:") && key != DECIMAL);
+    metadata.retain(|key, _| !key.starts_with("ARROW:extension:") && key != DECIMAL && key != OMITTED);
     Arc::new(Field::new(field.name(), data_type.clone(), field.is_nullable()).with_metadata(metadata))
 }

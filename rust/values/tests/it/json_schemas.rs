@@ -2,7 +2,7 @@
 
 use arrow_schema::{DataType, Field, TimeUnit};
 use samsarrow_values::Decoder;
-use samsarrow_values::json::{Inference, Schema};
+use samsarrow_values::json::{Inference, Schema, is_omitted};
 use serde_json::{Value, json};
 
 use crate::bare;
@@ -244,4 +244,55 @@ fn inference_is_bounded() {
     inference.push(Some(b"\0\0\0\0\x01{\"a\": 1}")).unwrap();
     let bad = inference.push(Some(b"{\"a\": ")).unwrap_err();
     assert_eq!((bad.row, bad.reason.as_str()), (2, "the value ends too early"));
+}
+
+/// What may be missing and is not plainly allowed to be null is written as nothing.
+#[test]
+fn members_that_are_omitted_where_they_are_null() {
+    let text = json!({"type": "string"});
+    let text_or_null = json!({"type": ["string", "null"]});
+    for (schema, omitted) in [
+        (text.clone(), true),
+        (json!({"type": "array", "items": text}), true),
+        (json!({"type": "object", "additionalProperties": text}), true),
+        (json!({"type": ["string", "integer"]}), true),
+        (json!({"oneOf": [{"type": "string"}, {"type": "integer"}]}), true),
+        (json!({"allOf": [{"type": "string"}]}), true),
+        (json!({"enum": ["a", "b"]}), true),
+        (json!({"const": "a"}), true),
+        (json!({"type": ["string", "null"], "enum": ["a"]}), true),
+        (json!({"$ref": "#/definitions/text"}), true),
+        (json!({"$ref": "#/definitions/self"}), true),
+        (json!({"type": ["string", "null"], "enum": ["a", null]}), false),
+        (json!({"enum": ["a", null]}), false),
+        (text_or_null, false),
+        (json!({"type": "null"}), false),
+        (json!({"type": "string", "nullable": true}), false),
+        (json!({"oneOf": [{"type": "null"}, {"type": "string"}]}), false),
+        (json!({"oneOf": [{"type": "null"}, {"enum": ["a"]}]}), false),
+        (json!({"anyOf": [{"type": "null"}, {"type": "string"}, {"type": "integer"}]}), false),
+        (json!({"oneOf": [{"type": "null"}, {"$ref": "#/definitions/text"}]}), false),
+        (json!({"$ref": "#/definitions/null"}), false),
+        (json!({}), false),
+        (json!(true), false),
+        (json!({"properties": {"a": text}}), false),
+    ] {
+        for required in [false, true] {
+            let whole = json!({
+                "properties": {"f": schema},
+                "required": if required { vec!["f"] } else { vec![] },
+                "definitions": {
+                    "text": text,
+                    "null": {"type": ["integer", "null"]},
+                    "self": {"type": "object", "properties": {"of": {"$ref": "#/definitions/self"}}},
+                },
+            });
+            let parsed = Schema::parse(&whole.to_string(), &[]).unwrap();
+            let DataType::Struct(fields) = parsed.field().data_type() else { panic!("{whole}") };
+            assert_eq!(is_omitted(&fields[0]), omitted && !required, "{whole}");
+            let decoder = Decoder::json(&parsed, &bare()).unwrap();
+            let DataType::Struct(read) = decoder.data_type() else { panic!("{whole}") };
+            assert!(read[0].metadata().is_empty(), "{whole}");
+        }
+    }
 }
