@@ -15,6 +15,7 @@ mod operations;
 mod place;
 mod quotas;
 mod replicas;
+mod rounds;
 mod share_state;
 mod special;
 mod tokens;

@@ -38,6 +38,14 @@ impl Features {
     }
 }
 
+/// An API, and the versions of it that this client speaks.
+#[derive(Debug, Clone, Copy)]
+struct Ours {
+    key: ApiKey,
+    min: i16,
+    max: i16,
+}
+
 impl ApiVersions {
     /// As the broker at `address` reported it.
     pub fn new(address: &str, keys: &[ApiVersion]) -> Self {
@@ -79,42 +87,49 @@ impl ApiVersions {
         chosen: &BTreeMap<&'static str, i16>,
         newest: &BTreeMap<&'static str, i16>,
     ) -> Result<i16> {
-        let api = R::KEY.name();
-        let Some((min, max)) = self.range(R::KEY) else {
-            let needed = needed(R::KEY, R::MIN_VERSION).map(|needed| format!(", which {needed}")).unwrap_or_default();
+        let ours = Ours { key: R::KEY, min: R::MIN_VERSION, max: R::MAX_VERSION };
+        self.choose_of(ours, chosen.get(R::KEY.name()).copied(), newest.get(R::KEY.name()).copied())
+    }
+
+    fn choose_of(&self, ours: Ours, chosen: Option<i16>, newest: Option<i16>) -> Result<i16> {
+        let api = ours.key.name();
+        let Some((min, max)) = self.range(ours.key) else {
+            let needed = needed(ours.key, ours.min).map(|needed| format!(", which {needed}")).unwrap_or_default();
             let text = format!("the broker at {} does not speak {api}{needed}", self.address);
             return Err(Error::UnsupportedVersion(text));
         };
-        let (low, high) = (min.max(R::MIN_VERSION), max.min(R::MAX_VERSION));
-        match chosen.get(api) {
-            Some(version) if (low..=high).contains(version) => Ok(*version),
+        let (low, high) = (min.max(ours.min), max.min(ours.max));
+        match chosen {
+            Some(version) if (low..=high).contains(&version) => Ok(version),
             Some(version) => Err(Error::UnsupportedVersion(format!(
                 "{api} v{version} was chosen, by the call or by option api.version, but the broker at {} speaks v{min} \
                  to v{max} and this client v{} to v{}{}{}",
                 self.address,
-                R::MIN_VERSION,
-                R::MAX_VERSION,
-                if *version > max { needs(R::KEY, *version) } else { String::new() },
-                in_zookeeper(R::KEY, *version)
+                ours.min,
+                ours.max,
+                if version > max { needs(ours.key, version) } else { String::new() },
+                in_zookeeper(ours.key, version)
             ))),
-            None => self.newest::<R>((min, max), newest.get(api).copied()),
+            None => self.newest(ours, (min, max), newest),
         }
     }
 
-    fn newest<R: Request>(&self, (min, max): (i16, i16), newest: Option<i16>) -> Result<i16> {
-        let api = R::KEY.name();
-        let (low, high) = (min.max(R::MIN_VERSION), max.min(R::MAX_VERSION));
+    fn newest(&self, ours: Ours, (min, max): (i16, i16), newest: Option<i16>) -> Result<i16> {
+        let api = ours.key.name();
+        let (low, high) = (min.max(ours.min), max.min(ours.max));
         match newest {
             _ if low > high => Err(Error::UnsupportedVersion(format!(
                 "no version of {api} in common: the broker at {} speaks v{min} to v{max}, this client v{} to v{}",
-                self.address,
-                R::MIN_VERSION,
-                R::MAX_VERSION
+                self.address, ours.min, ours.max
             ))),
             Some(newest) if newest < low => Err(Error::UnsupportedVersion(format!(
                 "{api} v{newest} or older is needed, which the broker at {} no longer speaks (v{min} to v{max}){}",
                 self.address,
-                if R::KEY == ApiKey::Produce { ": message.format.version must be 0.11.0 or later for it" } else { "" }
+                if ours.key == ApiKey::Produce {
+                    ": message.format.version must be 0.11.0 or later for it"
+                } else {
+                    ""
+                }
             ))),
             Some(newest) => Ok(high.min(newest)),
             None => Ok(high),

@@ -2,19 +2,19 @@
 //! its items, each item settles for itself, and what another broker or a later time may answer is asked for again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{ApiKey, Request};
 
 use super::Admin;
-use super::place::{Target, place};
+use super::place::Target;
+use super::rounds::{Asking, Round, Rounds};
 use super::work::{Route, Work};
-use crate::cluster::{Cluster, first_of};
+use crate::cluster::{Answer, Cluster};
 use crate::error::{Error, Result};
 use crate::retry::Retry;
-use crate::types::some_of;
 
 /// One request to be made.
 #[derive(Debug)]
@@ -28,10 +28,6 @@ pub(super) struct Asked<'a, K> {
 }
 
 type Outcomes<K, T> = Vec<(K, Result<T>)>;
-
-/// What became of one request: its items, and the answer to each or the error of all.
-type Round<K, T> = Vec<(Vec<K>, Result<Outcomes<K, T>>)>;
-type Asking<'a, K, T> = Pin<Box<dyn Future<Output = Round<K, T>> + Send + 'a>>;
 
 impl Admin {
     /// Asks for `items` until each has an outcome, which are given in the order of `items`. An item that an answer leaves
@@ -74,78 +70,32 @@ impl Admin {
         R::Response: Send + 'static,
         T: Send,
     {
-        cluster.check_endpoint(R::KEY)?;
-        let mut retry = Retry::new(cluster.options(), work.timeout);
-        let mut done: BTreeMap<K, Result<T>> = BTreeMap::new();
-        let mut answered = false;
-        // What the items met before: that the last try had no time left says less.
-        let mut met: BTreeMap<K, Error> = BTreeMap::new();
-        loop {
-            let open: BTreeSet<K> = items.iter().filter(|item| !done.contains_key(item)).cloned().collect();
-            if open.is_empty() {
-                return Ok(items.iter().filter_map(|item| done.remove_entry(item)).collect());
-            }
-            let limit = retry.left().min(cluster.options().request_timeout);
-            let mut passed: BTreeMap<K, Error> = BTreeMap::new();
-            let placed = place(cluster, work, open, limit).await?;
-            done.extend(placed.settled.into_iter().map(|(item, error)| (item, Err(error))));
-            for (item, error) in placed.failures {
-                match work.route.passing(&error) {
-                    true => drop(passed.insert(item, error)),
-                    false => drop(done.insert(item, Err(error))),
-                }
-            }
-            for (asked, said) in ask_all(cluster, work, placed.targets, limit, &build, &read).await {
-                let said = match said {
-                    Ok(said) => said,
-                    Err(error) if work.route.passing(&error) || error.retriable() => {
-                        cluster.request_refresh();
-                        passed.extend(asked.into_iter().map(|item| (item, error.clone())));
-                        continue;
-                    }
-                    Err(error) if matches!(work.route, Route::Broker(_)) => {
-                        done.extend(asked.into_iter().map(|item| (item, Err(error.clone()))));
-                        continue;
-                    }
-                    Err(error) => return Err(late_in_kraft(R::KEY, error)),
-                };
-                answered = true;
-                let mut silent: BTreeSet<K> = asked.into_iter().collect();
-                for (item, said) in said {
-                    // What nobody asked for is no answer.
-                    if silent.remove(&item) {
-                        match said {
-                            Err(error) if work.route.passing(&error) => drop(passed.insert(item, error)),
-                            said => drop(done.insert(item, said)),
-                        }
-                    }
-                }
-                for item in silent {
-                    let reason = format!("the answer to {} leaves out {}", R::KEY.name(), (work.what)(&item));
-                    done.insert(item, Err(Error::protocol("a broker", reason)));
-                }
-            }
-            let refresh = passed.values().any(Error::refresh_metadata);
-            for (item, error) in passed {
-                let error = error.after(met.remove(&item));
-                met.insert(item, error);
-            }
-            met.retain(|item, _| !done.contains_key(item));
-            let Some(cause) = met.values().next().cloned() else { continue };
-            if refresh {
-                cluster.request_refresh();
-            }
-            let what = || words(R::KEY, met.keys().map(work.what));
-            if let Err(late) = retry.wait(cause, what).await {
-                if !answered && done.is_empty() {
-                    return Err(late);
-                }
-                for (item, cause) in std::mem::take(&mut met) {
-                    let what = words(R::KEY, std::iter::once((work.what)(&item)));
-                    done.insert(item, Err(Error::timeout_because(what, work.timeout, Some(cause))));
-                }
-            }
-        }
+        let known: BTreeSet<&K> = items.iter().collect();
+        let known: Vec<&K> = known.into_iter().collect();
+        let answers = Answers { found: Mutex::new(BTreeMap::new()), known: &known };
+        let ask = |target, numbers, limit| -> Asking<'_> {
+            Box::pin(ask_one(cluster, work, &answers, Questions { target, numbers, limit }, &build, &read))
+        };
+        let what = |number: usize| known.get(number).map_or_else(String::new, |item| (work.what)(item));
+        let asking = Rounds {
+            cluster,
+            key: R::KEY,
+            way: work.route.ways(&known),
+            timeout: work.timeout,
+            what: &what,
+            ask: &ask,
+        };
+        let mut done = asking.run(known.len()).await?;
+        let mut found = answers.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let outcomes = items.iter().filter_map(|item| {
+            let number = known.binary_search(&item).ok()?;
+            let outcome = match done.remove(&number)? {
+                Ok(()) => Ok(found.remove(&number)?),
+                Err(error) => Err(error),
+            };
+            Some((item.clone(), outcome))
+        });
+        Ok(outcomes.collect())
     }
 
     /// Asks for one thing that has no items.
@@ -191,92 +141,76 @@ impl Admin {
     }
 }
 
-fn words(key: ApiKey, items: impl Iterator<Item = String>) -> String {
-    match some_of(items) {
-        items if items.is_empty() => key.name().to_owned(),
-        items => format!("{} of {items}", key.name()),
+/// What brokers said of items, by their numbers.
+struct Answers<'a, K, T> {
+    found: Mutex<BTreeMap<usize, T>>,
+    /// By number.
+    known: &'a [&'a K],
+}
+
+impl<K: Ord, T> Answers<'_, K, T> {
+    /// Keeps what was said of the items that were asked about, and names them; what nobody asked for is no answer.
+    fn keep(&self, asked: &[usize], said: Outcomes<K, T>) -> Vec<(usize, Result<()>)> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open: BTreeSet<usize> = asked.iter().copied().collect();
+        let said = said.into_iter().filter_map(|(item, said)| {
+            let number = self.known.binary_search(&&item).ok().filter(|number| open.remove(number))?;
+            Some((number, said.map(|said| drop(found.insert(number, said)))))
+        });
+        said.collect()
     }
 }
 
-/// Asks all brokers at the same time; one broker for one thing after the other, where a request cannot hold all.
-async fn ask_all<K, R, T>(
+/// Who is asked for which items, by their numbers, and for how long.
+struct Questions {
+    target: Target,
+    numbers: Vec<usize>,
+    limit: Duration,
+}
+
+/// Asks one broker, for one thing after the other where a request cannot hold all.
+async fn ask_one<K, R, T>(
     cluster: &Cluster,
     work: &Work<K>,
-    targets: BTreeMap<Target, Vec<K>>,
-    limit: Duration,
+    answers: &Answers<'_, K, T>,
+    questions: Questions,
     build: &(impl Fn(&Asked<'_, K>) -> Result<R> + Sync),
     read: &(impl Fn(&Asked<'_, K>, R::Response) -> Result<Outcomes<K, T>> + Sync),
-) -> Round<K, T>
+) -> Round
 where
     K: Clone + Ord + Send + Sync,
     R: Request,
     R::Response: Send + 'static,
     T: Send,
 {
+    let Questions { target, numbers, limit } = questions;
     let timeout_ms = i32::try_from((limit * 9 / 10).as_millis()).unwrap_or(i32::MAX);
-    let mut running: Vec<Asking<'_, K, T>> = Vec::with_capacity(targets.len());
-    for (target, items) in targets {
-        running.push(Box::pin(async move {
-            let most = match target {
-                Target::Any => Ok((work.most)(0)),
-                Target::Node(node) => cluster.version::<R>(node, limit).await.map(work.most),
-            };
-            let most = match most {
-                Ok(most) => most.clamp(1, items.len().max(1)),
-                Err(error) => return vec![(items, Err(error))],
-            };
-            let node = match target {
-                Target::Any => None,
-                Target::Node(node) => Some(node),
-            };
-            let mut round = Vec::new();
-            for items in items.chunks(most) {
-                let build = |version| build(&Asked { version, node, items, timeout_ms });
-                let answer = match target {
-                    Target::Any => cluster.send_any_with(limit, build).await,
-                    Target::Node(node) => cluster.send_with(node, limit, build).await,
-                };
-                let said =
-                    answer.and_then(|(version, answer)| read(&Asked { version, node, items, timeout_ms }, answer));
-                round.push((items.to_vec(), said));
-            }
-            round
-        }));
-    }
-    let mut rounds = Vec::new();
-    while !running.is_empty() {
-        rounds.extend(first_of(&mut running).await);
-    }
-    rounds
-}
-
-/// KRaft came without some APIs: what is said of their age holds for clusters with ZooKeeper.
-pub(super) fn late_in_kraft(key: ApiKey, error: Error) -> Error {
-    let since = match key {
-        ApiKey::DescribeUserScramCredentials | ApiKey::AlterUserScramCredentials => "3.5",
-        ApiKey::CreateDelegationToken
-        | ApiKey::RenewDelegationToken
-        | ApiKey::ExpireDelegationToken
-        | ApiKey::DescribeDelegationToken => "3.6",
-        _ => return error,
+    let (node, most) = match target {
+        Target::Any => (None, Ok((work.most)(0))),
+        Target::Node(node) => (Some(node), cluster.version::<R>(node, limit).await.map(work.most)),
     };
-    match error {
-        Error::UnsupportedVersion(text) => {
-            Error::UnsupportedVersion(format!("{text}; without ZooKeeper Kafka has it since {since}"))
-        }
-        error => error,
+    let most = match most {
+        Ok(most) => most.clamp(1, numbers.len().max(1)),
+        Err(error) => return vec![(numbers, Err(error))],
+    };
+    let control = node.is_none().then(|| cluster.control());
+    let cluster = control.as_ref().unwrap_or(cluster);
+    let mut round = Vec::new();
+    for numbers in numbers.chunks(most) {
+        let items: Vec<K> = numbers.iter().filter_map(|number| answers.known.get(*number).copied().cloned()).collect();
+        let asked = |version| Asked { version, node, items: &items, timeout_ms };
+        let asked = &asked;
+        let send = |node| -> Answer<'_, _> {
+            Box::pin(async move {
+                let (version, answer) = cluster.send_with(node, limit, |version| build(&asked(version))).await?;
+                Ok(read(&asked(version), answer).map(|said| answers.keep(numbers, said)))
+            })
+        };
+        let said = match node {
+            Some(node) => send(node).await,
+            None => cluster.first_answer(R::KEY.name(), limit.into(), &send).await,
+        };
+        round.push((numbers.to_vec(), said.flatten()));
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kraft_has_some_apis_later() {
-        let error = late_in_kraft(ApiKey::CreateDelegationToken, Error::UnsupportedVersion("no".into()));
-        assert_eq!(error.to_string(), "no; without ZooKeeper Kafka has it since 3.6");
-        let error = late_in_kraft(ApiKey::CreateAcls, Error::UnsupportedVersion("no".into()));
-        assert_eq!(error.to_string(), "no");
-    }
+    round
 }

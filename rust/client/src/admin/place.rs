@@ -6,7 +6,7 @@ use std::time::Duration;
 use samsarrow_wire::error_code::ErrorCode;
 
 use super::coordinators::{Kind, find};
-use super::work::{Route, Work};
+use super::work::Way;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
 use crate::offsets::absent;
@@ -19,24 +19,18 @@ pub(super) enum Target {
     Node(i32),
 }
 
-/// Who is asked for which items.
-#[derive(Debug)]
-pub(super) struct Placed<K> {
-    pub(super) targets: BTreeMap<Target, Vec<K>>,
+/// Who is asked for which items, by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    pub(super) targets: BTreeMap<Target, Vec<usize>>,
     /// Items that nobody can be asked for, now or at all.
-    pub(super) failures: Vec<(K, Error)>,
+    pub(super) failures: Vec<(usize, Error)>,
     /// Items that nobody needs to be asked for: this is what became of them.
-    pub(super) settled: Vec<(K, Error)>,
+    pub(super) settled: Vec<(usize, Error)>,
 }
 
-impl<K> Default for Placed<K> {
-    fn default() -> Self {
-        Self { targets: BTreeMap::new(), failures: Vec::new(), settled: Vec::new() }
-    }
-}
-
-impl<K> Placed<K> {
-    fn at(target: Target, items: impl IntoIterator<Item = K>) -> Self {
+impl Placed {
+    fn at(target: Target, items: impl IntoIterator<Item = usize>) -> Self {
         Self { targets: [(target, items.into_iter().collect())].into(), ..Self::default() }
     }
 }
@@ -45,16 +39,11 @@ impl<K> Placed<K> {
 ///
 /// # Errors
 /// What keeps the client from asking anybody, and stays.
-pub(super) async fn place<K: Clone + Ord>(
-    cluster: &Cluster,
-    work: &Work<K>,
-    open: BTreeSet<K>,
-    limit: Duration,
-) -> Result<Placed<K>> {
-    match work.route {
-        Route::Any if !cluster.options().at_controllers => Ok(Placed::at(Target::Any, open)),
+pub(super) async fn place(cluster: &Cluster, way: &Way<'_>, open: BTreeSet<usize>, limit: Duration) -> Result<Placed> {
+    match way {
+        Way::Any if !cluster.options().at_controllers => Ok(Placed::at(Target::Any, open)),
         // Of controllers only the active one answers everything.
-        Route::Any | Route::Controller => {
+        Way::Any | Way::Controller => {
             match cluster.refresh(limit).await {
                 // Where none is known, any broker can say so, or that it is too old to have one.
                 Ok(()) => match cluster.metadata().controller {
@@ -68,23 +57,24 @@ pub(super) async fn place<K: Clone + Ord>(
                 }
             }
         }
-        Route::Leader(partition) => by_leader(cluster, partition, open, limit).await,
-        Route::Coordinator(kind, key) => by_coordinator(cluster, kind, key, open, limit).await,
-        Route::Broker(id) => by_broker(cluster, id, open, limit).await,
+        Way::Leader(partitions) => by_leader(cluster, partitions, open, limit).await,
+        Way::Coordinator(kind, keys) => by_coordinator(cluster, *kind, keys, open, limit).await,
+        Way::Broker(ids) => by_broker(cluster, ids, open, limit).await,
     }
 }
 
-async fn by_leader<K: Ord>(
+async fn by_leader(
     cluster: &Cluster,
-    partition: fn(&K) -> &TopicPartition,
-    open: BTreeSet<K>,
+    partitions: &[&TopicPartition],
+    open: BTreeSet<usize>,
     limit: Duration,
-) -> Result<Placed<K>> {
-    let names: BTreeSet<&str> = open.iter().map(|item| &*partition(item).topic).collect();
+) -> Result<Placed> {
+    let open: Vec<_> = open.iter().filter_map(|item| Some((*item, *partitions.get(*item)?))).collect();
+    let names: BTreeSet<&str> = open.iter().map(|(_, tp)| &*tp.topic).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let topics = cluster.topics_each(&names, limit).await;
     // Partitions may have come since.
-    if open.iter().any(|item| absent(&cluster.metadata(), partition(item)).is_some()) {
+    if open.iter().any(|(_, tp)| absent(&cluster.metadata(), tp).is_some()) {
         match cluster.refresh(limit).await {
             Err(error) if !error.retriable() => return Err(error),
             _ => {}
@@ -92,8 +82,7 @@ async fn by_leader<K: Ord>(
     }
     let metadata = cluster.metadata();
     let mut placed = Placed::default();
-    for item in open {
-        let tp = partition(&item);
+    for (item, tp) in open {
         let unknown = topics.get(&*tp.topic).and_then(|known| known.as_ref().err().cloned());
         let leader = metadata.leader(&tp.topic, tp.partition);
         match (unknown.or_else(|| absent(&metadata, tp)), leader) {
@@ -110,19 +99,20 @@ async fn by_leader<K: Ord>(
     Ok(placed)
 }
 
-async fn by_coordinator<K: Clone + Ord>(
+async fn by_coordinator(
     cluster: &Cluster,
     kind: Kind,
-    key: fn(&K) -> &str,
-    open: BTreeSet<K>,
+    keys: &[&str],
+    open: BTreeSet<usize>,
     limit: Duration,
-) -> Result<Placed<K>> {
-    let mut by_key: BTreeMap<String, Vec<K>> = BTreeMap::new();
+) -> Result<Placed> {
+    let mut by_key: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for item in open {
-        by_key.entry(key(&item).to_owned()).or_default().push(item);
+        let Some(key) = keys.get(item) else { continue };
+        by_key.entry((*key).to_owned()).or_default().push(item);
     }
     let keys: Vec<String> = by_key.keys().cloned().collect();
-    let (mut targets, mut failures) = (BTreeMap::<Target, Vec<K>>::new(), Vec::new());
+    let (mut targets, mut failures) = (BTreeMap::<Target, Vec<usize>>::new(), Vec::new());
     let mut found = match find(cluster, kind, &keys, limit).await {
         Ok(found) => found,
         // Nobody can be asked at the moment.
@@ -143,15 +133,11 @@ async fn by_coordinator<K: Clone + Ord>(
     Ok(Placed { targets, failures, settled: Vec::new() })
 }
 
-async fn by_broker<K: Ord>(
-    cluster: &Cluster,
-    id: fn(&K) -> i32,
-    open: BTreeSet<K>,
-    limit: Duration,
-) -> Result<Placed<K>> {
-    let mut targets = BTreeMap::<Target, Vec<K>>::new();
+async fn by_broker(cluster: &Cluster, ids: &[i32], open: BTreeSet<usize>, limit: Duration) -> Result<Placed> {
+    let mut targets = BTreeMap::<Target, Vec<usize>>::new();
     for item in open {
-        targets.entry(Target::Node(id(&item))).or_default().push(item);
+        let Some(id) = ids.get(item) else { continue };
+        targets.entry(Target::Node(*id)).or_default().push(item);
     }
     let asked = know(cluster, &targets, limit).await?;
     let metadata = cluster.metadata();
@@ -176,7 +162,7 @@ async fn by_broker<K: Ord>(
 }
 
 /// Learns where brokers are that are not known yet; what kept it from that, where it may pass.
-async fn know<K>(cluster: &Cluster, targets: &BTreeMap<Target, Vec<K>>, limit: Duration) -> Result<Option<Error>> {
+async fn know(cluster: &Cluster, targets: &BTreeMap<Target, Vec<usize>>, limit: Duration) -> Result<Option<Error>> {
     let metadata = cluster.metadata();
     let unknown = |target: &Target| matches!(target, Target::Node(node) if !metadata.brokers.contains_key(node));
     if !targets.keys().any(unknown) {

@@ -33,8 +33,32 @@ impl<K> Clone for Route<K> {
 impl<K> Copy for Route<K> {}
 
 impl<K> Route<K> {
+    /// The same for each of some items.
+    pub(super) fn ways<'a>(self, items: &[&'a K]) -> Way<'a> {
+        let items = items.iter().copied();
+        match self {
+            Self::Any => Way::Any,
+            Self::Controller => Way::Controller,
+            Self::Leader(partition) => Way::Leader(items.map(partition).collect()),
+            Self::Coordinator(kind, key) => Way::Coordinator(kind, items.map(key).collect()),
+            Self::Broker(id) => Way::Broker(items.map(id).collect()),
+        }
+    }
+}
+
+/// Who can answer for each of some items.
+#[derive(Debug)]
+pub(super) enum Way<'a> {
+    Any,
+    Controller,
+    Leader(Vec<&'a TopicPartition>),
+    Coordinator(Kind, Vec<&'a str>),
+    Broker(Vec<i32>),
+}
+
+impl Way<'_> {
     /// Whether another try may end better, at this broker or at another.
-    pub(super) fn passing(self, error: &Error) -> bool {
+    pub(super) fn passing(&self, error: &Error) -> bool {
         let Error::Server { code, .. } = error else { return error.retriable() };
         match self {
             // What is said of a topic is meant: a controller knows.

@@ -18,6 +18,9 @@ use crate::error::{Error, Result};
 const SHORTEST_TURN: Duration = Duration::from_secs(1);
 const LONGEST_TURN: Duration = Duration::from_secs(10);
 
+/// An answer that is waited for.
+pub(crate) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
 impl Cluster {
     /// Sends a request to any broker that can be reached, the one that has least to do for us first.
     pub async fn send_any<R: Request + Clone + Sync>(
@@ -44,13 +47,28 @@ impl Cluster {
         R::Response: Send + 'static,
     {
         let patience = patience.into();
-        // Anyone who is asked for anything at all is asked over the connections that answer at once.
-        let cluster = self.lane(Lane::Control);
-        cluster.expand_bootstrap(patience).await;
-        let mut candidates = cluster.candidates().into_iter();
+        let (cluster, build) = (&self.control(), &build);
+        let send = |node| -> Answer<'_, _> { Box::pin(cluster.send_with(node, patience, build)) };
+        cluster.first_answer(R::KEY.name(), patience, &send).await
+    }
+
+    /// The same cluster over the connections that answer at once: anyone who is asked for anything at all is asked there.
+    pub(crate) fn control(&self) -> Cluster {
+        self.lane(Lane::Control)
+    }
+
+    /// The first answer of [`Self::send_any_with`], where `send` asks a broker: compiled for a kind of answer, and not
+    /// for each kind of request.
+    pub(crate) async fn first_answer<'a, T>(
+        &self,
+        api: &str,
+        patience: Patience,
+        send: &(dyn Fn(i32) -> Answer<'a, T> + Sync + 'a),
+    ) -> Result<T> {
+        self.expand_bootstrap(patience).await;
+        let mut candidates = self.candidates().into_iter();
         let turn = turn(patience.left(), candidates.len());
-        let (cluster, build) = (&cluster, &build);
-        let mut running: Vec<Pin<Box<dyn Future<Output = _> + Send + '_>>> = Vec::new();
+        let mut running: Vec<Answer<'a, T>> = Vec::new();
         let mut failure = None;
         let mut next_at = Instant::now();
         loop {
@@ -59,7 +77,7 @@ impl Cluster {
                 && !out_of_time
                 && let Some(node) = candidates.next()
             {
-                running.push(Box::pin(cluster.send_with(node, patience, build)));
+                running.push(send(node));
                 next_at = Instant::now() + turn;
             }
             if running.is_empty() {
@@ -87,7 +105,7 @@ impl Cluster {
                 Err(error) => return Err(error),
             }
         }
-        Err(failure.unwrap_or_else(|| Error::timeout(format!("{} to any broker", R::KEY.name()), patience.whole())))
+        Err(failure.unwrap_or_else(|| Error::timeout(format!("{api} to any broker"), patience.whole())))
     }
 
     /// Brokers to ask, the best first: those that are connected to and idle, then by turns another of the cluster and a

@@ -17,7 +17,7 @@ use samsarrow_wire::messages::ApiKey;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
 
-pub(crate) use self::candidates::first_of;
+pub(crate) use self::candidates::{Answer, first_of};
 pub(crate) use self::controllers::CONTROLLERS;
 use self::interest::Interest;
 pub(crate) use self::interest::TopicUser;

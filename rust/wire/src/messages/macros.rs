@@ -178,8 +178,6 @@ macro_rules! messages {
                             _ => message.unknown_tagged_fields.push((tag, field.rest())),
                         }
                     }
-                    // Senders owe us this order; those that do not keep it must not make equal messages differ.
-                    message.unknown_tagged_fields.sort_by_key(|(tag, _)| *tag);
                 }
                 Ok(message)
             }

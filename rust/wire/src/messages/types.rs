@@ -288,7 +288,8 @@ pub(crate) fn write_tagged(mut tagged: Vec<(u32, Bytes)>, unknown: &[(u32, Bytes
     }
 }
 
-/// The tagged fields at the end of a flexible struct, one reader each.
+/// The tagged fields at the end of a flexible struct, one reader each, in the order of their tags: senders owe us that
+/// order, and those that do not keep it must not make equal messages differ.
 pub(crate) fn read_tagged(input: &mut Reader) -> Result<Vec<(u32, Reader)>, DecodeError> {
     let count = input.unsigned_varint()? as usize;
     let left = input.remaining();
@@ -302,6 +303,7 @@ pub(crate) fn read_tagged(input: &mut Reader) -> Result<Vec<(u32, Reader)>, Deco
         let length = input.unsigned_varint()? as usize;
         tagged.push((tag, input.part(length)?));
     }
+    tagged.sort_by_key(|(tag, _)| *tag);
     Ok(tagged)
 }
 
