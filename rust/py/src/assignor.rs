@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
+use samsarrow_bridge::gate;
+use samsarrow_bridge::lanes::{ASSIGNORS, Lane};
 use samsarrow_client::error::Error;
 use samsarrow_client::group::assignor::{Assignment, Assignor, Members, Topics};
 use samsarrow_client::types::TopicPartition;
 
-use crate::gate;
-use crate::lanes::{ASSIGNORS, Lane};
 use crate::partitions::{Tp, tp, tuple};
 
 /// An object with `name`, `cooperative` and `assign`; see `samsarrow.Assignor`.

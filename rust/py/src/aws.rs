@@ -5,14 +5,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
+use samsarrow_bridge::lanes::{self, Lane};
 use samsarrow_client::auth::has_aws_environment;
 use samsarrow_client::config::{Mechanism, SaslOptions};
 use samsarrow_client::credentials::{AwsCredentialSource, AwsCredentials, AwsProvider};
 use samsarrow_client::error::{Error, Foreign};
 use samsarrow_client::veil::shown;
 use tokio::sync::oneshot;
-
-use crate::lanes::{self, Lane};
 
 const NAME: &str = "AWS credentials";
 

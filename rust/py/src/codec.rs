@@ -13,13 +13,13 @@ use samsarrow_arrow::digest;
 use samsarrow_arrow::encode::{Columns, EncodeOptions, encode_batches as encode};
 use samsarrow_arrow::layout::Layout;
 use samsarrow_arrow::values::{ValueColumns, ValueFormat, ValueWriter};
+use samsarrow_bridge::arrow_ffi;
+use samsarrow_bridge::error::to_py;
+use samsarrow_bridge::gate;
 use samsarrow_client::error::Error;
 use samsarrow_values::json::is_omitted;
 use samsarrow_wire::compression::Codec;
 
-use crate::arrow_ffi;
-use crate::error::to_py;
-use crate::gate;
 use crate::values::ValueDecoder;
 
 /// Bytes of values that [`write_values`] makes at most, but for the last one.

@@ -4,12 +4,13 @@ use std::ffi::CString;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
+use samsarrow_bridge::error::to_py;
+use samsarrow_bridge::gate;
 use samsarrow_client::config::{self, ClientKind, Kind, OPTIONS, OptionSpec, OptionValue, Options};
 use samsarrow_client::error::{Error, class_name};
 use samsarrow_wire::error_code::ErrorCode;
 
-use crate::error::to_py;
-use crate::{aws, gate, metrics, tokens};
+use crate::{aws, metrics, tokens};
 
 /// Checks (name, value) pairs against the table of options.
 pub(crate) fn parse(py: Python<'_>, kind: ClientKind, pairs: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Options> {

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use samsarrow_bridge::arrow_ffi;
+use samsarrow_bridge::call::Call;
+use samsarrow_bridge::error::{to_py, to_py_value};
+use samsarrow_bridge::runtime::{Owned, runtime, seconds};
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::{Consumer as Core, Polled, SeekTarget};
 use samsarrow_client::group::Completed;
 use samsarrow_client::group::wanted::Wanted;
 use samsarrow_client::types::OffsetAndMetadata;
 
-use crate::arrow_ffi;
 use crate::assignor;
-use crate::call::Call;
 use crate::config;
-use crate::error::{to_py, to_py_value};
 use crate::metrics::{Metrics, instance_id};
 use crate::partitions::{Committed, Failures, Tp, failures, given, offsets, tp, tps, tuple, tuples};
 use crate::rebalance::{Event, named};
-use crate::runtime::{Owned, runtime, seconds};
 
 /// See `samsarrow.Consumer`.
 #[pyclass(frozen, module = "samsarrow._core")]

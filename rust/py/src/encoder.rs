@@ -5,14 +5,14 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use samsarrow_bridge::arrow_ffi::{self, Input};
+use samsarrow_bridge::error::to_py;
+use samsarrow_bridge::gate;
 use samsarrow_client::error::Error;
 use samsarrow_values::avro::{Schema, derive};
 use samsarrow_values::plain::Plain;
 use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError, json, proto, with_header};
 
-use crate::arrow_ffi::{self, Input};
-use crate::error::to_py;
-use crate::gate;
 use crate::value_options::File;
 
 /// Row, nothing, field, reason and nothing, as what cannot be decoded has a schema in these places.

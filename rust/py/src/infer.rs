@@ -7,13 +7,12 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use samsarrow_bridge::arrow_ffi;
+use samsarrow_bridge::error::to_py;
+use samsarrow_bridge::gate;
 use samsarrow_client::error::Error;
 use samsarrow_values::BadValue;
 use samsarrow_values::json::Inference;
-
-use crate::arrow_ffi;
-use crate::error::to_py;
-use crate::gate;
 
 /// A batch without rows of the columns, or row and reason of a value that is bad.
 type Inferred<'py> = (Option<Bound<'py, PyAny>>, Option<(usize, String)>);

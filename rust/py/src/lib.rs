@@ -1,29 +1,19 @@
 //! `samsarrow._core`: conversions between Python and the Rust core, nothing else.
 
 mod admin;
-mod aio;
-mod arrow_ffi;
 mod assignor;
 mod aws;
-mod call;
 mod codec;
 mod config;
 mod consumer;
-mod delivery;
 mod encoder;
-mod error;
-mod gate;
 mod infer;
-mod lanes;
 mod lines;
-mod logging;
 mod metrics;
 mod partitions;
 mod producer;
 mod rebalance;
 mod registry;
-mod rows;
-mod runtime;
 mod segment;
 mod spark;
 mod testing;
@@ -85,13 +75,9 @@ mod _core {
         admin_find_hanging, admin_list_transactions,
     };
     #[pymodule_export]
-    use super::aio::{Bridge, loop_wake_ups};
-    #[pymodule_export]
     use super::assignor::Reply;
     #[pymodule_export]
     use super::aws::AwsReply;
-    #[pymodule_export]
-    use super::call::Call;
     #[pymodule_export]
     use super::codec::{decode_batches, digest_rows, encode_batches, write_values};
     #[pymodule_export]
@@ -99,13 +85,9 @@ mod _core {
     #[pymodule_export]
     use super::consumer::Consumer;
     #[pymodule_export]
-    use super::delivery::{BatchDelivery, Delivery, callbacks_crowd};
-    #[pymodule_export]
     use super::encoder::{ValueEncoder, avro_name, avro_schema, json_refusal, with_schema_header};
     #[pymodule_export]
     use super::infer::infer_json;
-    #[pymodule_export]
-    use super::lanes::{Server, unraisable};
     #[pymodule_export]
     use super::lines::Lines;
     #[pymodule_export]
@@ -119,8 +101,6 @@ mod _core {
     #[pymodule_export]
     use super::registry::Registry;
     #[pymodule_export]
-    use super::rows::Rows;
-    #[pymodule_export]
     use super::segment::{LogDump, SegmentReader, check_index};
     #[pymodule_export]
     use super::spark::{SparkDriver, spark_columns, spark_options, spark_write_options};
@@ -130,9 +110,19 @@ mod _core {
     use super::tokens::TokenReply;
     #[pymodule_export]
     use super::values::{ValueDecoder, avro_refusal};
+    #[pymodule_export]
+    use samsarrow_bridge::aio::{Bridge, loop_wake_ups};
+    #[pymodule_export]
+    use samsarrow_bridge::call::Call;
+    #[pymodule_export]
+    use samsarrow_bridge::delivery::{BatchDelivery, Delivery, callbacks_crowd};
+    #[pymodule_export]
+    use samsarrow_bridge::lanes::{Server, unraisable};
+    #[pymodule_export]
+    use samsarrow_bridge::rows::Rows;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        super::runtime::watch(module.py())
+        samsarrow_bridge::runtime::watch(module.py())
     }
 }

@@ -3,11 +3,10 @@
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use samsarrow_arrow::lines::{LineFormat, Template, render};
+use samsarrow_bridge::arrow_ffi;
+use samsarrow_bridge::error::to_py;
+use samsarrow_bridge::gate;
 use samsarrow_client::error::Error;
-
-use crate::arrow_ffi;
-use crate::error::to_py;
-use crate::gate;
 
 /// Writes batches of a consumer in one format.
 #[pyclass(frozen, module = "samsarrow._core")]

@@ -12,12 +12,12 @@ use samsarrow_client::metrics::{
     self, CONVENTIONS, Event, Kind, Label, LabelKind, METRICS, Metrics as Core, Observer, Value, client_name,
 };
 
+use samsarrow_bridge::error::to_py;
+use samsarrow_bridge::lanes::{Call, Context, EVENTS, Lane};
+use samsarrow_bridge::runtime::Owned;
 use samsarrow_wire::messages::Uuid;
 
-use crate::error::to_py;
-use crate::lanes::{Call, Context, EVENTS, Lane};
 use crate::partitions::tuples;
-use crate::runtime::Owned;
 
 /// Events that may wait for Python; more are dropped.
 const WAITING: usize = 10_000;
@@ -79,8 +79,8 @@ impl Metrics {
 }
 
 /// The id by which brokers know a client's metrics, as 16 bytes.
-pub(crate) fn instance_id(work: impl Future<Output = Result<Uuid>> + Send + 'static) -> crate::call::Call {
-    crate::call::Call::new(work, |py, id| Ok(PyBytes::new(py, &id.0).into_any().unbind()))
+pub(crate) fn instance_id(work: impl Future<Output = Result<Uuid>> + Send + 'static) -> samsarrow_bridge::call::Call {
+    samsarrow_bridge::call::Call::new(work, |py, id| Ok(PyBytes::new(py, &id.0).into_any().unbind()))
 }
 
 /// Prometheus' text of the metrics of several clients.
@@ -89,7 +89,7 @@ pub(crate) fn exposition(py: Python<'_>, clients: Vec<Py<Metrics>>) -> PyResult<
     let held =
         clients.iter().map(|one| Ok(Arc::clone(&*one.get().core.get(py)?))).collect::<PyResult<Vec<Arc<Core>>>>()?;
     let all: Vec<&Core> = held.iter().map(|one| &**one).collect();
-    Ok(crate::gate::detach(py, || metrics::exposition(&all)))
+    Ok(samsarrow_bridge::gate::detach(py, || metrics::exposition(&all)))
 }
 
 /// Group and name of Java's, kind, unit, label, names of Prometheus, OpenTelemetry and KIP-714, factor to base units,

@@ -1,14 +1,13 @@
 //! Partitions and their offsets, as Python gives and gets them.
 
 use pyo3::prelude::*;
+use samsarrow_bridge::arrow_ffi;
+use samsarrow_bridge::error::{to_py, to_py_value};
 use samsarrow_client::error::Error;
 use samsarrow_client::fetch::positions_of;
 use samsarrow_client::group::Offsets;
 use samsarrow_client::offsets::Outcomes;
 use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
-
-use crate::arrow_ffi;
-use crate::error::{to_py, to_py_value};
 
 /// Topic and partition, as a tuple.
 pub(crate) type Tp = (String, i32);

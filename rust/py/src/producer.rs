@@ -9,6 +9,13 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView, PyString};
 use samsarrow_arrow::encode::Columns;
+use samsarrow_bridge::arrow_ffi::{self, Input};
+use samsarrow_bridge::call::Call;
+use samsarrow_bridge::delivery::{BatchDelivery, Delivery, FOREVER};
+use samsarrow_bridge::error::to_py;
+use samsarrow_bridge::gate;
+use samsarrow_bridge::lanes::{CALLBACKS, Lane};
+use samsarrow_bridge::runtime::{Owned, runtime, seconds};
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::Error;
 use samsarrow_client::group::Identity;
@@ -17,20 +24,10 @@ use samsarrow_client::producer::{
     ValueFormat,
 };
 
-use crate::arrow_ffi::{self, Input};
-use crate::call::Call;
 use crate::codec::{Names, format_of, value_columns};
 use crate::config;
-use crate::delivery::{BatchDelivery, Delivery};
-use crate::error::to_py;
-use crate::gate;
-use crate::lanes::{CALLBACKS, Lane};
 use crate::metrics::{Metrics, instance_id};
 use crate::partitions::{Committed, Tp, given, tuples};
-use crate::runtime::{Owned, runtime, seconds};
-
-/// Longer than any wait that ends.
-pub(crate) const FOREVER: Duration = Duration::from_secs(1_000_000_000);
 
 /// See `samsarrow.Producer`.
 #[pyclass(frozen, module = "samsarrow._core")]

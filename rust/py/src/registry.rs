@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use samsarrow_bridge::call::Call;
+use samsarrow_bridge::error::to_py;
+use samsarrow_bridge::runtime::Owned;
 use samsarrow_client::config::RegistryOptions;
 use samsarrow_client::error::Error;
 use samsarrow_client::registry::{NewSchema, Reference, RegisteredSchema, Registry as Core, SchemaKey};
 
-use crate::call::Call;
 use crate::config;
-use crate::error::to_py;
-use crate::runtime::Owned;
 
 /// Name, subject, version.
 type PyReference = (String, String, i32);

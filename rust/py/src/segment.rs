@@ -12,16 +12,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use samsarrow_arrow::decode::DecodeOptions;
 use samsarrow_arrow::segment::{SegmentOptions, SegmentReadError, SegmentReader as Reader, Step};
+use samsarrow_bridge::arrow_ffi;
+use samsarrow_bridge::error::to_py;
+use samsarrow_bridge::gate;
 use samsarrow_client::error::Error;
 use samsarrow_wire::compression::Limits;
 use samsarrow_wire::segment::dump::{Dump, Format, IndexDump, IndexDumpOptions, LogDump as Log, LogDumpOptions};
 use samsarrow_wire::segment::index::{Index, IndexKind};
 use samsarrow_wire::segment::{SegmentErrorKind, Source};
 
-use crate::arrow_ffi;
 use crate::codec::layout_of;
-use crate::error::to_py;
-use crate::gate;
 
 /// A file that is read by copying; what is appended after it was opened is not looked at.
 #[derive(Debug)]

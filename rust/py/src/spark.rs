@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use samsarrow_bridge::error::to_py;
+use samsarrow_bridge::gate;
+use samsarrow_bridge::runtime::{Owned, run};
 use samsarrow_client::admin::Admin;
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::Consumer;
@@ -17,9 +20,6 @@ use samsarrow_spark::{Driver, Error, ReadOptions, WriteOptions};
 use tokio::sync::Mutex;
 
 use crate::config;
-use crate::error::to_py;
-use crate::gate;
-use crate::runtime::{Owned, run};
 
 type Pairs<'py> = Vec<(String, Bound<'py, PyAny>)>;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use samsarrow_bridge::runtime::{Owned, run};
 use samsarrow_broker::{
     Broker as Core, BrokerOptions, Codec, Fault, GroupOptions, Release, TelemetryOptions, TelemetryPush,
     TransactionOptions,
@@ -14,7 +15,6 @@ use samsarrow_client::config::nearest;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
-use crate::runtime::{Owned, run};
 use crate::testing_security::{Altered, Security};
 
 /// See `samsarrow.testing.Broker`.

@@ -4,13 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use samsarrow_bridge::lanes::{self, Lane};
 use samsarrow_client::config::{Mechanism, SaslOptions, Secret};
 use samsarrow_client::credentials::{Fetching, Provider, Token, TokenSource};
 use samsarrow_client::error::{Error, Foreign};
 use samsarrow_client::veil::shown;
 use tokio::sync::oneshot;
-
-use crate::lanes::{self, Lane};
 
 const OPTION: &str = "sasl.oauthbearer.token.provider";
 /// The option in all its spellings; confluent-kafka's is called with the configuration, whatever it takes.

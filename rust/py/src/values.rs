@@ -9,6 +9,10 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use samsarrow_bridge::arrow_ffi;
+use samsarrow_bridge::call::Call;
+use samsarrow_bridge::error::to_py;
+use samsarrow_bridge::gate;
 use samsarrow_client::error::Error;
 use samsarrow_spark::typed::ask;
 use samsarrow_values::avro::Schema;
@@ -18,10 +22,6 @@ use samsarrow_values::{
     BadValue, Decoder, Format, Framing, Headers, Options, Part, SchemaError, SchemaId, ValueError, Writers,
 };
 
-use crate::arrow_ffi;
-use crate::call::Call;
-use crate::error::to_py;
-use crate::gate;
 use crate::registry::Registry as PyRegistry;
 use crate::value_options::{File, Id, enums_of};
 

@@ -12,11 +12,11 @@ use samsarrow_client::config::Secret;
 use samsarrow_client::error::{Error, Result};
 
 use bytes::Bytes;
+use samsarrow_bridge::call::Call;
+use samsarrow_bridge::error::{to_py, to_py_value};
+use samsarrow_bridge::runtime::seconds;
 
 use super::{Admin, Core, listed, said};
-use crate::call::Call;
-use crate::error::{to_py, to_py_value};
-use crate::runtime::seconds;
 
 /// Resource type, name, pattern type, principal, host, operation, permission.
 type Acl = (i8, String, i8, String, String, i8, i8);

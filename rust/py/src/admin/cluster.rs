@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use samsarrow_bridge::call::Call;
 use samsarrow_client::admin::{BrokerDescription, QuorumReplica};
 use samsarrow_wire::messages::Uuid;
 
 use super::{Admin, Core, codes, said};
-use crate::call::Call;
 
 /// Id and the bytes of a directory's id.
 type Voter = (i32, Vec<u8>);

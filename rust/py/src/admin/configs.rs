@@ -1,10 +1,10 @@
 //! Settings and quotas.
 
 use pyo3::prelude::*;
+use samsarrow_bridge::call::Call;
 use samsarrow_client::admin::{ConfigChange, ConfigEntry, ConfigResource, QuotaComponent, QuotaEntity};
 
 use super::{Admin, Core, listed, said};
-use crate::call::Call;
 
 /// Kind and name.
 type Resource = (i8, String);

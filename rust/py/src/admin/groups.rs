@@ -1,10 +1,10 @@
 //! Groups and their members.
 
 use pyo3::prelude::*;
+use samsarrow_bridge::call::Call;
 use samsarrow_client::admin::{GroupDescription, GroupFilter, Leaving};
 
 use super::{Admin, Core, codes, listed, said};
-use crate::call::Call;
 use crate::partitions::{Tp, tuples};
 
 /// Id, instance id, client id, host, assignment, target assignment.

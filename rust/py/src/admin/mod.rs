@@ -15,15 +15,15 @@ use std::time::Duration;
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
+use samsarrow_bridge::call::Call;
+use samsarrow_bridge::error::{to_py, to_py_value};
+use samsarrow_bridge::runtime::{Owned, seconds};
 use samsarrow_client::admin::{AclOperation, Admin as Core};
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::Result;
 
-use crate::call::Call;
 use crate::config;
-use crate::error::{to_py, to_py_value};
 use crate::metrics::{Metrics, instance_id};
-use crate::runtime::{Owned, seconds};
 
 /// See `samsarrow.Admin`.
 #[pyclass(frozen, module = "samsarrow._core")]

@@ -1,16 +1,16 @@
 //! Offsets of groups, and offsets that leaders know.
 
 use pyo3::prelude::*;
+use samsarrow_bridge::call::Call;
+use samsarrow_bridge::error::to_py_value;
+use samsarrow_bridge::runtime::seconds;
 use samsarrow_client::admin::{CommitSettings, FetchSettings, Fetched, PartitionLag};
 use samsarrow_client::config::IsolationLevel;
 use samsarrow_client::offsets::{ListTarget, Listed};
 use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
 
 use super::{Admin, Core, said};
-use crate::call::Call;
-use crate::error::to_py_value;
 use crate::partitions::{Committed, Tp, tp, tuple};
-use crate::runtime::seconds;
 
 fn plain(at: OffsetAndMetadata) -> Committed {
     (at.offset, at.metadata, at.leader_epoch)

@@ -1,12 +1,12 @@
 //! Replicas.
 
 use pyo3::prelude::*;
+use samsarrow_bridge::call::Call;
+use samsarrow_bridge::error::to_py_value;
 use samsarrow_client::admin::{LogDir, Replica, ReplicaInfo};
 use samsarrow_client::types::TopicPartition;
 
 use super::{Admin, Core, listed, said};
-use crate::call::Call;
-use crate::error::to_py_value;
 use crate::partitions::{Tp, tp, tuple};
 
 fn some(partitions: Option<Vec<Tp>>) -> Option<Vec<TopicPartition>> {

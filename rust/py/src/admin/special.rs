@@ -1,14 +1,14 @@
 //! Share groups and groups of Kafka Streams.
 
 use pyo3::prelude::*;
+use samsarrow_bridge::call::Call;
+use samsarrow_bridge::error::to_py_value;
 use samsarrow_client::admin::{
     ShareGroupDescription, ShareMember, StreamsGroupDescription, StreamsMember, Subtopology,
 };
 use samsarrow_client::types::TopicPartition;
 
 use super::{Admin, Core, said};
-use crate::call::Call;
-use crate::error::to_py_value;
 use crate::partitions::{Tp, tp, tuple, tuples};
 
 #[pyfunction]

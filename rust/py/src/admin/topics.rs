@@ -1,11 +1,11 @@
 //! Topics.
 
 use pyo3::prelude::*;
+use samsarrow_bridge::call::Call;
 use samsarrow_client::admin::{NewPartitions, NewTopic, TopicDescription, TopicRef};
 use samsarrow_client::types::TopicPartition;
 
 use super::{Admin, codes, listed, said};
-use crate::call::Call;
 use crate::partitions::{Tp, tp, tuple};
 
 /// Name, partitions, replication factor, brokers of each partition, configs.

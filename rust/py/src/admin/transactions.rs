@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use samsarrow_bridge::call::Call;
+use samsarrow_bridge::runtime::seconds;
 use samsarrow_client::admin::{ProducerState, TransactionDescription, TransactionFilter};
 use samsarrow_client::types::TopicPartition;
 
 use super::{Admin, Core, listed, said};
-use crate::call::Call;
 use crate::partitions::{Tp, tp, tuple, tuples};
-use crate::runtime::seconds;
 
 /// Producer id, epoch, last sequence, last timestamp, coordinator epoch, start of the open transaction.
 type Producer = (i64, i32, i32, i64, Option<i32>, Option<i64>);

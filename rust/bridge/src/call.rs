@@ -15,15 +15,15 @@ use crate::gate;
 use crate::runtime::{run, run_to_its_end, runtime};
 
 /// Makes Python's result, on a thread that is attached. It holds no object of Python's: threads of the core drop it.
-pub(crate) type Convert = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
+pub type Convert = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 /// What the core's work ended in.
-pub(crate) type Outcome = Result<Convert>;
+pub type Outcome = Result<Convert>;
 type Work = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
 /// Work that has not begun, and what Python makes of its result. It is begun once: by `wait`, or by an await, which may
 /// be cancelled while the work goes on.
 #[pyclass(frozen, module = "samsarrow._core")]
-pub(crate) struct Call {
+pub struct Call {
     work: Mutex<Option<Work>>,
     /// Called with the result; what it returns is the result then.
     then: Option<Py<PyAny>>,
@@ -37,7 +37,7 @@ pub(crate) struct Call {
 
 impl Call {
     /// `convert` makes Python's result of the core's.
-    pub(crate) fn new<T, F, C>(work: F, convert: C) -> Self
+    pub fn new<T, F, C>(work: F, convert: C) -> Self
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
@@ -57,7 +57,7 @@ impl Call {
     }
 
     /// Work without a result.
-    pub(crate) fn done<F>(work: F) -> Self
+    pub fn done<F>(work: F) -> Self
     where
         F: Future<Output = Result<()>> + Send + 'static,
     {
@@ -65,12 +65,12 @@ impl Call {
     }
 
     /// The same call, whose work goes on in the background if a signal's handler raises.
-    pub(crate) fn going_on(self) -> Self {
+    pub fn going_on(self) -> Self {
         Self { goes_on: true, ..self }
     }
 
     /// The same call, whose work takes a core for longer than a loop should wait.
-    pub(crate) fn elsewhere(self) -> Self {
+    pub fn elsewhere(self) -> Self {
         Self { elsewhere: true, ..self }
     }
 

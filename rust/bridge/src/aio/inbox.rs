@@ -30,7 +30,7 @@ pub(super) struct Queue {
 }
 
 /// The side of the core's threads.
-pub(crate) struct Inbox {
+pub struct Inbox {
     pub(super) id: u64,
     queue: Mutex<Queue>,
 }
@@ -54,7 +54,7 @@ impl Inbox {
     }
 
     /// Hands over what is done, in one go.
-    pub(crate) fn push(&self, done: impl IntoIterator<Item = (u64, Option<Outcome>)>) {
+    pub fn push(&self, done: impl IntoIterator<Item = (u64, Option<Outcome>)>) {
         let mut queue = self.lock();
         if matches!(queue.ring, Ring::Never) {
             let left = done.into_iter().filter_map(|(_, outcome)| outcome);

@@ -28,7 +28,7 @@ static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// The id of this process.
-pub(crate) fn process_id() -> u32 {
+pub fn process_id() -> u32 {
     match PROCESS.load(Ordering::Relaxed) {
         0 => remember_process(),
         known => known,
@@ -72,7 +72,7 @@ fn ending(py: Python<'_>) -> PyResult<()> {
 }
 
 /// Has Python report its end and forks. (Anyone who forks without Python's knowledge can run no Python in the child.)
-pub(crate) fn watch(py: Python<'_>) -> PyResult<()> {
+pub fn watch(py: Python<'_>) -> PyResult<()> {
     // Before a fork its hook takes a lock that our log lines need: ours, which waits for them, must be called first.
     py.import("logging")?;
     // Hooks run in reverse order: those of the program, which may use clients, run before this one.
@@ -92,7 +92,7 @@ pub(crate) fn watch(py: Python<'_>) -> PyResult<()> {
 ///
 /// After a fork the child makes its own. The inherited one is forgotten, not dropped: dropping joins threads that do
 /// not exist in the child. The lock is held to read or swap only, by threads that are attached: no fork leaves it locked.
-pub(crate) fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
+pub fn runtime(py: Python<'_>) -> PyResult<Arc<Runtime>> {
     let pid = process_id();
     if let Some((owner, runtime)) = &*RUNTIME.lock().unwrap_or_else(PoisonError::into_inner)
         && *owner == pid
@@ -158,7 +158,7 @@ fn wait<F: Future>(mut work: Pin<&mut F>, limit: Duration) -> Option<F::Output> 
 
 /// Waits for `work` without the GIL. Signals are answered between slices of the wait: their handlers run outside of the
 /// runtime, so that they may use any client.
-pub(crate) fn run<T, F>(py: Python<'_>, work: F) -> PyResult<T>
+pub fn run<T, F>(py: Python<'_>, work: F) -> PyResult<T>
 where
     T: Send,
     F: Future<Output = Result<T>> + Send,
@@ -180,7 +180,7 @@ where
 }
 
 /// The same for work that goes on in the background if a signal's handler raises.
-pub(crate) fn run_to_its_end<T, F>(py: Python<'_>, work: F) -> PyResult<T>
+pub fn run_to_its_end<T, F>(py: Python<'_>, work: F) -> PyResult<T>
 where
     T: Send + 'static,
     F: Future<Output = Result<T>> + Send + 'static,
@@ -193,7 +193,7 @@ where
 ///
 /// In another process every use is an error, and dropping it does nothing: its tasks and sockets are the parent's.
 #[derive(Debug)]
-pub(crate) struct Owned<T> {
+pub struct Owned<T> {
     what: &'static str,
     pid: u32,
     value: Option<T>,
@@ -201,7 +201,7 @@ pub(crate) struct Owned<T> {
 
 impl<T> Owned<T> {
     /// `value`, made by this process.
-    pub(crate) fn new(what: &'static str, value: T) -> Self {
+    pub fn new(what: &'static str, value: T) -> Self {
         Self { what, pid: process_id(), value: Some(value) }
     }
 
@@ -209,7 +209,7 @@ impl<T> Owned<T> {
     ///
     /// # Errors
     /// `ForkError` in any process but the one that made it.
-    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Held<'_, T>> {
+    pub fn get(&self, py: Python<'_>) -> PyResult<Held<'_, T>> {
         let pass = gate::enter(py);
         match &self.value {
             Some(value) if self.pid == process_id() => Ok(Held { value, _pass: pass }),
@@ -220,7 +220,7 @@ impl<T> Owned<T> {
 
 /// Something in use, by a thread that has passed the gate.
 #[derive(Debug)]
-pub(crate) struct Held<'a, T> {
+pub struct Held<'a, T> {
     value: &'a T,
     _pass: Pass,
 }
@@ -243,7 +243,7 @@ impl<T> Drop for Owned<T> {
 }
 
 /// Seconds as Python gives them; None is `default`.
-pub(crate) fn seconds(py: Python<'_>, given: Option<f64>, default: Duration) -> PyResult<Duration> {
+pub fn seconds(py: Python<'_>, given: Option<f64>, default: Duration) -> PyResult<Duration> {
     match given {
         None => Ok(default),
         Some(s) if s.is_finite() && (0.0..=1e9).contains(&s) => Ok(Duration::from_secs_f64(s)),

@@ -21,7 +21,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use samsarrow_client::error::Error;
 
-pub(crate) use self::inbox::Inbox;
+pub use self::inbox::Inbox;
 use self::inbox::{Ring, drop_left};
 use self::loops::running;
 use crate::call::Outcome;
@@ -80,7 +80,7 @@ impl Drop for Local {
 
 /// What a loop watches, and what it calls when there is something to read.
 #[pyclass(frozen, module = "samsarrow._core")]
-pub(crate) struct Bridge {
+pub struct Bridge {
     local: Arc<Local>,
 }
 
@@ -212,21 +212,21 @@ impl Waiter {
 
 /// A place in a loop's queue that somebody awaits.
 #[derive(Debug)]
-pub(crate) struct Ticket {
+pub struct Ticket {
     inbox: Arc<Inbox>,
     token: u64,
 }
 
 impl Ticket {
     /// Where to push, and under which number. Who takes it pushes for sure.
-    pub(crate) fn redeem(mut self) -> (Arc<Inbox>, u64) {
+    pub fn redeem(mut self) -> (Arc<Inbox>, u64) {
         let parts = (Arc::clone(&self.inbox), self.token);
         self.token = u64::MAX;
         parts
     }
 
     /// Hands the outcome over.
-    pub(crate) fn settle(self, outcome: Option<Outcome>) {
+    pub fn settle(self, outcome: Option<Outcome>) {
         let (inbox, token) = self.redeem();
         inbox.push([(token, outcome)]);
     }
@@ -243,7 +243,7 @@ impl Drop for Ticket {
 
 /// Awaits in the loop that runs here: what an `__await__` gives, and where the core says that it is done. Then `take` makes
 /// the result, on the loop's thread.
-pub(crate) fn wait(py: Python<'_>, take: Take) -> PyResult<(Ticket, Py<PyAny>)> {
+pub fn wait(py: Python<'_>, take: Take) -> PyResult<(Ticket, Py<PyAny>)> {
     let _pass = gate::enter(py);
     drop_left();
     let (local, future, iterator) = running(py)?;
@@ -255,10 +255,10 @@ pub(crate) fn wait(py: Python<'_>, take: Take) -> PyResult<(Ticket, Py<PyAny>)> 
 
 /// What awaits something that is there already: the loop does not turn for it.
 #[pyclass(frozen, module = "samsarrow._core")]
-pub(crate) struct There(Mutex<Option<Py<PyAny>>>);
+pub struct There(Mutex<Option<Py<PyAny>>>);
 
 impl There {
-    pub(crate) fn iterator(py: Python<'_>, found: Py<PyAny>) -> PyResult<Py<PyAny>> {
+    pub fn iterator(py: Python<'_>, found: Py<PyAny>) -> PyResult<Py<PyAny>> {
         Ok(Py::new(py, Self(Mutex::new(Some(found))))?.into_any())
     }
 }
@@ -277,12 +277,12 @@ impl There {
 
 /// How often event loops were woken to be given results, in this process.
 #[pyfunction]
-pub(crate) fn loop_wake_ups() -> u64 {
+pub fn loop_wake_ups() -> u64 {
     WAKE_UPS.load(Ordering::Relaxed)
 }
 
 /// The error of a push, which always has an outcome unless what is awaited says itself how it ended.
-pub(crate) fn outcome(py: Python<'_>, outcome: Option<Outcome>) -> PyResult<crate::call::Convert> {
+pub fn outcome(py: Python<'_>, outcome: Option<Outcome>) -> PyResult<crate::call::Convert> {
     let outcome = outcome.unwrap_or_else(|| Err(Error::closed("the client (its work was given up)")));
     outcome.map_err(|error| to_py(py, &error))
 }

@@ -22,7 +22,7 @@ const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
 /// A `pyarrow.RecordBatch` over the same memory.
-pub(crate) fn to_pyarrow<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyAny>> {
+pub fn to_pyarrow<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyAny>> {
     static IMPORT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let _pass = gate::enter(py);
     let import = IMPORT.get_or_try_init(py, || {
@@ -37,7 +37,7 @@ pub(crate) fn to_pyarrow<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<
 }
 
 /// The batches of anything that speaks the Arrow PyCapsule interface: a record batch, a table, a reader, a data frame.
-pub(crate) enum Input {
+pub enum Input {
     /// One batch.
     Batch(RecordBatch),
     /// Many, read one after the other.
@@ -62,7 +62,7 @@ impl Iterator for Input {
 ///
 /// # Errors
 /// `TypeError` if it is no Arrow data with columns.
-pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
+pub fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
     let _pass = gate::enter(data.py());
     // A stream is asked for first: a table has both, and its array would be one copy of everything.
     if data.hasattr("__arrow_c_stream__")? && !data.hasattr("__arrow_c_array__")? {
@@ -110,7 +110,7 @@ pub(crate) fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
 ///
 /// # Errors
 /// As [`from_python`].
-pub(crate) fn schema_of(data: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
+pub fn schema_of(data: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     Ok(match from_python(data)? {
         Input::Batch(batch) => batch.schema(),
         Input::Stream(reader) => reader.schema(),
@@ -121,7 +121,7 @@ pub(crate) fn schema_of(data: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
 ///
 /// # Errors
 /// `TypeError` if the data is anything but one column of unsigned bytes without nulls.
-pub(crate) fn bytes_from_python(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+pub fn bytes_from_python(data: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     struct Owner(Buffer);
     impl AsRef<[u8]> for Owner {
         fn as_ref(&self) -> &[u8] {

@@ -29,16 +29,16 @@ thread_local! {
 
 /// A thread is within our code and attached to Python while it has one.
 #[derive(Debug)]
-pub(crate) struct Pass(());
+pub struct Pass(());
 
 impl Pass {
     /// Stays inside beyond this call.
-    pub(crate) fn keep(self) {
+    pub fn keep(self) {
         std::mem::forget(self);
     }
 
     /// What was kept.
-    pub(crate) fn again() -> Self {
+    pub fn again() -> Self {
         Self(())
     }
 }
@@ -54,7 +54,7 @@ impl Drop for Pass {
 }
 
 /// Lets a thread in that is attached; if the gate is closed, it never returns.
-pub(crate) fn enter(py: Python<'_>) -> Pass {
+pub fn enter(py: Python<'_>) -> Pass {
     let depth = DEPTH.get();
     if depth == 0 && !count_in() {
         py.detach(|| block());
@@ -66,7 +66,7 @@ pub(crate) fn enter(py: Python<'_>) -> Pass {
 /// Does `work` without the GIL, and comes back; if the gate was closed meanwhile, drops what it gave and never returns.
 ///
 /// Every wait of ours goes through here, or the interpreter would wait for it to end.
-pub(crate) fn detach<T, F>(py: Python<'_>, work: F) -> T
+pub fn detach<T, F>(py: Python<'_>, work: F) -> T
 where
     T: Send,
     F: FnOnce() -> T + Send,
@@ -87,7 +87,7 @@ where
 }
 
 /// Does `work` without the GIL where it may itself run Python, as an Arrow stream does. It counts as inside.
-pub(crate) fn detach_within<T, F>(py: Python<'_>, work: F) -> T
+pub fn detach_within<T, F>(py: Python<'_>, work: F) -> T
 where
     T: Send,
     F: FnOnce() -> T + Send,
@@ -97,7 +97,7 @@ where
 }
 
 /// Closes the gate for all other threads and waits until those inside have left, or stay too long.
-pub(crate) fn close(py: Python<'_>) {
+pub fn close(py: Python<'_>) {
     ENDING.set(true);
     STATE.fetch_or(CLOSED, Ordering::SeqCst);
     let own = usize::from(DEPTH.get() > 0);
@@ -110,12 +110,12 @@ pub(crate) fn close(py: Python<'_>) {
 }
 
 /// Whether this thread may go to Python.
-pub(crate) fn is_open() -> bool {
+pub fn is_open() -> bool {
     ENDING.get() || STATE.load(Ordering::SeqCst) & CLOSED == 0
 }
 
 /// In the child of a fork, this thread is the only one; its gate is open unless it was ending the interpreter.
-pub(crate) fn forked() {
+pub fn forked() {
     let own = usize::from(DEPTH.get() > 0);
     STATE.store(if ENDING.get() { CLOSED | own } else { own }, Ordering::SeqCst);
 }

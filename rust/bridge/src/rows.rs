@@ -81,7 +81,7 @@ impl Columns {
 
 /// The records of a batch, made as they are asked for.
 #[pyclass(frozen, module = "samsarrow._core")]
-pub(crate) struct Rows {
+pub struct Rows {
     columns: Columns,
     topics: Vec<Py<PyString>>,
     at: AtomicUsize,

@@ -8,7 +8,7 @@ use samsarrow_client::error::Error;
 use crate::gate;
 
 /// The exception for an error; the classes and the choice among them live in `samsarrow.exceptions`.
-pub(crate) fn to_py(py: Python<'_>, error: &Error) -> PyErr {
+pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
     let made = make(py, &error.name(), &error.to_string(), error.code(), Flags::of(error));
     match error {
         Error::Registry { url, status, .. } => {
@@ -31,7 +31,7 @@ fn describe<const N: usize>(py: Python<'_>, made: &PyErr, attributes: [(&str, Py
 }
 
 /// For a handle that crossed a fork.
-pub(crate) fn fork_error(py: Python<'_>, what: &str, pid: u32) -> PyErr {
+pub fn fork_error(py: Python<'_>, what: &str, pid: u32) -> PyErr {
     let text = format!(
         "this {what} was created in process {pid} and cannot be used in process {}: make a new one in this process",
         std::process::id()
@@ -65,6 +65,6 @@ fn make(py: Python<'_>, class: &str, text: &str, code: Option<i16>, flags: Flags
 }
 
 /// Exception objects for callbacks, which get them as values.
-pub(crate) fn to_py_value(py: Python<'_>, error: &Error) -> Py<PyAny> {
+pub fn to_py_value(py: Python<'_>, error: &Error) -> Py<PyAny> {
     to_py(py, error).into_value(py).into_any()
 }

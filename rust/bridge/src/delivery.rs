@@ -17,17 +17,19 @@ use crate::call::Call;
 use crate::error::{to_py, to_py_value};
 use crate::gate;
 use crate::lanes::{self, CALLBACKS, Context, Lane};
-use crate::producer::FOREVER;
 use crate::runtime::{Owned, run, seconds};
+
+/// Longer than any wait that ends.
+pub const FOREVER: Duration = Duration::from_secs(1_000_000_000);
 
 /// The pending result of one record: waited for, awaited, or given to a callback. Several may wait, and the result stays.
 #[pyclass(frozen, module = "samsarrow._core")]
-pub(crate) struct Delivery {
+pub struct Delivery {
     core: Owned<CoreDelivery>,
 }
 
 impl Delivery {
-    pub(crate) fn new(core: CoreDelivery) -> Self {
+    pub fn new(core: CoreDelivery) -> Self {
         Self { core: Owned::new("delivery", core) }
     }
 
@@ -120,14 +122,14 @@ impl Delivery {
 
 /// The pending result of a `send_batch`; its length is the number of rows. Several may wait, and the result stays.
 #[pyclass(frozen, module = "samsarrow._core")]
-pub(crate) struct BatchDelivery {
+pub struct BatchDelivery {
     parts: Owned<Vec<CoreBatch>>,
 }
 
 type Receipts = Vec<PartitionReceipt>;
 
 impl BatchDelivery {
-    pub(crate) fn new(parts: Vec<CoreBatch>) -> Self {
+    pub fn new(parts: Vec<CoreBatch>) -> Self {
         Self { parts: Owned::new("delivery", parts) }
     }
 
@@ -256,7 +258,7 @@ impl Watcher for aio::Inbox {
 
 /// What to wait for before more callbacks are asked for, if too many wait to be called.
 #[pyfunction]
-pub(crate) fn callbacks_crowd() -> Option<Call> {
+pub fn callbacks_crowd() -> Option<Call> {
     let lane = CALLBACKS.begun().filter(|lane| lane.is_crowded())?;
     Some(Call::done(async move {
         lane.room().await;

@@ -109,7 +109,7 @@ impl Visit for Text {
 }
 
 /// Starts forwarding, as the runtime of this process starts.
-pub(crate) fn start(py: Python<'_>) -> PyResult<()> {
+pub fn start(py: Python<'_>) -> PyResult<()> {
     if current(py).is_some() {
         return Ok(());
     }
@@ -130,7 +130,7 @@ fn current(py: Python<'_>) -> Option<Arc<Lane>> {
 
 /// Before a fork: has no other thread log, neither us nor Python for us, until [`release`], which the same thread must
 /// call. The child would find the locks of `logging`'s streams taken, for good.
-pub(crate) fn hold(py: Python<'_>) {
+pub fn hold(py: Python<'_>) {
     if let Some(lane) = current(py).filter(|lane| !lane.is_here()) {
         gate::detach(py, || lane.hold());
     }
@@ -145,7 +145,7 @@ pub(crate) fn hold(py: Python<'_>) {
 }
 
 /// Undoes [`hold`].
-pub(crate) fn release() {
+pub fn release() {
     if let Some(lines) = HELD.take()
         && let Some(lane) = &*lines
     {
@@ -155,7 +155,7 @@ pub(crate) fn release() {
 
 /// In the child of a fork, under [`hold`]: the lane is the parent's. It is not dropped, as threads that are not here may
 /// hold its locks.
-pub(crate) fn forget() {
+pub fn forget() {
     DROPPED.store(0, Ordering::Relaxed);
     HELD.with_borrow_mut(|held| std::mem::forget(held.as_mut().and_then(|lines| lines.take())));
 }

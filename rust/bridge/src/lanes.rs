@@ -25,26 +25,26 @@ const CROWDED: u64 = 100_000;
 const STUCK: Duration = Duration::from_secs(1);
 
 /// What is called, and with what.
-pub(crate) type Call = (Py<PyAny>, Py<PyTuple>);
+pub type Call = (Py<PyAny>, Py<PyTuple>);
 /// The context variables of the code that asks for a call: the call sees them, as callbacks of asyncio do.
 #[derive(Debug)]
-pub(crate) struct Context(Py<PyAny>);
+pub struct Context(Py<PyAny>);
 
 impl Context {
     /// A copy of those of this moment.
-    pub(crate) fn here(py: Python<'_>) -> PyResult<Self> {
+    pub fn here(py: Python<'_>) -> PyResult<Self> {
         static COPY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let copy = || Ok::<_, PyErr>(py.import("contextvars")?.getattr("copy_context")?.unbind());
         Ok(Self(COPY.get_or_try_init(py, copy)?.call0(py)?))
     }
 
     /// For one call of several: what it sets, the others do not see.
-    pub(crate) fn another(&self, py: Python<'_>) -> PyResult<Self> {
+    pub fn another(&self, py: Python<'_>) -> PyResult<Self> {
         Ok(Self(self.0.call_method0(py, pyo3::intern!(py, "copy"))?))
     }
 
     /// The call of `function` in it.
-    pub(crate) fn call<'py>(
+    pub fn call<'py>(
         &self,
         py: Python<'py>,
         function: Py<PyAny>,
@@ -56,7 +56,7 @@ impl Context {
 }
 
 /// Makes a call, where Python is at hand.
-pub(crate) type Job = Box<dyn FnOnce(Python<'_>) -> PyResult<Call> + Send>;
+pub type Job = Box<dyn FnOnce(Python<'_>) -> PyResult<Call> + Send>;
 
 thread_local! {
     /// The address of the lane whose thread this is, or 0.
@@ -80,7 +80,7 @@ struct Queue {
 }
 
 /// Calls that wait for one thread, in their order.
-pub(crate) struct Lane {
+pub struct Lane {
     pid: u32,
     queue: Mutex<Queue>,
     ready: Condvar,
@@ -114,7 +114,7 @@ impl Lane {
     }
 
     /// Hands a call over, unless `limit` of them wait already or nobody would take it.
-    pub(crate) fn push(&self, limit: usize, job: impl FnOnce(Python<'_>) -> PyResult<Call> + Send + 'static) -> bool {
+    pub fn push(&self, limit: usize, job: impl FnOnce(Python<'_>) -> PyResult<Call> + Send + 'static) -> bool {
         let mut queue = self.lock();
         if queue.over || queue.ending || queue.jobs.len() >= limit {
             return false;
@@ -127,17 +127,17 @@ impl Lane {
     }
 
     /// Whether this process made it.
-    pub(crate) fn is_ours(&self) -> bool {
+    pub fn is_ours(&self) -> bool {
         self.pid == process_id()
     }
 
     /// Whether this is the lane's own thread.
-    pub(crate) fn is_here(&self) -> bool {
+    pub fn is_here(&self) -> bool {
         SERVING.get() == std::ptr::from_ref(self).addr()
     }
 
     /// Waits until all calls of this moment are done. The lane's own thread does not wait: it would wait for itself.
-    pub(crate) async fn settled(&self) {
+    pub async fn settled(&self) {
         let target = self.lock().pushed;
         if !self.is_here() && gate::is_open() {
             let _ = self.done.subscribe().wait_for(|done| *done >= target).await;
@@ -145,13 +145,13 @@ impl Lane {
     }
 
     /// Waits while too many calls wait, as long as that helps.
-    pub(crate) async fn room(&self) {
+    pub async fn room(&self) {
         let mut done = self.done.subscribe();
         while self.is_crowded() && tokio::time::timeout(STUCK, done.changed()).await.is_ok() {}
     }
 
     /// Whether those who ask for more should wait.
-    pub(crate) fn is_crowded(&self) -> bool {
+    pub fn is_crowded(&self) -> bool {
         !self.is_here() && self.lock().pushed.saturating_sub(*self.done.borrow()) > CROWDED
     }
 
@@ -168,7 +168,7 @@ impl Lane {
     }
 
     /// Has the thread make one more call, instead of those that wait, and end.
-    pub(crate) fn finish(&self, job: impl FnOnce(Python<'_>) -> PyResult<Call> + Send + 'static) {
+    pub fn finish(&self, job: impl FnOnce(Python<'_>) -> PyResult<Call> + Send + 'static) {
         let unmade = {
             let mut queue = self.lock();
             let unmade = std::mem::take(&mut queue.jobs);
@@ -181,7 +181,7 @@ impl Lane {
     }
 
     /// Waits, without the GIL, until the thread calls nothing, or is too long about it; it then stays so.
-    pub(crate) fn hold(&self) {
+    pub fn hold(&self) {
         let mut queue = self.lock();
         queue.held = true;
         let busy = |queue: &mut Queue| !queue.idle && !queue.over;
@@ -189,7 +189,7 @@ impl Lane {
     }
 
     /// Undoes [`hold`](Self::hold).
-    pub(crate) fn release(&self) {
+    pub fn release(&self) {
         self.lock().held = false;
         self.ready.notify_one();
     }
@@ -220,7 +220,7 @@ impl Lane {
 /// What a lane's thread works on.
 #[pyclass(frozen, module = "samsarrow._core", name = "Lane")]
 #[derive(Debug)]
-pub(crate) struct Server(Arc<Lane>);
+pub struct Server(Arc<Lane>);
 
 #[pymethods]
 impl Server {
@@ -244,25 +244,25 @@ impl Server {
 
 /// A lane of this process, begun when it is first needed.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub struct Slot {
     name: &'static str,
     lane: Mutex<Option<Arc<Lane>>>,
 }
 
 /// Of delivery callbacks.
-pub(crate) static CALLBACKS: Slot = Slot::new("samsarrow-callbacks");
+pub static CALLBACKS: Slot = Slot::new("samsarrow-callbacks");
 /// Of functions that are notified of events.
-pub(crate) static EVENTS: Slot = Slot::new("samsarrow-events");
+pub static EVENTS: Slot = Slot::new("samsarrow-events");
 /// Of assignors, which a group waits for: not behind callbacks.
-pub(crate) static ASSIGNORS: Slot = Slot::new("samsarrow-assignors");
+pub static ASSIGNORS: Slot = Slot::new("samsarrow-assignors");
 
 impl Slot {
-    pub(crate) const fn new(name: &'static str) -> Self {
+    pub const fn new(name: &'static str) -> Self {
         Self { name, lane: Mutex::new(None) }
     }
 
     /// The lane. The lock is only held by threads that are attached, so that no fork leaves it locked.
-    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<Lane>> {
+    pub fn get(&self, py: Python<'_>) -> PyResult<Arc<Lane>> {
         let lane = {
             let mut slot = self.lock();
             if let Some(lane) = slot.as_ref().filter(|lane| lane.pid == process_id()) {
@@ -278,7 +278,7 @@ impl Slot {
     }
 
     /// The lane, if it was begun.
-    pub(crate) fn begun(&self) -> Option<Arc<Lane>> {
+    pub fn begun(&self) -> Option<Arc<Lane>> {
         self.lock().as_ref().filter(|lane| lane.pid == process_id()).map(Arc::clone)
     }
 
@@ -288,7 +288,7 @@ impl Slot {
 }
 
 /// A new lane with its thread.
-pub(crate) fn begin(py: Python<'_>, name: &str) -> PyResult<Arc<Lane>> {
+pub fn begin(py: Python<'_>, name: &str) -> PyResult<Arc<Lane>> {
     let lane = Lane::new();
     start(py, &lane, name)?;
     Ok(lane)
@@ -307,7 +307,7 @@ fn start(py: Python<'_>, lane: &Arc<Lane>, name: &str) -> PyResult<()> {
 
 /// Reports an exception that has no caller to go to as Python reports such.
 #[pyfunction]
-pub(crate) fn unraisable(py: Python<'_>, function: &Bound<'_, PyAny>, error: Bound<'_, PyAny>) {
+pub fn unraisable(py: Python<'_>, function: &Bound<'_, PyAny>, error: Bound<'_, PyAny>) {
     let _pass = gate::enter(py);
     PyErr::from_value(error).write_unraisable(py, Some(function));
 }
