@@ -40,7 +40,7 @@ PYTHON_EXITS ?=
 CROSS := .cache/cross
 NATIVE := .cache/native
 ZIG := $(CROSS)/.done
-MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --out dist
+MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --compression-level 9 --out dist
 CARGO_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH cargo-zigbuild build --quiet
 # mkdocs and its theme, which nothing else needs.
 SITE := .cache/site

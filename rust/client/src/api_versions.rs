@@ -40,10 +40,16 @@ impl Features {
 
 /// An API, and the versions of it that this client speaks.
 #[derive(Debug, Clone, Copy)]
-struct Ours {
-    key: ApiKey,
+pub(crate) struct Ours {
+    pub(crate) key: ApiKey,
     min: i16,
     max: i16,
+}
+
+impl Ours {
+    pub(crate) const fn of<R: Request>() -> Self {
+        Self { key: R::KEY, min: R::MIN_VERSION, max: R::MAX_VERSION }
+    }
 }
 
 impl ApiVersions {
@@ -77,21 +83,12 @@ impl ApiVersions {
         &self.features
     }
 
-    /// The version of `R` to use: the one that was `chosen`, or the highest in common that is none of those that
+    /// The version of an API to use: the one that was `chosen`, or the highest in common that is none of those that
     /// `newest` rules out.
     ///
     /// # Errors
     /// [`Error::UnsupportedVersion`], naming the API and both ranges.
-    pub fn choose<R: Request>(
-        &self,
-        chosen: &BTreeMap<&'static str, i16>,
-        newest: &BTreeMap<&'static str, i16>,
-    ) -> Result<i16> {
-        let ours = Ours { key: R::KEY, min: R::MIN_VERSION, max: R::MAX_VERSION };
-        self.choose_of(ours, chosen.get(R::KEY.name()).copied(), newest.get(R::KEY.name()).copied())
-    }
-
-    fn choose_of(&self, ours: Ours, chosen: Option<i16>, newest: Option<i16>) -> Result<i16> {
+    pub(crate) fn choose(&self, ours: Ours, chosen: Option<i16>, newest: Option<i16>) -> Result<i16> {
         let api = ours.key.name();
         let Some((min, max)) = self.range(ours.key) else {
             let needed = needed(ours.key, ours.min).map(|needed| format!(", which {needed}")).unwrap_or_default();
@@ -183,6 +180,17 @@ mod tests {
     use samsarrow_wire::messages::api_versions::FinalizedFeatureKey;
     use samsarrow_wire::messages::{FetchRequest, HeartbeatRequest, OffsetCommitRequest, ProduceRequest};
 
+    impl ApiVersions {
+        fn choose_of<R: Request>(
+            &self,
+            chosen: &BTreeMap<&'static str, i16>,
+            newest: &BTreeMap<&'static str, i16>,
+        ) -> Result<i16> {
+            let of = |versions: &BTreeMap<&'static str, i16>| versions.get(R::KEY.name()).copied();
+            self.choose(Ours::of::<R>(), of(chosen), of(newest))
+        }
+    }
+
     fn speaks(api_key: i16, min_version: i16, max_version: i16) -> ApiVersions {
         ApiVersions::new("h:1", &[ApiVersion { api_key, min_version, max_version, ..Default::default() }])
     }
@@ -190,9 +198,12 @@ mod tests {
     #[test]
     fn the_highest_in_common_is_taken_unless_one_is_chosen() {
         let none = BTreeMap::new();
-        assert_eq!(speaks(1, 4, 99).choose::<FetchRequest>(&none, &none), Ok(18));
-        assert_eq!(speaks(1, 0, 11).choose::<FetchRequest>(&none, &none), Ok(11));
-        assert_eq!(speaks(8, 0, 9).choose::<OffsetCommitRequest>(&BTreeMap::from([("OffsetCommit", 0)]), &none), Ok(0));
+        assert_eq!(speaks(1, 4, 99).choose_of::<FetchRequest>(&none, &none), Ok(18));
+        assert_eq!(speaks(1, 0, 11).choose_of::<FetchRequest>(&none, &none), Ok(11));
+        assert_eq!(
+            speaks(8, 0, 9).choose_of::<OffsetCommitRequest>(&BTreeMap::from([("OffsetCommit", 0)]), &none),
+            Ok(0)
+        );
     }
 
     #[test]
@@ -213,10 +224,10 @@ mod tests {
     #[test]
     fn other_options_can_ask_for_an_older_version() {
         let (none, newest) = (BTreeMap::new(), BTreeMap::from([("Produce", 2)]));
-        assert_eq!(speaks(0, 0, 11).choose::<ProduceRequest>(&none, &newest), Ok(2));
-        assert_eq!(speaks(0, 0, 1).choose::<ProduceRequest>(&none, &newest), Ok(1));
-        assert_eq!(speaks(1, 0, 11).choose::<FetchRequest>(&none, &newest), Ok(11));
-        let text = speaks(0, 3, 11).choose::<ProduceRequest>(&none, &newest).unwrap_err().to_string();
+        assert_eq!(speaks(0, 0, 11).choose_of::<ProduceRequest>(&none, &newest), Ok(2));
+        assert_eq!(speaks(0, 0, 1).choose_of::<ProduceRequest>(&none, &newest), Ok(1));
+        assert_eq!(speaks(1, 0, 11).choose_of::<FetchRequest>(&none, &newest), Ok(11));
+        let text = speaks(0, 3, 11).choose_of::<ProduceRequest>(&none, &newest).unwrap_err().to_string();
         assert!(text.contains("v3 to v11") && text.contains("message.format.version"), "{text}");
     }
 
@@ -226,21 +237,21 @@ mod tests {
             |api_key, min_version, max_version| ApiVersion { api_key, min_version, max_version, ..Default::default() };
         let none = BTreeMap::new();
         let kafka_4 = ApiVersions::new("h:1", &[version(0, 0, 13), version(1, 4, 18)]);
-        assert!(kafka_4.choose::<ProduceRequest>(&none, &BTreeMap::from([("Produce", 2)])).is_err());
-        assert!(kafka_4.choose::<ProduceRequest>(&BTreeMap::from([("Produce", 1)]), &none).is_err());
-        assert_eq!(kafka_4.choose::<ProduceRequest>(&none, &none), Ok(13));
+        assert!(kafka_4.choose_of::<ProduceRequest>(&none, &BTreeMap::from([("Produce", 2)])).is_err());
+        assert!(kafka_4.choose_of::<ProduceRequest>(&BTreeMap::from([("Produce", 1)]), &none).is_err());
+        assert_eq!(kafka_4.choose_of::<ProduceRequest>(&none, &none), Ok(13));
         let kafka_3 = ApiVersions::new("h:1", &[version(0, 0, 11), version(1, 0, 17)]);
-        assert_eq!(kafka_3.choose::<ProduceRequest>(&BTreeMap::from([("Produce", 1)]), &none), Ok(1));
+        assert_eq!(kafka_3.choose_of::<ProduceRequest>(&BTreeMap::from([("Produce", 1)]), &none), Ok(1));
     }
 
     #[test]
     fn what_cannot_be_names_the_api_and_both_ranges() {
         let none = BTreeMap::new();
-        let error = speaks(8, 2, 9).choose::<OffsetCommitRequest>(&BTreeMap::from([("OffsetCommit", 0)]), &none);
+        let error = speaks(8, 2, 9).choose_of::<OffsetCommitRequest>(&BTreeMap::from([("OffsetCommit", 0)]), &none);
         let text = error.unwrap_err().to_string();
         assert!(text.contains("OffsetCommit v0") && text.contains("v2 to v9") && text.contains("ZooKeeper"), "{text}");
-        let text = speaks(1, 90, 99).choose::<FetchRequest>(&none, &none).unwrap_err().to_string();
+        let text = speaks(1, 90, 99).choose_of::<FetchRequest>(&none, &none).unwrap_err().to_string();
         assert!(text.contains("v90 to v99") && text.contains("v0 to v18"), "{text}");
-        assert!(speaks(1, 0, 9).choose::<HeartbeatRequest>(&none, &none).is_err());
+        assert!(speaks(1, 0, 9).choose_of::<HeartbeatRequest>(&none, &none).is_err());
     }
 }

@@ -1,10 +1,11 @@
 //! Requests to one broker, in the version that both sides know.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use samsarrow_wire::messages::{ApiKey, Request};
 
 use super::{Cluster, Wanted};
+use crate::api_versions::Ours;
 use crate::connection::{Connection, FrameBody, Patience, RequestTimeout};
 use crate::error::Result;
 
@@ -48,9 +49,8 @@ impl Cluster {
         R::Response: Send + 'static,
     {
         let patience = patience.into();
-        let connection = self.connection(node, patience).await?;
-        let version = self.choose::<R>(&connection)?;
-        connection.request(&build(version)?, version, self.limit::<R>(patience), patience)
+        let (connection, version) = self.ready(node, Ours::of::<R>(), patience).await?;
+        connection.request(&build(version)?, version, self.limit(R::KEY, patience), patience)
     }
 
     /// As [`Self::dispatch`] with an answer that the caller reads off the socket; the version is the one in use.
@@ -61,17 +61,16 @@ impl Cluster {
         build: F,
     ) -> Result<(i16, impl Future<Output = Result<FrameBody>> + Send + 'static)> {
         let patience = patience.into();
-        let connection = self.connection(node, patience).await?;
-        let version = self.choose::<R>(&connection)?;
-        let answer = connection.request_body(&build(version)?, version, self.limit::<R>(patience), patience)?;
+        let (connection, version) = self.ready(node, Ours::of::<R>(), patience).await?;
+        let answer = connection.request_body(&build(version)?, version, self.limit(R::KEY, patience), patience)?;
         Ok((version, answer))
     }
 
     /// How long a broker has: `request.timeout.ms`, or what the caller grants to requests that wait at the broker for
     /// records or for other members.
-    fn limit<R: Request>(&self, patience: Patience) -> RequestTimeout {
+    fn limit(&self, key: ApiKey, patience: Patience) -> RequestTimeout {
         let usual = self.options().request_timeout;
-        match R::KEY {
+        match key {
             ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup | ApiKey::ConsumerGroupHeartbeat => {
                 RequestTimeout(usual.max(patience.whole()))
             }
@@ -79,19 +78,23 @@ impl Cluster {
         }
     }
 
-    fn choose<R: Request>(&self, connection: &Connection) -> Result<i16> {
-        let options = self.options();
-        let versions = connection.versions();
-        let only = |version| BTreeMap::from([(R::KEY.name(), version)]);
-        match self.wanted.filter(|(key, _)| *key == R::KEY) {
-            None => versions.choose::<R>(&options.api_versions, &options.newest_api_versions),
-            Some((_, Wanted::Exactly(version))) => versions.choose::<R>(&only(version), &BTreeMap::new()),
-            Some((_, Wanted::AtMost(version))) => {
-                let newest =
-                    options.newest_api_versions.get(R::KEY.name()).map_or(version, |other| version.min(*other));
-                versions.choose::<R>(&options.api_versions, &only(newest))
-            }
-        }
+    /// A connection to a broker, and the version that it is asked in.
+    async fn ready(&self, node: i32, ours: Ours, patience: Patience) -> Result<(Arc<Connection>, i16)> {
+        let connection = self.connection(node, patience).await?;
+        let version = self.choose(ours, &connection)?;
+        Ok((connection, version))
+    }
+
+    fn choose(&self, ours: Ours, connection: &Connection) -> Result<i16> {
+        let (options, api) = (self.options(), ours.key.name());
+        let chosen = options.api_versions.get(api).copied();
+        let newest = options.newest_api_versions.get(api).copied();
+        let (chosen, newest) = match self.wanted.filter(|(key, _)| *key == ours.key) {
+            None => (chosen, newest),
+            Some((_, Wanted::Exactly(version))) => (Some(version), None),
+            Some((_, Wanted::AtMost(version))) => (chosen, Some(newest.map_or(version, |other| version.min(other)))),
+        };
+        connection.versions().choose(ours, chosen, newest)
     }
 
     /// Sends a request that is never answered; returns once the socket has taken it.
@@ -102,14 +105,12 @@ impl Cluster {
         build: impl FnOnce(i16) -> Result<R>,
     ) -> Result<()> {
         let patience = patience.into();
-        let connection = self.connection(node, patience).await?;
-        let version = self.choose::<R>(&connection)?;
-        connection.request_without_answer(&build(version)?, version, self.limit::<R>(patience), patience).await
+        let (connection, version) = self.ready(node, Ours::of::<R>(), patience).await?;
+        connection.request_without_answer(&build(version)?, version, self.limit(R::KEY, patience), patience).await
     }
 
     /// The version of `R` that a broker would be asked in.
     pub async fn version<R: Request>(&self, node: i32, patience: impl Into<Patience>) -> Result<i16> {
-        let connection = self.connection(node, patience.into()).await?;
-        self.choose::<R>(&connection)
+        self.ready(node, Ours::of::<R>(), patience.into()).await.map(|(_, version)| version)
     }
 }

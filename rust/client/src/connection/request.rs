@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use samsarrow_wire::frame;
-use samsarrow_wire::messages::{Message, Request};
+use samsarrow_wire::messages::{ApiKey, Message, Request};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
@@ -57,7 +57,7 @@ impl Connection {
         self.queue(request, version, limit, Reply::Whole(reply))?;
         let connection = Arc::clone(self);
         Ok(async move {
-            let frame = connection.answered::<R, _>(answer, patience).await?;
+            let frame = connection.answered(R::KEY, answer, patience).await?;
             match frame::decode_answer::<R>(version, frame) {
                 Ok((response, spare)) => {
                     if spare > 0 {
@@ -86,17 +86,17 @@ impl Connection {
         let (reply, answer) = oneshot::channel();
         self.queue(request, version, limit, Reply::Body(reply))?;
         let connection = Arc::clone(self);
-        Ok(async move { connection.answered::<R, _>(answer, patience).await })
+        Ok(async move { connection.answered(R::KEY, answer, patience).await })
     }
 
-    async fn answered<R: Request, T>(&self, answer: oneshot::Receiver<Result<T>>, patience: Patience) -> Result<T> {
+    async fn answered<T>(&self, key: ApiKey, answer: oneshot::Receiver<Result<T>>, patience: Patience) -> Result<T> {
         let answered = match patience.answer_until() {
             Some(until) => timeout_at(until, answer).await,
             None => Ok(answer.await),
         };
         match answered {
             Ok(answer) => answer.unwrap_or_else(|_| Err(self.gone())),
-            Err(_) => Err(Error::timeout(format!("{} to {}", R::KEY.name(), self.address()), patience.whole())),
+            Err(_) => Err(Error::timeout(format!("{} to {}", key.name(), self.address()), patience.whole())),
         }
     }
 
