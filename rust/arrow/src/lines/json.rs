@@ -42,7 +42,7 @@ pub(super) fn text_or_null(bytes: Option<&[u8]>, out: &mut Vec<u8>) {
 }
 
 /// A string with its quotes.
-pub(super) fn string(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\') {

@@ -1,6 +1,6 @@
 //! Rows of decoded batches as text: values line by line, JSON objects with their metadata, envelopes that keep all.
 
-mod json;
+pub(crate) mod json;
 mod template;
 mod time;
 

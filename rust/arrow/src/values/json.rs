@@ -8,17 +8,16 @@ use arrow_array::types::{
     ArrowDictionaryKeyType, ArrowTimestampType, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType,
 };
-use arrow_array::{
-    Array, ArrayRef, DictionaryArray, PrimitiveArray, StringArray, UnionArray, downcast_dictionary_array,
-};
+use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, UnionArray, downcast_dictionary_array};
 use arrow_buffer::{ArrowNativeType, OffsetBuffer};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncoder, make_encoder};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
 
 use super::Values;
 use super::omit::is_omitted;
 use crate::encode::EncodeError;
+use crate::lines::json::string;
 
 pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &mut Values) -> Result<(), EncodeError> {
     let failure = Failure::default();
@@ -184,12 +183,10 @@ struct Member<'a> {
 
 impl<'a> Member<'a> {
     fn new(field: &'a FieldRef, column: &'a ArrayRef, options: &'a EncoderOptions) -> Result<Member<'a>, ArrowError> {
-        let name = StringArray::from_iter_values([field.name()]);
-        let text = Arc::new(Field::new("", DataType::Utf8, false));
-        let mut written = Vec::new();
-        make_encoder(&text, &name, &EncoderOptions::default())?.encode(0, &mut written);
-        written.push(b':');
-        Ok(Member { name: written, value: make_encoder(field, column, options)?, omitted: is_omitted(field) })
+        let mut name = Vec::new();
+        string(field.name(), &mut name);
+        name.push(b':');
+        Ok(Member { name, value: make_encoder(field, column, options)?, omitted: is_omitted(field) })
     }
 }
 
