@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-MEBIBYTE = 1 << 20
 # What a release has: tags in the names of files, and what they are for. A wheel that nobody imported is not among them.
 WHEELS = {
     "manylinux_2_17_x86_64": "Linux with glibc on x86-64",
     "manylinux_2_17_aarch64": "Linux with glibc on 64-bit ARM",
 }
-LARGEST = 8 * MEBIBYTE
+LARGEST = 8_000_000
 GATES = ("check", "test")
 HEADING = re.compile(r"^## (\S+), (\S+)$", re.MULTILINE)
 
@@ -143,7 +142,7 @@ def _wheel(path: Path, built: int) -> Iterator[str]:
     if path.stat().st_mtime < built:
         yield f"{path.name} is older than the commit: `make wheels`"
     if path.stat().st_size > LARGEST:
-        yield f"{path.name} has {path.stat().st_size / MEBIBYTE:.1f} MiB, and {LARGEST // MEBIBYTE} are the most"
+        yield f"{path.name} has {path.stat().st_size / 1_000_000:.2f} MB, and {LARGEST // 1_000_000} are the most"
     with zipfile.ZipFile(path) as wheel:
         names = wheel.namelist()
         boms = [name for name in names if re.search(r"\.dist-info/sboms/.+\.json$", name)]

@@ -1,6 +1,6 @@
 """`make test-arm`: the Rust tests and then the wheel itself for 64-bit ARM, under emulation on this machine.
 
-1. The tests of rust/wire and rust/arrow, cross-compiled with zig (static, musl), run by qemu.
+1. The tests of rust/crc, rust/wire and rust/arrow, cross-compiled with zig (static, musl), run by qemu.
 2. The aarch64 wheel (manylinux, zig), with pyarrow's own aarch64 wheel, under an aarch64 Python in qemu:
    what `check.py` prints there must be what it prints on this machine.
 
@@ -39,13 +39,13 @@ def run(command: list[str], env: Mapping[str, str] | None = None) -> None:
 
 
 def rust_tests(qemu: Path) -> None:
-    """The tests of the two rooms in which bytes are taken apart."""
+    """The tests of the rooms in which bytes are taken apart."""
     env = {
         "PATH": f"{CROSS / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER": str(qemu),
         "PROPTEST_CASES": PROPTEST_CASES,
     }
-    packages = ["-p", "samsarrow-wire", "-p", "samsarrow-arrow"]
+    packages = ["-p", "samsarrow-crc", "-p", "samsarrow-wire", "-p", "samsarrow-arrow"]
     run([str(CROSS / "bin" / "cargo-zigbuild"), "test", "--target", MUSL, "--profile", "ci", "--quiet", *packages], env)
 
 
@@ -88,7 +88,7 @@ def main() -> None:
         step("qemu and Rust's target", started)
         started = time.monotonic()
         rust_tests(qemu)
-        step("tests of rust/wire and rust/arrow", started)
+        step("tests of rust/crc, rust/wire and rust/arrow", started)
         started = time.monotonic()
         wheel_test(qemu, wheel)
         step("the wheel with pyarrow", started)

@@ -172,8 +172,8 @@ def test_wheels_are_there_new_small_and_whole(checkout: Path, check: Any) -> Non
 def test_a_wheel_that_is_too_large_is_refused(checkout: Path, check: Any) -> None:
     path = next((checkout / "dist").glob("*manylinux_2_17_x86_64.whl"))
     with zipfile.ZipFile(path, "a") as content:
-        content.writestr("samsarrow/_core.abi3.so", os.urandom(9 << 20))
-    assert f"{path.name} has 9.0 MiB, and 8 are the most" in check()[1]
+        content.writestr("samsarrow/_core.abi3.so", os.urandom(9_000_000))
+    assert f"{path.name} has 9.00 MB, and 8 are the most" in check()[1]
 
 
 def test_a_gate_that_fails_is_refused(checkout: Path, check: Any) -> None:

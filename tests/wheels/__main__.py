@@ -34,7 +34,7 @@ def main() -> int:
     bad = 0
     for wheel in found:
         started = time.monotonic()
-        size = f"{wheel.stat().st_size / (1 << 20):.1f} MiB"
+        size = f"{wheel.stat().st_size / 1_000_000:.2f} MB"
         try:
             platform = audit.whole(wheel, tools)
             tried = "; ".join(places.tried(wheel, platform)) or "built, not imported: no such machine here"
@@ -45,7 +45,7 @@ def main() -> int:
         if wheel.stat().st_size > audit.LARGEST:
             # Said after all else: a wheel that is too large may still be a good one.
             bad += 1
-            size += f", NOT at most {audit.LARGEST >> 20}"
+            size += f", NOT at most {audit.LARGEST // 1_000_000}"
         print(f"{wheel.name}: {size}, {platform}; {tried} ({time.monotonic() - started:.0f} s)", flush=True)
     return 1 if bad else 0
 

@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LARGEST = 8 << 20
+LARGEST = 8_000_000
 # The oldest C library that a wheel may ask for, as file names have it.
 PLATFORMS = re.compile(r"(manylinux_2_17|musllinux_1_2)_(x86_64|aarch64)")
 

@@ -1,16 +1,8 @@
 //! Changes to bytes of which nothing is known, and checksums put right again.
-use crc_fast::{CrcAlgorithm, checksum};
+use samsarrow_wire::crc::{crc32, crc32c};
 use twox_hash::XxHash32;
 
 use crate::random::Random;
-
-pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
-    checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}
-
-pub(crate) fn crc32(bytes: &[u8]) -> u32 {
-    checksum(CrcAlgorithm::Crc32IsoHdlc, bytes) as u32
-}
 
 pub(crate) fn lz4_header_checksum(covered: &[u8]) -> u8 {
     (XxHash32::oneshot(0, covered) >> 8) as u8

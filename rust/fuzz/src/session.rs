@@ -211,7 +211,7 @@ impl Drop for Watch {
 /// Writes an input that failed into a folder, and says where.
 pub fn keep(failure: &Failure, folder: &Path) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
-    let name = format!("{}-{:08x}", failure.target, crate::bytes::crc32(&failure.input));
+    let name = format!("{}-{:08x}", failure.target, samsarrow_wire::crc::crc32(&failure.input));
     let path = folder.join(name);
     std::fs::write(&path, &failure.input)?;
     Ok(path)

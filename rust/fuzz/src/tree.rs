@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use samsarrow_wire::compression::{Codec, Compressor};
+use samsarrow_wire::crc::{crc32, crc32c};
 
-use crate::bytes::{crc32, crc32c, havoc, lz4_header_checksum};
+use crate::bytes::{havoc, lz4_header_checksum};
 use crate::random::Random;
 
 /// How a number lies in the bytes.

@@ -3,7 +3,6 @@
 
 pub mod batch;
 pub mod compression;
-pub mod crc;
 pub mod error_code;
 #[cfg(feature = "arbitrary")]
 pub mod formats;
@@ -16,3 +15,4 @@ pub mod segment;
 pub mod varint;
 
 pub use piece::Piece;
+pub use samsarrow_crc as crc;
