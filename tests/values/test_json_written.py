@@ -74,7 +74,7 @@ def test_a_null_is_left_out_where_the_schema_allows_that_and_not_null() -> None:
         "required": ["null", "list"],
     }
     member = pa.struct([("missing", pa.string()), ("null", pa.large_string())])
-    for many in (pa.list_, pa.large_list, lambda of: pa.list_(of, 2)):
+    for many in (pa.list_, pa.large_list, pa.list_view, pa.large_list_view, lambda of: pa.list_(of, 2)):
         kind = pa.struct(
             {
                 "list": many(member),
@@ -105,6 +105,17 @@ def test_a_null_is_left_out_where_the_schema_allows_that_and_not_null() -> None:
         )
 
 
+def test_a_null_is_left_out_in_runs_and_where_a_dictionary_has_it() -> None:
+    member = {"missing": {"type": "string"}, "null": {"type": ["null", "string"]}}
+    texts = pa.DictionaryArray.from_arrays([0, 1, None], ["here", None])
+    rows = pa.StructArray.from_arrays([texts, texts], ["missing", "null"], mask=pa.array([False, False, True]))
+    wanted = [b'{"missing":"here","null":"here"}', b'{"null":null}', None]
+    for array in (rows, pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 3], pa.int32()), rows)):
+        for start in range(3):
+            values = encode_values(array.slice(start), Json({"type": "object", "properties": member}))
+            assert values.to_pylist() == wanted[start:]
+
+
 def test_what_does_not_fit_is_not_written(registry: SchemaRegistry) -> None:
     with pytest.raises(BadValueError, match=r"^orders, row 2, field id: ") as raised:
         encode_values(pa.array([{"id": 1}, {"id": 2}, {"id": None}]), Json(ORDER), topic="orders")
@@ -115,6 +126,10 @@ def test_what_does_not_fit_is_not_written(registry: SchemaRegistry) -> None:
     kinds = pa.schema([("id", pa.int64()), ("parts", pa.list_(pa.struct([("sum", pa.binary())])))])
     with pytest.raises(ConfigurationError, match=r"column parts\[\]\.sum has bytes, which JSON does not support"):
         encode_values(pa.Table.from_pylist([], kinds), Json(kinds))
+    for kind in (pa.list_view(pa.binary()), pa.run_end_encoded(pa.int32(), pa.binary())):
+        sums = pa.array([None], kind)
+        with pytest.raises(ConfigurationError, match=r"column sum(\[\])? has bytes, which JSON does not support"):
+            encode_values(pa.table({"sum": sums}), Json({"type": "object", "properties": {"sum": {}}}))
     with pytest.raises(ConfigurationError, match="needs the id of the written schema, which is unknown"):
         encode_values(ROWS, Json(ORDER, framing="confluent"))
     with pytest.raises(ConfigurationError, match="a registry takes a JSON Schema"):
@@ -143,6 +158,7 @@ def test_what_is_no_number_in_json_is_an_error(number: float) -> None:
         (pa.array([{"y": None}, None, {"y": [1.0, number]}], kind), r"x\.y\[1\]"),
         (pa.array([[], None, [("k", number)]], pa.map_(pa.string(), pa.float64())), r"x\[0\]"),
         (pa.array([1.0, None, number]).dictionary_encode(), "x"),
+        (pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 4], pa.int16()), pa.array([1.0, None, number])), "x"),
     ):
         # Of any type, and so never bad for what reads it.
         form = Json({"type": "object", "properties": {"x": {}}})

@@ -17,7 +17,7 @@ from samsarrow.spark.clients import on_this_host
 from samsarrow.spark.types import converted
 from samsarrow.spark.values import FORMATS, Schemed, registry_client
 from samsarrow.values.decode import Format
-from samsarrow.values.encode import Encoder, encoder_of, raised
+from samsarrow.values.encode import Encoder, empty, encoder_of, raised
 
 Ids: TypeAlias = tuple[tuple[tuple[str, str], int], ...]
 """Ids of schemas by subject and text."""
@@ -74,7 +74,7 @@ class Encoded:
         return self._encoder(self._format())
 
     def _encoder(self, made: Format) -> Encoder:
-        like = pa.record_batch({"value": pa.array([], self.type)})
+        like = empty(pa.schema([("value", self.type)]))
         try:
             return now(encoder_of(made, Blocking._do, like, self.topic, self.name == "key"))
         except ConfigurationError as error:

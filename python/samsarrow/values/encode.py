@@ -51,7 +51,7 @@ def encode_values(
         text = "framing='header' has the schema in headers of records, and encode_values makes values alone"
         raise ConfigurationError(f"{text}: send_batch writes both")
     chunks, kind = _chunks(array)
-    like = pa.record_batch({"value": pa.array([], kind)})
+    like = empty(pa.schema([("value", kind)]))
     encoder = now(encoder_of(format, Blocking._do, like, topic, key))
     row, encoded = 0, []
     for chunk in chunks:
@@ -64,6 +64,11 @@ def encode_values(
         # One that has more bytes than its offsets can count comes in several.
         return encoded[0] if len(encoded) == 1 else pa.concat_arrays([one.cast(pa.large_binary()) for one in encoded])
     return pa.chunked_array(encoded, pa.binary())
+
+
+def empty(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows, of any types."""
+    return _core.empty_batch(pa.RecordBatchReader.from_batches(schema, ()))
 
 
 async def encoder_of(

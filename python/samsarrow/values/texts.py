@@ -104,7 +104,8 @@ def _reads(field: pa.Field, wanted: pa.Field) -> bool:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return any(one(kind) for one in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))
+    lists = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
+    return any(one(kind) for one in (*lists, pa.types.is_list_view, pa.types.is_large_list_view))
 
 
 def _bytes_in(kind: pa.DataType, path: str) -> str | None:
@@ -115,6 +116,10 @@ def _bytes_in(kind: pa.DataType, path: str) -> str | None:
         below = [(kind.key_type, path), (kind.item_type, path)]
     elif _is_list(kind):
         below = [(kind.value_type, f"{path}[]")]
+    elif pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        below = [(kind.value_type, path)]
+    elif pa.types.is_union(kind):
+        below = [(field.type, path) for field in kind]
     else:
         kinds = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
         return path if any(one(kind) for one in kinds) else None

@@ -12,7 +12,7 @@ from samsarrow._faces import Do
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.partitioner import reader_of, unused
 from samsarrow.values.decode import Format
-from samsarrow.values.encode import Encoder, encoder_of, raised
+from samsarrow.values.encode import Encoder, empty, encoder_of, raised
 from samsarrow.values.headers import InHeaders, header_name
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -60,7 +60,7 @@ class WrittenRows:
             if one is None:
                 continue
             columns, whole = _picked(source.schema, part, names)
-            like = pa.record_batch({"value": _column(pa.RecordBatch.from_pylist([], source.schema), columns, whole)})
+            like = pa.record_batch({"value": _column(empty(source.schema), columns, whole)})
             rows._encoders[part] = columns, whole, await encoder_of(one, do, like, topic, part == "key")
             setattr(rows, part, unused(part, schema))
             schema = schema.append(pa.field(getattr(rows, part), pa.large_binary()))

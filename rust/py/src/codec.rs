@@ -181,3 +181,9 @@ pub(crate) fn write_values<'py>(
     let batch = RecordBatch::try_from_iter([("value", values)]);
     arrow_ffi::to_pyarrow(py, &batch.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?)
 }
+
+/// A batch without rows, with the columns of Arrow data: of some types pyarrow cannot make one.
+#[pyfunction]
+pub(crate) fn empty_batch<'py>(py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    arrow_ffi::to_pyarrow(py, &RecordBatch::new_empty(arrow_ffi::schema_of(data)?))
+}

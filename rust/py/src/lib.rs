@@ -79,7 +79,7 @@ mod _core {
     #[pymodule_export]
     use super::aws::AwsReply;
     #[pymodule_export]
-    use super::codec::{decode_batches, digest_rows, encode_batches, write_values};
+    use super::codec::{decode_batches, digest_rows, empty_batch, encode_batches, write_values};
     #[pymodule_export]
     use super::config::{error_table, option_table, option_types, options_markdown, properties};
     #[pymodule_export]

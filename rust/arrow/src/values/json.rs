@@ -193,16 +193,19 @@ impl<'a> Member<'a> {
 impl Encoder for Struct<'_> {
     fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
         out.push(b'{');
-        let mut first = true;
+        let start = out.len();
         for member in &mut self.members {
-            if member.omitted && member.value.is_null(row) {
-                continue;
-            }
-            if !std::mem::take(&mut first) {
+            let end = out.len();
+            if end > start {
                 out.push(b',');
             }
             out.extend_from_slice(&member.name);
             encode_or_null(&mut member.value, row, out);
+            // The text tells, and the array does not: a dictionary has nulls in its values, too, and a union in its
+            // children. No other value ends so.
+            if member.omitted && out.ends_with(b":null") {
+                out.truncate(end);
+            }
         }
         out.push(b'}');
     }

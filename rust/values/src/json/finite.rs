@@ -1,7 +1,7 @@
 //! Numbers that JSON does not have.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float16Type, Float32Type, Float64Type};
+use arrow_array::types::{Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 
@@ -33,6 +33,7 @@ fn all_finite(column: &dyn Array) -> bool {
         DataType::Map(..) => all_finite(column.as_map().keys()) && all_finite(column.as_map().values()),
         DataType::Union(fields, _) => fields.iter().all(|(id, _)| all_finite(column.as_union().child(id))),
         DataType::Dictionary(..) => all_finite(column.as_any_dictionary().values()),
+        DataType::RunEndEncoded(..) => all_finite(column.as_any_ree().values()),
         _ => items(column).is_none_or(|values| all_finite(values)),
     }
 }
@@ -75,6 +76,14 @@ fn check(column: &dyn Array, row: usize) -> Step {
             let row = column.slice(row, 1);
             let keys = row.as_any_dictionary().normalized_keys();
             return keys.iter().try_for_each(|key| check(row.as_any_dictionary().values(), *key));
+        }
+        DataType::RunEndEncoded(ends, _) => {
+            let at = match ends.data_type() {
+                DataType::Int16 => column.as_run::<Int16Type>().get_physical_index(row),
+                DataType::Int32 => column.as_run::<Int32Type>().get_physical_index(row),
+                _ => column.as_run::<Int64Type>().get_physical_index(row),
+            };
+            return check(column.as_any_ree().values(), at);
         }
         _ => return items_of(column, row).map_or(Ok(()), |items| check_items(&items)),
     };
