@@ -9,9 +9,11 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from samsarrow import Admin, Consumer, Producer
+from samsarrow import Admin, Avro, Consumer, Producer, SchemaRegistry
+from samsarrow.testing import Registry
 from support.kafka import SUPPORT, KafkaServer
 from support.secure import USERS, SecureKafka
 from support.spark_jvm_places import MORE, NO_PYTHON
@@ -56,13 +58,19 @@ def copied(
         shared: those of sources and sinks.
         **conf: of the session.
     """
-    come, *gone = (f"{name}-{folder.parent.name}" for name in ("come", "batch", "stream"))
-    with Admin(config) as admin, Producer(config) as producer:
-        admin.create_topics([come], num_partitions=4)
+    come, avro, *gone = (f"{name}-{folder.parent.name}" for name in ("come", "avro", "batch", "stream"))
+    with Admin(config) as admin, Producer(config) as producer, Registry() as registry:
+        admin.create_topics([come, avro], num_partitions=4)
         admin.create_topics(gone, num_partitions=2)
         for n in range(RECORDS):
             producer.send(come, str(n), str(n))
-    told = run(master, api, jar, folder, {"conf": conf, "options": shared, "come": come, "gone": gone})
+        rows = pa.table({"key": range(100), "value": [{"id": n, "city": f"city {n:02}"} for n in range(100)]})
+        with SchemaRegistry(registry.url) as schemas:
+            producer.send_batch(avro, rows, key_format="long", value_format=Avro(schemas)).result(30)
+        typed = {"subscribe": avro, "schema.registry.url": registry.url, "key.format": "long", "value.format": "avro"}
+        settings = {"conf": conf, "options": shared, "come": come, "gone": gone, "typed": typed}
+        told = run(master, api, jar, folder, settings)
+    assert told.pop("typed") == [[100, 4950, 4950, "city 99"]] * 2
     assert NO_PYTHON in told.pop("python"), "an executor has a Python"
     assert told.pop("batches") >= 4
     assert told == {"rows": RECORDS, "sum": sum(range(RECORDS)), "again": 1}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from samsarrow import Admin, Consumer, Producer
+from samsarrow.testing import Registry
 from support.flights import BY_HOUR, send_flights
 from support.kafka import SUPPORT, KafkaServer
 from support.parity import JVM
@@ -25,19 +26,21 @@ RECORDS = 2_000
 
 
 def run(master: str, kafka: KafkaServer, new_topic: Callable[..., str], folder: Path) -> dict[str, int]:
-    come, gone, flights = new_topic(4), new_topic(2), new_topic(2)
+    come, gone, avro, flights = new_topic(4), new_topic(2), new_topic(2), new_topic(2)
     send_flights(kafka.bootstrap_servers, flights)
     with Producer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         for n in range(RECORDS):
             producer.send(come, str(n), str(n))
-    command = [sys.executable, str(SUPPORT / "spark_places.py"), master, kafka.bootstrap_servers, come, gone]
-    done = subprocess.run(
-        [*command, flights, str(folder)], env=os.environ | {"TZ": "UTC"},
-        capture_output=True, text=True, timeout=270, check=False,
-    )  # fmt: skip
+    with Registry() as registry:
+        command = [sys.executable, str(SUPPORT / "spark_places.py"), master, kafka.bootstrap_servers, registry.url]
+        done = subprocess.run(
+            [*command, come, gone, avro, flights, str(folder)], env=os.environ | {"TZ": "UTC"},
+            capture_output=True, text=True, timeout=270, check=False,
+        )  # fmt: skip
     assert done.returncode == 0, done.stderr[:5000] + done.stderr[-5000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert told.pop("flights") == BY_HOUR
+    assert told.pop("typed") == [[n, n, f"city {n}"] for n in range(100)]
     wait_for_markers(kafka.bootstrap_servers, gone)
     config = {"isolation.level": "read_committed", "auto.offset.reset": "earliest"}
     with Consumer(config, bootstrap_servers=kafka.bootstrap_servers) as consumer:

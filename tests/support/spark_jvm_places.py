@@ -4,7 +4,8 @@
 
 MASTER is any of Spark's; API is `classic`, or `connect` for a Connect server on that master; JAR is how the jar comes:
 `setting` (spark.jars) or `added` (to the session that runs). The settings: `conf`, of the session; `options`, of each
-source and sink; `come`, which is read, `gone`, topics that a batch and a stream write. Prints what it saw as JSON.
+source and sink; `come`, which is read, `gone`, topics that a batch and a stream write; `typed`, more options for one
+with keys and values of a format. Prints what it saw as JSON.
 """
 
 import json
@@ -86,6 +87,20 @@ def python(spark: Any) -> Any:
     return spark.range(1).select(udf(lambda n: n, "long")("id")).collect()
 
 
+def typed(spark: Any, read: dict[str, str]) -> list[Any]:
+    """What is in columns that the executors decoded, of batch and stream."""
+    told = []
+    for name, reader in (("batch", spark.read), ("stream", spark.readStream)):
+        frame = reader.format(FORMAT).options(**read, startingOffsets="earliest").load()
+        frame = frame.selectExpr("count(*)", "sum(key)", "sum(value.id)", "max(value.city)")
+        if name == "stream":
+            writer = frame.writeStream.format("memory").queryName("typed").outputMode("complete")
+            assert writer.trigger(availableNow=True).start().awaitTermination(120)
+            frame = spark.table("typed")
+        told += [list(row) for row in frame.collect()]
+    return told
+
+
 def streamed(spark: Any, read: dict[str, str], write: dict[str, str], folder: Path) -> int:
     """Copies what the checkpoint does not know yet; how many micro-batches had rows."""
     source = spark.readStream.format(FORMAT).options(**read, startingOffsets="earliest", maxOffsetsPerTrigger="500")
@@ -110,6 +125,7 @@ def main(master: str, api: str, come: str, folder: Path) -> dict[str, Any]:
         **sums.asDict(),
         "batches": batches,
         "again": streamed(spark, read, second, folder),
+        "typed": typed(spark, settings["options"] | settings["typed"]),
         "python": failure(lambda: python(spark)),
     }
     spark.stop()

@@ -1,9 +1,9 @@
 """A program that reads and writes Kafka where Spark is more than one process: a standalone cluster, a Connect server.
 
-    python spark_places.py MASTER BOOTSTRAP COME GONE FLIGHTS FOLDER
+    python spark_places.py MASTER BOOTSTRAP REGISTRY COME GONE TYPED FLIGHTS FOLDER
 
-MASTER is `spark://host:port` or `connect`. Copies COME into GONE, runs examples/spark/flights_by_window.py on FLIGHTS,
-and prints what it saw as JSON.
+MASTER is `spark://host:port` or `connect`. Copies COME into GONE, writes Avro into TYPED
+and reads it, runs examples/spark/flights_by_window.py on FLIGHTS, and prints what it saw as JSON.
 """
 
 import importlib.util
@@ -42,6 +42,16 @@ def session(master: str, folder: Path) -> Any:
     return local_session(folder, master=master, connector=False, **small, **both)
 
 
+def typed(spark: Any, servers: str, registry: str, topic: str) -> list[list[Any]]:
+    """Rows that were written as Avro, with a schema that the driver registered, and read again."""
+    options = {"kafka.bootstrap.servers": servers, "schema.registry.url": registry}
+    options |= {"key.format": "long", "value.format": "avro"}
+    rows = spark.range(100).selectExpr("id AS key", "named_struct('id', id, 'city', concat('city ', id)) AS value")
+    rows.write.format("samsarrow-python").options(**options, topic=topic).mode("append").save()
+    found = spark.read.format("samsarrow-python").options(**options, subscribe=topic).load()
+    return sorted(list(row) for row in found.selectExpr("key", "value.id", "value.city").collect())
+
+
 def by_hour(spark: Any, servers: str, topic: str, folder: str) -> list[list[Any]]:
     """What the example wrote."""
     path = Path(__file__).resolve().parent.parent.parent / "examples" / "spark" / "flights_by_window.py"
@@ -55,7 +65,7 @@ def by_hour(spark: Any, servers: str, topic: str, folder: str) -> list[list[Any]
     return [[row.start.hour, row.carrier, row.flights] for row in rows]
 
 
-def main(master: str, servers: str, come: str, gone: str, flights: str, folder: str) -> None:
+def main(master: str, servers: str, registry: str, come: str, gone: str, avro: str, flights: str, folder: str) -> None:
     spark = session(master, Path(folder))
     bootstrap = {"kafka.bootstrap.servers": servers}
     batch = spark.read.format("samsarrow-python").options(**bootstrap, subscribe=come).load()
@@ -71,6 +81,7 @@ def main(master: str, servers: str, come: str, gone: str, flights: str, folder: 
         "executors": len({row["daemon"] for row in seen}),
         "ended": ended,
         "batches": len(query.recentProgress),
+        "typed": typed(spark, servers, registry, avro),
         "flights": by_hour(spark, servers, flights, f"{folder}/flights"),
     }
     sys.stdout.write(json.dumps(told) + "\n")
