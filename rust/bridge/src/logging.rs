@@ -4,15 +4,13 @@
 //! dropped and counted rather than kept without bound.
 
 use std::cell::RefCell;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use samsarrow_client::log::Lines;
+use tracing::Level;
 
 use crate::gate;
 use crate::lanes::{self, Call, Lane};
@@ -32,8 +30,6 @@ thread_local! {
     static HELD: RefCell<Option<RwLockWriteGuard<'static, Option<Arc<Lane>>>>> = const { RefCell::new(None) };
 }
 
-struct Forward;
-
 fn number(level: Level) -> u8 {
     match level {
         Level::ERROR => 40,
@@ -44,67 +40,14 @@ fn number(level: Level) -> u8 {
     }
 }
 
-impl Subscriber for Forward {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && metadata.target().starts_with("samsarrow") && *metadata.level() <= Level::DEBUG
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut text = Text::default();
-        event.record(&mut text);
-        let metadata = event.metadata();
-        let (level, target, text) = (number(*metadata.level()), metadata.target(), text.finish());
-        // Not waited for: while a thread forks it has the lock, and may need the GIL, which this one may have.
-        let taken = LINES.try_read().is_ok_and(|lines| {
-            lines.as_ref().is_some_and(|lane| lane.push(WAITING, move |py| line(py, target, level, &text)))
-        });
-        if !taken {
-            DROPPED.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-/// The message, then the fields as `name=value`.
-#[derive(Default)]
-struct Text {
-    message: String,
-    fields: String,
-}
-
-impl Text {
-    fn finish(self) -> String {
-        if self.fields.is_empty() { self.message } else { format!("{} ({})", self.message, self.fields) }
-    }
-
-    fn field(&mut self, name: &str, value: std::fmt::Arguments<'_>) {
-        if name == "message" {
-            let _ = self.message.write_fmt(value);
-            return;
-        }
-        let comma = if self.fields.is_empty() { "" } else { ", " };
-        let _ = write!(self.fields, "{comma}{name}={value}");
-    }
-}
-
-impl Visit for Text {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.field(field.name(), format_args!("{value}"));
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.field(field.name(), format_args!("{value:?}"));
+fn forward(level: Level, target: &'static str, text: String) {
+    let level = number(level);
+    // Not waited for: while a thread forks it has the lock, and may need the GIL, which this one may have.
+    let taken = LINES.try_read().is_ok_and(|lines| {
+        lines.as_ref().is_some_and(|lane| lane.push(WAITING, move |py| line(py, target, level, &text)))
+    });
+    if !taken {
+        DROPPED.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -118,8 +61,7 @@ pub fn start(py: Python<'_>) -> PyResult<()> {
         LINES.write().unwrap_or_else(PoisonError::into_inner).get_or_insert(lane);
     });
     if !SUBSCRIBED.swap(true, Ordering::Relaxed) {
-        // It fails where a program has a subscriber of its own.
-        let _ = tracing::subscriber::set_global_default(Forward);
+        Lines::new(Level::DEBUG, forward).start();
     }
     Ok(())
 }

@@ -15,6 +15,7 @@ pub mod error;
 pub mod fetch;
 pub mod group;
 mod http;
+pub mod log;
 pub mod metadata;
 pub mod metrics;
 pub mod offsets;

@@ -1,0 +1,107 @@
+//! Events of the core as lines, for a program with a log of its own.
+
+use std::fmt::Write as _;
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// Hands each line to `write`: its level, the module that it comes from, and its text, with fields as `name=value`.
+#[derive(Debug)]
+pub struct Lines<W> {
+    least: Level,
+    write: W,
+}
+
+impl<W: Fn(Level, &'static str, String) + Send + Sync + 'static> Lines<W> {
+    /// Lines of at least that level.
+    pub fn new(least: Level, write: W) -> Lines<W> {
+        Lines { least, write }
+    }
+
+    /// Has all threads of the process write lines. A program that has a subscriber already keeps it.
+    pub fn start(self) {
+        let _ = tracing::subscriber::set_global_default(self);
+    }
+}
+
+impl<W: Fn(Level, &'static str, String) + Send + Sync + 'static> Subscriber for Lines<W> {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && metadata.target().starts_with("samsarrow") && *metadata.level() <= self.least
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text::default();
+        event.record(&mut text);
+        let metadata = event.metadata();
+        (self.write)(*metadata.level(), metadata.target(), text.finish());
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// The message, then the fields.
+#[derive(Default)]
+struct Text {
+    message: String,
+    fields: String,
+}
+
+impl Text {
+    fn finish(self) -> String {
+        if self.fields.is_empty() { self.message } else { format!("{} ({})", self.message, self.fields) }
+    }
+
+    fn field(&mut self, name: &str, value: std::fmt::Arguments<'_>) {
+        if name == "message" {
+            let _ = self.message.write_fmt(value);
+            return;
+        }
+        let comma = if self.fields.is_empty() { "" } else { ", " };
+        let _ = write!(self.fields, "{comma}{name}={value}");
+    }
+}
+
+impl Visit for Text {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.field(field.name(), format_args!("{value}"));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.field(field.name(), format_args!("{value:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[test]
+    fn lines_have_their_fields_behind_them() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&lines);
+        let write = move |level, target, text| kept.lock().unwrap().push((level, target, text));
+        tracing::subscriber::with_default(Lines::new(Level::INFO, write), || {
+            tracing::warn!(topic = "t", left = 3, "going on");
+            tracing::info!("done");
+            tracing::debug!("not wanted");
+            tracing::error!(target: "elsewhere", "not ours");
+        });
+        let target = "samsarrow_client::log::tests";
+        let wanted =
+            [(Level::WARN, target, "going on (topic=t, left=3)".to_owned()), (Level::INFO, target, "done".to_owned())];
+        assert_eq!(*lines.lock().unwrap(), wanted);
+    }
+}
