@@ -11,19 +11,20 @@ const SHORT: usize = 256;
 
 #[inline]
 pub(crate) fn update<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
-    let instruction = POLYNOMIAL == CASTAGNOLI && is_x86_feature_detected!("sse4.2");
-    if instruction && data.len() <= SHORT {
+    let instruction = is_x86_feature_detected!("sse4.2");
+    let products = instruction && is_x86_feature_detected!("pclmulqdq");
+    if POLYNOMIAL == CASTAGNOLI && instruction && (data.len() <= SHORT || !products) {
         // SAFETY: the processor has what the function uses.
         return unsafe { castagnoli::serial::<POLYNOMIAL>(register, data) };
     }
-    if !is_x86_feature_detected!("pclmulqdq") {
+    if !products {
         return table::update::<POLYNOMIAL>(register, data);
     }
     if data.len() > SHORT && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("vpclmulqdq") {
         // SAFETY: the processor has what the function uses.
         return unsafe { wide::<POLYNOMIAL>(register, data) };
     }
-    if instruction {
+    if POLYNOMIAL == CASTAGNOLI {
         // SAFETY: the processor has what the function uses.
         return unsafe { castagnoli::update::<POLYNOMIAL>(register, data) };
     }
