@@ -28,7 +28,7 @@ pub(crate) fn update<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
 mod with_aes {
     use super::*;
 
-    fused!("crc,aes", 9, 2);
+    fused!("crc,aes", "crc", 9, 2);
 
     #[inline]
     #[target_feature(enable = "aes")]
@@ -41,7 +41,7 @@ mod with_aes {
 mod with_sha3 {
     use super::*;
 
-    fused!("crc,aes,sha3", 9, 2);
+    fused!("crc,aes,sha3", "crc", 9, 2);
 
     #[inline]
     #[target_feature(enable = "aes,sha3")]

@@ -13,15 +13,16 @@ pub(crate) fn groups<const LEN: usize, const N: usize>(bytes: &[u8]) -> &[[[u8; 
 
 /// `update`, and `serial` for what is short: `$vectors` of 16 bytes are folded while each stream takes `$words` of 8.
 ///
-/// A processor brings `zero`, `load`, `fold_vector`, `halves`, `word`, `byte` and `product`.
+/// The features are those of all that is used, and of the instruction alone. A processor brings `zero`, `load`,
+/// `fold_vector`, `halves`, `word`, `byte` and `product`.
 macro_rules! fused {
-    ($features:literal, $vectors:literal, $words:literal) => {
+    ($all:literal, $instruction:literal, $vectors:literal, $words:literal) => {
         /// Bytes a step of the loop.
         const VECTORS: usize = 16 * $vectors;
         const STREAM: usize = 8 * $words;
         const STEP: usize = 3 * STREAM + VECTORS;
 
-        #[target_feature(enable = $features)]
+        #[target_feature(enable = $all)]
         pub(super) fn update<const POLYNOMIAL: u32>(register: u32, data: &[u8]) -> u32 {
             let (register, data) = blocks::<POLYNOMIAL, 120>(register, data);
             let (register, data) = blocks::<POLYNOMIAL, 16>(register, data);
@@ -30,7 +31,7 @@ macro_rules! fused {
         }
 
         /// The register after as many blocks of `STEPS` as there are, and the bytes that follow them.
-        #[target_feature(enable = $features)]
+        #[target_feature(enable = $all)]
         fn blocks<const POLYNOMIAL: u32, const STEPS: usize>(mut register: u32, data: &[u8]) -> (u32, &[u8]) {
             let mut blocks = data.chunks_exact(STEPS * STEP);
             for block in &mut blocks {
@@ -66,7 +67,7 @@ macro_rules! fused {
         }
 
         #[inline]
-        #[target_feature(enable = $features)]
+        #[target_feature(enable = $instruction)]
         pub(super) fn serial<const POLYNOMIAL: u32>(mut register: u32, data: &[u8]) -> u32 {
             let (words, rest) = data.as_chunks::<8>();
             for next in words {

@@ -38,7 +38,7 @@ mod castagnoli {
     use crate::fused::groups;
     use crate::polynomial::shift;
 
-    crate::fused::fused!("pclmulqdq,sse4.2", 2, 3);
+    crate::fused::fused!("pclmulqdq,sse4.2", "sse4.2", 2, 3);
 
     #[inline]
     #[target_feature(enable = "sse4.2")]
