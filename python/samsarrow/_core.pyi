@@ -93,6 +93,7 @@ __all__ = [
     "check_index",
     "decode_batches",
     "digest_rows",
+    "empty_batch",
     "encode_batches",
     "error_table",
     "exposition",
