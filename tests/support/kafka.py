@@ -232,16 +232,16 @@ class KafkaServer:
 
     def _answers(self) -> bool:
         """Whether the broker answers an ApiVersions request: an open port alone comes too early."""
-        request = b"\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
-        if number(self.version) < (0, 10):
-            # It does not know ApiVersions; Metadata of all topics instead.
-            request = b"\x00\x03\x00\x00\x00\x00\x00\x01\xff\xff\x00\x00\x00\x00"
+        return len(self._asked(b"\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff", 8)) == 8
+
+    def _asked(self, request: bytes, size: int) -> bytes:
+        """The first bytes of the answer to a request; none from a broker that is not there yet."""
         try:
             with socket.create_connection(("127.0.0.1", self._port), timeout=2) as s:
                 s.sendall(len(request).to_bytes(4, "big") + request)
-                return len(s.recv(8)) == 8
+                return s.recv(size, socket.MSG_WAITALL)
         except OSError:
-            return False
+            return b""
 
     def stop(self, timeout: float = 30) -> None:
         """Ends the broker with SIGTERM, then SIGKILL; data stays for the next `start`."""
@@ -338,6 +338,12 @@ class ZooKeeperKafkaServer(KafkaServer):
         )
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         self._zookeeper = self._spawn(self.java(main, str(properties), jvm=["-Xmx128m"]))
+
+    def _answers(self) -> bool:
+        """Whether the broker answers Metadata of all topics, and the controller knows it: that comes later."""
+        answer = self._asked(b"\x00\x03\x00\x00\x00\x00\x00\x01\xff\xff\x00\x00\x00\x00", 12)
+        # Before 0.10 brokers without topics are in no answer.
+        return len(answer) == 12 and (answer[8:] != bytes(4) or number(self.version) < (0, 10))
 
     @property
     def zookeeper(self) -> str:
