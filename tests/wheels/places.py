@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform as machine
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from wheels.audit import ROOT, WheelError
 SMOKE = ROOT / "tests" / "wheels" / "smoke.py"
 # Of Debian's unstable suite; pyarrow has wheels for it.
 NEWEST = "3.15"
+# The code, and what it prints.
+FIRST_SCREEN = re.compile(r"## First batch.*?```python\n(.*?)```.*?It prints `(.*?)`", re.DOTALL)
 PIP = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
 
 
@@ -46,7 +49,7 @@ def in_an_environment(artifact: Path) -> str:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         python = str(Path(folder) / "bin" / "python")
         subprocess.run([python, *PIP, str(artifact.absolute())], check=True, env=_clean())
-        return _smoke([python, "-W", "error", str(SMOKE)], f"Python {machine.python_version()}", folder)
+        return _smoke([python, "-W", "error"], f"Python {machine.python_version()}", folder)
 
 
 def on_the_newest(wheel: Path) -> str:
@@ -57,7 +60,7 @@ def on_the_newest(wheel: Path) -> str:
     chosen = ["--only-binary=:all:", "--python-version", NEWEST, "--target", str(packages)]
     pythons.call([sys.executable, *PIP, *chosen, str(wheel.absolute())], f"what the wheel needs on Python {NEWEST}")
     with tempfile.TemporaryDirectory() as folder:
-        return _smoke([python, "-W", "error", str(SMOKE)], f"Python {NEWEST}", folder, PYTHONPATH=str(packages))
+        return _smoke([python, "-W", "error"], f"Python {NEWEST}", folder, PYTHONPATH=str(packages))
 
 
 def emulated(wheel: Path) -> str:
@@ -69,16 +72,25 @@ def emulated(wheel: Path) -> str:
     command += [part for variable in variables for part in ("-E", variable)]
     with tempfile.TemporaryDirectory() as folder:
         where = f"Python {python.version} on aarch64 under emulation"
-        return _smoke([*command, str(python.executable), str(SMOKE)], where, folder)
+        return _smoke([*command, str(python.executable)], where, folder)
 
 
-def _smoke(command: list[str], where: str, folder: str, **variables: str) -> str:
-    done = subprocess.run(
-        command, cwd=folder, env={**_clean(), **variables}, capture_output=True, text=True, timeout=900, check=False
-    )
-    if done.returncode != 0:
-        raise WheelError(f"{where}:\n{done.stdout}{done.stderr}")
-    return f"{where}: {done.stdout.strip()} checks"
+def _smoke(python: list[str], where: str, folder: str, **variables: str) -> str:
+    """What `smoke.py` and the README's first screen print there."""
+    [(code, wanted)] = FIRST_SCREEN.findall((ROOT / "README.md").read_text())
+    env = {**_clean(), **variables}
+    said = []
+    for program in ([str(SMOKE)], ["-c", code]):
+        done = subprocess.run(
+            [*python, *program], cwd=folder, env=env, capture_output=True, text=True, timeout=900, check=False
+        )
+        if done.returncode != 0:
+            raise WheelError(f"{where}:\n{done.stdout}{done.stderr}")
+        said.append(done.stdout.strip())
+    checks, first = said
+    if first != wanted:
+        raise WheelError(f"{where}: the README's first screen prints {first!r} instead of {wanted!r}")
+    return f"{where}: {checks} checks, and the README's first screen"
 
 
 def _clean() -> dict[str, str]:
