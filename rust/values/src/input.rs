@@ -2,7 +2,7 @@
 
 use samsarrow_wire::Piece;
 
-use crate::error::{Reason, Step};
+use crate::error::{Fault, Reason, Step};
 
 /// What items of arrays and maps become in columns, beyond [`PER_BYTE`] for each byte of the value: the sum is bounded,
 /// since 2⁶² nulls are a few bytes.
@@ -84,7 +84,7 @@ impl<'a> Input<'a> {
 
     #[inline(always)]
     pub(crate) fn chunk<const N: usize>(&mut self) -> Step<[u8; N]> {
-        let (chunk, rest) = self.rest.split_first_chunk::<N>().ok_or(Reason::Truncated)?;
+        let Some((chunk, rest)) = self.rest.split_first_chunk() else { return Err(truncated()) };
         self.rest = rest;
         Ok(*chunk)
     }
@@ -92,7 +92,7 @@ impl<'a> Input<'a> {
     /// As many bytes as that.
     #[inline(always)]
     pub(crate) fn bytes(&mut self, len: usize) -> Step<&'a [u8]> {
-        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Reason::Truncated)?;
+        let Some((bytes, rest)) = self.rest.split_at_checked(len) else { return Err(truncated()) };
         self.rest = rest;
         Ok(bytes)
     }
@@ -248,19 +248,43 @@ pub(crate) struct Block {
 }
 
 #[cold]
+fn truncated() -> Box<Fault> {
+    Reason::Truncated.into()
+}
+
+#[cold]
 fn length_error(len: i64, left: usize) -> Reason {
     if len < 0 { Reason::Negative(len) } else { Reason::Beyond(len, left) }
 }
 
-/// Most texts are short and ASCII: where sixteen bytes can be loaded at once, that takes no loop.
+/// The highest bit of each of the first bytes, by how many.
+const HIGH: [u128; 16] = {
+    let mut high = [0; 16];
+    let mut len = 1;
+    while len < 16 {
+        high[len] = high[len - 1] << 8 | 0x80;
+        len += 1;
+    }
+    high
+};
+
+/// Most texts are short and ASCII: up to 32 bytes take two loads at most, and no loop.
 #[inline(always)]
 pub(crate) fn utf8(text: &[u8], piece: Piece<'_>) -> Step {
-    let high = piece.first_sixteen().map(|bytes| u128::from_le_bytes(bytes) & (u128::MAX / 0xff * 0x80));
-    match high {
-        Some(high) if text.len() < 16 && high & ((1 << (8 * text.len())) - 1) == 0 => Ok(()),
-        _ if text.is_ascii() || simdutf8::basic::from_utf8(text).is_ok() => Ok(()),
-        _ => Err(Reason::Utf8.into()),
+    let high = match (text.first_chunk(), text.last_chunk()) {
+        (Some(first), Some(last)) if text.len() <= 32 => {
+            (u128::from_le_bytes(*first) | u128::from_le_bytes(*last)) & (u128::MAX / 0xff * 0x80)
+        }
+        (None, _) => match (piece.first_sixteen(), HIGH.get(text.len())) {
+            (Some(bytes), Some(high)) => u128::from_le_bytes(bytes) & high,
+            _ => 1,
+        },
+        _ => 1,
+    };
+    if high == 0 || text.is_ascii() || simdutf8::basic::from_utf8(text).is_ok() {
+        return Ok(());
     }
+    Err(Reason::Utf8.into())
 }
 
 #[cfg(test)]
@@ -313,6 +337,26 @@ mod tests {
         assert_eq!(block(&[3, 1, 0, 0], 1), Err(Reason::Negative(-1)));
         assert_eq!(block(&[&written(i64::MIN)[..], &[0]].concat(), 0), Err(Reason::Count(i64::MIN, 0)));
         assert_eq!(block(&written(1 << 62), 0), Ok(1 << 62));
+    }
+
+    #[test]
+    fn texts_are_utf8_wherever_they_end() {
+        for len in 0..=70 {
+            for behind in [0, 1, 15, 40] {
+                let mut all = [vec![b'a'; len], vec![0xff; behind]].concat();
+                let valid = |all: &[u8]| utf8(&all[..len], Piece::of(all, 0, len).unwrap()).is_ok();
+                assert!(valid(&all));
+                for at in 0..len {
+                    all[at] = 0xc3;
+                    assert!(!valid(&all), "{at} of {len}");
+                    if let Some(next) = all[..len].get_mut(at + 1) {
+                        *next = 0xa9;
+                        assert!(valid(&all), "{at} of {len}");
+                    }
+                    all[at..len].fill(b'a');
+                }
+            }
+        }
     }
 
     #[test]

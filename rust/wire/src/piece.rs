@@ -46,6 +46,28 @@ impl<'a> Piece<'a> {
         }
     }
 
+    /// Copies the bytes to the front of `room`, and up to sixteen more behind them; returns whether they have room.
+    ///
+    /// Short ones are copied as their first and their last half, which overlap: that is no call, and reads nothing behind.
+    #[inline(always)]
+    pub fn copy_to(self, room: &mut [u8]) -> bool {
+        if self.len <= 16
+            && let (Some(chunk), Some(room)) = (self.bytes.first_chunk::<16>(), room.first_chunk_mut::<16>())
+        {
+            *room = *chunk;
+            return true;
+        }
+        let (Some(from), Some(room)) = (self.bytes.get(..self.len), room.get_mut(..self.len)) else { return false };
+        match self.len {
+            16..=32 => halves::<16>(from, room),
+            33..=64 => halves::<32>(from, room),
+            8..=15 => halves::<8>(from, room),
+            4..=7 => halves::<4>(from, room),
+            _ => room.copy_from_slice(from),
+        }
+        true
+    }
+
     /// Appends the bytes, of which there should be no more than `N`, and in `out` room for `N`: else this is no faster
     /// than any copy.
     #[inline(always)]
@@ -62,6 +84,17 @@ impl<'a> Piece<'a> {
     }
 }
 
+/// Copies `N` to twice as many bytes.
+#[inline(always)]
+fn halves<const N: usize>(from: &[u8], room: &mut [u8]) {
+    if let (Some(first), Some(to)) = (from.first_chunk::<N>(), room.first_chunk_mut()) {
+        *to = *first;
+    }
+    if let (Some(last), Some(to)) = (from.last_chunk::<N>(), room.last_chunk_mut()) {
+        *to = *last;
+    }
+}
+
 impl<'a> From<&'a [u8]> for Piece<'a> {
     #[inline(always)]
     fn from(bytes: &'a [u8]) -> Self {
@@ -72,6 +105,24 @@ impl<'a> From<&'a [u8]> for Piece<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_are_copied_where_there_is_room() {
+        let data: Vec<u8> = (1..=255).cycle().take(400).collect();
+        for len in 0..=140 {
+            for start in [0, 1, 200, 399 - len, 400 - len] {
+                let piece = Piece::of(&data, start, len).unwrap();
+                for room in [0, 1, 7, 15, 16, 17, 40, 200] {
+                    let mut out = vec![0; room];
+                    assert_eq!(piece.copy_to(&mut out), len <= room, "{len} into {room}");
+                    if len <= room {
+                        assert_eq!(out[..len], data[start..start + len]);
+                        assert!(out.iter().skip(len.max(16)).all(|byte| *byte == 0), "{len} into {room}");
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn no_more_is_appended_than_the_bytes() {

@@ -144,34 +144,36 @@ impl Columns {
 
     /// Hands the column over; it starts anew.
     pub(crate) fn finish(&mut self, shape: &Shape) -> Result<ArrayData, ArrowError> {
-        let kind = shape.data_type.clone();
-        let data = leaf!(self, &shape.slot, at => column.column.finish(kind), slot => match slot {
-            Slot::List(at, item) => {
-                let items = self.finish(item)?;
-                self.lists[*at].finish(kind, items)
-            }
-            Slot::Map(at, entries) => {
-                let (data, [key, value]) = (entry_type(&kind)?, &**entries);
+        let (kind, below) = (shape.data_type.clone(), self.below(shape)?);
+        leaf!(self, &shape.slot, at => column.column.finish(kind, below), slot => match slot {
+            Slot::List(at, _) | Slot::Map(at, _) => self.lists[*at].finish(kind, below),
+            Slot::Struct(at, _) => self.structs[*at].finish(kind, below),
+            _ => ArrayData::builder(kind).build(),
+        })
+    }
+
+    /// What a column of this shape is made of.
+    fn below(&mut self, shape: &Shape) -> Result<Vec<ArrayData>, ArrowError> {
+        match &shape.slot {
+            Slot::Symbols(_, symbols) => Ok(vec![(**symbols).clone()]),
+            Slot::List(_, item) => Ok(vec![self.finish(item)?]),
+            Slot::Map(_, entries) => {
+                let (data, [key, value]) = (entry_type(&shape.data_type)?, &**entries);
                 let children = vec![self.finish(key)?, self.finish(value)?];
                 let entries = ArrayData::builder(data).len(children.iter().map(ArrayData::len).min().unwrap_or(0));
-                self.lists[*at].finish(kind, entries.child_data(children).build()?)
+                Ok(vec![entries.child_data(children).build()?])
             }
-            Slot::Struct(at, fields) => {
-                let children = fields.iter().zip(fields_of(&kind)).map(|(shape, field)| {
+            Slot::Struct(_, fields) => {
+                let children = fields.iter().zip(fields_of(&shape.data_type)).map(|(shape, field)| {
                     let data = self.finish(shape)?;
                     // Below a row that is null there are zeros, as readers of such fields expect: Parquet's writer takes no
                     // nulls there.
                     let nulls = !field.is_nullable() && data.nulls().is_some();
                     if nulls { data.into_builder().nulls(None).build() } else { Ok(data) }
                 });
-                let children = children.collect::<Result<_, _>>()?;
-                self.structs[*at].finish(kind).child_data(children)
+                children.collect()
             }
-            _ => ArrayData::builder(kind),
-        });
-        match &shape.slot {
-            Slot::Symbols(_, symbols) => data.child_data(vec![(**symbols).clone()]).build(),
-            _ => data.build(),
+            _ => Ok(Vec::new()),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Columns that have nothing of their own but which rows there are: lists, maps, structs, nulls.
 
 use arrow_buffer::ScalarBuffer;
-use arrow_data::{ArrayData, ArrayDataBuilder};
-use arrow_schema::DataType;
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, DataType};
 
 use super::nulls::Nulls;
 use crate::error::{Reason, Step};
@@ -78,11 +78,12 @@ impl List {
         self.offsets.reserve(rows);
     }
 
-    pub(crate) fn finish(&mut self, data_type: DataType, items: ArrayData) -> ArrayDataBuilder {
+    pub(crate) fn finish(&mut self, data_type: DataType, items: Vec<ArrayData>) -> Result<ArrayData, ArrowError> {
         let List { offsets, mut nulls, .. } = std::mem::take(self);
         let rows = offsets.len() - 1;
         let offsets = ScalarBuffer::from(offsets).into_inner();
-        ArrayData::builder(data_type).len(rows).add_buffer(offsets).add_child_data(items).nulls(nulls.finish(rows))
+        let data = ArrayData::builder(data_type).len(rows).add_buffer(offsets).child_data(items);
+        data.nulls(nulls.finish(rows)).build()
     }
 }
 
@@ -117,10 +118,10 @@ impl Count {
     /// Nothing to make room in.
     pub(crate) fn reserve(&mut self, _: usize) {}
 
-    pub(crate) fn finish(&mut self, data_type: DataType) -> ArrayDataBuilder {
+    pub(crate) fn finish(&mut self, data_type: DataType, fields: Vec<ArrayData>) -> Result<ArrayData, ArrowError> {
         let Count { rows, mut nulls } = std::mem::take(self);
-        let data = ArrayData::builder(data_type.clone()).len(rows);
         // All rows of this type are null, and it has no bitmap.
-        if data_type == DataType::Null { data } else { data.nulls(nulls.finish(rows)) }
+        let nulls = if data_type == DataType::Null { None } else { nulls.finish(rows) };
+        ArrayData::builder(data_type).len(rows).child_data(fields).nulls(nulls).build()
     }
 }

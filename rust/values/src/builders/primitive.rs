@@ -1,8 +1,8 @@
 //! Columns of values of one size.
 
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, ScalarBuffer};
-use arrow_data::{ArrayData, ArrayDataBuilder};
-use arrow_schema::DataType;
+use arrow_data::ArrayData;
+use arrow_schema::{ArrowError, DataType};
 
 use super::nulls::Nulls;
 
@@ -64,9 +64,11 @@ impl<T: Native> Values<T> {
         self.values.reserve(rows);
     }
 
-    pub(crate) fn finish(&mut self, data_type: DataType) -> ArrayDataBuilder {
+    /// `below` has the symbols of an enum.
+    pub(crate) fn finish(&mut self, data_type: DataType, below: Vec<ArrayData>) -> Result<ArrayData, ArrowError> {
         let rows = self.values.len();
         let values = T::buffer(std::mem::take(&mut self.values));
-        ArrayData::builder(data_type).len(rows).add_buffer(values).nulls(self.nulls.finish(rows))
+        let data = ArrayData::builder(data_type).len(rows).add_buffer(values).child_data(below);
+        data.nulls(self.nulls.finish(rows)).build()
     }
 }
