@@ -49,7 +49,7 @@ ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help dev demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check fuzz fuzz-guided generate format clean
+.PHONY: help dev demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits deny check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -155,7 +155,10 @@ test-security: $(BUILT) ## every login, store and certificate on real Kafka, wit
 test-exits: $(BUILT) ## programs that use clients end, EXITS=500 of them (PYTHON_EXITS=3.14 or a path, BOOTSTRAP=host:port)
 	$(BIN)/python tests/exits --runs $(EXITS) $(if $(PYTHON_EXITS),--python $(PYTHON_EXITS)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 
-check: $(BUILT) ## lint, types, stubs, licences, workflows
+deny:
+	cargo deny --version >/dev/null 2>&1 || cargo install --locked --debug --quiet cargo-deny
+
+check: $(BUILT) deny ## lint, types, stubs, licences, workflows
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -163,7 +166,6 @@ check: $(BUILT) ## lint, types, stubs, licences, workflows
 	$(BIN)/python -m mypy.stubtest samsarrow --mypy-config-file pyproject.toml
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	cargo deny --version >/dev/null 2>&1 || cargo install --locked --debug --quiet cargo-deny
 	cargo deny --log-level error check licenses bans sources
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/zizmor --quiet --offline --no-progress .github
