@@ -88,7 +88,7 @@ impl Decoding {
         let name = self.part.name();
         let column = batch.column_by_name(name).and_then(|column| column.as_binary_opt::<i32>());
         let headers =
-            batch.column_by_name("headers").map(|headers| self.format.headers(headers, self.part)).transpose();
+            batch.column_by_name("headers").map_or(Ok(None), |headers| self.format.headers(headers, self.part));
         Ok((column.ok_or_else(|| other(name))?, headers.map_err(Failure::state)?))
     }
 

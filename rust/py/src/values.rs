@@ -74,8 +74,7 @@ impl ValueDecoder {
         let column = batch.column_by_name("value").ok_or("there is no column of values")?;
         let headers = batch
             .column_by_name("headers")
-            .map(|headers| self.format.headers(headers, part))
-            .transpose()
+            .map_or(Ok(None), |headers| self.format.headers(headers, part))
             .map_err(Failure::Type)?;
         let (headers, format) = (headers.as_ref(), &self.format);
         Ok(match column.data_type() {
@@ -97,8 +96,7 @@ impl ValueDecoder {
         let column = batch.column_by_name("value").ok_or("there is no column of values")?;
         let headers = batch
             .column_by_name("headers")
-            .map(|headers| self.format.headers(headers, part))
-            .transpose()
+            .map_or(Ok(None), |headers| self.format.headers(headers, part))
             .map_err(Failure::Type)?;
         let (mut decoder, known) = self.take()?;
         decoder.reserve(column.len());

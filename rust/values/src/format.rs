@@ -84,11 +84,20 @@ impl Format {
         }
     }
 
-    /// The headers of records that name schemas: Confluent's, and of Avro Apicurio's.
+    /// Whether Confluent's prefix names the schema of a value without a header.
+    fn is_prefixed(&self) -> bool {
+        match self {
+            Format::Plain(_) | Format::Json { .. } => false,
+            Format::Avro { options, .. } => options.framing.is_confluents(),
+            Format::Protobuf { options, .. } => options.framing.is_confluents(),
+        }
+    }
+
+    /// The headers of records that name schemas: Confluent's, and of Avro Apicurio's. None where no record has headers.
     ///
     /// # Errors
     /// The column is of another type; the text says so.
-    pub fn headers(&self, column: &ArrayRef, part: Part) -> Result<Headers, String> {
+    pub fn headers(&self, column: &ArrayRef, part: Part) -> Result<Option<Headers>, String> {
         let mut names = vec![part.header()];
         if matches!(self, Format::Avro { .. }) {
             names.push(part.content_header());
@@ -106,11 +115,17 @@ impl Format {
         let (mut found, mut last) = (BTreeSet::new(), None);
         for (row, value) in values.enumerate() {
             let Some(value) = value else { continue };
-            let Some(id) = self.id(value, headers.and_then(|headers| headers.of_row(row))) else { continue };
-            if last != Some(id) && matches!(id, SchemaId::Id(_) | SchemaId::Guid(_)) {
+            let header = headers.and_then(|headers| headers.of_row(row));
+            // Most values have the prefix of the one before.
+            let prefix = value.first_chunk::<5>().filter(|_| header.is_none() && self.is_prefixed());
+            if prefix.is_some() && prefix == last {
+                continue;
+            }
+            let Some(id) = self.id(value, header) else { continue };
+            if matches!(id, SchemaId::Id(_) | SchemaId::Guid(_)) {
                 found.insert(id);
             }
-            last = Some(id);
+            last = prefix;
         }
         let writers = writers.lock().unwrap_or_else(PoisonError::into_inner);
         found.retain(|id| !writers.settles(*id));

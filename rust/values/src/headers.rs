@@ -88,10 +88,14 @@ pub fn with_header(
 }
 
 impl Headers {
+    /// None where no row has any.
+    ///
     /// # Errors
     /// The column is of another type; the text says so.
-    pub(crate) fn of(column: &ArrayRef, names: Vec<&'static str>) -> Result<Headers, String> {
-        Ok(Headers { pairs: Pairs::of(column)?, names })
+    pub(crate) fn of(column: &ArrayRef, names: Vec<&'static str>) -> Result<Option<Headers>, String> {
+        let pairs = Pairs::of(column)?;
+        let offsets = pairs.rows.value_offsets();
+        Ok((offsets.first() != offsets.last()).then_some(Headers { pairs, names }))
     }
 
     /// Of the first name that the row has: the last of the name, as Java's deserializers take it.
