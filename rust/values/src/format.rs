@@ -84,12 +84,12 @@ impl Format {
         }
     }
 
-    /// Whether Confluent's prefix names the schema of a value without a header.
-    fn is_prefixed(&self) -> bool {
+    /// Whether the first five bytes of a value name its schema where no header does.
+    fn has_prefix(&self) -> bool {
         match self {
             Format::Plain(_) | Format::Json { .. } => false,
-            Format::Avro { options, .. } => options.framing.is_confluents(),
-            Format::Protobuf { options, .. } => options.framing.is_confluents(),
+            Format::Avro { options, .. } => options.framing.has_prefix(),
+            Format::Protobuf { options, .. } => options.framing.has_prefix(),
         }
     }
 
@@ -117,7 +117,7 @@ impl Format {
             let Some(value) = value else { continue };
             let header = headers.and_then(|headers| headers.of_row(row));
             // Most values have the prefix of the one before.
-            let prefix = value.first_chunk::<5>().filter(|_| header.is_none() && self.is_prefixed());
+            let prefix = value.first_chunk::<5>().filter(|_| header.is_none() && self.has_prefix());
             if prefix.is_some() && prefix == last {
                 continue;
             }

@@ -39,6 +39,11 @@ impl Framing {
         matches!(self, Framing::Auto | Framing::Header | Framing::Confluent)
     }
 
+    /// Whether the first five bytes of a value name its schema where no header does.
+    pub(crate) fn has_prefix(self) -> bool {
+        matches!(self, Framing::Auto | Framing::Confluent)
+    }
+
     /// The framing of a name that is one of `names`.
     ///
     /// # Errors

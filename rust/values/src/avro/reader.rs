@@ -73,7 +73,7 @@ impl Reader {
             _ => *self.known.get(&id).ok_or_else(|| unknown(id))?,
         };
         self.last = Some((id, at));
-        if header.is_none() && matches!(self.framing, Framing::Auto | Framing::Confluent) {
+        if header.is_none() && self.framing.has_prefix() {
             self.last_prefix = value.first_chunk::<5>().map(|prefix| (*prefix, at));
         }
         self.decode(at, payload, columns)
