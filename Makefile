@@ -22,6 +22,9 @@ RELEASE := $(VENV)/.release
 DEMO := $(VENV)/.demo
 # Of `make jar`; `release` for use.
 JAR_PROFILE ?= ci
+# Of tests: what is compiled for the extension is not compiled again.
+JAR_FEATURES = $(if $(filter ci,$(JAR_PROFILE)),-p samsarrow-py --features samsarrow-py/extension-module$(COMMA)samsarrow-py/tests)
+COMMA := ,
 JAR := jvm/target/.$(JAR_PROFILE)
 JAR_FILE := jvm/target/samsarrow-spark.jar
 # Of `make fuzz` and `make fuzz-guided`.
@@ -60,9 +63,9 @@ $(DEPS): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
 	touch $@
 
-# Tests run on the `ci` profile: near release speed, without the minutes of link-time optimisation.
+# Tests run on the `ci` profile, which those of Rust share.
 $(BUILT): $(DEPS) $(RUST_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --profile ci
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --profile ci --features extension-module,tests
 	touch $@
 	rm -f $(RELEASE)
 
@@ -99,7 +102,7 @@ demo: ## flights into Kafka, back as Arrow, committed, and through PySpark (BOOT
 	$(BIN)/samsarrow demo $(if $(BOOTSTRAP),--bootstrap-servers $(BOOTSTRAP))
 
 $(JAR): $(DEPS) $(RUST_SOURCES) $(JAVA_SOURCES)
-	cargo build --quiet --profile $(JAR_PROFILE) -p samsarrow-jvm
+	cargo build --quiet --profile $(JAR_PROFILE) -p samsarrow-jvm $(JAR_FEATURES)
 	$(BIN)/python jvm/build.py $(JAR_FILE) target/$(JAR_PROFILE)/libsamsarrow_jvm.so
 	rm -f jvm/target/.release
 	touch jvm/target/.ci $@
@@ -117,11 +120,11 @@ jar-linux: $(ZIG) $(DEPS) ## the same with libraries for every Linux with glibc 
 test test-rust: export RUST_TEST_THREADS ?= 6
 
 test: $(BUILT) $(JAR) ## every test, on real Kafka and real Spark
-	cargo test --workspace --quiet --no-run
+	cargo test --workspace --profile ci --quiet --no-run
 	$(BIN)/python tests/side_by_side.py --rust
 
 test-rust:
-	cargo test --workspace --quiet
+	cargo test --workspace --profile ci --quiet
 
 test-python: $(BUILT) $(JAR)
 	$(BIN)/python tests/side_by_side.py
@@ -165,7 +168,7 @@ check: $(BUILT) deny ## lint, types, stubs, licences, workflows
 	for example in examples/*/*.py; do $(BIN)/mypy --no-error-summary $$example || exit 1; done
 	$(BIN)/python -m mypy.stubtest samsarrow --mypy-config-file pyproject.toml
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	cargo clippy --workspace --all-targets --profile ci --quiet -- -D warnings
 	cargo deny --log-level error check licenses bans sources
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/zizmor --quiet --offline --no-progress .github

@@ -25,7 +25,7 @@ def main() -> int:
     # Of those that write one cache the last would win.
     commands = [[*pytest, "-p", "no:cacheprovider", *map(str, group)] for group in groups[1:]]
     if "--rust" in sys.argv:
-        commands.append(["cargo", "test", "--workspace", "--quiet"])
+        commands.append(["cargo", "test", "--workspace", "--profile", "ci", "--quiet"])
     others = [Kept(command) for command in commands]
     try:
         codes = [subprocess.run([*pytest, *groups[0]], check=False).returncode]
