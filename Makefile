@@ -22,9 +22,8 @@ RELEASE := $(VENV)/.release
 DEMO := $(VENV)/.demo
 # Of `make jar`; `release` for use.
 JAR_PROFILE ?= ci
-# Of tests: what is compiled for the extension is not compiled again.
-JAR_FEATURES = $(if $(filter ci,$(JAR_PROFILE)),-p samsarrow-py --features samsarrow-py/extension-module$(COMMA)samsarrow-py/tests)
-COMMA := ,
+# Both libraries are made of what `make test` compiles.
+FEATURES := samsarrow-spark/tests
 JAR := jvm/target/.$(JAR_PROFILE)
 JAR_FILE := jvm/target/samsarrow-spark.jar
 # Of `make fuzz` and `make fuzz-guided`.
@@ -65,7 +64,7 @@ $(DEPS): pyproject.toml
 
 # Tests run on the `ci` profile, which those of Rust share.
 $(BUILT): $(DEPS) $(RUST_SOURCES)
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --profile ci --features extension-module,tests
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --quiet --profile ci --features extension-module,$(FEATURES)
 	touch $@
 	rm -f $(RELEASE)
 
@@ -102,7 +101,7 @@ demo: ## flights into Kafka, back as Arrow, committed, and through PySpark (BOOT
 	$(BIN)/samsarrow demo $(if $(BOOTSTRAP),--bootstrap-servers $(BOOTSTRAP))
 
 $(JAR): $(DEPS) $(RUST_SOURCES) $(JAVA_SOURCES)
-	cargo build --quiet --profile $(JAR_PROFILE) -p samsarrow-jvm $(JAR_FEATURES)
+	cargo build --quiet --profile $(JAR_PROFILE) -p samsarrow-jvm $(if $(filter ci,$(JAR_PROFILE)),--features $(FEATURES))
 	$(BIN)/python jvm/build.py $(JAR_FILE) target/$(JAR_PROFILE)/libsamsarrow_jvm.so
 	rm -f jvm/target/.release
 	touch jvm/target/.ci $@

@@ -211,10 +211,10 @@ class ConsumerBase(Face):
         except BaseException:
             _put_back(core, raw)
             raise
-        if read.error is not None:
-            _put_back(core, raw.slice(read.rows.num_rows))
-            if not read.rows.num_rows:
-                raise read.error
+        if read.taken < raw.num_rows:
+            _put_back(core, raw.slice(read.taken))
+        if read.error is not None and not read.taken:
+            raise read.error
         return read.rows
 
     async def _client_instance_id(self, timeout: Seconds | None) -> UUID:

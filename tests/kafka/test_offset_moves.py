@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import confluent_kafka as ck
@@ -171,7 +172,7 @@ def test_consumers_switch_while_both_storages_are_kept_equal(old_kafka: ZooKeepe
     zookeeper = ZooKeeperOffsetStore(group, admin=admin)
     zookeeper.store({tps[0]: 5, tps[1]: 6})
     settings = ["--to", "kafka", "--dual-commit", "10m", "--interval", "100ms"]
-    with subprocess.Popen(command(old_kafka, "migrate", group, *settings), stdout=subprocess.PIPE, text=True) as both:
+    with dual(old_kafka, group, *settings) as both:
         wait_for(lambda: admin.fetch_offsets(group) == {tps[0]: OffsetAndMetadata(5), tps[1]: OffsetAndMetadata(6)})
         zookeeper.store({tps[0]: 20})
         wait_for(lambda: admin.fetch_offsets(group)[tps[0]] == OffsetAndMetadata(20))
@@ -184,7 +185,8 @@ def test_consumers_switch_while_both_storages_are_kept_equal(old_kafka: ZooKeepe
         try:
             member.subscribe([topic])
             rows: list[tuple[int, int]] = []
-            while len(rows) < 30 + 44:
+            deadline = time.monotonic() + 60
+            while len(rows) < 30 + 44 and time.monotonic() < deadline:
                 for message in member.consume(100, 1.0):
                     assert message.error() is None
                     rows.append((message.partition(), message.offset()))
@@ -199,6 +201,18 @@ def test_consumers_switch_while_both_storages_are_kept_equal(old_kafka: ZooKeepe
     assert both.returncode == 0, out
     assert out.endswith("ended early\nboth are equal\n")
     assert in_zookeeper(old_kafka, group, topic, [0, 1]) == [50, 50]
+
+
+@contextmanager
+def dual(server: ZooKeeperKafkaServer, group: str, *settings: str) -> Iterator[subprocess.Popen[str]]:
+    """A migration that goes on; it ends with what fails, which it would otherwise hide for its ten minutes."""
+    arguments = command(server, "migrate", group, *settings)
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as both:
+        try:
+            yield both
+        except BaseException:
+            both.kill()
+            raise
 
 
 def wait_for(is_so: Callable[[], bool], seconds: float = 60) -> None:

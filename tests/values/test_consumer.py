@@ -22,6 +22,7 @@ from samsarrow import (
     Producer,
     SchemaRegistry,
     TopicPartition,
+    decode_values,
 )
 from samsarrow.exceptions import BadValueError, ConfigurationError, IllegalStateError, RegistryError
 from samsarrow.testing import Broker, Registry
@@ -38,6 +39,7 @@ READER = {
     "name": "Order",
     "fields": [{"name": "id", "type": "long"}, {"name": "city", "type": "string", "default": "?"}],
 }
+NUMBER = {"name": "n", "type": "long", "default": 7}
 BAD = b"\0\0\0\0\7\2\x7f"
 QUICK: dict[str, Any] = {"retries_wait_ms": 5, "retries_max_wait_ms": 20, "missing_id_retries_wait_ms": 5}
 
@@ -246,6 +248,45 @@ def test_positions_stay_while_the_registry_is_away(broker: Broker, send: Callabl
                 reader.poll(5.0)
             assert reader.position(TopicPartition("orders", 0)) == 0
             assert taken(reader, 1)["value"].to_pylist() == [{"id": 1, "city": "Rome"}]
+
+
+def test_values_that_become_large_come_in_parts(
+    broker: Broker, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("samsarrow.values.columns.LIMIT", 1 << 20)
+    writer = {"type": "array", "items": {"type": "record", "name": "R", "fields": []}}
+    reader = {"type": "array", "items": {"type": "record", "name": "R", "fields": [NUMBER]}}
+    # Items without bytes, each of which is the default.
+    large, bad = b"\0\0\0\0\7" + varint(30_000) + b"\0", b"\0\0\0\0\7" + varint(3)
+    send(*[large] * 8, bad, *[large] * 2)
+    formats: dict[str, Any] = {"value_format": Avro(reader, writers={7: writer})}
+    with consumer(broker, **formats, bad_values="null") as found:
+        batches = []
+        while sum(batch.num_rows for batch in batches) < 11:
+            batches.append(found.poll(timeout=10))
+        assert 0 < max(batch.num_rows for batch in batches) <= 5
+        offsets = [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+        assert offsets == list(range(11))
+        errors = [error for batch in batches for error in batch.column("value_error").to_pylist()]
+        assert [row for row, error in enumerate(errors) if error is not None] == [8]
+        assert len(batches[0].column("value")[0]) == 30_000
+    with consumer(broker, **formats) as found:
+        rows = 0
+        while rows < 8:
+            batch = found.poll(timeout=10)
+            assert 0 < batch.num_rows <= 4
+            rows += batch.num_rows
+        with pytest.raises(BadValueError, match="orders-0, offset 8"):
+            found.poll(timeout=10)
+        assert found.position(TopicPartition("orders", 0)) == 8
+    broker.create_topic("dead", partitions=1)
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        with consumer(broker, **formats, bad_values=DeadLetter("dead", producer)) as found:
+            assert taken(found, 10)["offset"].to_pylist() == [0, 1, 2, 3, 4, 5, 6, 7, 9, 10]
+        with consumer(broker, TopicPartition("dead", 0), value_format=None) as found:
+            assert [one.value for one in found.records(5.0)] == [bad]
+    # What a program decodes itself has no limit.
+    assert len(decode_values(pa.array([large] * 9), formats["value_format"])) == 9
 
 
 @pytest.mark.parametrize(("given", "there"), [("true", True), ("False", False), (True, True), (None, False)])

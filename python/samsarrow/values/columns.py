@@ -21,16 +21,22 @@ if TYPE_CHECKING:
 BadValues = Literal["raise", "null"] | DeadLetter
 
 
+# Bytes of decoded columns after which a batch ends: a value of a few bytes may become 64 MiB.
+LIMIT = 256 << 20
+
+
 class Read(NamedTuple):
     """What a batch comes to.
 
     Attributes:
         rows: decoded, up to the first bad value where that is an error.
+        taken: how many rows of the batch these are, with the dead ones.
         error: of the value behind the last row.
         dead: numbers of the rows that go to another topic, which are not among `rows`, with what is wrong.
     """
 
     rows: pa.RecordBatch
+    taken: int
     error: BadValueError | None
     dead: dict[int, str]
 
@@ -88,7 +94,7 @@ class TypedColumns:
         return self._assembled(raw.slice(0, 0), columns)
 
     async def read(self, do: Do, raw: pa.RecordBatch) -> Read:
-        """Decodes a batch."""
+        """Decodes a batch, or as many of its rows as become no more than `LIMIT`."""
         strict = self._bad_values == "raise"
         columns, first = {}, None
         for name, decoder in self._decoders.items():
@@ -96,19 +102,19 @@ class TypedColumns:
             batch = pa.record_batch({"value": raw.column(name), **_headers(raw)})
             if not isinstance(one, str):
                 await one._learn(do, decoder, batch, key)
-            columns[name], bad = decoder.decode(batch, key, strict)
+            columns[name], bad = decoder.decode(batch, key, strict, LIMIT)
             if bad is not None and (first is None or bad[0] < first[1][0]):
                 first = (name, bad)
-        if first is not None:
-            name, bad = first
-            rows = self._assembled(raw.slice(0, bad[0]), {k: one.slice(0, bad[0]) for k, one in columns.items()})
-            return Read(rows, _error(raw, name, bad), {})
-        rows, dead = self._assembled(raw, columns), {}
+        taken = min(rows.num_rows for rows in columns.values())
+        columns = {name: rows.slice(0, taken) for name, rows in columns.items()}
+        rows, dead = self._assembled(raw.slice(0, taken), columns), {}
+        if first is not None and first[1][0] == taken:
+            return Read(rows, taken, _error(raw, *first), {})
         if self.letters is not None:
             dead = _dead(columns)
             if dead:
                 rows = slices(rows, [row for row in range(rows.num_rows) if row not in dead])
-        return Read(rows, None, dead)
+        return Read(rows, taken, None, dead)
 
     @staticmethod
     def records(batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:

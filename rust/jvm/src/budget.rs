@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a process has where nobody says otherwise.
 pub(crate) const PROCESS: usize = 256 << 20;
-/// The memory of a reader where there is enough.
-const MOST: usize = 32 << 20;
+/// The memory of a reader where there is enough, and of the columns that it decodes at once, but for one row's.
+pub(crate) const MOST: usize = 32 << 20;
 /// The least, whatever others have: a task that waited for it could wait for one that waits for the task.
 const LEAST: usize = 4 << 20;
 

@@ -15,6 +15,7 @@ use samsarrow_spark::typed::{SparkType, Typed, ask};
 use samsarrow_values::writers::{Found, Kind};
 use samsarrow_values::{BadValue, Decoder, Format, Headers, Part, SchemaId, ValueError, Writers};
 
+use crate::budget::MOST;
 use crate::failure::{Failure, Result};
 use crate::frame::other;
 use crate::range::Range;
@@ -71,7 +72,8 @@ impl Decoding {
         let found = range.found.get(name);
         let there = typed.spark_type(found)?;
         let kind = range.types.get(name).unwrap_or(&there).clone();
-        let (format, decoder) = readable(typed, range, typed.chosen(&there, &kind)?, learned)?;
+        let (format, mut decoder) = readable(typed, range, typed.chosen(&there, &kind)?, learned)?;
+        decoder.set_limit(MOST as u64);
         Ok(Decoding {
             part: typed.part,
             format,
@@ -100,7 +102,7 @@ impl Decoding {
         Ok((!ids.is_empty()).then_some((ids, kind)))
     }
 
-    /// The rows, up to the first that is bad, where that is an error.
+    /// The rows, up to the first that is bad, where that is an error, or that has no room any more.
     fn decode(&mut self, batch: &RecordBatch) -> Result<(ArrayRef, Option<StringArray>, Option<Box<BadValue>>)> {
         let (values, headers) = self.values(batch)?;
         self.known = self.format.catch_up(&mut self.decoder, self.known);
@@ -118,12 +120,13 @@ impl Decoding {
                     first = Some(bad);
                     break;
                 }
+                Err(ValueError::Full) if row > 0 => break,
                 Err(full @ ValueError::Full) => return Err(Error::configuration(full.to_string()).into()),
             }
         }
         let array = self.decoder.finish().map_err(|error| Failure::state(error.to_string()))?;
         let errors = self.nulls_bad.then(|| {
-            texts.append_nulls(values.len() - texts.len());
+            texts.append_nulls(array.len() - texts.len());
             texts.finish()
         });
         Ok((array, errors, first))
@@ -198,7 +201,8 @@ impl Decodings {
         }
     }
 
-    /// The columns, up to the first row that has what is bad where that is an error; the number of rows, and the error.
+    /// The columns, up to the first row that has what is bad where that is an error, or that has no room any more; the
+    /// number of rows, and the error.
     ///
     /// # Errors
     /// A column is too large, or the batch is not one of a reader's consumer.
@@ -210,6 +214,9 @@ impl Decodings {
         let (mut columns, mut rows, mut error) = (Vec::new(), batch.num_rows(), None);
         for one in &mut self.0 {
             let (array, errors, bad) = one.decode(batch)?;
+            if array.len() < rows {
+                (rows, error) = (array.len(), None);
+            }
             // Keys come first: of a row in which both are bad, the key is what is said.
             if let Some(bad) = bad.filter(|bad| bad.row < rows) {
                 rows = bad.row;

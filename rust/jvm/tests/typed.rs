@@ -186,6 +186,26 @@ fn of_two_that_are_bad_the_first_row_counts_and_in_a_row_the_key() {
 }
 
 #[test]
+fn rows_that_become_large_come_in_parts() {
+    // Three bytes an item, each of which is twenty nulls: 60 KB become 5 MiB, and 40 rows 200 MiB.
+    let large: &'static [u8] = format!("[{}{{}}]", "{},".repeat(20_000)).leak().as_bytes();
+    let cluster = Cluster::of(&vec![Some(large); 40], None);
+    let fields: Vec<_> = (0..20).map(|at| format!(r#""f{at}":{{"type":"integer"}}"#)).collect();
+    let item = format!(r#"{{"type":"object","properties":{{{}}}}}"#, fields.join(","));
+    let schema = format!(r#"{{"type":"array","items":{item}}}"#);
+    let options = [("value.format", "json"), ("value.schema", schema.as_str())];
+    let mut reader = cluster.reader(&options, r#""end":40,"columns":["offset","value"],"vectors":23"#).unwrap();
+    let mut parts = Vec::new();
+    while let Some(rows) = next(&mut reader).unwrap() {
+        assert_eq!(at::<i64>(slots(&reader, 0)[2], 0), parts.iter().sum::<usize>() as i64);
+        parts.push(rows);
+    }
+    assert_eq!(parts.iter().sum::<usize>(), 40);
+    assert!(parts.iter().all(|rows| *rows < 10), "{parts:?}");
+    assert!(reader.counters().peak < 80 << 20, "{}", reader.counters().peak);
+}
+
+#[test]
 fn a_registry_that_does_not_answer_holds_nobody_up() {
     // It takes connections and says nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

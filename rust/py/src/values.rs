@@ -86,12 +86,13 @@ impl ValueDecoder {
         })
     }
 
-    /// The rows, or those before the first value that is bad, where that is an error.
+    /// The rows, or those before the first value that is bad, where that is an error. With a limit it may be fewer.
     fn run(
         &self,
         batch: &RecordBatch,
         part: Part,
         strict: bool,
+        limit: Option<u64>,
     ) -> Result<(RecordBatch, Option<Box<BadValue>>), Failure> {
         let column = batch.column_by_name("value").ok_or("there is no column of values")?;
         let headers = batch
@@ -99,14 +100,15 @@ impl ValueDecoder {
             .map_or(Ok(None), |headers| self.format.headers(headers, part))
             .map_err(Failure::Type)?;
         let (mut decoder, known) = self.take()?;
+        decoder.set_limit(limit.unwrap_or(u64::MAX));
         decoder.reserve(column.len());
         let mut errors = Errors::new(strict);
-        let headers = headers.as_ref();
+        let (headers, cuts) = (headers.as_ref(), limit.is_some());
         match column.data_type() {
-            DataType::Binary => push_all(&mut decoder, column.as_binary::<i32>().iter(), headers, &mut errors),
-            DataType::LargeBinary => push_all(&mut decoder, column.as_binary::<i64>().iter(), headers, &mut errors),
-            DataType::BinaryView => push_all(&mut decoder, column.as_binary_view().iter(), headers, &mut errors),
-            DataType::Null => push_all(&mut decoder, (0..column.len()).map(|_| None), None, &mut errors),
+            DataType::Binary => push_all(&mut decoder, column.as_binary::<i32>().iter(), headers, &mut errors, cuts),
+            DataType::LargeBinary => push_all(&mut decoder, column.as_binary::<i64>().iter(), headers, &mut errors, cuts),
+            DataType::BinaryView => push_all(&mut decoder, column.as_binary_view().iter(), headers, &mut errors, cuts),
+            DataType::Null => push_all(&mut decoder, (0..column.len()).map(|_| None), None, &mut errors, cuts),
             other => {
                 return Err(Failure::Type(format!(
                     "expected an array of binary, large_binary or binary_view, got {other}"
@@ -194,12 +196,13 @@ fn taken(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Option<RecordBatc
     batch.map_err(|error| to_py(py, &Error::configuration(error.to_string())))
 }
 
-/// Appends rows, up to the first bad one if that is an error.
+/// Appends rows, up to the first bad one if that is an error, or up to what has room if it `cuts`.
 fn push_all<'a>(
     decoder: &mut Decoder,
     values: impl Iterator<Item = Option<&'a [u8]>>,
     headers: Option<&Headers>,
     errors: &mut Errors,
+    cuts: bool,
 ) -> Result<(), Failure> {
     for (row, value) in values.enumerate() {
         match decoder.push(value, headers.and_then(|headers| headers.of_row(row))) {
@@ -214,6 +217,7 @@ fn push_all<'a>(
                     texts.append_value(bad.described(&[]));
                 }
             },
+            Err(ValueError::Full) if cuts && row > 0 => return Ok(()),
             Err(full @ ValueError::Full) => return Err(Failure::Other(full.to_string())),
         }
     }
@@ -335,19 +339,22 @@ impl ValueDecoder {
     }
 
     /// The column `value` of a batch, decoded: up to the first value that is bad, which comes beside it, if `strict`;
-    /// else with a column `error`.
+    /// else with a column `error`. With a `limit` in bytes, there may be fewer rows.
+    #[pyo3(signature = (batch, key, strict, limit = None))]
     fn decode<'py>(
         &self,
         py: Python<'py>,
         batch: &Bound<'py, PyAny>,
         key: bool,
         strict: bool,
+        limit: Option<u64>,
     ) -> PyResult<Decoded<'py>> {
         let part = if key { Part::Key } else { Part::Value };
         let batch = taken(py, batch)?;
         // One without rows does not come: it is decoded for the type.
         let batch = batch.unwrap_or_else(empty);
-        let (rows, bad) = gate::detach(py, || self.run(&batch, part, strict)).map_err(|failure| failed(py, failure))?;
+        let decoded = gate::detach(py, || self.run(&batch, part, strict, limit));
+        let (rows, bad) = decoded.map_err(|failure| failed(py, failure))?;
         let bad = bad.map(|bad| {
             let schema = bad.schema.map(|schema| schema.to_string());
             (bad.row, bad.schema.and_then(Id::of), bad.path, bad.reason, schema)

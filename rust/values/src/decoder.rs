@@ -40,6 +40,10 @@ pub struct Decoder {
     shape: Shape,
     format: Format,
     rows: usize,
+    /// Bytes of columns that a row takes without items.
+    width: u64,
+    /// Bytes of columns after which an array takes no more rows.
+    limit: u64,
 }
 
 #[derive(Debug)]
@@ -65,8 +69,7 @@ impl Decoder {
         let mut columns = Columns::default();
         let shape = target::shape(&reader.root, options.enums, &mut columns)?;
         check_nulls(&shape)?;
-        let format = Format::Avro(Box::new(Reader::new(reader, options.framing)));
-        let mut decoder = Decoder { columns, shape, format, rows: 0 };
+        let mut decoder = Decoder::of(columns, shape, Format::Avro(Box::new(Reader::new(reader, options.framing))));
         decoder.add_writer(SchemaId::Bare, schema);
         decoder.add_writer(SchemaId::Fingerprint(schema.fingerprint()), schema);
         Ok(decoder)
@@ -89,7 +92,7 @@ impl Decoder {
         let reader = json::reader::Reader::new(schema, options.framing, &mut columns)?;
         let shape = reader.root.shape.clone();
         check_nulls(&shape)?;
-        Ok(Decoder { columns, shape, format: Format::Json(Box::new(reader)), rows: 0 })
+        Ok(Decoder::of(columns, shape, Format::Json(Box::new(reader))))
     }
 
     /// For Protobuf values as rows of this message, or of the file's first. Ids in frames stand for this schema, unless
@@ -108,14 +111,19 @@ impl Decoder {
         if by_id {
             reader.by_id();
         }
-        Ok(Decoder { columns, shape, format: Format::Protobuf(Box::new(reader)), rows: 0 })
+        Ok(Decoder::of(columns, shape, Format::Protobuf(Box::new(reader))))
     }
 
     /// For values of one of Kafka's own types.
     pub fn plain(plain: Plain) -> Decoder {
         let mut columns = Columns::default();
         let shape = plain.shape(&mut columns);
-        Decoder { columns, shape, format: Format::Plain(plain), rows: 0 }
+        Decoder::of(columns, shape, Format::Plain(plain))
+    }
+
+    fn of(columns: Columns, shape: Shape, format: Format) -> Decoder {
+        let width = shape_growth(&shape);
+        Decoder { columns, shape, format, rows: 0, width, limit: u64::MAX }
     }
 
     /// Says what values of this id are written with. Where that cannot be read as the reader's schema, they are bad. Values
@@ -177,8 +185,20 @@ impl Decoder {
         self.rows
     }
 
+    /// An array whose columns take this many bytes is full, without those of text, which were in the values. It has one
+    /// row at least.
+    pub fn set_limit(&mut self, bytes: u64) {
+        self.limit = bytes;
+    }
+
+    /// What columns take, without those of text.
+    fn grown(&self) -> u64 {
+        self.columns.budget.taken().saturating_add(self.width.saturating_mul(self.rows as u64))
+    }
+
     /// Makes room for rows to come; a hint.
     pub fn reserve(&mut self, rows: usize) {
+        let rows = rows.min(usize::try_from(self.limit / self.width).unwrap_or(usize::MAX).saturating_add(1));
         self.columns.reserve(&self.shape, rows);
     }
 
@@ -188,7 +208,7 @@ impl Decoder {
     /// The value is bad, and its row null; or the array is full, and has no row for it.
     #[inline]
     pub fn push(&mut self, value: Option<&[u8]>, header: Option<&[u8]>) -> Result<(), ValueError> {
-        if self.rows >= MAX_ROWS {
+        if self.rows >= MAX_ROWS || self.grown() >= self.limit {
             return Err(ValueError::Full);
         }
         let Some(value) = value else {
@@ -237,6 +257,7 @@ impl Decoder {
     /// A column does not hold what Arrow wants of it, which would be a mistake of this crate.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         self.rows = 0;
+        self.columns.budget.forget_taken();
         Ok(make_array(self.columns.finish(&self.shape)?))
     }
 }

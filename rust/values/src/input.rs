@@ -167,21 +167,34 @@ pub(crate) struct Budget {
     /// Bytes of columns.
     growth: u64,
     empty_items: u64,
+    /// What items of all values became.
+    taken: u64,
 }
 
 impl Budget {
-    /// Of a value with so many bytes.
+    /// Starts anew, for a value with so many bytes.
     #[inline]
-    pub(crate) fn of(len: usize) -> Budget {
-        Budget { growth: MAX_GROWTH + PER_BYTE * len as u64, empty_items: MAX_EMPTY_ITEMS }
+    pub(crate) fn start(&mut self, len: usize) {
+        self.growth = MAX_GROWTH + PER_BYTE * len as u64;
+        self.empty_items = MAX_EMPTY_ITEMS;
+    }
+
+    /// What items of all values became since the last time, in bytes of columns.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    pub(crate) fn forget_taken(&mut self) {
+        self.taken = 0;
     }
 
     /// Takes what so many items of at least `min` bytes become, where each becomes `growth`.
     pub(crate) fn take(&mut self, items: u64, min: usize, growth: u64, left: usize) -> Step {
         let empty = self.empty_items.checked_sub(if min == 0 { items } else { 0 });
         self.empty_items = empty.ok_or(Reason::Count(items as i64, left))?;
-        let remaining = self.growth.checked_sub(items.saturating_mul(growth));
-        self.growth = remaining.ok_or(Reason::TooLarge(MAX_GROWTH))?;
+        let bytes = items.saturating_mul(growth);
+        self.growth = self.growth.checked_sub(bytes).ok_or(Reason::TooLarge(MAX_GROWTH))?;
+        self.taken = self.taken.saturating_add(bytes);
         Ok(())
     }
 }
@@ -361,10 +374,15 @@ mod tests {
 
     #[test]
     fn growth_is_bounded() {
-        let mut budget = Budget::of(0);
+        let mut budget = Budget::default();
+        budget.start(0);
         assert!(budget.take(MAX_EMPTY_ITEMS, 0, 1, 0).is_ok());
         assert!(matches!(budget.take(1, 0, 1, 9).unwrap_err().reason, Reason::Count(1, 9)));
         assert!(matches!(budget.take(u64::MAX, 1, 8, 0).unwrap_err().reason, Reason::TooLarge(_)));
         assert!(matches!(budget.take(MAX_GROWTH, 1, 1, 0).unwrap_err().reason, Reason::TooLarge(_)));
+        assert_eq!(budget.taken(), MAX_EMPTY_ITEMS);
+        budget.start(0);
+        assert!(budget.take(1, 1, 8, 0).is_ok());
+        assert_eq!(budget.taken(), MAX_EMPTY_ITEMS + 8, "of all values");
     }
 }

@@ -77,6 +77,10 @@ impl Reader {
             bad => self.bad = bad,
         }
         let batch = rows.batch.slice(0, count);
+        if self.bad.is_none() && count < rows.batch.num_rows() {
+            rows.batch = rows.batch.slice(count, rows.batch.num_rows() - count);
+            self.undecoded = Some(rows);
+        }
         let frame = Frame::new(&batch, &self.range.columns, &columns, self.range.vectors, &self.range.tp);
         let frame = frame.map_err(|failure| self.placed(failure, &batch))?;
         Ok(self.handed_out(frame, begun))

@@ -10,7 +10,7 @@ use super::resolve;
 use crate::builders::{Columns, Shape};
 use crate::error::{Fault, Reason, SchemaError, Step};
 use crate::frame::{self, Framing, SchemaId};
-use crate::input::{Budget, Input};
+use crate::input::Input;
 
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -105,7 +105,7 @@ fn unknown(id: SchemaId) -> Reason {
 
 #[inline]
 fn whole(plan: &Plan, payload: &[u8], columns: &mut Columns) -> Step {
-    columns.budget = Budget::of(payload.len());
+    columns.budget.start(payload.len());
     let input = plan.root.run(Input::new(payload), columns)?;
     if input.len() == 0 { Ok(()) } else { Err(Reason::Trailing(input.len()).into()) }
 }

@@ -7,7 +7,6 @@ use super::wrong::Wrong;
 use crate::builders::Columns;
 use crate::error::{Fault, Reason, SchemaError, Step};
 use crate::frame::{self, Framing};
-use crate::input::Budget;
 
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -29,7 +28,7 @@ impl Reader {
     #[inline]
     pub(crate) fn push(&self, value: &[u8], header: Option<&[u8]>, columns: &mut Columns) -> Step {
         let text = payload(self.framing, value, header)?;
-        columns.budget = Budget::of(text.len());
+        columns.budget.start(text.len());
         self.whole(Scan::new(text), columns).map_err(|fault| placed(fault, text.len()))
     }
 

@@ -12,7 +12,6 @@ use crate::builders::{Columns, Shape, Slot};
 use crate::decoder::Options;
 use crate::error::{Fault, Reason, SchemaError, Step};
 use crate::frame::{Framing, SchemaId};
-use crate::input::Budget;
 
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -84,12 +83,12 @@ impl Reader {
         let Slot::Struct(at, fields) = &shape.slot else {
             return Err(Reason::Other("there are no columns".into()).into());
         };
-        columns.budget = Budget::of(message.len());
+        columns.budget.start(message.len());
         columns.structs[*at].push();
         match self.plan.run::<false>(message, fields, columns) {
             Err(fault) if fault.reason == Reason::Again => {
                 columns.truncate(shape, row);
-                columns.budget = Budget::of(message.len());
+                columns.budget.start(message.len());
                 columns.structs[*at].push();
                 self.plan.run::<true>(message, fields, columns)
             }

@@ -2,7 +2,7 @@
 
 use arrow_array::Array;
 use samsarrow_values::avro::Schema;
-use samsarrow_values::{Decoder, SchemaId};
+use samsarrow_values::{Decoder, SchemaId, ValueError};
 
 use crate::random::{Random, long, text};
 use crate::{decode, decoder, refused};
@@ -100,6 +100,33 @@ fn a_null_is_no_way_to_take_all_memory() {
     for decoder in [Decoder::avro(&schema(1 << 20), &crate::bare()), Decoder::avro(&schema(4 << 20), &options)] {
         assert_eq!(decode(&mut decoder.unwrap(), [None]).0.len(), 1);
     }
+}
+
+#[test]
+fn an_array_ends_where_its_columns_are_large() {
+    // Items without bytes, each of which is a default.
+    let [empty, full] = ["", r#"{"name": "n", "type": "long", "default": 7}"#]
+        .map(|fields| format!(r#"{{"type": "array", "items": {{"type": "record", "name": "R", "fields": [{fields}]}}}}"#));
+    let mut decoder = Decoder::avro(&Schema::parse(&full).unwrap(), &crate::bare()).unwrap();
+    decoder.add_writer(SchemaId::Bare, &Schema::parse(&empty).unwrap());
+    decoder.set_limit(1 << 20);
+    let value = written(&[30_000, 0]);
+    let mut full = || {
+        let pushed = (0..).take_while(|_| decoder.push(Some(&value), None).is_ok()).count();
+        (pushed, decoder.finish().unwrap().len())
+    };
+    // A row's longs may take 360 KB with what says which are null, and the next array is one anew.
+    assert_eq!([full(), full()], [(4, 4); 2]);
+    // However little that is, there is room for one.
+    decoder.set_limit(1);
+    assert!(decoder.push(Some(&value), None).is_ok());
+    assert!(matches!(decoder.push(None, None), Err(ValueError::Full)));
+    // Nor do rows without items take more.
+    let mut decoder = Decoder::avro(&Schema::parse("long").unwrap(), &crate::bare()).unwrap();
+    decoder.set_limit(1200);
+    decoder.reserve(1 << 40);
+    let pushed = (0..).take_while(|_| decoder.push(None, None).is_ok()).count();
+    assert_eq!(pushed, 100);
 }
 
 #[test]
