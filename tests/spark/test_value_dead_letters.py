@@ -2,7 +2,7 @@
 
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -148,27 +148,39 @@ def test_a_topic_that_is_read_takes_no_letters(
         frame.collect()
 
 
-def test_what_is_an_error_comes_after_the_letters() -> None:
-    """The key of offset 2 is an error, the values of 1 and 3 are dead: what is behind the error is read again."""
+@pytest.mark.parametrize("limit", [1, 1 << 20])
+def test_what_is_an_error_comes_after_the_letters(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """The key of offset 3 is an error, the values of 1 and 4 are dead: what is behind the error is read again."""
+    # With the small one, each row is a part of its own.
+    monkeypatch.setattr("samsarrow.values.columns.LIMIT", limit)
     given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t", **AVRO, "key.format": "int"}
     given |= {"value.bad": "deadletter", "value.deadletter.topic": "u"}
     typed = [one.resolved() for one in ReadOptions.parse(given).typed]
+    keys = [None if number is None else struct.pack(">i", number) for number in (1, 2, None, None, 4)]
     raw = pa.record_batch(
         {
-            "topic": ["t"] * 4,
-            "partition": pa.array([0] * 4, pa.int32()),
-            "offset": [0, 1, 2, 3],
-            "key": [struct.pack(">i", 1), struct.pack(">i", 2), b"", struct.pack(">i", 4)],
-            "value": [good(1), b"\xff", good(3), b"\xff"],
+            "topic": ["t"] * 5,
+            "partition": pa.array([0] * 5, pa.int32()),
+            "offset": [0, 1, 2, 3, 4],
+            "key": [*keys[:3], b"", keys[4]],
+            "value": [good(1), b"\xff", good(3), good(4), b"\xff"],
         }
     )
-    sent: list[tuple[str, list[Any], Mapping[int, str]]] = []
-    rows = decoded(typed, iter([raw]), lambda *one: sent.append((one[0], one[1].column("key").to_pylist(), one[2])))
-    assert next(rows).select(["key", "value"]).to_pylist() == [{"key": 1, "value": {"id": 1}}]
-    [(topic, keys, dead)] = sent
-    assert (topic, keys, list(dead)) == ("u", [struct.pack(">i", 1), struct.pack(">i", 2)], [1])
-    with pytest.raises(BadValueError, match="t-0, offset 2, key"):
-        next(rows)
+    sent: list[tuple[str, list[Any]]] = []
+    rows = decoded(
+        typed, iter([raw]), lambda topic, raw, dead: sent.append((topic, [raw.column("key")[row] for row in dead]))
+    )
+    found: list[dict[str, Any]] = []
+
+    def read() -> None:
+        for batch in rows:
+            assert batch.num_rows <= limit
+            found.extend(batch.select(["key", "value"]).to_pylist())
+
+    with pytest.raises(BadValueError, match="t-0, offset 3, key"):
+        read()
+    assert found == [{"key": 1, "value": {"id": 1}}, {"key": None, "value": {"id": 3}}]
+    assert [(topic, [key.as_py() for key in dead]) for topic, dead in sent] == [("u", [keys[1]])]
 
 
 @pytest.mark.parametrize(

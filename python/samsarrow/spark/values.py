@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, DataType, NullType, StringType
 
 from samsarrow._faces import Blocking, now
 from samsarrow._rows import slices
-from samsarrow.exceptions import ConfigurationError
+from samsarrow.exceptions import BadValueError, ConfigurationError
 from samsarrow.registry import RegisteredSchema, SchemaRegistry
 from samsarrow.spark.clients import on_this_host, with_files
 from samsarrow.spark.types import selected, spark_type
@@ -145,21 +145,44 @@ def decoded(
         BadValueError: one cannot be read; rows before it are given first.
         RegistryError: the registry cannot be asked what they were written with.
     """
-    decoders = [(_decoder(one), one.letters) for one in typed]
-    for batch in batches:
-        error, raw = None, batch
-        for decoder, letters in decoders:
-            # The second sees the rows before what is bad of the first: an error of its own is before that.
-            batch, bad, dead = now(decoder.read(Blocking._do, batch))
-            error = bad or error
+    parts: Iterator[Part] = (Part(batch, batch, None) for batch in batches)
+    # The second sees the rows before what is bad of the first: an error of its own is before that.
+    for one in typed:
+        parts = _stage(_decoder(one), one.letters, send, parts)
+    for part in parts:
+        if part.rows.num_rows:
+            yield part.rows
+        if part.error is not None:
+            raise part.error
+
+
+class Part(NamedTuple):
+    """Rows of a batch.
+
+    Attributes:
+        rows: as far as they are decoded.
+        raw: the same as they came.
+        error: of what is behind the last row.
+    """
+
+    rows: pa.RecordBatch
+    raw: pa.RecordBatch
+    error: BadValueError | None
+
+
+def _stage(decoder: TypedColumns, letters: str | None, send: Send | None, parts: Iterator[Part]) -> Iterator[Part]:
+    """Decodes keys, or values. Of rows that become large there are several parts."""
+    for rows, raw, error in parts:
+        left = True
+        while left:
+            decoded, taken, bad, dead = now(decoder.read(Blocking._do, rows))
+            part = raw.slice(0, taken)
             if dead and letters is not None and send is not None:
-                send(letters, raw, dead)
-                raw = slices(raw, [row for row in range(raw.num_rows) if row not in dead])
-            raw = raw.slice(0, batch.num_rows)
-        if batch.num_rows:
-            yield batch
-        if error is not None:
-            raise error
+                send(letters, part, dead)
+                part = slices(part, [row for row in range(taken) if row not in dead])
+            left = bad is None and taken < rows.num_rows
+            yield Part(decoded, part, None if left else bad or error)
+            rows, raw = rows.slice(taken), raw.slice(taken)
 
 
 def needs_headers(typed: Sequence[Typed]) -> bool:
