@@ -106,7 +106,9 @@ impl ValueDecoder {
         let (headers, cuts) = (headers.as_ref(), limit.is_some());
         match column.data_type() {
             DataType::Binary => push_all(&mut decoder, column.as_binary::<i32>().iter(), headers, &mut errors, cuts),
-            DataType::LargeBinary => push_all(&mut decoder, column.as_binary::<i64>().iter(), headers, &mut errors, cuts),
+            DataType::LargeBinary => {
+                push_all(&mut decoder, column.as_binary::<i64>().iter(), headers, &mut errors, cuts)
+            }
             DataType::BinaryView => push_all(&mut decoder, column.as_binary_view().iter(), headers, &mut errors, cuts),
             DataType::Null => push_all(&mut decoder, (0..column.len()).map(|_| None), None, &mut errors, cuts),
             other => {

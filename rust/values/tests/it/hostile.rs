@@ -105,8 +105,9 @@ fn a_null_is_no_way_to_take_all_memory() {
 #[test]
 fn an_array_ends_where_its_columns_are_large() {
     // Items without bytes, each of which is a default.
-    let [empty, full] = ["", r#"{"name": "n", "type": "long", "default": 7}"#]
-        .map(|fields| format!(r#"{{"type": "array", "items": {{"type": "record", "name": "R", "fields": [{fields}]}}}}"#));
+    let [empty, full] = ["", r#"{"name": "n", "type": "long", "default": 7}"#].map(|fields| {
+        format!(r#"{{"type": "array", "items": {{"type": "record", "name": "R", "fields": [{fields}]}}}}"#)
+    });
     let mut decoder = Decoder::avro(&Schema::parse(&full).unwrap(), &crate::bare()).unwrap();
     decoder.add_writer(SchemaId::Bare, &Schema::parse(&empty).unwrap());
     decoder.set_limit(1 << 20);
