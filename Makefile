@@ -22,7 +22,7 @@ RELEASE := $(VENV)/.release
 DEMO := $(VENV)/.demo
 # Of `make jar`; `release` for use.
 JAR_PROFILE ?= ci
-# Both libraries are made of what `make test` compiles.
+# Of the extension and the jar for tests: with it, what they and Rust's tests share is compiled once (ADR 56).
 FEATURES := samsarrow-spark/tests
 JAR := jvm/target/.$(JAR_PROFILE)
 JAR_FILE := jvm/target/samsarrow-spark.jar

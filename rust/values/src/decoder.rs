@@ -235,6 +235,7 @@ impl Decoder {
     #[cold]
     fn give_up(&mut self, value: &[u8], header: Option<&[u8]>, fault: Fault) -> ValueError {
         self.columns.truncate(&self.shape, self.rows);
+        self.columns.budget.give_back();
         if fault.reason == Reason::Full {
             return ValueError::Full;
         }
@@ -257,7 +258,7 @@ impl Decoder {
     /// A column does not hold what Arrow wants of it, which would be a mistake of this crate.
     pub fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         self.rows = 0;
-        self.columns.budget.forget_taken();
+        self.columns.budget.give_back_all();
         Ok(make_array(self.columns.finish(&self.shape)?))
     }
 }

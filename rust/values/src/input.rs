@@ -169,6 +169,8 @@ pub(crate) struct Budget {
     empty_items: u64,
     /// What items of all values became.
     taken: u64,
+    /// The same without this value's.
+    before: u64,
 }
 
 impl Budget {
@@ -177,6 +179,12 @@ impl Budget {
     pub(crate) fn start(&mut self, len: usize) {
         self.growth = MAX_GROWTH + PER_BYTE * len as u64;
         self.empty_items = MAX_EMPTY_ITEMS;
+        self.before = self.taken;
+    }
+
+    /// The value's items are gone.
+    pub(crate) fn give_back(&mut self) {
+        self.taken = self.before;
     }
 
     /// What items of all values became since the last time, in bytes of columns.
@@ -184,8 +192,9 @@ impl Budget {
         self.taken
     }
 
-    pub(crate) fn forget_taken(&mut self) {
-        self.taken = 0;
+    /// All items are gone.
+    pub(crate) fn give_back_all(&mut self) {
+        (self.taken, self.before) = (0, 0);
     }
 
     /// Takes what so many items of at least `min` bytes become, where each becomes `growth`.
@@ -384,5 +393,7 @@ mod tests {
         budget.start(0);
         assert!(budget.take(1, 1, 8, 0).is_ok());
         assert_eq!(budget.taken(), MAX_EMPTY_ITEMS + 8, "of all values");
+        budget.give_back();
+        assert_eq!(budget.taken(), MAX_EMPTY_ITEMS, "without what was taken back");
     }
 }

@@ -88,6 +88,7 @@ impl Reader {
         match self.plan.run::<false>(message, fields, columns) {
             Err(fault) if fault.reason == Reason::Again => {
                 columns.truncate(shape, row);
+                columns.budget.give_back();
                 columns.budget.start(message.len());
                 columns.structs[*at].push();
                 self.plan.run::<true>(message, fields, columns)

@@ -118,6 +118,10 @@ fn an_array_ends_where_its_columns_are_large() {
     };
     // A row's longs may take 360 KB with what says which are null, and the next array is one anew.
     assert_eq!([full(), full()], [(4, 4); 2]);
+    // Nothing is left of one that is bad behind its items.
+    let bad = [&value[..], &[1]].concat();
+    assert!((0..20).all(|_| matches!(decoder.push(Some(&bad), None), Err(ValueError::Bad(_)))));
+    assert_eq!(decoder.finish().unwrap().len(), 20);
     // However little that is, there is room for one.
     decoder.set_limit(1);
     assert!(decoder.push(Some(&value), None).is_ok());
