@@ -26,6 +26,8 @@ JAR_PROFILE ?= ci
 FEATURES := samsarrow-spark/tests
 JAR := jvm/target/.$(JAR_PROFILE)
 JAR_FILE := jvm/target/samsarrow-spark.jar
+# Classes of Kafka and Spark as tests' JVMs start from them; nothing fails without.
+ARCHIVES := .cache/.archives
 # Of `make fuzz` and `make fuzz-guided`.
 RUNS ?= 1000000
 SEED ?= 1
@@ -51,7 +53,7 @@ ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help dev demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits deny check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check fuzz fuzz-guided generate format clean
+.PHONY: help archives dev demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits deny check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -115,17 +117,23 @@ jar-linux: $(ZIG) $(DEPS) ## the same with libraries for every Linux with glibc 
 	rm -f jvm/target/.release
 	touch jvm/target/.ci $(JAR)
 
+$(ARCHIVES): $(DEPS)
+	$(BIN)/python tests/support/archives.py
+	touch $@
+
+archives: $(ARCHIVES) ## loaded classes of Kafka and Spark, from which JVMs of tests start (ADR 57); part of test
+
 # More than there are processors: tests wait for answers that are late on purpose.
 test test-rust: export RUST_TEST_THREADS ?= 6
 
-test: $(BUILT) $(JAR) ## every test, on real Kafka and real Spark
+test: $(BUILT) $(JAR) $(ARCHIVES) ## every test, on real Kafka and real Spark
 	cargo test --workspace --profile ci --quiet --no-run
 	$(BIN)/python tests/side_by_side.py --rust
 
 test-rust:
 	cargo test --workspace --profile ci --quiet
 
-test-python: $(BUILT) $(JAR)
+test-python: $(BUILT) $(JAR) $(ARCHIVES)
 	$(BIN)/python tests/side_by_side.py
 
 test-spark-whole: $(BUILT) $(JAR) ## all of Spark's tests: each direction of checkpoints, kills and failures of both sinks

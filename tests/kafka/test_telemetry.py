@@ -11,7 +11,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
 from samsarrow import Admin, Consumer, Producer
 from samsarrow.admin_types import ConfigResource
-from support.kafka import DEFAULT_VERSION, SUPPORT, KafkaServer, classpath
+from support.kafka import DEFAULT_VERSION, QUICK_COMPILER, SUPPORT, KafkaServer, classpath
 
 JAVA = SUPPORT / "java"
 TOPIC = "measured"
@@ -29,7 +29,8 @@ class Receiving(KafkaServer):
     """Kafka with a plugin that writes what clients push into files."""
 
     def __init__(self, classes: Path, folder: Path) -> None:
-        super().__init__(properties={"metric.reporters": "TelemetryReceiver", "telemetry.folder": str(folder)})
+        properties = {"metric.reporters": "TelemetryReceiver", "telemetry.folder": str(folder)}
+        super().__init__(properties=properties, jvm=QUICK_COMPILER)
         self._classes = classes
 
     def java(self, main: str, *arguments: str, jvm: Sequence[str] = ()) -> list[str]:

@@ -32,7 +32,7 @@ class SparkProcess:
             [python, str(HERE / script), *arguments],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=environment,
             # Scripts of Spark's start the JVM: all of them end as one group.
-            start_new_session=True,
+            process_group=0,
         )  # fmt: skip
         self._lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()

@@ -10,7 +10,17 @@ import pytest
 from samsarrow.testing import Broker
 from support.kafka import KafkaServer, KafkaUnavailableError
 
+HERE = Path(__file__).parent
 pyspark_sql = pytest.importorskip("pyspark.sql", reason="PySpark is not installed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Has tests run again, at most twice, that fail as a worker did not start in Spark's time."""
+    from support.spark import STALLED
+
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.flaky(reruns=2, only_rerun=STALLED))
 
 
 @pytest.fixture(scope="session")

@@ -71,7 +71,7 @@ def copying(timeline: Timeline, *arguments: str) -> Iterator[subprocess.Popen[st
     environment = os.environ | {"PYTHONFAULTHANDLER": "1"}
     with timeline.errors.open("ab") as errors:
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True, env=environment
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, process_group=0, env=environment
         )
     try:
         yield process

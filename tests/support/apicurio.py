@@ -92,7 +92,7 @@ class Apicurio:
         command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dquarkus.http.host=127.0.0.1"]
         command += [f"-Dquarkus.http.port={self._port}", "-jar", str(program())]
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, cwd=self._dir, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(command, cwd=self._dir, stdout=log, stderr=log, process_group=0)
         try:
             self._wait_until_ready()
         except BaseException:

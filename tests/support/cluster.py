@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-from support.kafka import KafkaServer, free_ports, new_cluster_id
+from support.kafka import QUICK_COMPILER, KafkaServer, free_ports, new_cluster_id
 
 
 class Node(KafkaServer):
@@ -15,6 +15,7 @@ class Node(KafkaServer):
         self._number, self._kind, self._cluster_id, self._controller = number, role, cluster_id, controller
         super().__init__(
             heap=heap,
+            jvm=QUICK_COMPILER,
             properties={
                 "offsets.topic.replication.factor": str(replicas),
                 "transaction.state.log.replication.factor": str(replicas),

@@ -10,6 +10,7 @@ import pytest
 from support.apicurio import Apicurio, program, serdes_classpath
 from support.kafka import (
     DEFAULT_VERSION,
+    QUICK_COMPILER,
     ZOOKEEPER_VERSION,
     KafkaServer,
     KafkaUnavailableError,
@@ -37,7 +38,7 @@ def _need(fetch: Callable[[], object]) -> None:
 def kafka() -> Iterator[KafkaServer]:
     """One node of Apache Kafka for the whole run."""
     _need(lambda: classpath(DEFAULT_VERSION))
-    with KafkaServer() as server:
+    with KafkaServer(jvm=QUICK_COMPILER) as server:
         yield server
 
 
@@ -45,7 +46,7 @@ def kafka() -> Iterator[KafkaServer]:
 def old_kafka() -> Iterator[ZooKeeperKafkaServer]:
     """One broker with ZooKeeper, which stores and serves every record format, for the whole run."""
     _need(lambda: classpath(ZOOKEEPER_VERSION))
-    with ZooKeeperKafkaServer() as server:
+    with ZooKeeperKafkaServer(jvm=QUICK_COMPILER) as server:
         yield server
 
 

@@ -34,6 +34,8 @@ DEFAULT_VERSION = "4.3.1"
 # The last one with ZooKeeper and the old record formats.
 ZOOKEEPER_VERSION = "3.9.1"
 START_DEADLINE_S = 180.0
+# For what lives for seconds or minutes: the other compiler would take more time than its code saves.
+QUICK_COMPILER = ("-XX:TieredStopAtLevel=1",)
 
 
 class KafkaUnavailableError(RuntimeError):
@@ -65,6 +67,11 @@ def classpath(version: str = DEFAULT_VERSION) -> str:
         remembered.unlink(missing_ok=True)
         raise KafkaUnavailableError(f"Maven could not fetch Kafka {version}:\n{done.stdout}{done.stderr}")
     return remembered.read_text()
+
+
+def archive_of(version: str) -> Path:
+    """Where support/archives.py keeps the loaded classes of this Kafka."""
+    return CACHE / f"{version}.jsa"
 
 
 def free_ports(count: int) -> list[int]:
@@ -189,13 +196,15 @@ class KafkaServer:
         logging = f"-Dlog4j2.configurationFile={SUPPORT / 'log4j2.properties'}"
         if not RELEASES[self.version].log4j2:
             logging = f"-Dlog4j.configuration=file:{SUPPORT / 'log4j.properties'}"
-        return ["java", "-XX:+UseSerialGC", *jvm, logging, "-cp", classpath(self.version), main, *arguments]
+        archive = archive_of(self.version)
+        shared = [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off"] if archive.exists() else []
+        return ["java", "-XX:+UseSerialGC", *shared, *jvm, logging, "-cp", classpath(self.version), main, *arguments]
 
     def tool(
         self, main: str, *arguments: str, stdin: bytes | None = None, timeout: float = 90
     ) -> subprocess.CompletedProcess[bytes]:
         """Runs a command line tool of this Kafka to its end; raises with its output if it fails."""
-        command = self.java(main, *arguments, jvm=["-Xmx256m"])
+        command = self.java(main, *arguments, jvm=["-Xmx256m", *QUICK_COMPILER])
         done = subprocess.run(command, input=stdin, capture_output=True, timeout=timeout, check=False)
         if done.returncode != 0:
             said = done.stdout.decode() + done.stderr.decode()
@@ -215,8 +224,10 @@ class KafkaServer:
         self.tool("kafka.tools.StorageTool", "format", "-t", new_cluster_id(), "-c", str(config))
 
     def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
+        # Out of the reach of Ctrl-C. A session of its own would also have a share of the processors of its own, as
+        # large as that of all the tests (autogroups of Linux), which then wait while brokers start.
         with self.log_path.open("ab") as log:
-            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            return subprocess.Popen(command, stdout=log, stderr=log, process_group=0)
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_DEADLINE_S
@@ -337,7 +348,7 @@ class ZooKeeperKafkaServer(KafkaServer):
             },
         )
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        self._zookeeper = self._spawn(self.java(main, str(properties), jvm=["-Xmx128m"]))
+        self._zookeeper = self._spawn(self.java(main, str(properties), jvm=["-Xmx128m", *QUICK_COMPILER]))
 
     def _answers(self) -> bool:
         """Whether the broker answers Metadata of all topics, and the controller knows it: that comes later."""
@@ -368,10 +379,9 @@ class ZooKeeperKafkaServer(KafkaServer):
                 zookeeper.wait()
 
 
-def server_of(version: str, properties: Mapping[str, str] | None = None) -> KafkaServer:
+def server_of(version: str, properties: Mapping[str, str] | None = None, jvm: Sequence[str] = ()) -> KafkaServer:
     """A small server of any version, quick to start, as that version was run in its time."""
-    # The quick compiler only: these live for seconds.
-    jvm = ("-XX:TieredStopAtLevel=1",)
+    jvm = [*QUICK_COMPILER, *jvm]
     if RELEASES[version].zookeeper:
         return ZooKeeperKafkaServer(properties, "512m", version, jvm)
     return KafkaServer(version, properties, "512m", jvm)

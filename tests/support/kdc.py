@@ -147,7 +147,7 @@ class Kdc:
         command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", classpath()]
         command += [str(SUPPORT / "java" / "Kdc.java"), str(self.directory), *REALM.split(".")]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, process_group=0
         )
         self.gate = Gate(int(self._line()))
 

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from samsarrow import Admin, NewTopic, Producer
 from support.kafka import KafkaServer
+from support.spark import STALLED
 from support.streams import wait_for_markers
 
 T0 = 1_700_000_000_000
@@ -77,15 +78,16 @@ class Ahead:
         self._pool = ThreadPoolExecutor(2)
         self._run = run
         self._said = {
-            (name, source): self._pool.submit(self._once_more, name, source)
+            (name, source): self._pool.submit(self._run_again, name, source)
             for name in (item.callspec.params["name"] for item in items)
             for source in formats
         }
 
-    def _once_more(self, name: str, source: str) -> Any:
-        said = self._run(name, source)
-        # Spark gives a Python worker ten seconds to start: on a busy machine too few for several at a time.
-        return self._run(name, source) if "Python worker failed to connect back" in str(said) else said
+    def _run_again(self, name: str, source: str) -> Any:
+        for _ in range(2):
+            if STALLED not in str(said := self._run(name, source)):
+                return said
+        return self._run(name, source)
 
     def said(self, name: str) -> dict[str, Any]:
         """What came of a case, by source."""

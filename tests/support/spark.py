@@ -6,21 +6,28 @@ import hashlib
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from support.kafka import CACHE, SUPPORT, KafkaUnavailableError
 
+# Where support/archives.py keeps Spark's loaded classes.
+ARCHIVE = CACHE.parent / "spark" / f"{metadata.version('pyspark')}.jsa"
 # For sessions that live for seconds or minutes: the quick compiler only, whose code is good enough, and a collector
 # without threads of its own. Each access to a column of the JVM reader is checked. No measurement may run with it.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -ea:io.github.samsarrow..."
+_SHARED = f"-XX:SharedArchiveFile={ARCHIVE} -Xlog:cds=off" if ARCHIVE.exists() else ""
 # SAMSARROW_SPARK_JAVA_OPTIONS has more options, such as -Xcheck:jni.
 QUICK = {
-    "spark_driver_extraJavaOptions": (
-        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -ea:io.github.samsarrow... "
-        + os.environ.get("SAMSARROW_SPARK_JAVA_OPTIONS", "")
-    ).strip(),
+    "spark_driver_extraJavaOptions": " ".join(
+        filter(None, (JAVA_OPTIONS, _SHARED, os.environ.get("SAMSARROW_SPARK_JAVA_OPTIONS")))
+    ),
     "spark_ui_showConsoleProgress": "false",
 }
+
+# Spark gives a Python worker ten seconds to start, whatever else the machine does; who meets this tries again.
+STALLED = "Python worker failed to connect back"
 
 
 def connector_jars() -> list[str]:

@@ -8,6 +8,7 @@ Its standard error has the time of everything that it does, and each of its micr
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 
 def note(text: str) -> None:
@@ -15,15 +16,24 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
-def main(sink: str, servers: str, folder: str, come: str, at_least_once: str, exactly_once: str, mode: str) -> None:
+def started(writer: Any) -> Any:
+    """The query, with its sources."""
     from samsarrow.spark import wait_for_sources
-    from support.spark import QUICK, local_session
+
+    query = writer.start()
+    wait_for_sources(query)
+    note(f"query {query.name} runs")
+    return query
+
+
+def main(sink: str, servers: str, folder: str, come: str, at_least_once: str, exactly_once: str, mode: str) -> None:
+    from support.spark import QUICK, STALLED, local_session
 
     note("starting Spark")
     spark = local_session(Path(folder) / "scratch", connector=False, spark_driver_memory="700m", **QUICK)
     note("Spark is there")
     trigger = {"availableNow": True} if mode == "drain" else {"processingTime": "50 milliseconds"}
-    queries = []
+    writers = []
     for topic, exactly in ((at_least_once, "false"), (exactly_once, "true")):
         options = {
             "kafka.bootstrap.servers": servers,
@@ -37,18 +47,21 @@ def main(sink: str, servers: str, folder: str, come: str, at_least_once: str, ex
         frame = spark.readStream.format("samsarrow-python").options(**options).load().select("key", "value")
         writer = frame.writeStream.format(sink).option("kafka.bootstrap.servers", servers)
         writer = writer.option("topic", topic).option("exactlyOnce", exactly)
-        writer = writer.option("checkpointLocation", str(Path(folder) / topic)).queryName(topic).trigger(**trigger)
-        queries.append(writer.start())
-        wait_for_sources(queries[-1])
-        note(f"query {topic} runs")
+        writers.append(
+            writer.option("checkpointLocation", str(Path(folder) / topic)).queryName(topic).trigger(**trigger)
+        )
+    queries = [started(writer) for writer in writers]
     sys.stdout.write("running\n")
     sys.stdout.flush()
     told: dict[str, int] = {}
-    while any(query.isActive for query in queries):
-        for query in queries:
-            if query.exception() is not None:
+    while any(query.isActive or query.exception() for query in queries):
+        for at, query in enumerate(queries):
+            if (error := query.exception()) is not None:
                 note(f"query {query.name} failed")
-                raise query.exception()
+                if STALLED not in str(error):
+                    raise error
+                queries[at] = started(writers[at])
+                continue
             progress = query.lastProgress
             if progress is not None and told.get(query.name) != progress["batchId"]:
                 told[query.name] = progress["batchId"]

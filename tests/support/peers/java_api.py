@@ -30,7 +30,7 @@ class JavaPeer:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(
             server.java(str(SUPPORT / "java" / "Peer.java"), jvm=["-Xmx256m", "-XX:TieredStopAtLevel=1"]),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, process_group=0,
         )  # fmt: skip
 
     def __enter__(self) -> JavaPeer:
