@@ -20,9 +20,11 @@ from clients import data
 from samsarrow import Consumer, Producer, TopicPartition, metrics
 
 RECORDS = harness.RECORDS
-ROUNDS = 15
-# Of a ratio of medians; the floor is 0.99, and a machine with neighbours shakes by more than the rest of it.
+ROUNDS = 25
 FLOOR = 0.99
+# A machine with neighbours shakes by more than a hundredth: the floor is missed where the median of the rounds is below
+# it with a certainty of 98 %, that is where this many of them are (the sign test).
+CERTAIN = 18
 PARTITIONS = 10_000
 SCRAPE_S = 0.020
 
@@ -94,15 +96,18 @@ def produce(servers: str, everything: bool, rows: pa.Table) -> float:
 @pytest.mark.parametrize("verb", ["consume", "produce"])
 def test_all_metrics_on_cost_a_hundredth_at_most(servers: str, verb: str) -> None:
     rows = data.table(RECORDS, "100B").slice(0, RECORDS // 4)
-    times: dict[bool, list[float]] = {True: [], False: []}
-    for number in range(ROUNDS * 2):
-        # In pairs, each of the two first by turns.
-        everything = number % 4 in (0, 3)
-        took = consume(servers, everything) if verb == "consume" else produce(servers, everything, rows)
-        times[everything].append(took)
-    ratio = statistics.median(times[False]) / statistics.median(times[True])
-    harness.metrics.append(f"{verb} with all metrics on: {ratio:.3f} x off")
-    assert ratio >= FLOOR
+    ratios = []
+    for number in range(ROUNDS):
+        # Each of the two first by turns.
+        took = {
+            everything: consume(servers, everything) if verb == "consume" else produce(servers, everything, rows)
+            for everything in ((True, False) if number % 2 else (False, True))
+        }
+        ratios.append(took[False] / took[True])
+    ratios.sort()
+    low, median, high = ratios[ROUNDS - CERTAIN], statistics.median(ratios), ratios[CERTAIN - 1]
+    harness.metrics.append(f"{verb} with all metrics on: {median:.3f} x off (between {low:.3f} and {high:.3f})")
+    assert high >= FLOOR
 
 
 def test_a_scrape_of_ten_thousand_partitions(servers: str) -> None:
