@@ -6,6 +6,7 @@ Makes what is missing. A JVM that an archive does not fit starts without it.
 """
 
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -54,7 +55,7 @@ def main() -> None:
                 # At once: others may start from it now.
                 made.replace(archive)
         # Without Java or Maven, or in a JVM that writes none.
-        except (RuntimeError, OSError) as reason:
+        except (RuntimeError, OSError, subprocess.TimeoutExpired) as reason:
             sys.stderr.write(f"no archive {archive.name}: {reason}\n")
 
 
