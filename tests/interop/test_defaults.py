@@ -8,7 +8,7 @@ import pytest
 
 from samsarrow._core import option_table, options_markdown
 from samsarrow.cli.config.differences import JAVA, LIBRDKAFKA, Difference
-from support.kafka import SUPPORT, KafkaServer, KafkaUnavailableError, classpath
+from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, KafkaUnavailableError, classpath
 from support.librdkafka import MockClusterUnavailableError, library
 
 NAMES = {known: name for name, aliases, _, _ in option_table() for known in (name, *aliases)}
@@ -65,7 +65,7 @@ def test_defaults_of_java() -> None:
         pytest.skip(str(reason))
     server = KafkaServer()
     try:
-        command = server.java(str(SUPPORT / "java" / "Defaults.java"), jvm=["-XX:TieredStopAtLevel=1"])
+        command = server.java(str(SUPPORT / "java" / "Defaults.java"), jvm=QUICK_COMPILER)
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     finally:
         server.discard()

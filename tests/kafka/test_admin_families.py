@@ -24,7 +24,7 @@ from samsarrow.exceptions import (
     UnknownTopicOrPartitionError,
 )
 from samsarrow.results import PartialFailureError
-from support.kafka import SUPPORT, KafkaServer, classpath
+from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, classpath
 from support.waiting import until
 
 # Java's methods (org.apache.kafka.clients.admin.Admin, 4.3.1) and ours, as the guide has them.
@@ -216,9 +216,7 @@ def test_what_is_changed_is_changed_and_the_rest_fails_alone(kafka: KafkaServer,
 
 
 def _java(kafka: KafkaServer, *arguments: str) -> dict:
-    command = kafka.java(
-        str(SUPPORT / "java" / "AdminReads.java"), *arguments, jvm=["-Xmx256m", "-XX:TieredStopAtLevel=1"]
-    )
+    command = kafka.java(str(SUPPORT / "java" / "AdminReads.java"), *arguments, jvm=["-Xmx256m", *QUICK_COMPILER])
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout.splitlines()[-1])

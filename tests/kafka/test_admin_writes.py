@@ -13,7 +13,7 @@ from samsarrow import AclOperation, Admin, NewTopic, Producer, TopicPartition
 from samsarrow.admin_types import ConfigChange, ConfigResource, OffsetSpec
 from samsarrow.cluster_types import FeatureUpdate, QuotaEntity, RaftEndpoint, Replica, UpgradeType
 from samsarrow.exceptions import InvalidReplicationFactorError, KafkaError, UnsupportedEndpointTypeError
-from support.kafka import SUPPORT, server_of
+from support.kafka import QUICK_COMPILER, SUPPORT, server_of
 from support.quorum import Quorum
 from support.raw import Raw, batch, error
 
@@ -25,7 +25,7 @@ class Java:
 
     def __init__(self, quorum: Quorum) -> None:
         driver = str(SUPPORT / "java" / "AdminShell.java")
-        jvm = ["-Xmx192m", "-XX:TieredStopAtLevel=1"]
+        jvm = ["-Xmx192m", *QUICK_COMPILER]
         command = quorum.first.java(driver, quorum.bootstrap_servers, quorum.first.controller, jvm=jvm)
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

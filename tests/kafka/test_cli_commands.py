@@ -14,7 +14,7 @@ from samsarrow import AclFilter, Admin, Consumer, Producer, TopicPartition, metr
 from samsarrow.cli import cli
 from samsarrow.cluster_types import QuotaEntity
 from support.commands import Ended, runner
-from support.kafka import SUPPORT, KafkaServer, KafkaUnavailableError, classpath
+from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, KafkaUnavailableError, classpath
 from support.waiting import until
 
 AUTHORIZER = {
@@ -33,7 +33,7 @@ def kafka() -> Iterator[KafkaServer]:
         classpath()
     except KafkaUnavailableError as reason:
         pytest.skip(str(reason))
-    with KafkaServer(properties=AUTHORIZER, jvm=["-XX:TieredStopAtLevel=1"]) as server:
+    with KafkaServer(properties=AUTHORIZER, jvm=QUICK_COMPILER) as server:
         yield server
 
 
@@ -391,7 +391,7 @@ def test_no_command_was_left_out(request: pytest.FixtureRequest) -> None:
 def _java(kafka: KafkaServer, *arguments: str) -> dict[str, Any]:
     reads = str(SUPPORT / "java" / "AdminReads.java")
     done = subprocess.run(
-        kafka.java(reads, *arguments, jvm=["-Xmx256m", "-XX:TieredStopAtLevel=1"]),
+        kafka.java(reads, *arguments, jvm=["-Xmx256m", *QUICK_COMPILER]),
         capture_output=True, text=True, timeout=90, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

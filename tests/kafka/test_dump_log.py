@@ -15,7 +15,7 @@ import pytest
 
 from samsarrow import Producer, encode_batches, read_segment
 from support.fixtures import create_topic
-from support.kafka import KafkaServer
+from support.kafka import QUICK_COMPILER, KafkaServer
 from support.peers import Sent
 from support.peers.java_api import JavaPeer
 
@@ -52,7 +52,7 @@ class Dump:
 
 def java_dump(server: KafkaServer, files: list[Path], *flags: str) -> Dump:
     # Java writes in the encoding of the locale if nobody says otherwise.
-    jvm = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8"]
+    jvm = ["-Xmx256m", *QUICK_COMPILER, "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8"]
     names = ",".join(map(str, files))
     return run(server.java(JAVA_TOOL[server.version], "--files", names, *flags, jvm=jvm))
 

@@ -38,7 +38,7 @@ from samsarrow.exceptions import (
     UnacceptableCredentialError,
 )
 from samsarrow.results import PartialFailureError
-from support.kafka import SUPPORT, KafkaServer, free_ports, server_of
+from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, free_ports, server_of
 from support.waiting import until
 
 SHA256, SHA512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
@@ -58,7 +58,7 @@ class SecuredKafka(KafkaServer):
         listener = "listener.name.sasl_plaintext"
         super().__init__(
             heap="512m",
-            jvm=("-XX:TieredStopAtLevel=1",),
+            jvm=QUICK_COMPILER,
             properties={
                 **AUTHORIZER,
                 "listener.security.protocol.map": ",".join(
@@ -94,7 +94,7 @@ class SecuredKafka(KafkaServer):
         common = {"bootstrap.servers": self.sasl, "security.protocol": "SASL_PLAINTEXT"}
         config = {**common, "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas}
         done = subprocess.run(
-            self.java(str(SUPPORT / "java" / "Access.java"), jvm=["-Xmx256m", "-XX:TieredStopAtLevel=1"]),
+            self.java(str(SUPPORT / "java" / "Access.java"), jvm=["-Xmx256m", *QUICK_COMPILER]),
             input=json.dumps({"config": config, "logins": [{**common, **login} for login in logins]}),
             capture_output=True, text=True, timeout=90, check=False,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from samsarrow import Admin
 from samsarrow.exceptions import KafkaError, TlsError
 from samsarrow.testing import Broker
 from support.certificates import CLIENT, Authority, days, self_signed
-from support.kafka import KafkaServer, free_ports
+from support.kafka import QUICK_COMPILER, KafkaServer, free_ports
 from support.tls_front import Front
 from support.weak_certificates import signed_with_sha1
 
@@ -233,8 +233,7 @@ def test_real_kafka(material, options, tmp_path):
         properties[prefix + "keystore.location"] = str(own.write(tmp_path / f"{number}.pem"))
         (tmp_path / "ca.pem").write_text(material.ca.pem)
         properties[prefix + "truststore.location"] = str(tmp_path / "ca.pem")
-    quick = ("-XX:TieredStopAtLevel=1",)
-    with KafkaServer(properties=properties, heap="512m", jvm=quick, listeners=listeners) as kafka:
+    with KafkaServer(properties=properties, heap="512m", jvm=QUICK_COMPILER, listeners=listeners) as kafka:
         assert isinstance(topics(f"127.0.0.1:{ports['good']}", **options), dict)
         for fault, wanted in FAULTS.items():
             text = refusal(f"127.0.0.1:{ports[fault]}", **options)

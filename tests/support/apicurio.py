@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from support.kafka import SUPPORT, KafkaUnavailableError, free_ports
+from support.kafka import QUICK_COMPILER, SUPPORT, KafkaUnavailableError, free_ports
 
 VERSION = "2.6.13.Final"
 CACHE = SUPPORT.parent.parent / ".cache" / "apicurio"
@@ -89,7 +89,7 @@ class Apicurio:
         return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> Apicurio:
-        command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dquarkus.http.host=127.0.0.1"]
+        command = ["java", "-XX:+UseSerialGC", *QUICK_COMPILER, "-Xmx256m", "-Dquarkus.http.host=127.0.0.1"]
         command += [f"-Dquarkus.http.port={self._port}", "-jar", str(program())]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, cwd=self._dir, stdout=log, stderr=log, process_group=0)

@@ -34,7 +34,8 @@ DEFAULT_VERSION = "4.3.1"
 # The last one with ZooKeeper and the old record formats.
 ZOOKEEPER_VERSION = "3.9.1"
 START_DEADLINE_S = 180.0
-# For what lives for seconds or minutes: the other compiler would take more time than its code saves.
+# For what lives for seconds or minutes: the other compiler would take more time than its code saves. What runs in it
+# starts from an archive too, where there is one. No measurement may run with it.
 QUICK_COMPILER = ("-XX:TieredStopAtLevel=1",)
 
 
@@ -197,7 +198,8 @@ class KafkaServer:
         if not RELEASES[self.version].log4j2:
             logging = f"-Dlog4j.configuration=file:{SUPPORT / 'log4j.properties'}"
         archive = archive_of(self.version)
-        shared = [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off"] if archive.exists() else []
+        quick = set(QUICK_COMPILER) <= set(jvm) and archive.exists()
+        shared = [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off"] if quick else []
         return ["java", "-XX:+UseSerialGC", *shared, *jvm, logging, "-cp", classpath(self.version), main, *arguments]
 
     def tool(

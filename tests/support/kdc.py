@@ -25,7 +25,7 @@ from collections import Counter
 from pathlib import Path
 from types import TracebackType
 
-from support.kafka import SUPPORT, KafkaServer, KafkaUnavailableError, free_ports
+from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, KafkaUnavailableError, free_ports
 
 CACHE = SUPPORT.parent.parent / ".cache" / "kdc"
 REALM = "SAMSARROW.TEST"
@@ -144,7 +144,7 @@ class Kdc:
         self.directory = Path(tempfile.mkdtemp(prefix="samsarrow-kdc-"))
         self._keytabs: dict[tuple[str, ...], Path] = {}
         self._log = (self.directory / "kdc.out").open("wb")
-        command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", classpath()]
+        command = ["java", "-XX:+UseSerialGC", *QUICK_COMPILER, "-Xmx128m", "-cp", classpath()]
         command += [str(SUPPORT / "java" / "Kdc.java"), str(self.directory), *REALM.split(".")]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, process_group=0
@@ -212,7 +212,7 @@ class KerberosKafka(KafkaServer):
 
     def __init__(self, kdc: Kdc, host: str = "localhost") -> None:
         krb5_conf = kdc.krb5_conf()
-        super().__init__(jvm=["-XX:TieredStopAtLevel=1", f"-Djava.security.krb5.conf={krb5_conf}"], heap="512m")
+        super().__init__(jvm=[*QUICK_COMPILER, f"-Djava.security.krb5.conf={krb5_conf}"], heap="512m")
         self._kerberos_port = free_ports(1)[0]
         self.host = host
         login = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"

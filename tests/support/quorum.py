@@ -7,7 +7,7 @@ import uuid
 from contextlib import ExitStack
 from pathlib import Path
 
-from support.kafka import KafkaServer, new_cluster_id
+from support.kafka import QUICK_COMPILER, KafkaServer, new_cluster_id
 
 
 class QuorumNode(KafkaServer):
@@ -17,7 +17,7 @@ class QuorumNode(KafkaServer):
         self._number, self._cluster_id, self._first = number, cluster_id, first
         super().__init__(
             heap="384m",
-            jvm=("-XX:TieredStopAtLevel=1",),
+            jvm=QUICK_COMPILER,
             properties={
                 # A transaction that no coordinator knows can be written.
                 "transaction.partition.verification.enable": "false",

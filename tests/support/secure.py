@@ -22,7 +22,14 @@ import pytest
 
 from samsarrow import Admin
 from support.certificates import Authority
-from support.kafka import KafkaServer, KafkaUnavailableError, free_ports, new_cluster_id, write_properties
+from support.kafka import (
+    QUICK_COMPILER,
+    KafkaServer,
+    KafkaUnavailableError,
+    free_ports,
+    new_cluster_id,
+    write_properties,
+)
 from support.kdc import REALM, Kdc
 from support.oidc import ID, SECRET, Issuer
 from support.waiting import until
@@ -101,7 +108,7 @@ class SecureKafka(KafkaServer):
         self._kdc, self._issuer = kdc, issuer
         *ports, self._jmx = free_ports(len(LISTENERS) + 1)
         self._ports = dict(zip(LISTENERS, ports, strict=True))
-        super().__init__(heap="512m", jvm=["-XX:TieredStopAtLevel=1", *self._management()])
+        super().__init__(heap="512m", jvm=[*QUICK_COMPILER, *self._management()])
         self._properties |= self._addresses() | self._stores() | self._logins() | self._rights() | (properties or {})
 
     def servers(self, listener: str) -> str:

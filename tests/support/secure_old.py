@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.kafka import ZooKeeperKafkaServer, free_ports
+from support.kafka import QUICK_COMPILER, ZooKeeperKafkaServer, free_ports
 from support.secure import USERS, jaas
 
 
@@ -19,7 +19,7 @@ class OldSecureKafka(ZooKeeperKafkaServer):
         logins = folder / f"{version}.jaas"
         # Settings of one listener came later than such files.
         logins.write_text("\n".join(["KafkaServer {", *entries, "};", ""]))
-        super().__init__(version=version, jvm=["-XX:TieredStopAtLevel=1"])
+        super().__init__(version=version, jvm=QUICK_COMPILER)
         self._jvm.append(f"-Djava.security.auth.login.config={logins}")
         [self._secure_port] = free_ports(1)
         own, secure = f"PLAINTEXT://127.0.0.1:{self._port}", f"SASL_PLAINTEXT://{self.secure_servers}"

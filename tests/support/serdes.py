@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Literal, TypeAlias
 
 from support.apicurio import Apicurio, serdes_classpath
-from support.kafka import SUPPORT
+from support.kafka import QUICK_COMPILER, SUPPORT
 
 EPOCH = datetime.datetime(1970, 1, 1)
 UNITS = {"millis": datetime.timedelta(milliseconds=1), "micros": datetime.timedelta(microseconds=1)}
@@ -34,7 +34,7 @@ class JavaSerdes:
 
     def __init__(self) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        command = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", serdes_classpath()]
+        command = ["java", "-XX:+UseSerialGC", *QUICK_COMPILER, "-Xmx256m", "-cp", serdes_classpath()]
         self._process = subprocess.Popen(
             # The reader that resolves as the specification has it, not the one that prepares itself.
             [*command, "-Dorg.apache.avro.fastread=false", str(SUPPORT / "java" / "Serdes.java")],

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from support.kafka import SUPPORT, KafkaServer
+from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer
 
 from . import Poll, Received, Sent, dotted
 
@@ -29,7 +29,7 @@ class JavaPeer:
         self._server = server
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(
-            server.java(str(SUPPORT / "java" / "Peer.java"), jvm=["-Xmx256m", "-XX:TieredStopAtLevel=1"]),
+            server.java(str(SUPPORT / "java" / "Peer.java"), jvm=["-Xmx256m", *QUICK_COMPILER]),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, process_group=0,
         )  # fmt: skip
 
