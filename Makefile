@@ -53,7 +53,7 @@ ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help archives dev demo jar jar-linux test test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits deny check bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check fuzz fuzz-guided generate format clean
+.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits deny check check-python check-rust bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -126,9 +126,12 @@ archives: $(ARCHIVES) ## loaded classes of Kafka and Spark, from which JVMs of t
 # More than there are processors: tests wait for answers that are late on purpose.
 test test-rust: export RUST_TEST_THREADS ?= 6
 
-test: $(BUILT) $(JAR) $(ARCHIVES) ## every test, on real Kafka and real Spark
-	cargo test --workspace --profile ci --quiet --no-run
+test: test-built ## every test, on real Kafka and real Spark
 	$(BIN)/python tests/side_by_side.py --rust
+
+# All that has to be made before the first test runs.
+test-built: $(BUILT) $(JAR) $(ARCHIVES)
+	cargo test --workspace --profile ci --quiet --no-run
 
 test-rust:
 	cargo test --workspace --profile ci --quiet
@@ -156,8 +159,8 @@ test-spark-jni: $(BUILT) $(JAR) ## the JVM reader's tests in a JVM that checks e
 test-matrix: $(BUILT) $(JAR) ## every Kafka since 0.8.2, other Pythons, pyarrows and Sparks, into docs/compatibility.md (VERSIONS="2.8.2 3.7.2")
 	cd tests && ../$(BIN)/python -m matrix $(VERSIONS)
 
-test-chaos: $(RELEASE) ## a bad network, brokers away for ten minutes, topics that come and go, ten minutes a group protocol (SAMSARROW_CHAOS_SEED=2); an hour and a half
-	SAMSARROW_NETWORK_FLOOR=0.8 SAMSARROW_AWAY_SECONDS=600 SAMSARROW_ROLLING_ROUNDS=5 SAMSARROW_CHAOS_SECONDS=600 $(BIN)/python -m pytest tests/network -s --timeout 1200
+test-chaos: $(RELEASE) ## a bad network, brokers away for ten minutes, topics that come and go, ten minutes a group protocol and ten of producers (SAMSARROW_CHAOS_SEED=2); two hours
+	SAMSARROW_NETWORK_FLOOR=0.8 SAMSARROW_AWAY_SECONDS=600 SAMSARROW_ROLLING_ROUNDS=5 SAMSARROW_CHAOS_SECONDS=600 $(BIN)/python -m pytest tests/network tests/kafka/test_chaos.py tests/kafka/test_produce_chaos.py -s --timeout 1800
 
 test-security: $(BUILT) ## every login, store and certificate on real Kafka, with logins renewed for a minute under load
 	SAMSARROW_REAUTHENTICATION_SECONDS=60 $(BIN)/python -m pytest tests/security
@@ -168,17 +171,21 @@ test-exits: $(BUILT) ## programs that use clients end, EXITS=500 of them (PYTHON
 deny:
 	cargo deny --version >/dev/null 2>&1 || cargo install --locked --debug --quiet cargo-deny
 
-check: $(BUILT) deny ## lint, types, stubs, licences, workflows
+check: check-python check-rust deny ## lint, types, stubs, licences, workflows
+	cargo deny --log-level error check licenses bans sources
+
+check-python: $(BUILT)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	for example in examples/*/*.py; do $(BIN)/mypy --no-error-summary $$example || exit 1; done
 	$(BIN)/python -m mypy.stubtest samsarrow --mypy-config-file pyproject.toml
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --profile ci --quiet -- -D warnings
-	cargo deny --log-level error check licenses bans sources
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/zizmor --quiet --offline --no-progress .github
+
+check-rust:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --profile ci --quiet -- -D warnings
 
 bench: bench-rust bench-python ## every benchmark; the Python ones against their peers on real Kafka
 

@@ -23,7 +23,7 @@ from samsarrow import Admin, KafkaError, NewTopic, Producer, TopicPartition
 from support.cluster import KafkaCluster
 from support.waiting import until
 
-SECONDS = float(os.environ.get("SAMSARROW_CHAOS_SECONDS", "25"))
+SECONDS = float(os.environ.get("SAMSARROW_CHAOS_SECONDS", "15"))
 # Of bad things.
 KINDS = 4
 PARTITIONS = 6
@@ -140,7 +140,7 @@ class Source(threading.Thread):
     def run(self) -> None:
         with Producer(bootstrap_servers=self.servers) as producer:
             number = 0
-            while not self.over.wait(0.01):
+            while not self.over.wait(0.05):
                 for partition in range(PARTITIONS):
                     number += 1
                     producer.send(self.topic, str(number), partition=partition)

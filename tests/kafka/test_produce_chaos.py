@@ -16,7 +16,7 @@ import pytest
 from samsarrow import Admin, Consumer, NewTopic, Producer, RecordMetadata
 from support.cluster import KafkaCluster
 
-SECONDS = float(os.environ.get("SAMSARROW_CHAOS_SECONDS", "30"))
+SECONDS = float(os.environ.get("SAMSARROW_CHAOS_SECONDS", "15"))
 PARTITIONS = 4
 # Both at the same time, on the same brokers.
 WAYS: dict[str, dict[str, Any]] = {
@@ -55,7 +55,7 @@ class Writer(threading.Thread):
                 else:
                     for _ in range(self._rng.randrange(1, 60)):
                         self._send_one()
-                time.sleep(self._rng.random() * 0.02)
+                time.sleep(self._rng.random() * 0.1)
             for first, delivery in batches:
                 self._read(first, delivery)
             self._producer.close(120)

@@ -1,6 +1,6 @@
 """What queries of many shapes find through `samsarrow-jvm`, against the same queries on rows that Spark was given.
 
-    python spark_shapes.py JAR
+    python spark_shapes.py JAR [SHAPE...]
 
 Run by a Python that has the PySpark to be tried; one line of JSON a shape, as spark_smoke.py writes them.
 """
@@ -360,15 +360,16 @@ class Shapes:
         equal(rows_of(self.spark.table(name)), rows_of(wanted))
 
 
-def main(jar: str) -> None:
+def main(jar: str, *names: str) -> None:
     spark = session(**{"spark.jars": jar})
     try:
         with Broker(topics={TOPIC: PARTITIONS, **{f"typed-{kind}": 2 for kind in FORMATS}}) as broker:
             shapes = Shapes(spark, broker.bootstrap_servers)
-            for name, query in SHAPES.items():
-                told(name, lambda query=query: shapes.compare(query))
-            for step in (shapes.columnar, shapes.typed, shapes.stream, shapes.stream_with_state):
-                told(step.__name__, step)
+            steps = (shapes.columnar, shapes.typed, shapes.stream, shapes.stream_with_state)
+            tries = {name: lambda query=query: shapes.compare(query) for name, query in SHAPES.items()}
+            tries |= {step.__name__: step for step in steps}
+            for name in names or tries:
+                told(name, tries[name])
     finally:
         spark.stop()
 

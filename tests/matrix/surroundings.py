@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,15 +119,15 @@ SPARK_FEATURES = {
 }
 
 
-def shapes(versions: Iterable[str]) -> Iterator[Row]:
-    """What queries find through `samsarrow-jvm`, on each of these Sparks."""
+def shapes(versions: Iterable[str], names: Sequence[str] = ()) -> Iterator[Row]:
+    """What queries of these shapes, or of all, find through `samsarrow-jvm`, on each of these Sparks."""
     for version in versions:
         try:
             executable = _environment(version)
         except NotHereError as reason:
             yield Row(IN_THE_JVM, version, NOT_RUN, str(reason))
             continue
-        with SparkProcess(jar(), python=str(executable), script="spark_shapes.py") as spark:
+        with SparkProcess(jar(), *names, python=str(executable), script="spark_shapes.py") as spark:
             outcomes = list(spark.outcomes(STEP_S))
         defects = [f"{name}: {error}" for name, error in outcomes if error is not None]
         text = f"{len(outcomes)} shapes of queries find what Spark finds in the same rows without Kafka"

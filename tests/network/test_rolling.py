@@ -39,7 +39,7 @@ def test_a_rolling_restart_under_load(cluster: KafkaCluster, caplog: pytest.LogC
         clients = Clients(network.bootstrap_servers, ["classic", "consumer"])
         began = time.monotonic()
         try:
-            clients.wait(more=50)
+            clients.wait(more=20)
             for _ in range(ROUNDS):
                 for number in cluster.brokers:
                     cluster.restart(number)

@@ -1,6 +1,6 @@
 """Topics that are deleted, made again, grown and shrunk beside a healthy one, while brokers restart and links break.
 
-Each group protocol is put to it for `SAMSARROW_CHAOS_SECONDS` (25; ten minutes in `make test-chaos`), with
+Each group protocol is put to it for `SAMSARROW_CHAOS_SECONDS` (15; ten minutes in `make test-chaos`), with
 `SAMSARROW_CHAOS_SEED`.
 """
 
@@ -28,7 +28,7 @@ from support.cluster import KafkaCluster
 from support.figures import tell
 from support.proxy import Network
 
-SECONDS = float(os.environ.get("SAMSARROW_CHAOS_SECONDS", "25"))
+SECONDS = float(os.environ.get("SAMSARROW_CHAOS_SECONDS", "15"))
 SEED = int(os.environ.get("SAMSARROW_CHAOS_SEED", "1"))
 PARTITIONS = 3
 MEMBERS = 3
@@ -119,7 +119,7 @@ class Source(threading.Thread):
                 ) as sick,
             ):
                 deliveries = []
-                while not self.over.wait(0.01):
+                while not self.over.wait(0.05):
                     for partition in range(PARTITIONS):
                         number = self.sent[partition]
                         deliveries.append((number, healthy.send(self._healthy, str(number), partition=partition)))

@@ -21,7 +21,9 @@ SOURCES = (*FORMATS, JVM)
 PAIRS = [(one, other) for one in SOURCES for other in SOURCES if one != other]
 # Each source hands over once, and takes over once.
 FEW = [(CONNECTOR, JVM), (JVM, PYTHON), (PYTHON, CONNECTOR)]
-BOTH = pytest.mark.parametrize("failing", [0, 2], ids=["first-batch", "third-batch"])
+BOTH = pytest.mark.parametrize(
+    "failing", [pytest.param(0, id="first-batch", marks=WHOLE), pytest.param(2, id="third-batch")]
+)
 
 
 def params(pairs: list[Pair]) -> list[Any]:
@@ -110,7 +112,7 @@ STATES: dict[str, tuple[Callable[[Any], Any], list[list[tuple[int, str]]], list[
 }
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", ["windows", pytest.param("duplicates", marks=WHOLE)])
 def test_state_goes_on_with_the_other(
     spark: Any, kafka: KafkaServer, new_topic: NewTopicName, tmp_path: Path, pair: Pair, state: str
 ) -> None:

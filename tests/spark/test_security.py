@@ -26,6 +26,7 @@ from samsarrow.spark.tokens import Mint
 from samsarrow.spark.write_options import WriteOptions
 from samsarrow.testing import Broker
 from support.kafka import SUPPORT
+from support.whole import WHOLE
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
 LOGIN = {
@@ -288,6 +289,7 @@ def test_spark_shows_no_secret(secured: Broker, tmp_path: Path) -> None:
     assert all(told["looked"][where] for where in looked)
 
 
+@WHOLE
 @pytest.mark.timeout(400)
 def test_spark_as_it_comes_shows_keys_and_passphrases(secured: Broker, tmp_path: Path) -> None:
     """What `hide_secrets` is for; were Spark to hide them itself, it could go."""

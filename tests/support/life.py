@@ -61,7 +61,7 @@ class Clients:
             while not self.over.is_set():
                 deliveries.append(producer.send("four", b"%d" % self.sent, partition=self.sent % 4))
                 self.sent += 1
-                time.sleep(0.02)
+                time.sleep(0.1)
             for delivery in deliveries:
                 delivery.result(1 if self.odd else 120)
 

@@ -21,7 +21,7 @@ def failing_once(batches: Iterator[Any]) -> Iterator[Any]:
 def run(spark: Any, sink: str, servers: str, checkpoint: Path, come: str, gone: str) -> None:
     def write(batch: Any, _: int) -> None:
         shuffled = (
-            batch.select("key", "value").repartition(6, "key").mapInArrow(failing_once, "key binary, value binary")
+            batch.select("key", "value").repartition(3, "key").mapInArrow(failing_once, "key binary, value binary")
         )
         writer = shuffled.write.format(sink).option("kafka.bootstrap.servers", servers).option("topic", gone)
         writer.options(exactlyOnce="true", transactionalIdPrefix=gone).mode("append").save()
