@@ -9,7 +9,7 @@ from matrix.probe import WORKS, Outcome, judge, probe_release
 from support.kafka import KafkaUnavailableError, classpath
 
 # The first with records v2, long before ApiVersions v3; one that answers ApiVersions v4 by an error; the first without
-# the requests that 4.0 dropped. All other tests run on 3.9.1 and 4.3.1.
+# the requests that 4.0 dropped. Nearly all other tests run on 3.9.1 and 4.3.1.
 VERSIONS = ("0.11.0.3", "3.7.2", "4.0.2")
 
 
