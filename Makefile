@@ -140,7 +140,7 @@ test-python: $(BUILT) $(JAR) $(ARCHIVES)
 	$(BIN)/python tests/side_by_side.py
 
 test-spark-whole: $(BUILT) $(JAR) ## all of Spark's tests: each direction of checkpoints, kills and failures of both sinks
-	SAMSARROW_SPARK_WHOLE=1 $(BIN)/python -m pytest tests/spark
+	SAMSARROW_SPARK_WHOLE=1 SAMSARROW_SPARK_KILLS=$${SAMSARROW_SPARK_KILLS:-2} $(BIN)/python -m pytest tests/spark
 
 test-spark-cluster: $(BUILT) $(JAR) ## Spark as a cluster of two workers, and as a Connect server, in Python and in the JVM
 	SAMSARROW_SPARK_CLUSTER=1 $(BIN)/python -m pytest tests/spark/test_places.py tests/spark/test_jvm_cluster.py

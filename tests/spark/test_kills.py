@@ -25,7 +25,7 @@ from support.stuck import dump_stacks
 from support.waiting import until
 from support.whole import WHOLE
 
-KILLS = int(os.environ.get("SAMSARROW_SPARK_KILLS", "2" if os.environ.get("SAMSARROW_SPARK_WHOLE") else "1"))
+KILLS = int(os.environ.get("SAMSARROW_SPARK_KILLS", "1"))
 SEED = int(os.environ.get("SAMSARROW_SPARK_SEED", "1"))
 
 
