@@ -1,4 +1,4 @@
-"""All tests of Python, in three processes: they wait for brokers and sessions for most of their time.
+"""All tests of Python, in four processes: they wait for brokers and sessions for most of their time.
 
     python tests/side_by_side.py [--rust] [options of pytest]
 
@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# With brokers of Kafka's, and with sessions of Spark; all the rest has neither for long.
-APART = ({"interop", "kafka", "security"}, {"matrix", "spark"})
+# With brokers of Kafka's, with sessions of Spark, with other Kafkas and clusters; the rest has none of these for long.
+APART = ({"interop", "kafka"}, {"spark"}, {"foreign", "matrix", "network", "security"})
 
 
 def main() -> int:

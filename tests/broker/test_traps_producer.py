@@ -536,7 +536,8 @@ def test_close_waits_for_a_commit_and_aborts_what_is_open(broker: Broker, transa
         producer.commit_transaction(0.1)
     producer.close()
     assert read(broker)[0] == [f"{i}" for i in range(5)]
-    producer = transactional()
+    # It waits for more, and is not sent.
+    producer = transactional(linger_ms=60_000)
     producer.begin_transaction()
     [dropped] = send(producer, range(100, 101))
     producer.close()

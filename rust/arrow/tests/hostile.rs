@@ -123,7 +123,7 @@ fn codecs() -> [Codec; 5] {
 }
 
 #[test]
-fn a_quarter_of_a_million_changed_bytes() {
+fn fifty_thousand_changed_bytes() {
     let mut seed = 11u64;
     let mut next = || {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -131,7 +131,7 @@ fn a_quarter_of_a_million_changed_bytes() {
     };
     for (magic, codec) in kinds() {
         let data = wire_of(30, codec, magic);
-        for i in 0..20_000 {
+        for i in 0..4_000 {
             let mut damaged = data.clone();
             // The header's numbers more often than the rest.
             let head = if magic == 2 { 61 } else { 34 };

@@ -100,7 +100,7 @@ fn foreign_data_cut_off_anywhere_ends() {
 }
 
 #[test]
-fn a_hundred_thousand_changed_bytes() {
+fn twenty_thousand_changed_bytes() {
     let mut cases = foreign();
     let text: Vec<u8> = (0..3000usize).map(|i| b"abcdefghijklmnop"[(i * i / 7 + i / 300) % 16]).collect();
     for codec in Codec::ALL {
@@ -115,7 +115,7 @@ fn a_hundred_thousand_changed_bytes() {
     };
     let mut decompressor = Decompressor::new();
     let mut refused = 0;
-    for i in 0..100_000 {
+    for i in 0..20_000 {
         let case = &mut cases[i % 21];
         let cap = case.plain.len();
         let at = next() % case.compressed.len();
@@ -125,5 +125,5 @@ fn a_hundred_thousand_changed_bytes() {
         assert!(out.len() <= cap + 1 && out.capacity() <= 4 * cap + 4096, "{}: {}", case.name, out.capacity());
         case.compressed[at] = was;
     }
-    assert!(refused > 30_000, "only {refused} were refused");
+    assert!(refused > 6_000, "only {refused} were refused");
 }
