@@ -123,8 +123,7 @@ class KafkaServer:
         listeners: Mapping[str, str] | None = None,
     ) -> None:
         self.version = version
-        # A heap that does not have to grow while it starts.
-        self._jvm = [f"-Xmx{heap}", "-Xms256m", *jvm]
+        self._jvm = [f"-Xmx{heap}", *jvm]
         self._dir = Path(tempfile.mkdtemp(prefix="samsarrow-kafka-"))
         # The other port is the controller's, or ZooKeeper's.
         self._port, self._other_port = free_ports(2)

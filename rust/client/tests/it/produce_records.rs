@@ -311,11 +311,11 @@ async fn callbacks_of_a_partition_come_in_the_order_of_its_records() {
     // Each record is a batch, and five requests are on their way at a time.
     let producer = producer(&broker, &[("batch.size", "1"), ("linger.ms", "0")]);
     let (note, noted) = mpsc::channel();
-    for _ in 0..20_000 {
+    for _ in 0..5_000 {
         let delivery = producer.send(record("t", 0, "v")).await.unwrap();
         let note = note.clone();
         delivery.on_done(Box::new(move |landed| note.send(landed.unwrap().offset).unwrap()));
     }
     producer.close(PATIENCE).await.unwrap();
-    assert_eq!(noted.try_iter().collect::<Vec<_>>(), (0..20_000).collect::<Vec<i64>>());
+    assert_eq!(noted.try_iter().collect::<Vec<_>>(), (0..5_000).collect::<Vec<i64>>());
 }
