@@ -10,7 +10,7 @@ import pytest
 from samsarrow import ConsumerGroupMetadata, Producer, TopicPartition
 from samsarrow.exceptions import IllegalStateError, KafkaTimeoutError
 from support.fixtures import create_topic
-from support.kafka import KafkaServer, new_cluster_id
+from support.kafka import QUICK_COMPILER, KafkaServer, new_cluster_id
 from support.peers.java_api import JavaPeer
 from support.segments import stored
 from support.streams import wait_for_markers
@@ -38,7 +38,7 @@ class Cautious(KafkaServer):
 def cautious() -> Iterator[Cautious]:
     # A broker that was killed is let in again once its session is over.
     session = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "200"}
-    with Cautious(properties=session, heap="512m") as server:
+    with Cautious(properties=session, heap="512m", jvm=QUICK_COMPILER) as server:
         yield server
 
 

@@ -8,7 +8,7 @@ import pytest
 from samsarrow import Admin, Consumer, Producer
 from samsarrow.exceptions import AuthenticationError
 from samsarrow.testing import Broker
-from support.kafka import KafkaServer, free_ports
+from support.kafka import QUICK_COMPILER, KafkaServer, free_ports
 from support.middle import AUTHENTICATE, Middle
 
 WATCHED = 10
@@ -48,7 +48,7 @@ class LoginKafka(KafkaServer):
     """A broker that wants PLAIN on one more listener."""
 
     def __init__(self):
-        super().__init__()
+        super().__init__(jvm=QUICK_COMPILER)
         (self._login_port,) = free_ports(1)
         listener = f"LOGIN://127.0.0.1:{self._login_port}"
         for name in ("listeners", "advertised.listeners"):
