@@ -12,15 +12,24 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# With brokers of Kafka's, with sessions of Spark, with other Kafkas and clusters; the rest has none of these for long.
-APART = ({"interop", "kafka"}, {"spark"}, {"foreign", "matrix", "network", "security"})
+# With brokers of Kafka's, with sessions of Spark, with other Kafkas, clusters and programs that have a session of their
+# own; the rest has none of these for long.
+APART = (
+    ["interop", "kafka"],
+    ["spark"],
+    ["foreign", "matrix", "network", "security", "spark/test_kills.py", "spark/test_task_failures.py"],
+)
 
 
 def main() -> int:
     options = [option for option in sys.argv[1:] if option != "--rust"]
     folders = [path for path in sorted(HERE.iterdir()) if any(path.rglob("test_*.py"))]
-    groups = [[path for path in folders if path.name in names] for names in APART]
-    groups.append([path for path in folders if not any(path in group for group in groups)])
+    groups = [[HERE / name for name in names] for names in APART]
+    named = [path for group in groups for path in group]
+    groups.append([path for path in folders if path not in named])
+    # A file that is named runs there alone, and not with its folder.
+    files = [path for path in named if path.is_file()]
+    groups = [[*group, *(f"--ignore={path}" for path in files if path not in group)] for group in groups]
     pytest = [sys.executable, "-m", "pytest", *options]
     # Of those that write one cache the last would win.
     commands = [[*pytest, "-p", "no:cacheprovider", *map(str, group)] for group in groups[1:]]

@@ -24,7 +24,7 @@ from support import postgres
 from support.guarantees import program
 from support.kafka import KafkaServer
 
-KILLS = int(os.environ.get("SAMSARROW_KILLS", "10"))
+KILLS = int(os.environ.get("SAMSARROW_KILLS", "5"))
 pytestmark = pytest.mark.timeout(180 + 30 * KILLS)
 PARTITIONS = 3
 Connect = Callable[[], Any]

@@ -20,8 +20,7 @@ class Cautious(KafkaServer):
     """Knows every request of the second protocol, and is set to use the first."""
 
     def _prepare(self, config: Path) -> None:
-        feature = ["--feature", "transaction.version=1"]
-        self.tool("kafka.tools.StorageTool", "format", "-t", new_cluster_id(), "-c", str(config), *feature)
+        self.format(config, new_cluster_id(), "--feature", "transaction.version=1")
 
     def step_up(self) -> None:
         self.tool(

@@ -8,6 +8,7 @@ import pytest
 
 from samsarrow import Consumer
 from samsarrow.testing import Broker
+from support.cluster import KafkaCluster
 from support.proxy import Network
 
 
@@ -15,6 +16,13 @@ from support.proxy import Network
 def broker() -> Iterator[Broker]:
     with Broker(brokers=2, topics={"t": 1, "four": 4}, auto_create_topics=False) as broker:
         yield broker
+
+
+@pytest.fixture(scope="package")
+def cluster() -> Iterator[KafkaCluster]:
+    """Three brokers of Apache Kafka, for those that restart them."""
+    with KafkaCluster(3) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,12 +15,6 @@ from support.proxy import Network
 from support.waiting import until
 
 ROUNDS = int(os.environ.get("SAMSARROW_ROLLING_ROUNDS", "1"))
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster(3) as cluster:
-        yield cluster
 
 
 def in_sync(cluster: KafkaCluster) -> list[int]:

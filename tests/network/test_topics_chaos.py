@@ -46,12 +46,6 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[KafkaCluster]:
-    with KafkaCluster(3) as cluster:
-        yield cluster
-
-
 class Members:
     """A group of processes, and what they wrote down."""
 

@@ -43,7 +43,7 @@ class Node(KafkaServer):
             # A controller has no address that clients get.
             lines = config.read_text().splitlines(keepends=True)
             config.write_text("".join(line for line in lines if not line.startswith("advertised.listeners")))
-        self.tool("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(config))
+        self.format(config, self._cluster_id)
 
     def _answers(self) -> bool:
         return self._kind == "controller" or super()._answers()

@@ -39,6 +39,10 @@ START_DEADLINE_S = 180.0
 QUICK_COMPILER = ("-XX:TieredStopAtLevel=1",)
 
 
+# By version, roles and options: the files of a formatted storage.
+_FORMATTED: dict[tuple[str, ...], dict[str, bytes]] = {}
+
+
 class KafkaUnavailableError(RuntimeError):
     """Kafka cannot be run on this machine; the message says what is missing."""
 
@@ -225,7 +229,22 @@ class KafkaServer:
         self._wait_until_ready()
 
     def _prepare(self, config: Path) -> None:
-        self.tool("kafka.tools.StorageTool", "format", "-t", new_cluster_id(), "-c", str(config))
+        self.format(config, new_cluster_id())
+
+    def format(self, config: Path, cluster_id: str, *options: str) -> None:
+        """What `kafka-storage.sh format` does: it runs once for nodes that differ in their ids alone."""
+        kind = (self.version, self._properties["process.roles"], *options)
+        if kind not in _FORMATTED:
+            self.tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config), *options)
+            _FORMATTED[kind] = {path.name: path.read_bytes() for path in self.data_dir.iterdir()}
+            return
+        self.data_dir.mkdir()
+        ids = {"cluster.id": cluster_id, "node.id": self._properties["node.id"], "directory.id": new_cluster_id()}
+        for name, content in _FORMATTED[kind].items():
+            if name == "meta.properties":
+                lines = [line.partition("=") for line in content.decode().splitlines()]
+                content = "".join(f"{k}{equals}{ids.get(k, value)}\n" for k, equals, value in lines).encode()
+            (self.data_dir / name).write_bytes(content)
 
     def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
         # Out of the reach of Ctrl-C. A session of its own would also have a share of the processors of its own, as

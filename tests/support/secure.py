@@ -204,7 +204,7 @@ class SecureKafka(KafkaServer):
         users = [(mechanism, name, password) for mechanism in SCRAM for name, password in USERS.items()]
         named = [f"{mechanism}=[name={name},password={password}]" for mechanism, name, password in users]
         added = [part for one in named for part in ("--add-scram", one)]
-        self.tool("kafka.tools.StorageTool", "format", "-t", new_cluster_id(), "-c", str(config), *added)
+        self.format(config, new_cluster_id(), *added)
 
     # Ways in.
 
