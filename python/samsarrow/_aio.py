@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from asyncio import AbstractEventLoop, get_running_loop
 from collections.abc import Generator
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samsarrow import _core
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 
 def attach(running: AbstractEventLoop, bridge: _core.Bridge) -> bool:
@@ -39,12 +41,10 @@ def runs_trio() -> bool:
 
 
 def runs_loop() -> bool:
-    """Whether an event loop runs in this thread, which a blocking call would stop."""
-    try:
-        get_running_loop()
-    except RuntimeError:
-        return runs_trio()
-    return True
+    """Whether an event loop runs in this thread, which a blocking call would stop; asyncio is not imported for that."""
+    # Half imported by another thread it runs nothing here.
+    here = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)
+    return (here is not None and here() is not None) or runs_trio()
 
 
 def in_trio() -> tuple[_core.Bridge, Any, Generator[Any, Any, Any]] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, nullcontext
@@ -87,6 +86,9 @@ async def shielded(work: Awaitable[T]) -> T:
     if runs_trio():
         with sys.modules["trio"].CancelScope(shield=True):
             return await work
+    # With the first loop, and not with every client.
+    import asyncio
+
     anyio = sys.modules.get("anyio")
     # Its scopes cancel again and again.
     scope: AbstractContextManager[Any] = anyio.CancelScope(shield=True) if anyio else nullcontext()

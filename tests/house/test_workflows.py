@@ -84,7 +84,7 @@ def test_contributing_names_targets_and_files_that_exist() -> None:
     assert named - TARGETS == set()
     # Parts of others, and what says itself.
     parts = {"archives", "help", "clean", "deny", "bench-rust", "bench-python"}
-    parts |= {"check-python", "check-rust", "test-built", "test-rust"}
+    parts |= {"check-python", "check-rust", "check-stub", "test-built", "test-rust"}
     assert {target for target in TARGETS if f"make {target}" not in page} <= parts
     first = page.partition("## A first change")[2].partition("## Commands")[0]
     paths = re.findall(r"`((?:rust|python|tests|jvm|docs)/[\w/*.]*)`", first)

@@ -25,6 +25,17 @@ def test_neither_the_core_nor_pyarrow_is_loaded_before_it_is_used(code: str) -> 
     assert heavy("import samsarrow; samsarrow.Consumer") == {"pyarrow", "samsarrow._core"}
 
 
+def test_workers_of_spark_import_what_tasks_need() -> None:
+    """Spark starts a Python for each part of a plan, and one for each stream."""
+    pytest.importorskip("pyspark", reason="PySpark is not installed")
+    ours = "samsarrow.spark, samsarrow.spark.stream, samsarrow.spark.fetch, samsarrow.spark.send"
+    of_spark = "import pyspark.sql.worker.plan_data_source_read, pyspark.sql.streaming.python_streaming_source_runner"
+    more = modules_after(f"{of_spark}, {ours}") - modules_after(f"{of_spark}, pyarrow")
+    assert {"samsarrow.spark.fetch", "samsarrow._core"} <= more
+    late = {"asyncio", "importlib.metadata", "pyarrow.compute", "samsarrow.admin", "samsarrow.admin_types"}
+    assert late & more == set()
+
+
 @pytest.mark.parametrize("name", samsarrow.__all__)
 def test_every_name_is_there_and_found_by_dir(name: str) -> None:
     assert getattr(samsarrow, name).__name__ == name

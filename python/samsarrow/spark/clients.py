@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkFiles
 
-from samsarrow.admin import Admin
 from samsarrow.config import Secret, kafka_name, kind_of, options_of
 from samsarrow.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
+    from samsarrow.admin import Admin
     from samsarrow.spark.tokens import Token
 
 # The option that takes as text what is in the file.
@@ -76,6 +76,8 @@ def admin_options(kafka: Mapping[str, Any], token: Token | None = None) -> dict[
 
 def admin(kafka: Mapping[str, Any], token: Token | None = None) -> Admin:
     """An admin client of this process."""
+    from samsarrow.admin import Admin
+
     with on_this_host():
         return Admin(admin_options(kafka, token))
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from samsarrow.admin_types import OffsetSpec
 from samsarrow.consumer import Consumer
 from samsarrow.exceptions import (
     BadValueError,
@@ -149,8 +148,12 @@ class _Reading:
     def _log(self, consumer: Consumer) -> tuple[int, int]:
         """First offset and end of the log, whatever transactions are open."""
         if self._options.kafka.get("isolation.level", "").lower() == "read_committed":
+            # What belongs to an admin client is imported where a task needs one.
+            from samsarrow.admin_types import OffsetSpec
+
+            ends = (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
             with ADMINS.lease(admin_options(self._options.kafka, self._wanted.token)) as handle:
-                first, last = (handle.client.list_offsets({self._tp: spec})[self._tp] for spec in _ENDS)
+                first, last = (handle.client.list_offsets({self._tp: spec})[self._tp] for spec in ends)
             return first.offset if first else 0, last.offset if last else 0
         return consumer.beginning_offsets([self._tp])[self._tp], consumer.end_offsets([self._tp])[self._tp]
 
@@ -159,9 +162,6 @@ class _Reading:
             f"offsets {self._position} to {self._wanted.end} of {self._name} cannot be read: {why}",
             self._options.fail_on_data_loss,
         )
-
-
-_ENDS = (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
 
 
 def _rows_before(offsets: pa.Array, end: int) -> int:

@@ -12,13 +12,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from samsarrow.admin import Admin
 from samsarrow.consumer import Consumer
 from samsarrow.producer import Producer
 from samsarrow.spark.clients import on_this_host
 from samsarrow.types import TopicPartition
+
+if TYPE_CHECKING:
+    from samsarrow.admin import Admin
 
 Client = TypeVar("Client", bound="Consumer | Producer | Admin")
 Key = tuple[tuple[str, Any], ...]
@@ -111,12 +113,19 @@ class Handles(Generic[Client]):
 
 def _close(client: Consumer | Producer | Admin) -> None:
     with suppress(Exception):
-        client.close() if isinstance(client, Admin) else client.close(0)
+        client.close(0) if isinstance(client, Consumer | Producer) else client.close()
+
+
+def _admin(config: Mapping[str, Any]) -> Admin:
+    # Few tasks need one, and its import is a fifth of a worker's start.
+    from samsarrow.admin import Admin
+
+    return Admin(config)
 
 
 CONSUMERS = Handles(Consumer)
 PRODUCERS = Handles(Producer)
-ADMINS = Handles(Admin)
+ADMINS = Handles(_admin)
 
 
 @contextmanager

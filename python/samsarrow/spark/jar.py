@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zipfile
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,6 +55,8 @@ def _installed() -> list[Path]:
 
 def _check(path: Path) -> None:
     """Raises where classes and this package would be of two versions: what both read and write must be the same."""
+    from importlib.metadata import version
+
     try:
         with zipfile.ZipFile(path) as content:
             found = content.read(_VERSION).decode()

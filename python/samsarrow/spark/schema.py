@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -135,6 +134,9 @@ class ToSpark:
         if column.type == field.type:
             return column
         if field.name in ("key", "value"):
+            # Here, where rows are: planning needs none of it, and its import takes as long as that of the rest.
+            import pyarrow.compute as pc
+
             # As Spark's own cast of binary to string: bytes stay what they are.
             return pc.cast(column, options=pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True))
         return column.cast(field.type)
@@ -142,5 +144,7 @@ class ToSpark:
 
 def _null_where_empty(headers: pa.Array) -> pa.Array:
     """A record without headers has null there, as with Spark's own connector."""
+    import pyarrow.compute as pc
+
     empty = pc.equal(pc.list_value_length(headers), 0)
     return pc.if_else(empty, pa.scalar(None, headers.type), headers).cast(_TYPES["headers"][1])

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import WriterCommitMessage
 
 from samsarrow.exceptions import ConfigurationError, KafkaError, UnknownTopicOrPartitionError
@@ -90,6 +89,9 @@ def _by_topic(options: WriteOptions, batch: pa.RecordBatch) -> Iterator[tuple[st
             f"{topics.null_count} of {len(topics)} rows have a null topic and were not sent: without the option "
             "topic every row needs one"
         )
+    # Most writes name their topic, and are without this import, which takes long.
+    import pyarrow.compute as pc
+
     names = pc.unique(topics).to_pylist()
     for name in names:
         yield name, rows if len(names) == 1 else rows.filter(pc.equal(topics, name))

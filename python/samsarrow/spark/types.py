@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -197,6 +196,9 @@ def converted(column: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
 
 def _cast(column: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
     if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+        # Its import takes longer than that of everything else here, and few values need it.
+        import pyarrow.compute as pc
+
         column = pc.floor_temporal(column, unit="microsecond")
     try:
         return column.cast(wanted)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError
@@ -50,6 +49,9 @@ class JsonTexts:
         while start < batch.num_rows or not done:
             [texts] = _core.write_values(batch.slice(start), "value", "json", self._reader).columns
             if self._frame:
+                # All typed values import this module, few write JSON, and this import takes long.
+                import pyarrow.compute as pc
+
                 frame, end = (pa.scalar(one, texts.type) for one in (self._frame, b""))
                 texts = pc.binary_join_element_wise(frame, texts, end)
             if not fits:

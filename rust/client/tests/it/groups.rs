@@ -404,6 +404,7 @@ async fn what_a_member_keeps_is_read_and_committed_on_while_others_come_and_go()
         while goes() {
             produce(&broker, 4, next, 1).await;
             next += 1;
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     // What the first member always had, with the longest time without rows.
