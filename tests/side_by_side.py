@@ -12,13 +12,14 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# With brokers of Kafka's, with sessions of Spark, with other Kafkas, clusters and programs that have a session of their
-# own; the rest has none of these for long.
+# With brokers of Kafka's, with sessions of Spark, with other Kafkas, clusters and a program that is killed; the rest
+# has none of these for long, and one of the clusters.
 APART = (
     ["interop", "kafka"],
     ["spark"],
-    ["foreign", "matrix", "network", "security", "spark/test_kills.py", "spark/test_task_failures.py"],
+    ["foreign", "matrix", "network", "security", "spark/test_kills.py"],
 )
+WITH_THE_REST = ["kafka/test_replicas.py"]
 
 
 def main() -> int:
@@ -26,11 +27,13 @@ def main() -> int:
     folders = [path for path in sorted(HERE.iterdir()) if any(path.rglob("test_*.py"))]
     groups = [[HERE / name for name in names] for names in APART]
     named = [path for group in groups for path in group]
-    groups.append([path for path in folders if path not in named])
+    rest = [HERE / name for name in WITH_THE_REST]
+    groups.append([path for path in folders if path not in named] + rest)
+    named += rest
     # A file that is named runs there alone, and not with its folder.
     files = [path for path in named if path.is_file()]
     groups = [[*group, *(f"--ignore={path}" for path in files if path not in group)] for group in groups]
-    pytest = [sys.executable, "-m", "pytest", *options]
+    pytest = [sys.executable, "-m", "pytest", "--durations", "12", *options]
     # Of those that write one cache the last would win.
     commands = [[*pytest, "-p", "no:cacheprovider", *map(str, group)] for group in groups[1:]]
     # Spark's take longest, and Spark gives its workers ten seconds to start.

@@ -36,7 +36,9 @@ ZOOKEEPER_VERSION = "3.9.1"
 START_DEADLINE_S = 180.0
 # For what lives for seconds or minutes: the other compiler would take more time than its code saves. What runs in it
 # starts from an archive too, where there is one. No measurement may run with it.
-QUICK_COMPILER = ("-XX:TieredStopAtLevel=1",)
+QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+# A broker that no test measures: its other threads would wake up three times a second, for as long as it lives.
+_FEW_THREADS = {"num.network.threads": "1", "num.io.threads": "2", "background.threads": "2"}
 
 
 # By version, roles and options: the files of a formatted storage.
@@ -157,6 +159,7 @@ class KafkaServer:
             "log.retention.ms": "-1",
             # Compaction soon after there is something to compact.
             "log.cleaner.backoff.ms": "1000",
+            **(_FEW_THREADS if set(QUICK_COMPILER) <= set(jvm) else {}),
             **RELEASES[version].properties,
             **(properties or {}),
         }
