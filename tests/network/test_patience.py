@@ -220,9 +220,9 @@ def test_clients_that_wait_do_not_storm(broker: Broker, network: Network, protoc
         longer = max(1.0, (time.monotonic() - began) / 4.5)
         network.each(Proxy.heal)
         # Waits grow from 50 ms to 1 s, give or take a fifth: seven or eight tries in four seconds, to two brokers, on a
-        # few lanes are 90 to 101. Without waits there are thousands.
+        # few lanes. 94 to 101 were counted.
         assert connected <= 150 * TRIES.get(fault, 1) * longer, connected
-        assert max(asked.values(), default=0) <= 150 * longer, asked
+        assert max(asked.values(), default=0) <= 120 * longer, asked
         assert delivery.result(60).offset >= 0
         producer.send("t", b"z").result(60)
         for consumer in (assigned, member):

@@ -142,7 +142,6 @@ class SecureKafka(KafkaServer):
             "advertised.listeners": ",".join([own, *advertised]),
             "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
             "inter.broker.listener.name": "PLAINTEXT",
-            "num.network.threads": "1",
         }
 
     def _stores(self) -> dict[str, str]:
