@@ -279,7 +279,10 @@ class ConsumerBase(Face):
         self._open.store_offsets(self._offsets(what) or [])
 
     def _offsets(self, what: Offsets | pa.RecordBatch | None) -> list[tuple[tuple[str, int], _Committed]] | None:
-        return None if what is None else to_offsets(what)
+        """Returns offsets as the core takes them; those of rows go past what follows them without a row."""
+        if what is None or isinstance(what, Mapping):
+            return None if what is None else to_offsets(what)
+        return self._open.offsets_after(what)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """This consumer's current identity in its group, for committing on its behalf.
@@ -303,7 +306,7 @@ class ConsumerBase(Face):
             self._open.seek(to_pair(partition), offset, None)
 
     def _read_until(self, partition: TopicPartition, until: int | None) -> None:
-        # For readers of ranges: fetches up to this offset and the rest of its batch; None lifts that.
+        # For readers of ranges: returns rows below this offset only; None lifts that.
         self._open.read_until(to_pair(partition), until)
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -356,18 +359,22 @@ class ConsumerBase(Face):
             core.unsubscribe()
             self._listener = None
 
-    async def _poll(self, timeout: Seconds) -> pa.RecordBatch:
+    async def _poll(self, timeout: Seconds, until_settled: bool = False) -> pa.RecordBatch:
+        """Polls for rows, or without taking any until the group has assigned partitions."""
         core, typed = self._open, self._typed
         if typed is not None and not typed.ready:
             await typed.prepare(self._do, self._topics())
         left = core.begin_poll(to_seconds(timeout))
         deadline = monotonic() + left
         # What is found is taken in this thread, after all waits: a wait that is given up loses nothing.
-        while True:
-            found = core.look()
+        while not (until_settled and self._settled()):
+            found = core.look(not until_settled)
             if isinstance(found, pa.RecordBatch):
                 if typed is None:
                     return found
+                # The end of a bounded read was reached without a row.
+                if not found.num_rows:
+                    return self._nothing(core)
                 # Without rows if all of them went elsewhere.
                 if (rows := await self._read(core, found, typed)).num_rows:
                     return rows
@@ -381,6 +388,7 @@ class ConsumerBase(Face):
             else:
                 await self._while_wanted(core.ready(left))
             left = max(0.0, deadline - monotonic())
+        return self._nothing(core)
 
     async def _while_wanted(self, call: _core.Call[Any]) -> Any:
         """Waits for what is given up with the wait."""
@@ -427,23 +435,18 @@ class ConsumerBase(Face):
             if callback is not None:
                 await self._heard(callback(offsets, error or _joined(failures)))
 
-    async def _join(self, timeout: Seconds | None) -> pa.RecordBatch:
-        """Polls until the group has given this member its partitions, if it is one; rows that came with them."""
-        core = self._open
-        limit = core.default_timeout() if timeout is None else to_seconds(timeout) or 0.0
-        deadline = monotonic() + limit
-        batch = self._nothing(core)
-        while not self._settled() and not batch.num_rows:
-            left = deadline - monotonic()
-            if left <= 0:
-                raise KafkaTimeoutError(f"joining the group took longer than {limit:g} s: the log has the reason")
-            batch = await self._poll(min(left, 0.1))
-        return batch
+    async def _ends(self, timeout: Seconds | None) -> dict[TopicPartition, int]:
+        """Joins the group if the consumer is subscribed, and returns where partitions that are not paused end now.
 
-    async def _ends(self, timeout: Seconds | None) -> tuple[pa.RecordBatch, dict[TopicPartition, int]]:
-        """Rows that came with the partitions, and where what is assigned and not paused ends at this moment."""
-        held = await self._join(timeout)
-        return held, await self._end_offsets(self.assignment() - self.paused(), None)
+        No rows are taken: looking up the ends may fail.
+        """
+        limit = self._open.default_timeout() if timeout is None else to_seconds(timeout) or 0.0
+        deadline = monotonic() + limit
+        if not self._settled():
+            await self._poll(limit, until_settled=True)
+            if not self._settled():
+                raise KafkaTimeoutError(f"joining the group took longer than {limit:g} s: the log has the reason")
+        return await self._end_offsets(self.assignment() - self.paused(), max(0.0, deadline - monotonic()))
 
     async def _commit(self, what: Offsets | pa.RecordBatch | None, timeout: Seconds | None) -> None:
         core = self._open

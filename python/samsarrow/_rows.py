@@ -10,44 +10,44 @@ import pyarrow as pa
 from samsarrow.types import TopicPartition
 
 if TYPE_CHECKING:
+    from samsarrow import _core
     from samsarrow._consumer import ConsumerBase
 
 
-async def up_to(
-    consumer: ConsumerBase, ends: Mapping[TopicPartition, int], held: pa.RecordBatch
-) -> AsyncGenerator[pa.RecordBatch, None]:
-    """Polls until all `ends` are reached; rows beyond them are left for the next `poll`.
+async def up_to(consumer: ConsumerBase, ends: Mapping[TopicPartition, int]) -> AsyncGenerator[pa.RecordBatch, None]:
+    """Polls until all ends are reached; rows past them stay for later polls.
+
+    The core stops at the ends by itself, so that nothing can fail between a poll and the yield of its rows. Partitions
+    that a rebalance takes away are no longer waited for; those that it assigns are read up to their ends at that time.
 
     Args:
         consumer: reads nothing else meanwhile.
         ends: the offsets to stop at.
-        held: what was polled already.
     """
-    open_ends = {tp: end for tp, end in ends.items() if await consumer._position(tp, None) < end}
-    if held.num_rows:
-        yield held
-    # Only what is paused here is resumed in the end: what the program paused stays so.
-    paused = consumer.assignment() - consumer.paused() - set(open_ends)
+    core = consumer._open
     try:
-        if paused:
-            consumer.pause(*paused)
-        while open_ends:
+        bound(core, ends)
+        while True:
+            unfinished, added = core.bounds()
+            if added:
+                found = await consumer._end_offsets([TopicPartition(*tp) for tp in added], None)
+                bound(core, found)
+                continue
+            if not unfinished:
+                return
             batch = await consumer._poll(1.0)
-            kept = batch
-            for tp, end in list(open_ends.items()):
-                position = await consumer._position(tp, None)
-                if position >= end:
-                    del open_ends[tp]
-                    consumer.pause(tp)
-                    paused.add(tp)
-                    if position > end:
-                        kept = before(kept, tp, end)
-                        consumer.seek(tp, end)
-            if kept.num_rows:
-                yield kept
+            if batch.num_rows:
+                yield batch
     finally:
-        if paused and not consumer.closed:
-            consumer.resume(*paused)
+        core.lift_ends()
+
+
+def bound(core: _core.Consumer, ends: Mapping[TopicPartition, int]) -> None:
+    """Stops the reading of partitions that are still assigned at these offsets."""
+    assigned = set(core.assignment())
+    for tp, end in ends.items():
+        if tp in assigned:
+            core.read_until((tp.topic, tp.partition), end)
 
 
 def before(batch: pa.RecordBatch, tp: TopicPartition, end: int) -> pa.RecordBatch:

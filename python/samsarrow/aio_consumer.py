@@ -125,8 +125,8 @@ class AsyncConsumer(Awaiting, ConsumerBase):
             KafkaTimeoutError: the group assigned no partitions in time, or a broker did not answer.
         """
         with self._alone():
-            held, ends = await self._ends(timeout)
-        batches = up_to(self, ends, held)
+            ends = await self._ends(timeout)
+        batches = up_to(self, ends)
         try:
             while True:
                 with self._alone():

@@ -152,7 +152,7 @@ class Consumer(Blocking, ConsumerBase):
         """Reads every assigned partition up to its current end, as a reader that ends there.
 
         A subscribed consumer joins its group first. Reading moves the positions, as `poll` does; paused partitions are
-        skipped. Polars, DuckDB and other libraries accept the reader directly.
+        skipped. After a rebalance it goes on with the partitions that the group has assigned, up to their ends. Polars, DuckDB and other libraries accept the reader directly.
 
         Args:
             timeout: seconds to join the group and find the ends, by default `default.api.timeout.ms`.
@@ -161,15 +161,16 @@ class Consumer(Blocking, ConsumerBase):
             ConfigurationError: nothing is subscribed or assigned.
             KafkaTimeoutError: the group assigned no partitions in time, or a broker did not answer.
         """
-        held, ends = now(self._ends(timeout))
-        return pa.RecordBatchReader.from_batches(self.schema, _all(up_to(self, ends, held)))
+        ends = now(self._ends(timeout))
+        return pa.RecordBatchReader.from_batches(self.schema, _all(up_to(self, ends)))
 
     def commit(self, what: Offsets | pa.RecordBatch | None = None, *, timeout: Seconds | None = None) -> None:
         """Commits offsets to the group, and waits for the acknowledgement.
 
         Args:
-            what: None for the positions of all assigned partitions; a batch for the offsets after its last rows; or
-                offsets by partition, each the next one to read.
+            what: None for the positions of all assigned partitions; a batch for the positions after its rows, which lie
+                past the transaction markers and aborted records that follow them (KIP-1094) and have the leader epoch;
+                or offsets by partition, each the next one to read.
             timeout: seconds, by default `default.api.timeout.ms`.
 
         Raises:

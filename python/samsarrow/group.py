@@ -141,7 +141,7 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 def to_offsets(what: Offsets | pa.RecordBatch) -> list[tuple[tuple[str, int], tuple[int, str, int | None]]]:
-    """Offsets by partition, or those after the last rows of a batch, as the core takes them."""
+    """Returns offsets by partition, or those after the last rows of a batch, as the core takes them."""
     if isinstance(what, Mapping):
         return [(to_pair(tp), to_committed(offset)) for tp, offset in what.items()]
-    return [(tp, (offset, "", None)) for tp, offset in _core.offsets_of(what)]
+    return _core.offsets_of(what)

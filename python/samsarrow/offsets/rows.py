@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from samsarrow import _core
 from samsarrow.types import OffsetAndMetadata, TopicPartition
 
 
 def next_offsets(batch: pa.RecordBatch | pa.Table) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Returns the offset after the last row of each partition in a batch from `poll`: the offsets to store.
+    """Returns the offset after the rows of each partition in a batch from `poll`: the offsets to store.
+
+    Where markers of transactions, aborted or compacted records follow the last row, the offset lies past them, if the
+    consumer had read so far. It has the leader epoch of the record before it (KIP-320).
 
     Args:
         batch: batch with the columns `topic`, `partition` and `offset`.
     """
-    rows = pa.table({"topic": pc.cast(batch["topic"], pa.string()), "p": batch["partition"], "o": batch["offset"]})
-    last = rows.group_by(["topic", "p"]).aggregate([("o", "max")]).to_pylist()
-    return {TopicPartition(r["topic"], r["p"]): OffsetAndMetadata(r["o_max"] + 1) for r in last}
+    return {TopicPartition(*tp): OffsetAndMetadata(*at) for tp, at in _core.offsets_of(batch)}

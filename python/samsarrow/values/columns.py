@@ -143,7 +143,8 @@ class TypedColumns:
                 made.append((raw.schema.field(name).with_name(f"raw_{name}"), raw.column(name)))
             if self._bad_values == "null":
                 made.append((pa.field(f"{name}_error", pa.string()), columns[name].column("error")))
-        return pa.record_batch([column for _, column in made], pa.schema([field for field, _ in made]))
+        schema = pa.schema([field for field, _ in made], raw.schema.metadata)
+        return pa.record_batch([column for _, column in made], schema)
 
 
 def _headers(raw: pa.RecordBatch) -> dict[str, pa.Array]:

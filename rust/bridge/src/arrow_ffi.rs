@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{Array, RecordBatch, RecordBatchReader as _, StructArray, UInt8Array};
 use arrow_buffer::Buffer;
@@ -21,7 +21,7 @@ const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
-/// A `pyarrow.RecordBatch` over the same memory.
+/// A `pyarrow.RecordBatch` over the same memory, with the metadata of the schema.
 pub fn to_pyarrow<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'py, PyAny>> {
     static IMPORT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let _pass = gate::enter(py);
@@ -29,7 +29,8 @@ pub fn to_pyarrow<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Bound<'
         py.import("pyarrow")?.getattr("RecordBatch")?.getattr("_import_from_c_capsule").map(Bound::unbind)
     })?;
     let data = StructArray::from(batch.clone()).into_data();
-    let (array, schema) = to_ffi(&data).map_err(refused)?;
+    let array = FFI_ArrowArray::new(&data);
+    let schema = FFI_ArrowSchema::try_from(batch.schema_ref().as_ref()).map_err(refused)?;
     // The importer moves the structs out and marks them released; what is left is dropped with the capsules.
     let schema = PyCapsule::new_with_value(py, schema, SCHEMA)?;
     let array = PyCapsule::new_with_value(py, array, ARRAY)?;
@@ -85,6 +86,8 @@ pub fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
         // is moved out and an empty one left, as the interface demands of a consumer.
         let (array, schema) = unsafe { (FFI_ArrowArray::from_raw(array.as_ptr()), schema.as_ref()) };
         unconsumed(!array.is_released() && schema.release().is_some(), "__arrow_c_array__")?;
+        // Metadata that is not UTF-8 has no positions of rows, and nothing else is read from it.
+        let metadata = schema.metadata().unwrap_or_default();
         // SAFETY: neither was released; the schema is only read.
         let imported = unsafe { from_ffi(array, schema) };
         let imported = imported.map_err(refused)?;
@@ -98,7 +101,10 @@ pub fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
         if columns.null_count() > 0 {
             return Err(PyTypeError::new_err("expected a record batch or table, got a struct array with null rows"));
         }
-        return Ok(Input::Batch(RecordBatch::from(columns)));
+        let mut batch = RecordBatch::from(columns);
+        // A struct array has the columns and not the metadata of the schema.
+        batch.schema_metadata_mut().extend(metadata);
+        return Ok(Input::Batch(batch));
     }
     let kind = data.get_type().name()?;
     Err(PyTypeError::new_err(format!(

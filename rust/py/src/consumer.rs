@@ -18,7 +18,9 @@ use samsarrow_client::types::OffsetAndMetadata;
 use crate::assignor;
 use crate::config;
 use crate::metrics::{Metrics, instance_id};
-use crate::partitions::{Committed, Failures, Tp, failures, given, offsets, tp, tps, tuple, tuples};
+use crate::partitions::{
+    Committed, Failures, Tp, batches, committed, failures, given, offsets, tp, tps, tuple, tuples,
+};
 use crate::rebalance::{Event, named};
 
 /// See `samsarrow.Consumer`.
@@ -116,10 +118,16 @@ impl Consumer {
 
     /// What is there now: rows; a rebalance that the listener is to learn of; true: asynchronous commits are done;
     /// None: nothing. Python calls the listener, so that nothing of the user's runs on top of this code.
-    fn look(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let found = self.core.get(py)?.look().map_err(|error| to_py(py, &error))?;
-        Ok(match found {
-            Some(Polled::Rows(batch)) => Some(arrow_ffi::to_pyarrow(py, &batch)?.unbind()),
+    ///
+    /// Rows have the positions after them in the schema's metadata; without `rows`, none are taken.
+    fn look(&self, py: Python<'_>, rows: bool) -> PyResult<Option<Py<PyAny>>> {
+        let core = self.core.get(py)?;
+        let found = if rows { core.look() } else { core.look_for_events() };
+        Ok(match found.map_err(|error| to_py(py, &error))? {
+            Some(Polled::Rows(rows)) => {
+                let batch = rows.with_metadata().and_then(|batch| batch.map_or_else(|| core.nothing(), Ok));
+                Some(arrow_ffi::to_pyarrow(py, &batch.map_err(|error| to_py(py, &error))?)?.unbind())
+            }
             Some(Polled::Rebalance(event)) => Some(Py::new(py, Event(event))?.into_any()),
             Some(Polled::Committed) => Some(true.into_pyobject(py)?.to_owned().into_any().unbind()),
             None => None,
@@ -202,6 +210,13 @@ impl Consumer {
         let runtime = runtime(py)?;
         let _inside = runtime.enter();
         core.commit_async(offsets.map(given)).map_err(|error| to_py(py, &error))
+    }
+
+    /// Offsets that committing the rows of Arrow data means.
+    fn offsets_after(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<(Tp, Committed)>> {
+        let batches = batches(py, data)?;
+        let offsets = self.core.get(py)?.offsets_after(&batches).map_err(|error| to_py(py, &error))?;
+        Ok(committed(offsets))
     }
 
     fn store_offsets(&self, py: Python<'_>, offsets: Vec<(Tp, Committed)>) -> PyResult<()> {
@@ -307,10 +322,21 @@ impl Consumer {
         core.seek_after(&tp(&partition), offset, leader_epoch).map_err(|error| to_py(py, &error))
     }
 
-    /// Fetches a partition up to this offset and no further; None lifts that.
+    /// Returns rows of a partition below this offset only; None lifts that.
     #[pyo3(signature = (partition, until))]
     fn read_until(&self, py: Python<'_>, partition: Tp, until: Option<i64>) -> PyResult<()> {
         self.core.get(py)?.read_until(&tp(&partition), until).map_err(|error| to_py(py, &error))
+    }
+
+    fn lift_ends(&self, py: Python<'_>) -> PyResult<()> {
+        self.core.get(py)?.lift_ends();
+        Ok(())
+    }
+
+    /// Partitions that are not at their ends, and partitions without one.
+    fn bounds(&self, py: Python<'_>) -> PyResult<(Vec<Tp>, Vec<Tp>)> {
+        let bounds = self.core.get(py)?.bounds();
+        Ok((tuples(&bounds.open), tuples(&bounds.unbounded)))
     }
 
     /// `target` is `beginning`, `end`, `committed` or a timestamp in milliseconds.

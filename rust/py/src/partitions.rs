@@ -1,10 +1,12 @@
 //! Partitions and their offsets, as Python gives and gets them.
 
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
 use pyo3::prelude::*;
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::error::{to_py, to_py_value};
 use samsarrow_client::error::Error;
-use samsarrow_client::fetch::positions_of;
+use samsarrow_client::fetch::positions_of_all;
 use samsarrow_client::group::Offsets;
 use samsarrow_client::offsets::Outcomes;
 use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
@@ -49,14 +51,21 @@ pub(crate) fn offsets(found: Vec<(TopicPartition, i64)>) -> Vec<(Tp, i64)> {
     found.into_iter().map(|(tp, offset)| (tuple(&tp), offset)).collect()
 }
 
-/// The offsets after the last row of each partition in a batch.
+/// Returns the offsets after the last rows of each partition in Arrow data.
 #[pyfunction]
-pub(crate) fn offsets_of(py: Python<'_>, batch: &Bound<'_, PyAny>) -> PyResult<Vec<(Tp, i64)>> {
-    let mut offsets = Vec::new();
-    for part in arrow_ffi::from_python(batch)? {
-        let found = part.map_err(|error| Error::configuration(format!("Arrow data cannot be read: {error}")));
-        let found = found.and_then(|part| positions_of(&part)).map_err(|error| to_py(py, &error))?;
-        offsets.extend(found.into_iter().map(|(tp, offset)| (tuple(&tp), offset)));
-    }
-    Ok(offsets)
+pub(crate) fn offsets_of(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<(Tp, Committed)>> {
+    let offsets = positions_of_all(&batches(py, data)?).map_err(|error| to_py(py, &error))?;
+    Ok(committed(offsets))
+}
+
+/// Returns the batches of Arrow data.
+pub(crate) fn batches(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<RecordBatch>> {
+    let read = |part: Result<RecordBatch, ArrowError>| {
+        part.map_err(|error| to_py(py, &Error::configuration(format!("Arrow data cannot be read: {error}"))))
+    };
+    arrow_ffi::from_python(data)?.map(read).collect()
+}
+
+pub(crate) fn committed(offsets: Offsets) -> Vec<(Tp, Committed)> {
+    offsets.into_iter().map(|(tp, at)| (tuple(&tp), (at.offset, at.metadata, at.leader_epoch))).collect()
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use arrow_array::RecordBatch;
 use tokio::time::Instant;
 
 use super::Consumer;
 use crate::config::IsolationLevel;
 use crate::error::{Error, Result};
+use crate::fetch::positions_of_all;
 use crate::group::consumer_group::ConsumerGroup;
 use crate::group::{Completed, Offsets};
 use crate::offsets::{self, Outcomes};
@@ -42,6 +44,15 @@ impl Consumer {
         }
         group.store(offsets);
         Ok(())
+    }
+
+    /// Returns the offsets that committing the rows of these batches means: after the last row of each partition, and past
+    /// what follows it without a row, so that the lag behind transaction markers is zero.
+    ///
+    /// # Errors
+    /// As [`positions_of_all`].
+    pub fn offsets_after(&self, batches: &[RecordBatch]) -> Result<Offsets> {
+        Ok(self.fetcher.shared.past_rowless(positions_of_all(batches)?))
     }
 
     /// Commits offsets to the group, behind earlier commits: the ones given, or what was stored, or the positions of all

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::Consumer;
 use crate::error::{Error, Result};
+use crate::fetch::Rows;
 use crate::group::Rebalance;
 use crate::group::consumer_group::ConsumerGroup;
 use crate::metrics::Event;
@@ -17,8 +18,8 @@ use crate::metrics::Event;
 /// What `next` brings.
 #[derive(Debug)]
 pub enum Polled {
-    /// Rows, or none when nothing came in time.
-    Rows(RecordBatch),
+    /// Rows, or none when nothing came in time or the end of a bounded read was reached.
+    Rows(Rows),
     /// The program's listener is to be notified; then [`Consumer::acknowledge`] must be called.
     Rebalance(Rebalance),
     /// An asynchronous commit is done: see [`Consumer::take_completed`].
@@ -57,6 +58,18 @@ impl Consumer {
     /// What keeps an assigned partition from being read, or the consumer from being a member, once for each time that it
     /// is met; [`Error::Wakeup`].
     pub fn look(&self) -> Result<Option<Polled>> {
+        self.look_for(Some(self.options.max_poll_records))
+    }
+
+    /// As [`look`](Self::look), but no rows are taken.
+    ///
+    /// # Errors
+    /// As [`look`](Self::look), but for errors of partitions, which the next `look` returns.
+    pub fn look_for_events(&self) -> Result<Option<Polled>> {
+        self.look_for(None)
+    }
+
+    fn look_for(&self, limit: Option<usize>) -> Result<Option<Polled>> {
         let first = || {
             if self.woken.swap(false, Ordering::AcqRel) {
                 return Some(Err(Error::Wakeup));
@@ -70,7 +83,7 @@ impl Consumer {
                 None => group.has_completed().then_some(Ok(Polled::Committed)),
             }
         };
-        match self.fetcher.shared.take(self.options.max_poll_records, first, Polled::Rows).transpose() {
+        match self.fetcher.shared.take(limit, first, Polled::Rows).transpose() {
             // A topic that was deleted, or made again with fewer partitions: the group takes them from its members.
             Err(Error::Server { code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context })
                 if self.subscription().is_some() =>
@@ -141,13 +154,13 @@ impl Consumer {
                     // A call that is given up meanwhile leaves the event to the next poll.
                     let unseen = Unseen(self.group.as_ref());
                     if !self.prepare(&event, left).await? {
-                        return self.nothing().map(Polled::Rows);
+                        return Ok(Polled::Rows(Rows::default()));
                     }
                     std::mem::forget(unseen);
                     return Ok(Polled::Rebalance(event));
                 }
                 Some(found) => return Ok(found),
-                None if left.is_zero() => return self.nothing().map(Polled::Rows),
+                None if left.is_zero() => return Ok(Polled::Rows(Rows::default())),
                 None => self.ready(left).await,
             }
         }
@@ -158,7 +171,7 @@ impl Consumer {
         let deadline = Instant::now() + timeout;
         loop {
             match self.next(deadline.saturating_duration_since(Instant::now())).await? {
-                Polled::Rows(rows) => return Ok(rows),
+                Polled::Rows(rows) => return rows.batch.map_or_else(|| self.nothing(), Ok),
                 Polled::Rebalance(event) => self.acknowledge(&event),
                 Polled::Committed => drop(self.take_completed()),
             }

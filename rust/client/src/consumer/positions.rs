@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::Consumer;
 use crate::config::IsolationLevel;
 use crate::error::{Error, Result};
+use crate::fetch::Bounds;
 use crate::offsets::{self, ListTarget};
 use crate::types::{OffsetAndMetadata, OffsetAndTimestamp, TopicPartition};
 
@@ -124,11 +125,22 @@ impl Consumer {
         self.fetcher.shared.seek(&[(tp.clone(), Some(offset), leader_epoch)])
     }
 
-    /// Has a partition fetched up to `until` and no further; without it, without an end. Rows of the batch that has the last
-    /// offset before it may follow it. It holds until the partition is no longer assigned.
+    /// Returns rows of a partition below `until` only, or without an end. A poll returns without rows when the last of them
+    /// has been returned before. Rows past the end are kept for later reads. It holds until the partition is no longer
+    /// assigned.
     pub fn read_until(&self, tp: &TopicPartition, until: Option<i64>) -> Result<()> {
         self.check_open()?;
         self.fetcher.shared.read_until(tp, until)
+    }
+
+    /// Ends bounded reading of all partitions.
+    pub fn lift_ends(&self) {
+        self.fetcher.shared.lift_ends();
+    }
+
+    /// Returns the partitions that are not at the ends set by [`read_until`](Self::read_until), and those without one.
+    pub fn bounds(&self) -> Bounds {
+        self.fetcher.shared.bounds()
     }
 
     /// Goes on elsewhere in these partitions, or in all assigned ones if none is given.

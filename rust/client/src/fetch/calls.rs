@@ -8,10 +8,20 @@ use super::queue::Item;
 use super::shared::Shared;
 use super::state::State;
 use crate::error::{Error, Result};
-use crate::types::TopicPartition;
+use crate::group::Offsets;
+use crate::types::{OffsetAndMetadata, TopicPartition};
 
 /// How old what a broker said of a partition's end may be.
 const FRESH: Duration = Duration::from_secs(1);
+
+/// Partitions of a bounded read.
+#[derive(Debug, Default)]
+pub struct Bounds {
+    /// Partitions that are not at their ends.
+    pub open: Vec<TopicPartition>,
+    /// Partitions without an end, but for paused ones: assigned by a rebalance since the read began.
+    pub unbounded: Vec<TopicPartition>,
+}
 
 impl Shared {
     pub(crate) fn assign(&self, partitions: &[TopicPartition]) {
@@ -59,15 +69,63 @@ impl Shared {
         self.change(partitions.iter(), |tp| tp, |state, tp| state.set_paused(tp, paused))
     }
 
-    /// Has a partition fetched up to `until`, or without an end. Rows of the batch that has the last offset before it may
-    /// follow it.
+    /// Returns rows of a partition below `until` only, or without an end. Rows past it are kept for later.
     pub(crate) fn read_until(&self, tp: &TopicPartition, until: Option<i64>) -> Result<()> {
-        let change = |state: &mut State, tp: &TopicPartition| {
-            if let Some(cursor) = state.cursors.get_mut(tp) {
-                cursor.until = until;
+        self.change(std::iter::once(tp), |tp| tp, |state, tp| state.read_until(tp, until))
+    }
+
+    /// Returns the rows of all partitions without an end again.
+    pub(crate) fn lift_ends(&self) {
+        {
+            let mut state = self.lock();
+            let bounded = state.cursors.iter().filter(|(_, cursor)| cursor.until.is_some());
+            for tp in bounded.map(|(tp, _)| tp.clone()).collect::<Vec<_>>() {
+                state.read_until(&tp, None);
             }
-        };
-        self.change(std::iter::once(tp), |tp| tp, change)
+        }
+        self.ring_work();
+        self.ring_ready();
+    }
+
+    /// Returns how far a bounded read is.
+    pub(crate) fn bounds(&self) -> Bounds {
+        let state = self.lock();
+        let mut bounds = Bounds::default();
+        for (tp, cursor) in &state.cursors {
+            match cursor.until {
+                None if !cursor.paused => bounds.unbounded.push(tp.clone()),
+                Some(_) if !cursor.is_at_end() => bounds.open.push(tp.clone()),
+                _ => {}
+            }
+        }
+        bounds
+    }
+
+    /// Moves the offsets after returned rows past what follows without a row: markers, aborted and compacted records. Adds
+    /// partitions of which rows up to such a stretch were committed before.
+    pub(crate) fn past_rowless(&self, mut after: Offsets) -> Offsets {
+        let mut state = self.lock();
+        for (tp, at) in &mut after {
+            // Of a partition that is no longer assigned the offset stays as it is.
+            if let Some(cursor) = state.cursors.get_mut(tp) {
+                if let Some(position) = cursor.past_rowless(at.offset) {
+                    at.offset = position;
+                    at.leader_epoch = Some(cursor.position_epoch).filter(|epoch| *epoch >= 0);
+                }
+                cursor.committed_rows = Some(at.offset);
+            }
+        }
+        for (tp, cursor) in &mut state.cursors {
+            if let Some(position) = cursor.committed_rows.and_then(|offset| cursor.past_rowless(offset)) {
+                cursor.committed_rows = Some(position);
+                let leader_epoch = Some(cursor.position_epoch).filter(|epoch| *epoch >= 0);
+                after.push((
+                    tp.clone(),
+                    OffsetAndMetadata { offset: position, leader_epoch, ..OffsetAndMetadata::default() },
+                ));
+            }
+        }
+        after
     }
 
     fn change<T>(

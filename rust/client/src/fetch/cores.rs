@@ -204,7 +204,7 @@ mod tests {
         let mut room = shared.room();
         let mut rings = || {
             room.mark_unchanged();
-            assert!(shared.take(9, || None, |rows| rows).is_some());
+            assert!(shared.take(Some(9), || None, |rows| rows).is_some());
             room.has_changed().unwrap()
         };
         assert!(!rings(), "nobody waits");
@@ -224,7 +224,7 @@ mod tests {
     #[tokio::test]
     async fn rows_that_nobody_wants_now_make_room_for_others() {
         let (shared, tp, version) = Shared::at_start(64);
-        let nothing = || shared.take(9, || None, |rows| rows).is_none();
+        let nothing = || shared.take(Some(9), || None, |rows| rows).is_none();
         let one = std::slice::from_ref(&tp);
         // Of a paused partition, and from before a seek.
         let pause = || shared.set_paused(one, true);
@@ -252,7 +252,7 @@ mod tests {
         assert!(Job::next(&shared).is_none(), "no room behind rows that wait");
         shared.seek(&[(tp, Some(7), None)]).unwrap();
         let room = shared.room();
-        assert!(shared.take(9, || None, |rows| rows).is_none());
+        assert!(shared.take(Some(9), || None, |rows| rows).is_none());
         assert!(room.has_changed().unwrap());
         done(Job::next(&shared).unwrap());
     }

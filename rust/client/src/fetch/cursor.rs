@@ -66,8 +66,12 @@ pub(super) struct Cursor {
     pub(super) paused: bool,
     /// Broken until the error was raised by `poll`.
     pub(super) failed: bool,
-    /// Offsets from here on are not wanted; it stays through seeks.
+    /// Rows at or past this offset are not returned; it stays through seeks.
     pub(super) until: Option<i64>,
+    /// The offset after the last returned row: between it and `position` there is no row to return.
+    pub(super) rowless_from: Option<i64>,
+    /// The offset of the last commit of returned rows.
+    pub(super) committed_rows: Option<i64>,
     /// Not to be fetched before.
     pub(super) retry_at: Option<Instant>,
     pub(super) failing: Option<Failing>,
@@ -95,6 +99,8 @@ impl Cursor {
             paused: false,
             failed: false,
             until: None,
+            rowless_from: None,
+            committed_rows: None,
             retry_at: None,
             failing: None,
             ends: None,
@@ -107,6 +113,8 @@ impl Cursor {
     pub(super) fn seek(&mut self, offset: Option<i64>, epoch: i32, version: u64) {
         self.version = version;
         self.position = offset;
+        self.rowless_from = offset;
+        self.committed_rows = None;
         self.fetch_offset = offset;
         self.position_epoch = epoch;
         self.last_epoch = epoch;
@@ -117,6 +125,28 @@ impl Cursor {
         self.retry_at = None;
         self.failing = None;
         self.corrections = None;
+    }
+
+    /// Returns whether the end of a bounded read is reached.
+    pub(super) fn is_at_end(&self) -> bool {
+        matches!((self.until, self.position), (Some(until), Some(position)) if position >= until)
+    }
+
+    /// Moves the position past the `rows` returned, of which `last_row` is the last offset.
+    pub(super) fn advance(&mut self, next_offset: i64, epoch: i32, last_row: Option<i64>) {
+        if let Some(last) = last_row {
+            self.rowless_from = Some(last + 1);
+        } else if self.rowless_from.is_none() {
+            self.rowless_from = self.position;
+        }
+        self.position = Some(next_offset);
+        self.position_epoch = epoch;
+    }
+
+    /// Returns the position if no row lies between `offset` and it.
+    pub(super) fn past_rowless(&self, offset: i64) -> Option<i64> {
+        let position = self.position?;
+        (self.rowless_from? <= offset && offset < position).then_some(position)
     }
 
     /// Another attempt failed; since when they do.

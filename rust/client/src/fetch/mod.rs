@@ -27,7 +27,8 @@ mod supervise;
 mod validate;
 mod withheld;
 
+pub use calls::Bounds;
 pub(crate) use decode::decode_options;
-pub use rows::positions_of;
+pub use rows::{NextOffset, Rows, positions_of, positions_of_all};
 pub(crate) use shared::Shared;
 pub(crate) use supervise::Fetcher;

@@ -110,8 +110,14 @@ pub(super) struct Taken {
     pub(super) rest: Option<Chunk>,
 }
 
-/// Takes a run of segments of one fate from the front of a chunk, leaving out void ones before it.
-pub(super) fn take(chunk: Chunk, limit: usize, fate: impl Fn(&Segment) -> Fate) -> Taken {
+/// Takes a run of segments of one fate from the front of a chunk, leaving out void ones before it. No row at or past
+/// `until` of its partition is among those to give: the run ends there.
+pub(super) fn take(
+    chunk: Chunk,
+    limit: usize,
+    fate: impl Fn(&Segment) -> Fate,
+    until: impl Fn(&Segment) -> Option<i64>,
+) -> Taken {
     let Chunk { batch, segments, bytes } = chunk;
     let share = |rows: usize| if batch.num_rows() == 0 { 0 } else { bytes * rows / batch.num_rows() };
     let mut skipped = 0;
@@ -133,6 +139,19 @@ pub(super) fn take(chunk: Chunk, limit: usize, fate: impl Fn(&Segment) -> Fate) 
     } else {
         while let Some(mut segment) = left.next_if(|s| fate(s) == Fate::Give) {
             let room = limit.saturating_sub(taken);
+            if let Some(end) = until(&segment).filter(|end| *end < segment.next_offset) {
+                let within = rows_before(&batch, skipped + taken, segment.rows, end);
+                if within <= room {
+                    let mut rest = segment.clone();
+                    rest.rows -= within;
+                    cut = Some(rest);
+                    taken += within;
+                    segment.rows = within;
+                    segment.next_offset = end;
+                    moved.push(segment);
+                    break;
+                }
+            }
             // As with Java's client, a poll that took all that it may goes past no marker or hole after its last record.
             let ends_early = segment.rows == room
                 && room > 0
@@ -167,10 +186,22 @@ pub(super) fn take(chunk: Chunk, limit: usize, fate: impl Fn(&Segment) -> Fate) 
     Taken { rows, moved, held, rest }
 }
 
-fn offset_at(batch: &RecordBatch, row: usize) -> Option<i64> {
+fn offsets_of(batch: &RecordBatch) -> Option<&Int64Array> {
     let column: &Arc<dyn Array> = batch.column_by_name("offset")?;
-    let offsets = column.as_any().downcast_ref::<Int64Array>()?;
+    column.as_any().downcast_ref::<Int64Array>()
+}
+
+/// Returns the offset of a row.
+pub(super) fn offset_at(batch: &RecordBatch, row: usize) -> Option<i64> {
+    let offsets = offsets_of(batch)?;
     (row < offsets.len()).then(|| offsets.value(row))
+}
+
+/// Counts the rows with offsets below `end` among `rows` of one partition from `first` on, whose offsets ascend.
+fn rows_before(batch: &RecordBatch, first: usize, rows: usize, end: i64) -> usize {
+    let offsets = offsets_of(batch).map(|offsets| offsets.values().as_ref()).unwrap_or_default();
+    let of: &[i64] = offsets.get(first..first + rows).unwrap_or_default();
+    of.partition_point(|offset| *offset < end)
 }
 
 #[cfg(test)]
@@ -207,7 +238,7 @@ mod tests {
         let mut steps = Vec::new();
         loop {
             let fate = |s: &Segment| if void.contains(&s.tp.partition) { Fate::Void } else { Fate::Give };
-            let taken = take(chunk, limit, fate);
+            let taken = take(chunk, limit, fate, |_| None);
             let moved = taken.moved.iter().map(|s| (s.tp.partition, s.next_offset)).collect();
             steps.push((offsets(&taken.rows), moved));
             match taken.rest {
@@ -245,7 +276,7 @@ mod tests {
         let mut chunk = Some(chunk(PARTS));
         let (mut held, mut given) = (Vec::new(), Vec::new());
         while let Some(next) = chunk {
-            let taken = take(next, 1, fate);
+            let taken = take(next, 1, fate, |_| None);
             given.extend(offsets(&taken.rows));
             held.extend(taken.held.map(|(tp, chunk)| (tp.partition, offsets(&chunk.batch), chunk.bytes)));
             chunk = taken.rest;
@@ -265,6 +296,22 @@ mod tests {
         let at_its_end = drain(chunk(PARTS), 3, &[]);
         assert_eq!(at_its_end[0], (vec![1, 2, 5], vec![(0, 6)]));
         assert_eq!(at_its_end[1], (vec![7, 8, 10], vec![(0, 9), (1, 30), (2, 9), (0, 11)]));
+    }
+
+    #[test]
+    fn no_row_at_or_past_the_end_of_its_partition_is_taken() {
+        let until = |s: &Segment| (s.tp.partition == 0).then_some(4);
+        let taken = take(chunk(PARTS), 100, |_| Fate::Give, until);
+        assert_eq!(offsets(&taken.rows), [1, 2]);
+        assert_eq!(taken.moved.iter().map(|s| (s.rows, s.next_offset)).collect::<Vec<_>>(), [(2, 4)]);
+        let rest = taken.rest.unwrap();
+        assert_eq!(rest.segments.iter().map(|s| (s.rows, s.next_offset)).collect::<Vec<_>>()[..2], [(1, 9), (0, 30)]);
+        assert_eq!(offsets(&rest.batch), [5, 7, 8, 10]);
+        // The limit comes first, and an end within a hole moves the position without a row.
+        let taken = take(chunk(PARTS), 1, |_| Fate::Give, until);
+        assert_eq!((offsets(&taken.rows), taken.moved[0].next_offset), (vec![1], 2));
+        let taken = take(chunk(&[(0, &[5], 9)]), 1, |_| Fate::Give, until);
+        assert_eq!((offsets(&taken.rows), taken.moved[0].next_offset), (vec![], 4));
     }
 
     #[test]

@@ -1,22 +1,79 @@
-//! Positions that a batch of rows stands for.
+//! Rows with the positions after them, as polls return them and commits take them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow_schema::Schema;
 
 use crate::error::{Error, Result};
-use crate::types::TopicPartition;
+use crate::group::Offsets;
+use crate::types::{OffsetAndMetadata, TopicPartition};
 
-/// For each partition in a consumer's batch the offset after its last row: what `commit(batch)` commits.
+/// The key in a batch's schema metadata that has the positions after its rows, as a JSON array of arrays: topic, partition,
+/// offset of the last row, next offset to read, leader epoch of the record before it (-1 if unknown).
+const METADATA_KEY: &str = "samsarrow.positions";
+
+/// The position after the rows of one partition in a batch. It lies beyond the row after the last one where markers, aborted
+/// or compacted records follow (KIP-1094).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextOffset {
+    pub partition: TopicPartition,
+    /// The offset of the partition's last row in the batch.
+    pub last_row: i64,
+    pub offset: i64,
+    /// Leader epoch of the record before `offset`, -1 if unknown (KIP-320).
+    pub leader_epoch: i32,
+}
+
+impl NextOffset {
+    pub(super) fn new(partition: TopicPartition, last_row: i64, offset: i64, leader_epoch: i32) -> Self {
+        Self { partition, last_row, offset, leader_epoch }
+    }
+}
+
+/// Rows that a poll returns, with the positions after them.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// The rows; none if a position reached the end of a bounded read without a row.
+    pub batch: Option<RecordBatch>,
+    /// The position after the rows of each partition.
+    pub next: Vec<NextOffset>,
+}
+
+impl Rows {
+    /// Returns the rows with their positions in the schema's metadata, so that they travel with slices and copies.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if Arrow rejects the schema.
+    pub fn with_metadata(self) -> Result<Option<RecordBatch>> {
+        let Some(batch) = self.batch else { return Ok(None) };
+        let next: Vec<_> = self
+            .next
+            .iter()
+            .map(|n| (&*n.partition.topic, n.partition.partition, n.last_row, n.offset, n.leader_epoch))
+            .collect();
+        let rejected = |error: &dyn std::fmt::Display| Error::corrupt(format!("positions of rows: {error}"));
+        let text = serde_json::to_string(&next).map_err(|error| rejected(&error))?;
+        let schema = batch.schema_ref();
+        let metadata = HashMap::from([(METADATA_KEY.to_owned(), text)]);
+        let schema = Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata));
+        batch.with_schema(schema).map(Some).map_err(|error| rejected(&error))
+    }
+}
+
+/// For each partition in a consumer's batch the offset after its last row, beyond what follows the row without a row of its
+/// own where the batch knows it: what `commit(batch)` commits.
 ///
 /// # Errors
-/// [`Error::Configuration`] if the batch lacks the columns `topic`, `partition` and `offset` or has nulls in them.
-pub fn positions_of(batch: &RecordBatch) -> Result<Vec<(TopicPartition, i64)>> {
+/// [`Error::Configuration`] if the batch lacks the columns `topic`, `partition` and `offset` or has nulls in them, or if its
+/// metadata is not what a consumer wrote.
+pub fn positions_of(batch: &RecordBatch) -> Result<Offsets> {
     let partitions: &Int32Array = column(batch, "partition", "int32")?;
     let offsets: &Int64Array = column(batch, "offset", "int64")?;
     let topics = Topics::of(batch)?;
+    let known = known_positions(batch)?;
     let mut last: BTreeMap<(&str, i32), i64> = BTreeMap::new();
     let rows = batch.num_rows();
     for row in 0..rows {
@@ -27,11 +84,49 @@ pub fn positions_of(batch: &RecordBatch) -> Result<Vec<(TopicPartition, i64)>> {
             && topics.same(row, row + 1)
             && offsets.value(row + 1) > offset;
         if !run_goes_on {
-            let next = last.entry((topics.name(row)?, partition)).or_insert(offset + 1);
-            *next = (*next).max(offset + 1);
+            let newest = last.entry((topics.name(row)?, partition)).or_insert(offset);
+            *newest = (*newest).max(offset);
         }
     }
-    Ok(last.into_iter().map(|((topic, partition), next)| (TopicPartition::new(topic, partition), next)).collect())
+    let after = |((topic, partition), last_row): ((&str, i32), i64)| {
+        // A slice may lack the row that the position follows.
+        let known = known.get(&(topic.to_owned(), partition)).filter(|(of, ..)| *of == last_row);
+        let (offset, epoch) = known.map_or((last_row + 1, -1), |(_, offset, epoch)| (*offset, *epoch));
+        let leader_epoch = Some(epoch).filter(|epoch| *epoch >= 0);
+        (TopicPartition::new(topic, partition), OffsetAndMetadata { offset, leader_epoch, ..Default::default() })
+    };
+    Ok(last.into_iter().map(after).collect())
+}
+
+/// As [`positions_of`], for several batches of one consumer in any order: the largest offset of each partition.
+///
+/// # Errors
+/// As [`positions_of`].
+pub fn positions_of_all(batches: &[RecordBatch]) -> Result<Offsets> {
+    let mut newest: BTreeMap<TopicPartition, OffsetAndMetadata> = BTreeMap::new();
+    for batch in batches {
+        for (tp, at) in positions_of(batch)? {
+            let kept = newest.entry(tp).or_insert_with(|| at.clone());
+            if at.offset > kept.offset {
+                *kept = at;
+            }
+        }
+    }
+    Ok(newest.into_iter().collect())
+}
+
+/// Offset of the last row, next offset and leader epoch, by topic and partition.
+type Known = HashMap<(String, i32), (i64, i64, i32)>;
+
+fn known_positions(batch: &RecordBatch) -> Result<Known> {
+    let Some(text) = batch.schema_ref().metadata().get(METADATA_KEY) else { return Ok(Known::new()) };
+    let found: Vec<(String, i32, i64, i64, i32)> = serde_json::from_str(text).map_err(|error| {
+        Error::configuration(format!("the batch's schema metadata {METADATA_KEY} was changed: {error}; remove it"))
+    })?;
+    Ok(found
+        .into_iter()
+        .map(|(topic, partition, last, next, epoch)| ((topic, partition), (last, next, epoch)))
+        .collect())
 }
 
 fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str, kind: &str) -> Result<&'a A> {
@@ -105,8 +200,38 @@ mod tests {
         for topics in [Arc::new(dictionary) as Arc<dyn Array>, Arc::new(StringArray::from(names.to_vec()))] {
             let found = positions_of(&batch(topics, vec![0, 0, 0, 1, 0], vec![4, 7, 1, 2, 5])).unwrap();
             let wanted = [("a", 0, 8), ("b", 0, 2), ("b", 1, 3)];
-            assert_eq!(found, wanted.map(|(t, p, o)| (TopicPartition::new(t, p), o)));
+            assert_eq!(found, wanted.map(|(t, p, o)| (TopicPartition::new(t, p), at(o, None))));
         }
+    }
+
+    fn at(offset: i64, leader_epoch: Option<i32>) -> OffsetAndMetadata {
+        OffsetAndMetadata { offset, leader_epoch, ..Default::default() }
+    }
+
+    #[test]
+    fn positions_in_the_metadata_go_past_what_has_no_row() {
+        let names: DictionaryArray<Int32Type> = ["a", "a", "b"].into_iter().collect();
+        let next = |topic: &str, last_row, offset| NextOffset::new(TopicPartition::new(topic, 0), last_row, offset, 3);
+        let rows = batch(Arc::new(names), vec![0, 0, 0], vec![4, 7, 1]);
+        let rows = Rows { batch: Some(rows), next: vec![next("a", 7, 1005), next("b", 1, 2)] };
+        let rows = rows.with_metadata().unwrap().unwrap();
+        let found = |rows: &RecordBatch| -> Vec<_> {
+            positions_of(rows).unwrap().into_iter().map(|(tp, at)| (tp.topic.to_string(), at)).collect()
+        };
+        let all = [("a".to_owned(), at(1005, Some(3))), ("b".to_owned(), at(2, Some(3)))];
+        assert_eq!(found(&rows), all);
+        // Of a slice, the row after its last one.
+        assert_eq!(found(&rows.slice(0, 1)), [("a".to_owned(), at(5, None))]);
+        assert_eq!(found(&rows.slice(1, 2)), all);
+    }
+
+    #[test]
+    fn metadata_of_others_is_rejected() {
+        let rows = batch(Arc::new(StringArray::from(vec!["a"])), vec![0], vec![0]);
+        let metadata = HashMap::from([(METADATA_KEY.to_owned(), "[1]".to_owned())]);
+        let schema = Schema::new_with_metadata(rows.schema_ref().fields().clone(), metadata);
+        let rows = rows.with_schema(Arc::new(schema)).unwrap();
+        assert!(positions_of(&rows).unwrap_err().to_string().contains("samsarrow.positions"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use samsarrow_arrow::{Pool, Topics};
 use tokio::sync::{Notify, watch};
 
 use super::queue::Item;
+use super::rows::Rows;
 use super::state::State;
 use crate::error::{Error, Result};
 use crate::metrics::{Id, Label, Sink, Source};
@@ -121,13 +122,13 @@ impl Shared {
         .await;
     }
 
-    /// The next rows, at most `limit`, if there are any. What `first` finds comes before rows. Nothing is taken but what is
-    /// returned.
+    /// The next rows, at most `limit`, if there are any; none are looked for without a limit. What `first` finds comes before
+    /// rows. Nothing is taken but what is returned.
     pub(crate) fn take<T>(
         &self,
-        limit: usize,
+        limit: Option<usize>,
         first: impl FnOnce() -> Option<Result<T>>,
-        rows: impl FnOnce(RecordBatch) -> T,
+        rows: impl FnOnce(Rows) -> T,
     ) -> Option<Result<T>> {
         let (found, wanted) = {
             let mut state = self.lock();
@@ -135,8 +136,12 @@ impl Shared {
             let found = match state.closed {
                 true => Some(Err(Error::closed("the consumer"))),
                 false => first().or_else(|| {
-                    let next = state.next(limit)?;
-                    Some(next.and_then(|batch| self.with_topics(batch)).map(rows))
+                    let next = state.next(limit?)?;
+                    let renewed = |Rows { batch, next }| {
+                        let batch = batch.map(|batch| self.with_topics(batch)).transpose()?;
+                        Ok(rows(Rows { batch, next }))
+                    };
+                    Some(next.and_then(renewed))
                 }),
             };
             // What nobody wants now may have been put away: there is room for what polls wait for, or its place is the
@@ -217,7 +222,7 @@ impl Shared {
     /// The next rows, once there are any until `deadline`.
     pub(super) async fn poll(&self, limit: usize, deadline: tokio::time::Instant) -> Option<Result<RecordBatch>> {
         loop {
-            let found = self.take(limit, || None, |rows| rows);
+            let found = self.take(Some(limit), || None, |rows| rows.batch).and_then(Result::transpose);
             if found.is_some() || tokio::time::Instant::now() >= deadline {
                 return found;
             }

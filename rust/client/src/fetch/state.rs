@@ -11,7 +11,8 @@ use samsarrow_wire::error_code::ErrorCode;
 use super::asked::Asked;
 use super::cursor::Cursor;
 use super::places::Places;
-use super::queue::{Chunk, Epochs, Failed, Fate, Item, Segment, take};
+use super::queue::{Chunk, Epochs, Failed, Fate, Item, Segment, offset_at, take};
+use super::rows::{NextOffset, Rows};
 use super::withheld::Withheld;
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
@@ -50,6 +51,8 @@ pub(super) struct State {
     pub(super) overtaking: bool,
     /// Position and epoch before the rows that the last poll gave: the program may not be done with them.
     given: HashMap<TopicPartition, (Option<i64>, i32)>,
+    /// A position has reached the end of a bounded read since the last poll returned.
+    end_reached: bool,
     versions: u64,
     pub(super) meters: ReadMeters,
 }
@@ -74,55 +77,91 @@ impl State {
 
     /// Whether [`next`](Self::next) would find something, or put something away.
     pub(super) fn has_next(&self) -> bool {
-        self.queue.front().is_some_and(|item| !matches!(item, Item::Kept(_)))
+        self.end_reached || self.queue.front().is_some_and(|item| !matches!(item, Item::Kept(_)))
     }
 
-    /// The next rows or the next error, if there are any. Positions move past the rows that are returned.
-    pub(super) fn next(&mut self, limit: usize) -> Option<Result<RecordBatch>> {
+    /// The next rows or the next error, if there are any. Positions move past the rows that are returned. Without rows if
+    /// the end of a bounded read was reached without any.
+    pub(super) fn next(&mut self, limit: usize) -> Option<Result<Rows>> {
         loop {
-            match self.queue.pop_front()? {
-                kept @ Item::Kept(_) => {
+            match self.queue.pop_front() {
+                None => return std::mem::take(&mut self.end_reached).then(|| Ok(Rows::default())),
+                Some(kept @ Item::Kept(_)) => {
                     self.queue.push_front(kept);
-                    return None;
+                    return std::mem::take(&mut self.end_reached).then(|| Ok(Rows::default()));
                 }
-                Item::Error(error) => return Some(Err(error)),
-                Item::Failed(failed) => {
-                    let failed = self.hold_failed(failed);
-                    if let Some(error) = self.take_failed(failed) {
-                        return Some(Err(error));
-                    }
-                }
-                Item::Chunk(chunk) => {
-                    if let Some(rows) = self.take_rows(chunk, limit) {
-                        return Some(Ok(rows));
+                Some(item) => {
+                    if let Some(found) = self.take_item(item, limit) {
+                        return Some(found);
                     }
                 }
             }
         }
     }
 
-    fn take_rows(&mut self, chunk: Chunk, limit: usize) -> Option<RecordBatch> {
+    fn take_item(&mut self, item: Item, limit: usize) -> Option<Result<Rows>> {
+        match item {
+            Item::Kept(_) => None,
+            Item::Error(error) => Some(Err(error)),
+            Item::Failed(failed) => {
+                let failed = self.hold_failed(failed);
+                self.take_failed(failed).map(Err)
+            }
+            Item::Chunk(chunk) => {
+                let mut next = BTreeMap::new();
+                let rows = self.take_rows(chunk, limit, &mut next)?;
+                // Markers and aborted records behind the rows belong to the same positions.
+                while let Some(Item::Chunk(chunk)) = self.queue.front()
+                    && chunk.batch.num_rows() == 0
+                    && let Some(Item::Chunk(chunk)) = self.queue.pop_front()
+                {
+                    self.take_rows(chunk, limit, &mut next);
+                }
+                self.end_reached = false;
+                Some(Ok(Rows { batch: Some(rows), next: next.into_values().collect() }))
+            }
+        }
+    }
+
+    /// Takes the rows of a chunk that may be returned now, and records in `next` the positions after them.
+    fn take_rows(
+        &mut self,
+        chunk: Chunk,
+        limit: usize,
+        next: &mut BTreeMap<TopicPartition, NextOffset>,
+    ) -> Option<RecordBatch> {
         self.queued = self.queued.saturating_sub(chunk.bytes);
         let cursors = &self.cursors;
         let fate = |segment: &Segment| match cursors.get(&segment.tp).filter(|c| c.version == segment.version) {
-            Some(cursor) if cursor.paused => Fate::Hold,
+            Some(cursor) if cursor.paused || cursor.is_at_end() => Fate::Hold,
             Some(_) => Fate::Give,
             None => Fate::Void,
         };
-        let taken = take(chunk, limit, fate);
+        let taken = take(chunk, limit, fate, |segment| cursors.get(&segment.tp)?.until);
         let now = Instant::now();
         self.meters.given(now, taken.rows.num_rows());
         if self.meters.by_row {
             age_rows(&mut self.meters, &taken.rows);
         }
+        let mut row = 0;
         for segment in taken.moved {
             self.meters.given_of(now, &segment.tp.topic, segment.rows);
+            row += segment.rows;
+            let last_row = if segment.rows == 0 { None } else { offset_at(&taken.rows, row - 1) };
             // Not `at_version`: the borrow would be of all of self.
             let found = self.cursors.get_mut(&segment.tp).filter(|c| c.version == segment.version);
             if let Some(cursor) = found {
-                self.given.entry(segment.tp).or_insert((cursor.position, cursor.position_epoch));
-                cursor.position = Some(segment.next_offset);
-                cursor.position_epoch = segment.epochs.before(segment.next_offset);
+                let before = (cursor.position, cursor.position_epoch);
+                let epoch = segment.epochs.before(segment.next_offset);
+                cursor.advance(segment.next_offset, epoch, last_row);
+                self.end_reached |= cursor.is_at_end();
+                if let Some(last_row) = last_row {
+                    let after = NextOffset::new(segment.tp.clone(), last_row, segment.next_offset, epoch);
+                    next.insert(segment.tp.clone(), after);
+                } else if let Some(after) = next.get_mut(&segment.tp) {
+                    (after.offset, after.leader_epoch) = (segment.next_offset, epoch);
+                }
+                self.given.entry(segment.tp).or_insert(before);
             }
         }
         if let Some(rest) = taken.rest {
@@ -209,6 +248,7 @@ impl State {
         let version = self.next_version();
         if let Some(cursor) = self.cursors.get_mut(tp) {
             cursor.seek(offset, epoch.unwrap_or(-1), version);
+            self.end_reached |= cursor.is_at_end();
         }
         self.withheld.take(tp);
         self.given.remove(tp);
@@ -221,10 +261,24 @@ impl State {
             cursor.ends = None;
         }
         if !paused {
-            for item in self.withheld.take(tp).into_iter().rev() {
-                self.queued += item.bytes();
-                self.queue.push_front(item);
-            }
+            self.release(tp);
+        }
+    }
+
+    /// Returns rows of a partition up to `until` only, or without an end; rows past it are kept.
+    pub(super) fn read_until(&mut self, tp: &TopicPartition, until: Option<i64>) {
+        if let Some(cursor) = self.cursors.get_mut(tp) {
+            cursor.until = until;
+            self.end_reached |= cursor.is_at_end();
+        }
+        self.release(tp);
+    }
+
+    /// Puts withheld rows of a partition back at the front of the queue.
+    fn release(&mut self, tp: &TopicPartition) {
+        for item in self.withheld.take(tp).into_iter().rev() {
+            self.queued += item.bytes();
+            self.queue.push_front(item);
         }
     }
 
@@ -281,6 +335,8 @@ impl State {
         if cursor.position.is_none() {
             cursor.position = Some(offset);
             cursor.position_epoch = epoch;
+            cursor.rowless_from = Some(offset);
+            self.end_reached |= cursor.is_at_end();
         } else {
             let epochs = Epochs::new(epoch, &[]);
             let segment = Segment { tp: tp.clone(), version, rows: 0, next_offset: offset, epochs };

@@ -187,8 +187,8 @@ async fn commit_each(member: &Consumer, rounds: usize, left: &AtomicUsize) -> (V
             break;
         }
         match member.next(Duration::from_millis(20)).await.unwrap() {
-            Polled::Rows(batch) => {
-                let new = rows(&batch);
+            Polled::Rows(polled) => {
+                let new = polled.batch.as_ref().map(rows).unwrap_or_default();
                 if !new.is_empty() {
                     match member.commit_async(None) {
                         Ok(_) => {}
