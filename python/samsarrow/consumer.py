@@ -152,7 +152,8 @@ class Consumer(Blocking, ConsumerBase):
         """Reads every assigned partition up to its current end, as a reader that ends there.
 
         A subscribed consumer joins its group first. Reading moves the positions, as `poll` does; paused partitions are
-        skipped. After a rebalance it goes on with the partitions that the group has assigned, up to their ends. Polars, DuckDB and other libraries accept the reader directly.
+        skipped. After a rebalance it goes on with the partitions that the group has assigned, up to their ends. Polars,
+        DuckDB and other libraries accept the reader directly.
 
         Args:
             timeout: seconds to join the group and find the ends, by default `default.api.timeout.ms`.

@@ -17,6 +17,7 @@ except ImportError:
     raise ImportError("samsarrow.polars needs Polars: pip install 'samsarrow[polars]'") from None
 
 from samsarrow._predicate import NEVER, wanted
+from samsarrow._rows import bound
 from samsarrow.config import kafka_name, merge
 from samsarrow.consumer import Consumer
 from samsarrow.exceptions import ConfigurationError, KafkaTimeoutError, OffsetOutOfRangeError
@@ -183,28 +184,21 @@ class _Topic:
         for tp, (first, _) in spans.items():
             consumer.seek(tp, first)
         consumer.resume(*ends)
-        limit = consumer._open.default_timeout()
-        positions, since = {tp: first for tp, (first, _) in spans.items()}, monotonic()
-        while ends:
+        limit, core = consumer._open.default_timeout(), consumer._open
+        bound(core, ends)
+        since = monotonic()
+        while behind := core.bounds()[0]:
             batch = consumer.poll(1.0)
-            before, positions = positions, {tp: consumer.position(tp) for tp in ends}
-            if positions != before:
+            if batch.num_rows or core.bounds()[0] != behind:
                 since = monotonic()
             elif monotonic() - since > limit:
-                behind = ", ".join(f"{tp.topic}-{tp.partition} at {at} of {ends[tp]}" for tp, at in positions.items())
-                raise KafkaTimeoutError(f"no row arrived for {limit:g} s: {behind}; the log has the reason")
-            done = {tp: ends[tp] for tp, at in positions.items() if at >= ends[tp]}
+                names = ", ".join(f"{tp[0]}-{tp[1]} at {position} of {end}" for tp, position, end in behind)
+                raise KafkaTimeoutError(f"no row arrived for {limit:g} s: {names}; the log has the reason")
             if batch.num_rows:
-                yield self._frame(batch, columns, {tp: end for tp, end in done.items() if positions[tp] > end})
-            if done:
-                ends = {tp: end for tp, end in ends.items() if tp not in done}
-                consumer.pause(*done)
+                yield self._frame(batch, columns)
 
-    def _frame(self, batch: Any, columns: list[str], beyond: Mapping[TopicPartition, int]) -> pl.DataFrame:
-        """The columns that are wanted, without rows that lie at these offsets or behind."""
+    def _frame(self, batch: Any, columns: list[str]) -> pl.DataFrame:
+        """Returns the columns of a batch that are used."""
         # With none (`pl.len()`), a column says how many rows there are.
-        names = dict.fromkeys([*columns, "offset", *(["partition"] if beyond else [])])
-        frame = pl.DataFrame(pl.from_arrow(batch.select(list(names))))
-        for tp, end in beyond.items():
-            frame = frame.filter((pl.col("partition") != tp.partition) | (pl.col("offset") < end))
-        return frame.select(columns)
+        names = dict.fromkeys([*columns, "offset"])
+        return pl.DataFrame(pl.from_arrow(batch.select(list(names)))).select(columns)

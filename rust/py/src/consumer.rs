@@ -32,6 +32,9 @@ pub(crate) struct Consumer {
 /// An asynchronous commit that is done: its number, what failed, the exception where nothing was committed.
 type Done = (u64, Failures, Option<Py<PyAny>>);
 
+/// A partition of a bounded read, with its position and its end.
+type Open = (Tp, Option<i64>, i64);
+
 impl Consumer {
     fn arc(&self, py: Python<'_>) -> PyResult<Arc<Core>> {
         Ok(Arc::clone(&*self.core.get(py)?))
@@ -333,10 +336,11 @@ impl Consumer {
         Ok(())
     }
 
-    /// Partitions that are not at their ends, and partitions without one.
-    fn bounds(&self, py: Python<'_>) -> PyResult<(Vec<Tp>, Vec<Tp>)> {
+    /// Partitions that are not at their ends, with positions and ends, and partitions without an end.
+    fn bounds(&self, py: Python<'_>) -> PyResult<(Vec<Open>, Vec<Tp>)> {
         let bounds = self.core.get(py)?.bounds();
-        Ok((tuples(&bounds.open), tuples(&bounds.unbounded)))
+        let open = bounds.open.into_iter().map(|(tp, position, end)| (tuple(&tp), position, end));
+        Ok((open.collect(), tuples(&bounds.unbounded)))
     }
 
     /// `target` is `beginning`, `end`, `committed` or a timestamp in milliseconds.

@@ -17,8 +17,8 @@ const FRESH: Duration = Duration::from_secs(1);
 /// Partitions of a bounded read.
 #[derive(Debug, Default)]
 pub struct Bounds {
-    /// Partitions that are not at their ends.
-    pub open: Vec<TopicPartition>,
+    /// Partitions that are not at their ends, with their positions, where known, and ends.
+    pub open: Vec<(TopicPartition, Option<i64>, i64)>,
     /// Partitions without an end, but for paused ones: assigned by a rebalance since the read began.
     pub unbounded: Vec<TopicPartition>,
 }
@@ -94,7 +94,7 @@ impl Shared {
         for (tp, cursor) in &state.cursors {
             match cursor.until {
                 None if !cursor.paused => bounds.unbounded.push(tp.clone()),
-                Some(_) if !cursor.is_at_end() => bounds.open.push(tp.clone()),
+                Some(until) if !cursor.is_at_end() => bounds.open.push((tp.clone(), cursor.position, until)),
                 _ => {}
             }
         }
