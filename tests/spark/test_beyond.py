@@ -1,8 +1,8 @@
-"""What our source can do beyond Spark's own connector: fewer columns, text, fewer offsets, handles that are kept."""
+"""What our source can do beyond Spark's own connector: fewer columns, text, handles that are kept."""
 
 import datetime
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from samsarrow.spark.handles import CONSUMERS, Handles, reading
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.ranges import OffsetRange
 from support.kafka import KafkaServer
-from support.parity import T0, Topics
+from support.parity import Topics
 from support.streams import produce
 
 Load = Callable[..., Any]
@@ -53,39 +53,6 @@ def test_text_keeps_bytes_that_are_none(load: Load, kafka: KafkaServer, new_topi
 def test_committed_records_only(load: Load, topics: Topics) -> None:
     assert load(subscribe="parity-transactions", **{"isolation.level": "read_committed"}).count() == 10
     assert load(subscribe="parity-transactions").count() == 15
-
-
-@pytest.fixture
-def pushing(spark: Any) -> Iterator[None]:
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    yield
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
-
-
-@pytest.mark.parametrize(
-    ("where", "tasks", "rows"),
-    [
-        ("partition = 1", 1, 15),
-        ("partition in (0, 2) and offset < 2", 2, 4),
-        ("offset >= 20", 1, 20),
-        ("offset between 14 and 15", 2, 3),
-        ("topic = 'another'", 1, 0),
-        (f"timestamp >= timestamp_millis({T0 + 20_000})", 1, 20),
-        (f"timestamp > timestamp_millis({T0 + 13_000}) and partition = 1", 1, 1),
-        ("partition = 1 or offset = 0", 3, 17),
-    ],
-)
-def test_predicates_limit_what_is_read(
-    load: Load, topics: Topics, pushing: None, where: str, tasks: int, rows: int
-) -> None:
-    frame = load(subscribe="parity-plain").where(where)
-    assert len(frame.collect()) == rows
-    assert frame.rdd.getNumPartitions() == tasks
-
-
-def test_predicates_without_the_conf(load: Load, topics: Topics) -> None:
-    frame = load(subscribe="parity-plain").where("partition = 1")
-    assert (frame.count(), load(subscribe="parity-plain").rdd.getNumPartitions()) == (15, 3)
 
 
 def options(kafka: KafkaServer, **given: str) -> ReadOptions:

@@ -3,19 +3,15 @@
 import datetime
 import logging
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from pyspark.sql import datasource as spark
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from samsarrow import Admin, NewTopic, Producer
 from samsarrow.exceptions import ConfigurationError
 from samsarrow.spark.errors import DataLossError
 from samsarrow.spark.options import ReadOptions
-from samsarrow.spark.pushdown import LAST, Predicates
 from samsarrow.spark.ranges import OffsetRange
-from samsarrow.spark.reader import KafkaReader
 from samsarrow.spark.stream import KafkaStreamReader
 from samsarrow.testing import Broker
 from support.streams import wait_until
@@ -151,60 +147,6 @@ def test_offsets_are_sorted_by_number(log: Log) -> None:
         ("a", ["0"]),
         ("t", [str(number) for number in range(11)]),
     ]
-
-
-@pytest.fixture(scope="module")
-def hundreds() -> Iterator[Broker]:
-    """`t` with three partitions of a hundred records."""
-    with Broker(topics={"t": 3}) as broker, Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
-        for n in range(300):
-            producer.send("t", b"v", partition=n % 3)
-        producer.flush()
-        yield broker
-
-
-def planned(broker: Broker, filters: list[Any]) -> dict[int, tuple[int, int]]:
-    """What is read of each partition."""
-    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t"}
-    reader = KafkaReader(ReadOptions.parse(given))
-    assert reader.pushFilters(filters) == filters, "Spark looks at all of them again"
-    ranges = [one for one in reader.partitions() if isinstance(one, OffsetRange)]
-    return {one.partition: (one.start, one.end) for one in ranges}
-
-
-def time(ms: int) -> datetime.datetime:
-    return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC)
-
-
-@pytest.mark.parametrize(
-    ("filters", "allowed", "clipped"),
-    [
-        ([], [0, 1, 2], (0, 100)),
-        ([spark.EqualTo(("partition",), 1)], [1], (0, 100)),
-        ([spark.In(("partition",), (0, 2, None))], [0, 2], (0, 100)),
-        ([spark.EqualTo(("topic",), "u")], [], (0, 100)),
-        ([spark.GreaterThan(("offset",), 7), spark.LessThanOrEqual(("offset",), 9)], [0, 1, 2], (8, 10)),
-        ([spark.EqualTo(("offset",), 7)], [0, 1, 2], (7, 8)),
-        ([spark.In(("offset",), (7, 20))], [0, 1, 2], (7, 21)),
-        ([spark.LessThan(("offset",), -3)], [], (0, 0)),
-        ([spark.GreaterThan(("offset",), LAST)], [], (0, 0)),
-        ([spark.LessThanOrEqual(("offset",), LAST)], [0, 1, 2], (0, 100)),
-        ([spark.Not(spark.EqualTo(("partition",), 1))], [0, 1, 2], (0, 100)),
-        ([spark.EqualTo(("value", "field"), 1), spark.IsNotNull(("offset",))], [0, 1, 2], (0, 100)),
-    ],
-)
-def test_predicates(hundreds: Broker, filters: list[Any], allowed: list[int], clipped: tuple[int, int]) -> None:
-    assert planned(hundreds, filters) == dict.fromkeys(allowed, clipped)
-
-
-def test_only_lower_bounds_of_time_help() -> None:
-    predicates = Predicates()
-    predicates.take(
-        [spark.GreaterThanOrEqual(("timestamp",), time(5_000)), spark.LessThan(("timestamp",), time(9_000))]
-    )
-    assert predicates.since_ms == 5_000
-    predicates.take([spark.GreaterThan(("timestamp",), time(7_000).replace(tzinfo=None))])
-    assert predicates.since_ms == 7_000
 
 
 def test_earlier_versions_of_spark_have_no_limits() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader
 
-from samsarrow.spark.pushdown import Predicates
 from samsarrow.spark.ranges import OffsetRange
 
 if TYPE_CHECKING:
@@ -18,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class KafkaReader(DataSourceReader):
-    """A batch read. Holds options only: Spark pickles it, and a worker makes its own consumer."""
+    """A batch read. Holds options only: Spark pickles it, and a worker makes its own consumer.
+
+    There is no `pushFilters`. Spark (seen in 4.1 to 4.3) keeps what a Python source planned with its filters in the
+    table object that all scans of a DataFrame share, so ranges narrowed for one filter would be those of every other
+    scan too.
+    """
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._predicates = Predicates()
-        # A reader with a `pushFilters` of its own cannot be used at all unless
-        # `spark.sql.python.filterPushdown.enabled` is set, which a worker cannot see. This one is taken for the
-        # inherited one where it is not set, and called where it is.
-        self.pushFilters = _PushFilters(self._predicates)  # type: ignore[method-assign]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_options": self._options.for_tasks()}
@@ -36,7 +35,7 @@ class KafkaReader(DataSourceReader):
         from samsarrow.spark.driver import Driver
 
         with Driver(self._options) as driver:
-            return list(driver.ranges("batch", filters=self._predicates.question()))
+            return list(driver.ranges("batch"))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Asked in a task: the range's records, in order, none outside it."""
@@ -46,18 +45,3 @@ class KafkaReader(DataSourceReader):
             # Where there is no range at all, Spark asks once with a partition of its own.
             return iter(())
         return read_range(self._options, partition)
-
-
-class _PushFilters:
-    """`pushFilters` of a reader: takes what it can use and leaves every filter to Spark too."""
-
-    def __init__(self, predicates: Predicates) -> None:
-        self._predicates = predicates
-
-    @property
-    def __func__(self) -> Any:
-        return getattr(DataSourceReader, "pushFilters", None)
-
-    def __call__(self, filters: list[Any]) -> Iterable[Any]:
-        self._predicates.take(filters)
-        return filters
