@@ -166,6 +166,12 @@ fn sent(fields: &[Field], topic: Option<&str>) -> Result<Vec<Column>> {
                 "column {name} is there more than once: drop or rename the others"
             )));
         }
+        if column == Column::Timestamp && kind(column) == Some("timestamp_ntz") {
+            return Err(Error::configuration(
+                "column timestamp is a timestamp_ntz, which names no moment without a time zone: cast it, as \
+                 cast(timestamp as timestamp) does in the time zone of the session",
+            ));
+        }
         if let Some(kind) = kind(column).filter(|kind| !fits(column, kind)) {
             return Err(Error::configuration(format!("column {name} must be {expected} to be written, not {kind}")));
         }
@@ -180,7 +186,7 @@ fn fits(column: Column, kind: &str) -> bool {
         Column::Key | Column::Value => text(kind) || kind == "binary",
         Column::Topic => text(kind),
         Column::Partition => kind == "int",
-        Column::Timestamp => kind == "timestamp" || kind == "timestamp_ntz",
+        Column::Timestamp => kind == "timestamp",
         Column::Headers => kind.strip_prefix(HEADERS.0).and_then(|kind| kind.strip_suffix(HEADERS.1)).is_some_and(text),
         Column::Offset | Column::TimestampType => false,
     }
@@ -201,7 +207,7 @@ mod tests {
     fn columns_are_sent_in_one_order() {
         let fields = [
             ("colour", "string"),
-            ("timestamp", "timestamp_ntz"),
+            ("timestamp", "timestamp"),
             ("partition", "int"),
             ("topic", "string"),
             ("headers", "array<struct<key:string collate UTF8_LCASE,value:binary>>"),
@@ -234,6 +240,12 @@ mod tests {
             (&[("topic", "t")], &[("value", "int")], "column value must be binary or string to be written, not int"),
             (&[], &[("value", "string"), ("topic", "int")], "column topic must be string to be written, not int"),
             (&[("topic", "t")], &[("value", "binary"), ("partition", "bigint")], "partition must be int to be"),
+            (
+                &[("topic", "t")],
+                &[("value", "binary"), ("timestamp", "timestamp_ntz")],
+                "column timestamp is a timestamp_ntz, which names no moment without a time zone: cast it",
+            ),
+            (&[("topic", "t")], &[("value", "binary"), ("timestamp", "date")], "timestamp must be timestamp to be"),
             (&[("topic", "t")], &[("value", "binary"), ("headers", "array<string>")], "array<struct<key:string,"),
             (
                 &[("topic", "t")],
