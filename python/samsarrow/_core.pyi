@@ -225,8 +225,10 @@ class Producer:
         partition: int | None,
         timestamp: int | None,
     ) -> Delivery | Call[Room]: ...
+    def transaction_number(self) -> int: ...
     def send_batch(
         self,
+        transaction: int,
         topic: str,
         data: Any,
         key: str | None,
@@ -257,6 +259,7 @@ class Room:
 @final
 class Batches:
     def next(self) -> Call[None] | None: ...
+    def cancel(self) -> int: ...
     def delivery(self) -> BatchDelivery: ...
 
 @final

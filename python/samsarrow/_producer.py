@@ -123,6 +123,7 @@ class ProducerBase(Face):
         key_format: Format | None = None,
     ) -> _core.BatchDelivery:
         core = self._open
+        transaction = core.transaction_number()
         names = value if value is None or isinstance(value, str) else list(value)
         text = value_format if value_format in ("json", "ipc") else None
         streams: list[Partitioned | WrittenRows] = []
@@ -146,7 +147,8 @@ class ProducerBase(Face):
             data, names, partition, text = placed.reader, placed.value, placed.name, None
             streams.append(placed)
         try:
-            return await self._send_all(core.send_batch(topic, data, key, names, headers, partition, timestamp, text))
+            batches = core.send_batch(transaction, topic, data, key, names, headers, partition, timestamp, text)
+            return await self._send_all(batches, topic)
         except Exception:
             # A stream has the text of what ended it, and the program wants the error.
             for rows in streams:
@@ -154,9 +156,19 @@ class ProducerBase(Face):
                     raise rows.failure from None
             raise
 
-    async def _send_all(self, batches: _core.Batches) -> _core.BatchDelivery:
+    async def _send_all(self, batches: _core.Batches, topic: str) -> _core.BatchDelivery:
         while (call := batches.next()) is not None:
-            await self._do(call)
+            try:
+                await self._do(call)
+            except BaseException as error:
+                # A caller that stops waiting, because it is cancelled or interrupted, stops the call.
+                queued = batches.cancel()
+                call.cancel()
+                if not isinstance(error, KafkaError):
+                    error.add_note(
+                        f"send_batch to topic {topic} was stopped: {queued} rows are queued, the rest is not sent"
+                    )
+                raise
         return batches.delivery()
 
     def _flush(self, timeout: Seconds | None) -> Coroutine[Any, Any, None]:

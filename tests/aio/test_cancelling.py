@@ -6,6 +6,7 @@ import random
 import threading
 import time
 
+import pyarrow as pa
 import pytest
 
 from aio.loops import COMMON, RUN, cancelled_at, pause, together, within
@@ -100,6 +101,68 @@ def test_a_send_that_is_cancelled_has_sent_nothing(broker, servers: str, kind: s
         consumer.seek_to_beginning()
         found = [int(value) for value in consumer.reader().read_all().column("value").to_pylist()]
     assert sorted(found) == sorted(taken)
+
+
+def rows(count: int) -> pa.RecordBatch:
+    return pa.record_batch({"value": [os.urandom(1000) for _ in range(count)]})
+
+
+def committed(servers: str) -> int:
+    options = {"bootstrap_servers": servers, "auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+    with Consumer(options) as consumer:
+        consumer.assign([ONLY])
+        return consumer.reader().read_all().num_rows
+
+
+@pytest.mark.parametrize("kind", COMMON)
+def test_a_send_batch_that_is_cancelled_stops_and_says_what_is_queued(broker, servers: str, kind: str) -> None:
+    """Memory for some rows, and a broker that is slow: the call waits in the middle of its rows."""
+    broker.fail("Produce", delay=0.5, times=2)
+
+    async def main() -> None:
+        async with AsyncProducer(bootstrap_servers=servers, buffer_memory=1 << 16, linger_ms=0) as producer:
+            await producer.partitions_for("t")
+            notes: list[str] = []
+
+            async def send() -> None:
+                try:
+                    await producer.send_batch("t", rows(1000))
+                except BaseException as error:
+                    notes.extend(error.__notes__)
+                    raise
+
+            assert await within(0.2, send) is None
+            queued = int(notes[0].split(" rows are queued")[0].split()[-1])
+            assert notes == [f"send_batch to topic t was stopped: {queued} rows are queued, the rest is not sent"]
+            assert 0 < queued < 100
+            await producer.flush()
+            # Time in which a call that goes on would have its next rows queued.
+            await pause(0.1)
+            await producer.flush()
+            assert committed(servers) == queued
+
+    RUN[kind](main)
+
+
+@pytest.mark.parametrize("kind", COMMON)
+def test_a_cancelled_send_batch_is_no_part_of_the_next_transaction(broker, servers: str, kind: str) -> None:
+    broker.fail("Produce", delay=0.5, times=2)
+    options = {"bootstrap_servers": servers, "transactional_id": "x", "buffer_memory": 1 << 16, "linger_ms": 0}
+
+    async def main() -> None:
+        async with AsyncProducer(options) as producer:
+
+            async def send() -> None:
+                async with producer.transaction():
+                    await producer.send_batch("t", rows(1000))
+
+            assert await within(0.5, send) is None
+            async with producer.transaction():
+                await producer.send("t", b"second")
+                await pause(0.3)
+            assert committed(servers) == 1
+
+    RUN[kind](main)
 
 
 def test_commits_keep_their_order_though_one_is_not_waited_for(broker, servers: str) -> None:

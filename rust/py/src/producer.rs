@@ -20,8 +20,8 @@ use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::Error;
 use samsarrow_client::group::Identity;
 use samsarrow_client::producer::{
-    BatchDelivery as CoreBatch, GroupMember, Producer as Core, RecordRef, Room as CoreRoom, TrySendError, ValueColumns,
-    ValueFormat,
+    BatchDelivery as CoreBatch, GroupMember, Producer as Core, RecordRef, Room as CoreRoom, SendBatch, TrySendError,
+    ValueColumns, ValueFormat,
 };
 
 use crate::codec::{Names, format_of, value_columns};
@@ -106,11 +106,12 @@ impl Producer {
         }
     }
 
-    #[pyo3(signature = (topic, data, key, value, headers, partition, timestamp, value_format))]
+    #[pyo3(signature = (transaction, topic, data, key, value, headers, partition, timestamp, value_format))]
     #[allow(clippy::too_many_arguments, reason = "the arguments of the Python method")]
     fn send_batch(
         &self,
         py: Python<'_>,
+        transaction: u64,
         topic: String,
         data: &Bound<'_, PyAny>,
         key: Option<String>,
@@ -134,7 +135,13 @@ impl Producer {
             }
         };
         let input = Mutex::new(Some(arrow_ffi::from_python(data)?));
-        Ok(Batches { core, topic, input, columns, written, sent: Arc::default() })
+        let call = Arc::new(core.batch_call(Some(transaction)));
+        Ok(Batches { core, topic, input, call, columns, written, sent: Arc::default() })
+    }
+
+    /// The number of the transaction that is open, or was the last.
+    fn transaction_number(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.core.get(py)?.transaction_number())
     }
 
     #[pyo3(signature = (timeout))]
@@ -267,6 +274,7 @@ pub(crate) struct Batches {
     topic: String,
     /// Not while it is read.
     input: Mutex<Option<Input>>,
+    call: Arc<SendBatch>,
     columns: Columns,
     written: Option<Arc<(ValueFormat, ValueColumns)>>,
     sent: Arc<Mutex<Vec<CoreBatch>>>,
@@ -292,12 +300,12 @@ impl Batches {
         let unread = |error| Error::configuration(format!("Arrow data cannot be read: {error}"));
         let batch = batch.map_err(|error| to_py(py, &unread(error)))?;
         let (core, topic, columns) = (Arc::clone(&self.core), self.topic.clone(), self.columns.clone());
-        let (written, sent) = (self.written.clone(), Arc::clone(&self.sent));
+        let (written, sent, within) = (self.written.clone(), Arc::clone(&self.sent), Arc::clone(&self.call));
         let work = async move {
             let lent = batch.clone();
             let done = match written.as_deref() {
-                None => core.send_batch(&topic, batch, columns).await,
-                Some((format, value)) => core.send_batch_written(&topic, batch, columns, value, *format).await,
+                None => core.send_batch_of(&within, &topic, batch, columns).await,
+                Some((format, value)) => core.send_batch_written(&within, &topic, batch, columns, value, *format).await,
             };
             // What was lent by Python is given back where Python is at hand, not on a thread of the core.
             Ok((done, lent))
@@ -308,6 +316,11 @@ impl Batches {
             Ok(py.None())
         });
         Ok(Some(call.elsewhere()))
+    }
+
+    /// Queues no more rows; returns how many were queued.
+    fn cancel(&self) -> u64 {
+        self.core.cancel_batch(&self.call)
     }
 
     /// What becomes of all that was sent.

@@ -154,6 +154,22 @@ impl Accumulator {
         self.transaction.as_ref().map_or(Ok(()), |transaction| transaction.admits("send"))
     }
 
+    /// The number of the transaction that is open; 0 for a producer without a `transactional.id`.
+    pub(crate) fn transaction_number(&self) -> u64 {
+        self.transaction.as_ref().map_or(0, Transaction::number)
+    }
+
+    /// Whether a record is taken that belongs to the transaction of this number. A call can wait for memory while its
+    /// transaction ends and another one begins: its records must not be committed by that one.
+    pub(crate) fn admits_in(&self, transaction: u64) -> Result<()> {
+        self.admits()?;
+        if self.transaction_number() == transaction {
+            return Ok(());
+        }
+        let text = "the record was not sent: the transaction in which its send call began has ended";
+        Err(Error::Aborted(text.into()))
+    }
+
     /// Adds one record; its bytes are reserved already.
     pub(crate) fn append(
         &mut self,

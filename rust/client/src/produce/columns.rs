@@ -10,12 +10,14 @@ use samsarrow_arrow::values::{ValueColumns, ValueFormat, ValueWriter};
 
 use super::delivery::BatchDelivery;
 use super::plan::{Parts, Plan, chunk_size};
+use super::send_batch::SendBatch;
 use super::shared::Shared;
 use crate::error::{Error, Result};
 
 /// Sends all rows; the topic's partitions are known already.
 pub(crate) async fn send(
     shared: &Arc<Shared>,
+    call: &SendBatch,
     topic: Arc<str>,
     data: RecordBatch,
     columns: Columns,
@@ -25,13 +27,14 @@ pub(crate) async fn send(
     // The reader holds the columns that it needs.
     drop(data);
     let mut parts = Parts::default();
-    send_rows(shared, &topic, rows, (0, total), &mut parts).await?;
+    send_rows(shared, call, &topic, rows, (0, total), &mut parts).await?;
     Ok(BatchDelivery::new(topic, parts.0))
 }
 
 /// The same with values that are written as they are sent: never more of them than a chunk are there.
 pub(crate) async fn send_written(
     shared: &Arc<Shared>,
+    call: &SendBatch,
     topic: Arc<str>,
     data: RecordBatch,
     columns: Columns,
@@ -52,7 +55,7 @@ pub(crate) async fn send_written(
         let part = data.slice(range.start, range.len());
         let rows = RowReader::with_values(&part, &columns, Some(values)).map_err(|error| refused(&topic, &error))?;
         drop(part);
-        send_rows(shared, &topic, rows, (range.start, total), &mut parts).await?;
+        send_rows(shared, call, &topic, rows, (range.start, total), &mut parts).await?;
     }
     Ok(BatchDelivery::new(topic, parts.0))
 }
@@ -60,12 +63,13 @@ pub(crate) async fn send_written(
 /// Sends the rows of `rows`, which are those from `first` on of `total`.
 async fn send_rows(
     shared: &Arc<Shared>,
+    call: &SendBatch,
     topic: &Arc<str>,
     rows: RowReader,
     (first, total): (usize, usize),
     parts: &mut Parts,
 ) -> Result<()> {
-    let plan = Plan::new(shared, topic, rows, first)?;
+    let plan = Plan::new(shared, call, topic, rows, first)?;
     plan.check().map_err(|error| stopped(topic, first, total, error))?;
     let mut next = 0;
     while next < plan.rows.rows() {

@@ -10,6 +10,7 @@ use super::delivery::Part;
 use super::encoder::{Encoded, Encoder, Encoding, Group, Rows, broken, finish};
 use super::memory::Reserved;
 use super::partitioner::{Choices, Partitioning, Sticky};
+use super::send_batch::SendBatch;
 use super::shared::Shared;
 use super::topic::{Slot, no_such_partition, topic_gone};
 use crate::clock::now_ms;
@@ -32,6 +33,7 @@ pub(super) fn chunk_size(shared: &Shared) -> usize {
 /// What is the same for all rows of a call.
 pub(super) struct Plan<'a> {
     shared: &'a Arc<Shared>,
+    call: &'a SendBatch,
     topic: Arc<str>,
     index: usize,
     partitions: i32,
@@ -47,7 +49,13 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub(super) fn new(shared: &'a Arc<Shared>, topic: &Arc<str>, rows: RowReader, first: usize) -> Result<Self> {
+    pub(super) fn new(
+        shared: &'a Arc<Shared>,
+        call: &'a SendBatch,
+        topic: &Arc<str>,
+        rows: RowReader,
+        first: usize,
+    ) -> Result<Self> {
         let mut accumulator = shared.lock();
         let index = accumulator.find(topic).ok_or_else(|| topic_gone(topic))?;
         let batch_size = accumulator.limits.batch_size;
@@ -57,6 +65,7 @@ impl<'a> Plan<'a> {
         let sizes = sizes(&rows);
         Ok(Self {
             shared,
+            call,
             topic: Arc::clone(topic),
             index,
             partitions,
@@ -149,7 +158,7 @@ impl<'a> Plan<'a> {
         let mut accumulator = self.shared.lock();
         let mut wake = false;
         for row in range {
-            accumulator.admits()?;
+            accumulator.admits_rows_of(self.call)?;
             let size = self.size(row);
             let key = self.rows.key(row);
             let partition = match self.rows.partition(row) {
@@ -162,6 +171,7 @@ impl<'a> Plan<'a> {
             let (delivery, woken) =
                 accumulator.append_row(slot, timestamp, key, self.rows.value(row), headers, size)?;
             reserved.hand_over(size);
+            self.call.add_queued(1);
             wake |= woken;
             parts.add(Part { state: delivery.state, first: delivery.index, count: 1 });
         }
@@ -320,9 +330,11 @@ impl<'a> Plan<'a> {
         {
             let mut accumulator = self.shared.lock();
             for Encoded { partition, count, payload, bytes } in encoded {
+                accumulator.admits_rows_of(self.call)?;
                 let slot = Slot { topic: self.index, partition };
                 parts.add(accumulator.push_built(slot, count, payload, bytes)?);
                 reserved.hand_over(bytes);
+                self.call.add_queued(u64::from(count));
             }
         }
         self.shared.wake.notify_one();

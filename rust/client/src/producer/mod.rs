@@ -33,7 +33,7 @@ use crate::produce::transaction::Transactions;
 use crate::produce::transaction::state::{Operation, Transaction};
 pub use crate::produce::{
     BatchDelivery, Delivery, GroupMember, PartOutcome, PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef,
-    Watcher,
+    SendBatch, Watcher,
 };
 use crate::types::TopicPartition;
 
@@ -112,20 +112,52 @@ impl Producer {
     /// A row that cannot be sent (nothing is sent then), or no room for `max.block.ms` (the message says how many rows
     /// were queued before).
     pub async fn send_batch(&self, topic: &str, data: RecordBatch, columns: Columns) -> Result<BatchDelivery> {
-        let topic: Arc<str> = Arc::from(topic);
-        self.shared.lock().admits()?;
-        let deadline = Instant::now() + self.shared.settings.max_block;
-        self.know(&topic, None, deadline).await?;
-        columns::send(&self.shared, topic, data, columns).await
+        self.send_batch_of(&self.batch_call(None), topic, data, columns).await
     }
 
-    /// As [`send_batch`](Self::send_batch), with values written in a format; `columns.value` is not looked at.
+    /// A call of `send_batch` whose data comes in several batches. It belongs to `transaction`, by default the one that is
+    /// open.
+    pub fn batch_call(&self, transaction: Option<u64>) -> SendBatch {
+        SendBatch::new(transaction.unwrap_or_else(|| self.transaction_number()))
+    }
+
+    /// The number of the transaction that is open, or was the last; 0 without a `transactional.id`.
+    pub fn transaction_number(&self) -> u64 {
+        self.shared.lock().transaction_number()
+    }
+
+    /// Queues no more rows of a call; returns how many it has queued.
+    pub fn cancel_batch(&self, call: &SendBatch) -> u64 {
+        self.shared.lock().cancel_batch(call)
+    }
+
+    /// Sends one batch of a call, as [`send_batch`](Self::send_batch) does.
+    ///
+    /// # Errors
+    /// The same; or the transaction in which the call began has ended.
+    pub async fn send_batch_of(
+        &self,
+        call: &SendBatch,
+        topic: &str,
+        data: RecordBatch,
+        columns: Columns,
+    ) -> Result<BatchDelivery> {
+        let topic: Arc<str> = Arc::from(topic);
+        self.shared.lock().admits_rows_of(call)?;
+        let deadline = Instant::now() + self.shared.settings.max_block;
+        self.know(&topic, None, deadline).await?;
+        columns::send(&self.shared, call, topic, data, columns).await
+    }
+
+    /// As [`send_batch_of`](Self::send_batch_of), with values written in a format; `columns.value` is not looked at.
     ///
     /// # Errors
     /// The same. What is wrong with a column keeps everything from being sent; what is wrong with a row, or its size,
     /// keeps the rows from a chunk on: the message says how many were queued before.
+    #[allow(clippy::too_many_arguments, reason = "the arguments of `send_batch_of` and the format of values")]
     pub async fn send_batch_written(
         &self,
+        call: &SendBatch,
         topic: &str,
         data: RecordBatch,
         columns: Columns,
@@ -133,10 +165,10 @@ impl Producer {
         format: ValueFormat,
     ) -> Result<BatchDelivery> {
         let topic: Arc<str> = Arc::from(topic);
-        self.shared.lock().admits()?;
+        self.shared.lock().admits_rows_of(call)?;
         let deadline = Instant::now() + self.shared.settings.max_block;
         self.know(&topic, None, deadline).await?;
-        columns::send_written(&self.shared, topic, data, columns, value, format).await
+        columns::send_written(&self.shared, call, topic, data, columns, value, format).await
     }
 
     /// Sends what lingers now and waits until everything sent before is delivered or failed.

@@ -37,7 +37,7 @@ impl Producer {
         if !self.shared.memory.try_reserve(size) {
             return Err(TrySendError::Full);
         }
-        match append(&self.shared, record, timestamp, size) {
+        match append(&self.shared, record, timestamp, size, None) {
             Ok(delivery) => Ok(delivery),
             Err(Refusal::NeedsMetadata) => Err(TrySendError::NeedsMetadata),
             Err(Refusal::Failed(error)) => Err(TrySendError::Error(error)),
@@ -58,13 +58,17 @@ impl Producer {
     /// The record cannot be sent, or there was no room or no such topic in time.
     pub async fn room(&self, record: ProducerRecord) -> Result<Room> {
         let (timestamp, size) = self.check(record.by_ref())?;
-        self.shared.lock().admits()?;
+        let transaction = {
+            let accumulator = self.shared.lock();
+            accumulator.admits()?;
+            accumulator.transaction_number()
+        };
         let deadline = Instant::now() + self.shared.settings.max_block;
         self.know(&record.topic, record.partition, deadline).await?;
         let mut reserved = self.shared.reserve(size, deadline).await?;
         // From here on the room, and then the record's batch, gives the bytes back.
         reserved.hand_over(size);
-        Ok(Room { shared: Arc::clone(&self.shared), record, timestamp, size })
+        Ok(Room { shared: Arc::clone(&self.shared), record, timestamp, size, transaction })
     }
 
     /// Size and timestamp of a record, or why no broker will take it.
@@ -95,8 +99,13 @@ fn append(
     record: RecordRef<'_>,
     timestamp: i64,
     size: usize,
+    transaction: Option<u64>,
 ) -> std::result::Result<Delivery, Refusal> {
-    let appended = shared.lock().append(record, timestamp, size);
+    let appended = {
+        let mut accumulator = shared.lock();
+        let admitted = transaction.map_or(Ok(()), |transaction| accumulator.admits_in(transaction));
+        admitted.map_err(Refusal::Failed).and_then(|()| accumulator.append(record, timestamp, size))
+    };
     match appended {
         Ok((delivery, wake)) => {
             if wake {
@@ -118,18 +127,22 @@ pub struct Room {
     record: ProducerRecord,
     timestamp: i64,
     size: usize,
+    /// The number of the transaction in which `send` was called.
+    transaction: u64,
 }
 
 impl Room {
     /// Takes the record.
     ///
     /// # Errors
-    /// The producer is closed, or its topic is gone.
+    /// The producer is closed, the transaction of the call has ended, or the topic is gone.
     pub fn send(mut self) -> Result<Delivery> {
         let size = std::mem::take(&mut self.size);
-        append(&self.shared, self.record.by_ref(), self.timestamp, size).map_err(|refusal| match refusal {
-            Refusal::Failed(error) => error,
-            Refusal::NeedsMetadata => topic_gone(&self.record.topic),
+        append(&self.shared, self.record.by_ref(), self.timestamp, size, Some(self.transaction)).map_err(|refusal| {
+            match refusal {
+                Refusal::Failed(error) => error,
+                Refusal::NeedsMetadata => topic_gone(&self.record.topic),
+            }
         })
     }
 }

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::produce_common::{PATIENCE, broker, producer, read, record, values};
+use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use samsarrow_broker::{Broker, BrokerOptions, Fault};
-use samsarrow_client::producer::Producer;
+use samsarrow_client::error::Error;
+use samsarrow_client::producer::{Columns, Producer};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
@@ -366,4 +368,31 @@ async fn flushes_and_sends_of_many_tasks_all_end() {
     producer.close(PATIENCE).await.unwrap();
     let total: i64 = (0..4).map(|partition| broker.end_offset("t", partition).unwrap()).sum();
     assert_eq!(total, 8 * 300);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_send_call_takes_no_part_in_the_next_transaction() {
+    let broker = broker(1, &[("t", 1)]).await;
+    let producer = producer(&broker, &[("transactional.id", "x")]);
+    producer.begin_transaction().await.unwrap();
+    let room = producer.room(record("t", 0, "single")).await.unwrap();
+    let call = producer.batch_call(None);
+    let rows = || {
+        let values: ArrayRef = Arc::new(StringArray::from(vec!["row"; 2]));
+        RecordBatch::try_from_iter([("value", values)]).unwrap()
+    };
+    producer.send_batch_of(&call, "t", rows(), Columns::default()).await.unwrap();
+    producer.abort_transaction(None).await.unwrap();
+    producer.begin_transaction().await.unwrap();
+    let single = room.send().unwrap_err();
+    let batch = producer.send_batch_of(&call, "t", rows(), Columns::default()).await.unwrap_err();
+    for error in [single, batch] {
+        assert!(matches!(error, Error::Aborted(_)), "{error}");
+    }
+    producer.send(record("t", 0, "second")).await.unwrap();
+    producer.commit_transaction(None).await.unwrap();
+    assert_eq!(producer.cancel_batch(&call), 2);
+    // The records and the markers of both transactions.
+    let sent: Vec<_> = read(&broker, "t", 0).into_iter().filter_map(|row| row.value).collect();
+    assert!(sent.contains(&b"second".to_vec()) && !sent.contains(&b"single".to_vec()), "{sent:?}");
 }

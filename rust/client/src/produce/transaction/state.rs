@@ -86,6 +86,8 @@ pub(crate) enum Entry {
 pub(crate) struct Transaction {
     id: Arc<str>,
     phase: Phase,
+    /// Counts transactions. A call that began in one takes no part in the next.
+    number: u64,
     pub(crate) protocol: Protocol,
     /// The coordinator may know of the transaction, so that it must learn of its end.
     pub(crate) started: bool,
@@ -108,6 +110,7 @@ impl Transaction {
         Self {
             id,
             phase: Phase::New,
+            number: 0,
             protocol: Protocol::V1,
             started: false,
             bump: false,
@@ -118,6 +121,11 @@ impl Transaction {
             offsets_under_way: 0,
             pending: None,
         }
+    }
+
+    /// The number of the open transaction, or of the last one.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     pub(crate) fn phase(&self) -> &Phase {
@@ -180,6 +188,7 @@ impl Transaction {
             Phase::Ready => {
                 self.protocol = protocol;
                 self.used = true;
+                self.number += 1;
                 self.phase = Phase::Open;
                 Ok(())
             }
