@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrow_schema::SchemaRef;
+use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::Uuid;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -224,11 +225,14 @@ impl Consumer {
     /// The topic does not exist, as brokers have said more than once; none could be asked within `timeout`.
     pub async fn partitions_for(&self, topic: &str, timeout: Duration) -> Result<Vec<TopicPartition>> {
         self.check_open()?;
-        let looked_up = async { self.cluster.topics_each(&[topic], timeout).await.remove(topic).unwrap_or(Ok(())) };
+        let unknown = || Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("topic {topic}"));
+        let looked_up =
+            async { self.cluster.topics_each(&[topic], timeout).await.remove(topic).unwrap_or_else(|| Err(unknown())) };
         self.unless_woken(looked_up).await?;
         let metadata = self.cluster.metadata();
-        let partitions = metadata.topic(topic).map(|topic| topic.partitions.as_slice()).unwrap_or_default();
-        Ok(partitions.iter().map(|p| TopicPartition::new(topic, p.partition)).collect())
+        // Deleted since the lookup.
+        let found = metadata.topic(topic).ok_or_else(unknown)?;
+        Ok(found.partitions.iter().map(|p| TopicPartition::new(topic, p.partition)).collect())
     }
 
     /// Gives no more rows of these partitions until `resume`; positions stay, and what was prefetched is kept as far as it

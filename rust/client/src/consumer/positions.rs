@@ -63,7 +63,12 @@ impl Consumer {
     ) -> Result<Vec<(TopicPartition, i64)>> {
         let wanted: Vec<_> = partitions.iter().map(|tp| (tp.clone(), target)).collect();
         let found = self.list(&wanted, timeout).await?;
-        Ok(found.into_iter().map(|(tp, found)| (tp, found.map_or(0, |found| found.offset))).collect())
+        let known = |(tp, found): (TopicPartition, Option<OffsetAndTimestamp>)| match found {
+            Some(found) => Ok((tp, found.offset)),
+            // Zero instead would make a reader of the partition end at once.
+            None => Err(Error::protocol(format!("the leader of {tp}"), "ListOffsets returned no offset")),
+        };
+        found.into_iter().map(known).collect()
     }
 
     /// The first record at or after a time, per partition; `None` where there is none.

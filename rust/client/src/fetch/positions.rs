@@ -185,7 +185,9 @@ impl Positioner {
             })
             .await;
         }
-        self.shared.placed_at(unset.into_values().map(|(tp, version, _)| (tp.clone(), *version, Ok((0, None)))));
+        let unplaced =
+            |tp: &TopicPartition| Error::protocol(format!("the leader of {tp}"), "ListOffsets returned no offset");
+        self.shared.placed_at(unset.into_values().map(|(tp, version, _)| (tp.clone(), *version, Err(unplaced(tp)))));
         silent
     }
 

@@ -199,6 +199,7 @@ pub(super) fn offset_at(batch: &RecordBatch, row: usize) -> Option<i64> {
 
 /// Counts the rows with offsets below `end` among `rows` of one partition from `first` on, whose offsets ascend.
 fn rows_before(batch: &RecordBatch, first: usize, rows: usize, end: i64) -> usize {
+    // Without the column a chunk has no rows: it only moves a position.
     let offsets = offsets_of(batch).map(|offsets| offsets.values().as_ref()).unwrap_or_default();
     let of: &[i64] = offsets.get(first..first + rows).unwrap_or_default();
     of.partition_point(|offset| *offset < end)

@@ -74,6 +74,7 @@ pub(super) fn plan(
     let mut overtaking = false;
     let mut topic: Option<(Arc<str>, Uuid)> = None;
     for (tp, cursor) in &state.cursors {
+        // A partition without a leader is not lost: `fetch::leaders` looks for one.
         let Some((from, leader)) = cursor.read_from(tp, metadata, now) else { continue };
         nodes.insert(from);
         if from != node {

@@ -193,6 +193,7 @@ impl Source {
                     failure = ErrorCode::from_i16(error_code).ok().err();
                 }
                 Told::Event(FetchEvent::Topic { name, id }) => {
+                    // Records of an unknown id were not requested: positions do not move past them.
                     let name = if name.is_empty() { metadata.topic_name(&id).unwrap_or_default() } else { &name };
                     topic = index.get(name);
                 }
