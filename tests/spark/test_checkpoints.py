@@ -60,6 +60,9 @@ def test_a_query_goes_on_with_the_other(
     """Several micro-batches with the one, one that fails, several with the other, and several with the one again."""
     topic = new_topic(2)
     options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "4"}
+    # The Python source begins a query with an empty micro-batch.
+    first = int(pair[0] == PYTHON)
+    failing += first if failing else 0
     one, two, three = (Stream(spark, kafka, tmp_path, source, **options) for source in (*pair, pair[0]))
     produce(kafka, topic, {0: numbered("a", 15), 1: numbered("b", 5)})
     fails(one, failing)
@@ -70,8 +73,8 @@ def test_a_query_goes_on_with_the_other(
     three.drain()
     assert [sorted(stream.batches) for stream in (one, two, three)] == [
         list(range(failing)),
-        list(range(failing, 5)),
-        [5, 6, 7],
+        list(range(failing, 5 + first)),
+        [5 + first, 6 + first, 7 + first],
     ]
     assert sorted(one.values() + two.values() + three.values()) == numbered("a", 20) + numbered("b", 10)
     ends = three.offsets()

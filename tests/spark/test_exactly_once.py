@@ -29,7 +29,7 @@ def copy(
 def test_a_repeated_batch_is_passed_over(copy: Copy, kafka: KafkaServer) -> None:
     produce(kafka, copy.come, {0: ["a", "b"], 1: ["c"]})
     copy.run()
-    copy.forget(0)
+    copy.forget(copy.first)
     copy.run()
     produce(kafka, copy.come, {0: ["d"]})
     copy.run()
@@ -47,8 +47,8 @@ def test_a_batch_that_was_written_in_part_is_completed(copy: Copy, kafka: KafkaS
 def test_other_rows_in_the_repetition_are_an_error(copy: Copy, kafka: KafkaServer) -> None:
     produce(kafka, copy.come, {0: ["a", "b"], 1: ["c"]})
     copy.run()
-    copy.forget(0)
-    with pytest.raises(StreamingQueryException, match=r"micro-batch 0 .*the same rows in the same tasks"):
+    copy.forget(copy.first)
+    with pytest.raises(StreamingQueryException, match=rf"micro-batch {copy.first} .*the same rows in the same tasks"):
         copy.run(where="offset = 0")
 
 
@@ -62,7 +62,9 @@ def test_a_checkpoint_restored_from_an_older_copy_is_an_error(copy: Copy, kafka:
     produce(kafka, copy.come, {0: ["d"]})
     shutil.rmtree(copy.folder)
     older.rename(copy.folder)
-    with pytest.raises(StreamingQueryException, match=r"at micro-batch 1, but .* micro-batch 2 already"):
+    with pytest.raises(
+        StreamingQueryException, match=rf"at micro-batch {copy.first + 1}, but .* micro-batch {copy.first + 2} already"
+    ):
         copy.run()
     assert copy.values() == Counter("abc")
 
@@ -78,7 +80,7 @@ def test_nor_do_tasks_write_that_had_no_rows_since(copy: Copy, kafka: KafkaServe
     produce(kafka, copy.come, {1: ["e"]})
     shutil.rmtree(copy.folder)
     older.rename(copy.folder)
-    with pytest.raises(StreamingQueryException, match=r"micro-batch 2 already"):
+    with pytest.raises(StreamingQueryException, match=rf"micro-batch {copy.first + 2} already"):
         copy.run(where="partition = 1")
     assert copy.values() == Counter("acd")
 
@@ -86,14 +88,14 @@ def test_nor_do_tasks_write_that_had_no_rows_since(copy: Copy, kafka: KafkaServe
 def test_tasks_without_rows_leave_no_trace(copy: Copy, kafka: KafkaServer) -> None:
     produce(kafka, copy.come, {0: ["a"], 1: ["b"]})
     copy.run(where="partition = 0")
-    copy.forget(0)
+    copy.forget(copy.first)
     copy.run(where="partition = 0")
     assert copy.values() == Counter("a")
     with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
         groups = [name for name in admin.list_groups() if name.startswith("samsarrow-spark-")]
         notes = [admin.fetch_offsets(name) for name in groups]
     mine = [at for note in notes for tp, at in note.items() if tp.topic == copy.gone and at]
-    assert {at.offset for at in mine} == {1}
+    assert {at.offset for at in mine} == {copy.first + 1}
     # That of the task with rows, and the driver's.
     assert sorted("tasks" in at.metadata for at in mine) == [False, True]
 

@@ -52,7 +52,7 @@ def test_only_what_is_finished_is_committed(
     topic = new_topic(1)
     produce(kafka, topic, {0: ["a", "b"]})
     query = stream(**options(topic, maxOffsetsPerTrigger="1"))
-    query.fail_in = 1
+    query.fail_in = 2
     with pytest.raises(StreamingQueryException, match="on purpose"):
         query.drain()
     assert committed(kafka, f"group-of-{topic}") == {0: 1}

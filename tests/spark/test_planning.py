@@ -13,6 +13,8 @@ from samsarrow.spark.errors import DataLossError
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.ranges import OffsetRange
 from samsarrow.spark.stream import KafkaStreamReader
+from samsarrow.spark.stream_base import StreamReader
+from samsarrow.spark.stream_earlier import EarlierStreamReader
 from samsarrow.testing import Broker
 from support.streams import wait_until
 
@@ -24,7 +26,7 @@ class Log:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._queries: list[KafkaStreamReader] = []
+        self._queries: list[StreamReader] = []
         self.make(0)
 
     def make(self, records: int) -> None:
@@ -43,8 +45,16 @@ class Log:
     def query(self, **options: str) -> KafkaStreamReader:
         """As after a start, or a restart."""
         given = {"kafka.bootstrap.servers": self._broker.bootstrap_servers, "subscribe": "t", "failOnDataLoss": "false"}
-        self._queries.append(KafkaStreamReader(ReadOptions.parse({**given, **options}, streaming=True)))
-        return self._queries[-1]
+        query = KafkaStreamReader(ReadOptions.parse({**given, **options}, streaming=True))
+        self._queries.append(query)
+        return query
+
+    def earlier(self, **options: str) -> EarlierStreamReader:
+        """The same in Spark 4.0 or 4.1."""
+        given = {"kafka.bootstrap.servers": self._broker.bootstrap_servers, "subscribe": "t"}
+        query = EarlierStreamReader(ReadOptions.parse({**given, **options}, streaming=True))
+        self._queries.append(query)
+        return query
 
     def stop(self) -> None:
         for query in self._queries:
@@ -63,7 +73,7 @@ def at(offset: int) -> dict[str, dict[str, int]]:
     return {"t": {"0": offset}}
 
 
-def spans(query: KafkaStreamReader, start: int, end: int) -> list[tuple[int, int]]:
+def spans(query: StreamReader, start: int, end: int) -> list[tuple[int, int]]:
     ranges = query.partitions(at(start), at(end))
     return [(one.start, one.end) for one in ranges if isinstance(one, OffsetRange)]
 
@@ -87,16 +97,47 @@ def test_a_start_that_moves_is_fixed_by_an_empty_first_batch(log: Log, caplog: p
     assert spans(again, 100, 105) == [(100, 105)]
     with pytest.raises(DataLossError, match=r"went from offset 105 back to 101.*; failOnDataLoss=false continues"):
         spans(again, 105, 101)
+    wait_until(lambda: "the options resolve to" in caplog.text)
     # Clients of other tests may still miss their brokers.
     planners = [record for record in caplog.records if record.name.startswith("samsarrow.spark")]
-    assert [record for record in planners if record.levelno >= logging.WARNING] == []
+    warnings = [record.message for record in planners if record.levelno >= logging.WARNING]
+    assert ['resolve to {"t":{"0":105}} now' in warning for warning in warnings] == [True]
 
 
-@pytest.mark.parametrize("start", ["earliest", '{"t":{"0":3}}'])
-def test_a_start_that_stays_needs_no_empty_batch(log: Log, start: str) -> None:
+@pytest.mark.parametrize("start", ["earliest", '{"t":{"0":0}}'])
+def test_every_start_is_fixed_by_an_empty_first_batch(log: Log, start: str) -> None:
     log.append(9)
     query = log.query(startingOffsets=start)
-    assert query.latestOffset(query.initialOffset(), EVERYTHING) == at(9)
+    initial = query.initialOffset()
+    assert query.latestOffset(initial, EVERYTHING) is initial
+    assert query.latestOffset(initial, EVERYTHING) == at(9)
+
+
+def test_an_earlier_spark_plans_the_end_of_the_first_batch_before_its_start(
+    log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark 4.0 and 4.1 ask for `latestOffset` first, and do not say whether the query is new."""
+    log.append(9)
+    more = {"t": {"0": 0, "1": 0}}
+
+    def add_partition() -> None:
+        with Admin(bootstrap_servers=log._broker.bootstrap_servers) as admin:
+            admin.create_partitions({"t": 2})
+
+    first = log.earlier(startingOffsets="earliest", failOnDataLoss="true")
+    end = first.latestOffset()
+    assert (end, first.initialOffset()) == (at(9), at(0))
+    assert spans(first, 0, 9) == [(0, 9)]
+    assert "is repeated, and Spark did not keep its start" not in caplog.text
+    # Restarted before it was finished: the end is in the checkpoint.
+    add_partition()
+    again = log.earlier(startingOffsets="earliest", failOnDataLoss="true")
+    assert again.initialOffset() == more
+    ranges = [one for one in again.partitions(more, end) if isinstance(one, OffsetRange)]
+    assert [(one.partition, one.start, one.end) for one in ranges] == [(0, 0, 9)]
+    wait_until(lambda: "is repeated, and Spark did not keep its start" in caplog.text)
+    assert again.latestOffset() == {"t": {"0": 9, "1": 0}}
+    assert list(again.partitions(end, {"t": {"0": 9, "1": 0}})) == []
 
 
 def test_an_end_before_its_start_is_read_again_only_from_another_topic(
@@ -150,8 +191,6 @@ def test_offsets_are_sorted_by_number(log: Log) -> None:
 
 
 def test_earlier_versions_of_spark_have_no_limits() -> None:
-    from samsarrow.spark.stream_earlier import EarlierStreamReader
-
     given = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", "maxOffsetsPerTrigger": "5"}
     with pytest.raises(ConfigurationError, match=r"maxOffsetsPerTrigger needs Spark 4\.2"):
         EarlierStreamReader(ReadOptions.parse(given, streaming=True))

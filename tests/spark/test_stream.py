@@ -36,12 +36,12 @@ def test_restarts_go_on_where_they_were(
     query = stream(subscribe=topic)
     query.drain()
     assert query.values() == numbers(0, 5) + numbers(10, 13)
-    assert query.offsets() == {0: {topic: {"0": 5, "1": 3}}}
+    assert query.offsets() == {0: {topic: {"0": 0, "1": 0}}, 1: {topic: {"0": 5, "1": 3}}}
     produce(kafka, topic, {1: numbers(13, 15)})
     again = stream(subscribe=topic)
     again.drain()
     assert again.values() == numbers(13, 15)
-    assert again.offsets()[1] == {topic: {"0": 5, "1": 5}}
+    assert again.offsets()[2] == {topic: {"0": 5, "1": 5}}
     nothing = stream(subscribe=topic)
     nothing.drain()
     assert nothing.batches == {}
@@ -54,7 +54,8 @@ def test_max_offsets_per_trigger_is_shared_by_backlog(
     produce(kafka, topic, {0: numbers(0, 90), 1: numbers(0, 10)})
     query = stream(subscribe=topic, maxOffsetsPerTrigger="50")
     query.drain()
-    assert query.offsets() == {0: {topic: {"0": 45, "1": 5}}, 1: {topic: {"0": 90, "1": 10}}}
+    ends = [{topic: {"0": 0, "1": 0}}, {topic: {"0": 45, "1": 5}}, {topic: {"0": 90, "1": 10}}]
+    assert query.offsets() == dict(enumerate(ends)), "the first one has the start"
     assert len(query.values()) == 100
     produce(kafka, topic, {0: numbers(0, 90)})
     once = stream(subscribe=topic, maxOffsetsPerTrigger="10")
@@ -68,14 +69,14 @@ def test_a_failed_batch_is_repeated_as_it_was(
     topic = new_topic(2)
     produce(kafka, topic, {0: numbers(0, 5)})
     query = stream(subscribe=topic)
-    query.fail_in = 0
+    query.fail_in = 1
     with pytest.raises(StreamingQueryException, match="on purpose"):
         query.drain()
     produce(kafka, topic, {0: numbers(5, 9), 1: numbers(0, 2)})
     again = stream(subscribe=topic)
     again.drain()
-    assert [row.value for row in again.batches[0]] == numbers(0, 5)
-    assert sorted(row.value for row in again.batches[1]) == sorted(numbers(5, 9) + numbers(0, 2))
+    assert [row.value for row in again.batches[1]] == numbers(0, 5)
+    assert sorted(row.value for row in again.batches[2]) == sorted(numbers(5, 9) + numbers(0, 2))
 
 
 def test_new_partitions_and_topics_start_at_their_first_record(
@@ -109,7 +110,7 @@ def test_min_offsets_wait(stream: Callable[..., Stream], kafka: KafkaServer, new
         assert query.values() == ["first"]
         produce(kafka, topic, {0: numbers(2, 3)})
         wait_until(lambda: query.values() == ["first", *numbers(0, 3)])
-        assert [len(rows) for rows in query.batches.values()] == [1, 3]
+        assert [len(rows) for rows in query.batches.values()] == [0, 1, 3]
     finally:
         running.stop()
 
@@ -174,7 +175,7 @@ def test_a_topic_made_again_while_a_query_runs_is_read_from_its_start(
 
 @pytest.mark.parametrize(
     "start",
-    [{"startingOffsets": "latest"}, {"startingTimestamp": "0", "startingOffsetsByTimestampStrategy": "latest"}],
+    [{"startingOffsets": "latest"}, {"startingTimestamp": "0"}],
 )
 def test_a_first_batch_that_is_repeated_starts_where_it_started(
     stream: Callable[..., Stream], kafka: KafkaServer, new_topic: NewTopicName, start: dict[str, str]
@@ -246,11 +247,12 @@ def test_a_listener_tells_what_the_query_is_behind(
     spark.streams.addListener(listener)
     try:
         query = stream(subscribe=topic, maxOffsetsPerTrigger="8").drain()
-        wait_until(lambda: len(of(query, told)) == 2)
+        wait_until(lambda: len(of(query, told)) == 3)
     finally:
         spark.streams.removeListener(listener)
-    first, last = of(query, told)
-    assert (first.records, first.batch, last.records) == (8, 0, 4)
+    start, first, last = of(query, told)
+    assert (start.records, start.batch) == (0, 0)
+    assert (first.records, first.batch, last.records) == (8, 1, 4)
     assert first.behind == {(topic, 0): 3, (topic, 1): 1}
     assert (first.min_offsets_behind_latest, first.max_offsets_behind_latest) == (1, 3)
     assert first.avg_offsets_behind_latest == 2.0
@@ -281,10 +283,11 @@ def test_a_listener_tells_bytes_and_what_the_sink_was_given(
         )
         query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
         assert query.awaitTermination(120)
-        wait_until(lambda: len(of(query, told)) == 2)
+        wait_until(lambda: len(of(query, told)) == 3)
     finally:
         spark.streams.removeListener(listener)
-    mine = of(query, told)
+    start, *mine = of(query, told)
+    assert (start.records, start.written) == (0, 0)
     assert [(progress.records, progress.bytes, progress.written) for progress in mine] == [(5, 5, 4), (5, 10, 5)]
     assert all(progress.bytes_per_second for progress in mine)
 
@@ -295,7 +298,7 @@ def test_progress_tells_the_latest_offsets(
     topic = new_topic(1)
     produce(kafka, topic, {0: numbers(0, 10)})
     query = stream(subscribe=topic, maxOffsetsPerTrigger="4").drain()
-    source = query.recentProgress[0]["sources"][0]
+    source = query.recentProgress[1]["sources"][0]
     told = {
         name: json.loads(source[name]) if isinstance(source[name], str) else source[name]
         for name in ("endOffset", "latestOffset")

@@ -333,14 +333,14 @@ def test_exactly_once(
     made = ("cast(key as string) key", "named_struct('id', offset, 'text', cast(value as string)) value")
     produce(kafka, copy.come, {0: ["a", "b"], 1: ["c"]})
     copy.run(*made)
-    copy.forget(0)
+    copy.forget(copy.first)
     copy.run(*made)
     produce(kafka, copy.come, {0: ["d", "bad"]})
     fails = made[1].replace("cast(value as string)", "if(value = 'bad', raise_error('on purpose'), string(value))")
     with pytest.raises(StreamingQueryException, match="on purpose"):
         copy.run(made[0], fails)
     copy.run(*made)
-    copy.forget(1)
+    copy.forget(copy.first + 1)
     with pytest.raises(StreamingQueryException, match="RepetitionError"):
         copy.run(made[0], made[1].replace("offset", "offset + 1"))
     committed = {"isolation.level": "read_committed", "value_format": Avro(client)}

@@ -23,12 +23,14 @@ class Copy:
         gone: topic of two partitions that is written.
         folder: of its checkpoint.
         sink: the format that reads, and writes where no other is given.
+        first: number of the first micro-batch with rows: the Python source begins with an empty one.
         sink_options: more options of the sink.
     """
 
     def __init__(self, spark: Any, kafka: KafkaServer, new_topic: Callable[..., str], folder: Path, sink: str) -> None:
         self.come, self.gone = new_topic(2), new_topic(2)
         self._spark, self._kafka, self.folder, self.sink = spark, kafka, folder, sink
+        self.first = int(sink == "samsarrow-python")
         self.sink_options: dict[str, str] = {}
 
     def run(self, *expressions: str, where: str = "true", tasks: int = 2, sink: str | None = None) -> None:

@@ -7,6 +7,7 @@ use crate::offsets::Offsets;
 /// Ends of a micro-batch of about `limit` offsets, each partition in proportion to its backlog. `new` are the first offsets
 /// of partitions that are not in `start`.
 pub fn share(limit: u64, start: &Offsets, latest: &Offsets, new: &Offsets) -> Offsets {
+    // One that is in neither is gone, or came this moment: it counts nothing, and its range is that of its end.
     let begin = |tp, end| start.get(tp).or_else(|| new.get(tp)).copied().unwrap_or(end);
     let sizes: Vec<i64> = latest.iter().map(|(tp, end)| end - begin(tp, *end)).collect();
     let total: i64 = sizes.iter().filter(|size| **size > 0).sum();
@@ -37,6 +38,7 @@ impl Patience {
 
     /// Whether the micro-batch should wait for more.
     pub fn wait(&mut self, start: &Offsets, latest: &Offsets, now: Instant) -> bool {
+        // A partition that is new counts from 0: its records may be fewer, and are read a little earlier then.
         let waiting: i64 = latest.iter().map(|(tp, end)| end - start.get(tp).copied().unwrap_or_default()).sum();
         let few = u64::try_from(waiting).is_ok_and(|waiting| waiting < self.least) || waiting < 0;
         if self.started.is_some_and(|started| now.duration_since(started) < self.delay) && few {

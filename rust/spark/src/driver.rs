@@ -137,6 +137,7 @@ impl Driver {
         let Some(start) = start else {
             let Stream { options, planner, reported, .. } = stream;
             *reported = available(options, planner, brokers, reported).await?;
+            planner.plan_without_start();
             let all = to_json(reported);
             return Ok(format!(r#"{{"offsets":{all},"latest":{all}}}"#));
         };

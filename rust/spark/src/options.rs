@@ -7,7 +7,7 @@ use regex::Regex;
 use samsarrow_client::config::{ClientKind, Options, RegistryOptions, Secret};
 use samsarrow_client::registry::Registry;
 
-use crate::bounds::{At, Bound, LATEST, ending, starting};
+use crate::bounds::{At, Bound, ending, starting};
 use crate::columns::{self, Column, Served, Text};
 use crate::error::{Error, Result};
 use crate::kafka::{self, Kafka};
@@ -208,16 +208,6 @@ impl ReadOptions {
     /// The group that offsets are committed to or started from.
     pub fn group(&self) -> Option<&str> {
         self.kafka.get("group.id").map(Secret::reveal).filter(|group| !group.is_empty())
-    }
-
-    /// Whether the start, asked for again, can be another one although no record was deleted.
-    pub fn start_moves(&self) -> bool {
-        match &self.starting.at {
-            At::Earliest => false,
-            At::Latest | At::Group => true,
-            At::Offsets(offsets) => offsets.values().any(|offset| *offset == LATEST),
-            At::Time(_) | At::Times(_) => self.no_match_is_latest,
-        }
     }
 
     /// A client of the registry, where there is one.

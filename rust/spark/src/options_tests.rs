@@ -159,16 +159,6 @@ fn columns_and_layout() {
 }
 
 #[test]
-fn a_start_that_moves_is_known() {
-    let moves = |options: &[(&str, &str)]| ReadOptions::parse(&given(options), Reading::Stream).unwrap().start_moves();
-    assert!(moves(&[]));
-    assert!(moves(&[("startingOffsets", r#"{"t":{"0":-1}}"#)]));
-    assert!(moves(&[("startingTimestamp", "5"), ("startingOffsetsByTimestampStrategy", "latest")]));
-    assert!(!moves(&[("startingTimestamp", "5")]));
-    assert!(!moves(&[("startingOffsets", "earliest")]));
-}
-
-#[test]
 fn clients_get_their_options_and_no_secret_shows() {
     let o = parse(&[
         ("isolation.level", "read_committed"),

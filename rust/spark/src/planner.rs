@@ -9,7 +9,7 @@ use samsarrow_wire::messages::Uuid;
 
 use crate::admission::{Patience, share};
 use crate::error::{Result, report_loss};
-use crate::offsets::Offsets;
+use crate::offsets::{Offsets, to_json};
 use crate::options::ReadOptions;
 use crate::ranges::{OffsetRange, split};
 
@@ -19,6 +19,7 @@ pub struct StreamPlanner {
     patience: Option<Patience>,
     initial: Option<(Offsets, Keeping)>,
     opened: bool,
+    planned_without_start: bool,
     repeated: Option<(Offsets, Offsets)>,
     frozen: Option<Offsets>,
     topic_ids: BTreeMap<String, Uuid>,
@@ -29,7 +30,7 @@ pub struct StreamPlanner {
 /// Whether the start of a query outlives the process that asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Keeping {
-    /// It is asked for again when the first micro-batch is repeated after a restart.
+    /// It is asked for again when the first micro-batch is repeated after a restart (Python sources).
     Never,
     /// The caller keeps it from now on.
     New,
@@ -55,6 +56,7 @@ impl StreamPlanner {
             patience: options.min_offsets.map(|least| Patience::new(least, options.max_delay)),
             initial: None,
             opened: false,
+            planned_without_start: false,
             repeated: None,
             frozen: None,
             topic_ids: BTreeMap::new(),
@@ -71,6 +73,11 @@ impl StreamPlanner {
     /// A new query starts here.
     pub fn start_at(&mut self, offsets: Offsets, keeping: Keeping) {
         self.initial = Some((offsets, keeping));
+    }
+
+    /// An end was planned without a start: Spark 4.0 and 4.1 ask for the end of the first micro-batch first.
+    pub fn plan_without_start(&mut self) {
+        self.planned_without_start = true;
     }
 
     /// What Trigger.AvailableNow reads up to, once the first micro-batch was planned.
@@ -102,14 +109,14 @@ impl StreamPlanner {
         kept.map(|(tp, offset)| (tp.clone(), *offset)).collect()
     }
 
-    /// Whether the micro-batch to be planned is the empty one that fixes a start which moves.
+    /// Whether the micro-batch to be planned is the empty one that stores the start of the query.
     ///
     /// Spark keeps the ends of micro-batches, not where the first one started: if that one is repeated after a restart,
-    /// the start is asked for again. So where it can be another by then, and the caller does not keep it, the first
-    /// micro-batch ends where it starts.
-    fn opening(&mut self, options: &ReadOptions) -> bool {
+    /// the start is asked for again. Retention, new partitions and changed options may have moved it by then, whatever
+    /// it is. So where the caller does not keep it, the first micro-batch ends where it starts, and reads nothing.
+    fn opening(&mut self) -> bool {
         let unkept = self.initial.as_ref().is_some_and(|(_, keeping)| *keeping == Keeping::Never);
-        let opening = !self.opened && unkept && options.start_moves();
+        let opening = !self.opened && unkept;
         self.opened = true;
         opening
     }
@@ -123,7 +130,7 @@ impl StreamPlanner {
         limit: Limit,
         now: Instant,
     ) -> Result<Offsets, u64> {
-        if self.opening(options) {
+        if self.opening() {
             return Ok(start.clone());
         }
         if limit == Limit::Everything {
@@ -172,6 +179,15 @@ impl StreamPlanner {
     ) -> Result<Vec<OffsetRange>> {
         if !std::mem::replace(&mut self.opened, true) {
             self.repeated = Some((start.clone(), end.clone()));
+            if !self.planned_without_start && self.is_resolved_again(start, end) && start != end {
+                tracing::warn!(
+                    "the first micro-batch of the query, which ends at {}, is repeated, and Spark did not keep its start: \
+                     the options resolve to {} now. If Spark 4.0 or 4.1 or another connector planned it, what it had \
+                     before that is not read",
+                    to_json(end),
+                    to_json(start)
+                );
+            }
         }
         let ranges = self.checked(options, start, end, first)?;
         Ok(split(&ranges, options.min_partitions, options.max_records_per_partition))
@@ -213,11 +229,17 @@ impl StreamPlanner {
                 }
             }
         }
+        let resolved_again = self.is_resolved_again(start, end);
         for (tp, at) in start.iter().filter(|(tp, _)| !end.contains_key(tp)) {
+            if resolved_again {
+                // It was added after the end was planned: the next micro-batch reads it from its first record.
+                continue;
+            }
             report_loss(format!("partition {tp} is gone: what it had from offset {at} on was not read"), fail)?;
         }
         let mut ranges = Vec::new();
         for (tp, &until) in end {
+            // One that is in neither was reported above as gone.
             let Some(mut begin) = start.get(tp).or_else(|| first.get(tp)).copied() else { continue };
             if start.contains_key(tp) && self.remade.contains(&*tp.topic) {
                 let lost = format!(
@@ -225,9 +247,12 @@ impl StreamPlanner {
                     tp.topic
                 );
                 report_loss(lost, fail)?;
+                // The new topic may have fewer partitions: nothing can be read of one that it lacks.
                 begin = first.get(tp).copied().unwrap_or(until);
             } else if until < begin {
-                if !self.started_later(options, start, end) {
+                // A start that is later now reads nothing here. The next micro-batch goes on at the end, and its tasks
+                // report what is gone from there.
+                if !resolved_again {
                     let lost = format!(
                         "the end of {tp} went from offset {begin} back to {until}: the topic was deleted and recreated, or \
                          its log was truncated"
@@ -243,11 +268,11 @@ impl StreamPlanner {
         Ok(ranges)
     }
 
-    /// Whether this is a query's first micro-batch, repeated, and its start has moved on since it was planned.
-    fn started_later(&self, options: &ReadOptions, start: &Offsets, end: &Offsets) -> bool {
-        let asked =
+    /// Whether this is a query's first micro-batch, and its start was resolved after its end had been planned.
+    fn is_resolved_again(&self, start: &Offsets, end: &Offsets) -> bool {
+        let resolved =
             self.initial.as_ref().is_some_and(|(at, keeping)| at == start && !matches!(keeping, Keeping::Kept(_)));
-        asked && options.start_moves() && self.repeated.as_ref().is_some_and(|(s, e)| s == start && e == end)
+        resolved && self.repeated.as_ref().is_some_and(|(s, e)| s == start && e == end)
     }
 }
 

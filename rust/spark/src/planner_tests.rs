@@ -30,6 +30,50 @@ fn spans(planner: &mut StreamPlanner, options: &ReadOptions, start: i64, end: i6
     Ok(ranges.iter().map(|range| (range.start, range.end)).collect())
 }
 
+/// The third row: the start is later, as records were deleted or the options changed.
+#[test]
+fn every_start_is_stored_by_an_empty_first_batch() {
+    for start in ["earliest", r#"{"t":{"0":3}}"#, "latest"] {
+        let options = options(&[("startingOffsets", start), ("failOnDataLoss", "true")]);
+        let mut planner = StreamPlanner::new(&options);
+        planner.start_at(at(3), Keeping::Never);
+        assert_eq!(end(&mut planner, &options, 3, 9), 3, "{start}");
+        assert_eq!(end(&mut planner, &options, 3, 9), 9, "{start}");
+        for later in [3, 8] {
+            let mut again = StreamPlanner::new(&options);
+            again.start_at(at(later), Keeping::Never);
+            assert_eq!(spans(&mut again, &options, later, 3).unwrap(), [], "{start}");
+            assert_eq!(end(&mut again, &options, 3, 9), 9, "{start}");
+            assert_eq!(spans(&mut again, &options, 3, 9).unwrap(), [(3, 9)], "the task reports what is gone");
+        }
+    }
+}
+
+#[test]
+fn a_partition_added_since_the_first_micro_batch_was_planned_is_not_lost() {
+    let strict = options(&[("startingOffsets", "earliest"), ("failOnDataLoss", "true")]);
+    let more = |offset| Offsets::from([(TopicPartition::new("t", 0), offset), (TopicPartition::new("t", 1), 0)]);
+    for without_start in [false, true] {
+        for keeping in [Keeping::Never, Keeping::New] {
+            let mut planner = StreamPlanner::new(&strict);
+            if without_start {
+                planner.plan_without_start();
+            }
+            planner.start_at(more(0), keeping);
+            let ranges = planner.ranges(&strict, &more(0), &at(5), &Offsets::new()).unwrap();
+            assert_eq!(ranges, [OffsetRange { tp: TopicPartition::new("t", 0), start: 0, end: 5 }]);
+            let new: Offsets = [(TopicPartition::new("t", 1), 0)].into();
+            let ranges = planner.ranges(&strict, &at(5), &more(6), &new).unwrap();
+            assert_eq!(ranges.len(), 1, "the new one from its first record, which there is none of");
+            let error = planner.ranges(&strict, &more(6), &at(6), &Offsets::new()).unwrap_err().to_string();
+            assert!(error.contains("partition t-1 is gone"), "a later micro-batch: {error}");
+        }
+    }
+    let mut kept = StreamPlanner::new(&strict);
+    kept.start_at(more(0), Keeping::Kept(more(0)));
+    assert!(kept.ranges(&strict, &more(0), &at(5), &Offsets::new()).is_err(), "this start is older than the end");
+}
+
 #[test]
 fn a_start_that_moves_is_fixed_by_an_empty_first_batch() {
     let options = options(&[("startingOffsets", "latest"), ("failOnDataLoss", "true")]);
@@ -68,16 +112,6 @@ fn real_time_mode_reads_each_partition_from_where_it_is() {
     let mut planner = StreamPlanner::new(&options);
     assert_eq!(planner.first_needed(&Offsets::new(), &at(9)), [TopicPartition::new("t", 0)]);
     assert_eq!(planner.open(&options, &Offsets::new(), &at(9), &at(2)).unwrap(), at(2), "a new one from its first");
-}
-
-#[test]
-fn a_start_that_stays_needs_no_empty_batch() {
-    for start in ["earliest", r#"{"t":{"0":3}}"#] {
-        let options = options(&[("startingOffsets", start)]);
-        let mut planner = StreamPlanner::new(&options);
-        planner.start_at(at(3), Keeping::Never);
-        assert_eq!(end(&mut planner, &options, 3, 9), 9);
-    }
 }
 
 #[test]

@@ -140,6 +140,9 @@ async fn a_stream_goes_from_micro_batch_to_micro_batch() {
     assert_eq!(initial, r#"{"offsets":{"t":{"0":0,"1":0}}}"#);
     let latest = r#"{"ask":"latest","start":{"t":{"0":0,"1":0}},"limit":{"rows":4},"freeze":false}"#;
     let answer = driver.answer(latest).await.unwrap();
+    let empty = r#"{"offsets":{"t":{"0":0,"1":0}},"latest":{"t":{"0":6,"1":2}}}"#;
+    assert_eq!(answer, empty, "the first micro-batch stores the start");
+    let answer = driver.answer(latest).await.unwrap();
     assert_eq!(answer, r#"{"offsets":{"t":{"0":3,"1":1}},"latest":{"t":{"0":6,"1":2}}}"#);
     let ranges = r#"{"ask":"ranges","start":{"t":{"0":0,"1":0}},"end":{"t":{"0":3,"1":1}}}"#;
     assert_eq!(spans(&driver.answer(ranges).await.unwrap()), ["t-0 0..3", "t-1 0..1"]);

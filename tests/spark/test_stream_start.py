@@ -1,0 +1,89 @@
+"""Where a stream starts, when its first micro-batches are repeated after a restart and the options say otherwise."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from samsarrow import Admin, NewTopic, TopicPartition
+from samsarrow.testing import Broker
+from support.parity import JVM
+from support.spark import built_jar
+from support.streams import Stream, produce
+
+SOURCES = ["samsarrow-python", *([JVM] if built_jar() else [])]
+Query = Callable[..., Stream]
+
+
+def numbers(start: int, end: int) -> list[str]:
+    return [str(n) for n in range(start, end)]
+
+
+@pytest.fixture(params=SOURCES)
+def query(request: pytest.FixtureRequest, spark: Any, broker: Broker, tmp_path: Path) -> Query:
+    def make(**options: str) -> Stream:
+        return Stream(spark, broker, tmp_path / "checkpoint", request.param, **options)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, broker: Broker) -> str:
+    """With 26 records."""
+    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    broker.create_topic(name, 1)
+    produce(broker, name, {0: numbers(0, 26)})  # type: ignore[arg-type]
+    return name
+
+
+def fail(stream: Stream, number: int) -> None:
+    stream.fail_in = number
+    with pytest.raises(StreamingQueryException, match="on purpose"):
+        stream.drain()
+    assert max(stream.offsets()) == number
+
+
+def test_partitions_and_topics_that_are_added(query: Query, broker: Broker, topic: str) -> None:
+    options = {"subscribePattern": f"^{topic}.*", "startingOffsets": "earliest", "failOnDataLoss": "true"}
+    fail(query(**options), 0)
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_partitions({topic: 2})
+        admin.create_topics([NewTopic(f"{topic}-more", 1, 1)])
+    produce(broker, topic, {1: ["a"]})  # type: ignore[arg-type]
+    produce(broker, f"{topic}-more", {0: ["b"]})  # type: ignore[arg-type]
+    again = query(**options)
+    again.drain()
+    assert again.values() == [*numbers(0, 26), "a", "b"]
+
+
+def test_options_that_are_changed(query: Query, broker: Broker, topic: str) -> None:
+    fail(query(subscribe=topic, startingOffsets="earliest"), 0)
+    again = query(subscribe=topic, startingOffsets="latest")
+    again.drain()
+    assert again.values() == numbers(0, 26)
+
+
+def test_a_later_start_that_becomes_earlier(query: Query, broker: Broker, topic: str) -> None:
+    fail(query(subscribe=topic, startingOffsets="latest"), 0)
+    produce(broker, topic, {0: ["new"]})  # type: ignore[arg-type]
+    again = query(subscribe=topic, startingOffsets="latest")
+    again.drain()
+    assert again.values() == ["new"]
+
+
+@pytest.mark.parametrize("strict", ["true", "false"])
+def test_records_that_are_deleted(query: Query, broker: Broker, topic: str, strict: str) -> None:
+    options = {"subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": strict}
+    fail(query(**options), 0)
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 8})
+    again = query(**options)
+    if strict == "true":
+        with pytest.raises(StreamingQueryException, match=r"DataLossError|failOnDataLoss=false"):
+            again.drain()
+        assert again.values() == []
+    else:
+        again.drain()
+        assert again.values() == numbers(8, 26)
