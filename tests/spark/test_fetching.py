@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,10 +12,11 @@ import pytest
 from samsarrow import Consumer, Producer, TopicPartition
 from samsarrow.exceptions import KafkaTimeoutError
 from samsarrow.spark.errors import DataLossError
-from samsarrow.spark.fetch import read_range
+from samsarrow.spark.fetch import OLD_PLAN_S, read_range
 from samsarrow.spark.handles import ADMINS
 from samsarrow.spark.options import ReadOptions
 from samsarrow.spark.ranges import OffsetRange
+from samsarrow.spark.reader import KafkaReader
 from samsarrow.testing import Broker
 from support.proxy import Network
 
@@ -33,6 +36,10 @@ def produce(broker: Broker, batches: int, rows: int = 10) -> None:
             for _ in range(rows):
                 producer.send("t", b"v")
             producer.flush()
+
+
+def read_of(broker: Broker, **given: str) -> ReadOptions:
+    return ReadOptions.parse({"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", **given})
 
 
 def offsets(servers: str, start: int, end: int, **given: str) -> list[int]:
@@ -110,3 +117,32 @@ def test_committed_reads_that_wait_open_one_client_for_the_log(broker: Broker) -
         producer.abort_transaction()
     assert len(set(ADMINS._idle) - before) == 1
     assert offsets(broker.bootstrap_servers, 0, 12, **{"isolation.level": "read_committed"}) == list(range(10))
+
+
+def test_a_plan_that_is_old_is_reported_once(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    produce(broker, 1)
+    read = read_of(broker, columns="offset", minPartitions="2")
+    ranges = [one for one in KafkaReader(read).partitions() if isinstance(one, OffsetRange)]
+    assert len(ranges) == 2
+    assert all(one.planned is not None and abs(one.planned - time.time()) < 60 for one in ranges)
+    now = time.time()
+    for age, reported in ((0.0, 0), (OLD_PLAN_S - 60, 0), (OLD_PLAN_S + 20, 1), (7200.0, 2)):
+        for one in ranges:
+            assert sum(batch.num_rows for batch in read_range(read, replace(one, planned=now - age))) == 5
+        warnings = [one for one in caplog.records if "Load it again" in one.getMessage()]
+        assert len(warnings) == reported, age
+    assert "topic t is read as it was 120 minutes ago" in caplog.text
+    stream = [replace(one, planned=None) for one in ranges]
+    assert [sum(batch.num_rows for batch in read_range(read, one)) for one in stream] == [5, 5]
+
+
+def test_a_loss_says_when_the_frame_was_planned(broker: Broker) -> None:
+    from samsarrow import Admin
+
+    produce(broker, 1)
+    read = read_of(broker)
+    [one] = KafkaReader(read).partitions()
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.delete_records({TP: 4})
+    with pytest.raises(DataLossError, match=r"the DataFrame was planned .* s ago, load it again to plan anew"):
+        list(read_range(read, one))  # type: ignore[arg-type]

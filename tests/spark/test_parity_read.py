@@ -4,13 +4,17 @@ Where the two differ on purpose, `DIFFERENT` has the reason, and docs/spark.md s
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from samsarrow import Admin, TopicPartition
+from support.kafka import KafkaServer
 from support.parity import FORMATS, JVM, T0, Ahead, Topics, outcome, rows
 from support.spark import built_jar
+from support.streams import Stream, produce
 
 PLAIN = {"subscribe": "parity-plain"}
 ALL = [0, 1, 2]
@@ -170,6 +174,36 @@ def test_the_same(ahead: Ahead, name: str) -> None:
 
 def test_the_jar_is_compared_too(built: None) -> None:
     assert JVM in SOURCES
+
+
+def test_a_frame_that_is_used_again(
+    spark: Any, kafka: KafkaServer, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """Spark keeps the plan of a Python source with the DataFrame, its views and the static sides of joins."""
+    topic, facts = new_topic(1), new_topic(1)
+    produce(kafka, topic, {0: ["a", "b"]})
+    produce(kafka, facts, {0: ["c"]})
+    given = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": topic}
+    frames = {source: spark.read.format(source).options(**given).load() for source in SOURCES}
+    for source, frame in frames.items():
+        frame.createOrReplaceTempView(f"used_{source.replace('-', '_')}")
+        assert frame.count() == 2
+    produce(kafka, topic, {0: ["c"]})
+    for source, frame in frames.items():
+        now = 2 if source == "samsarrow-python" else 3
+        assert frame.count() == now, source
+        assert spark.table(f"used_{source.replace('-', '_')}").count() == now, source
+        assert spark.read.format(source).options(**given).load().count() == 3, "loaded again"
+        stream = Stream(spark, kafka, tmp_path / source, source, subscribe=facts, startingOffsets="earliest")
+        known = frame.selectExpr("string(value) word")
+        stream.shape = lambda rows: rows.selectExpr("string(value) word").join(known, "word")  # noqa: B023
+        stream.drain()
+        found = [row.word for rows in stream.batches.values() for row in rows]
+        assert found == ([] if source == "samsarrow-python" else ["c"]), source
+    with Admin(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 1})
+    for source, frame in frames.items():
+        assert outcome(frame.count) == ("error: data loss" if source == "samsarrow-python" else 2), source
 
 
 def test_without_brokers(spark: Any) -> None:

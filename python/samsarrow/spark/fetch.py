@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -36,10 +37,18 @@ SMALL_FETCH = 1 << 20
 POLL_S = 0.5
 # Between attempts at an offset that a new leader does not have yet.
 CATCH_UP_S = 0.1
+# A batch that is read this long after it was planned is reported: Spark keeps a DataFrame's plan for all its actions.
+OLD_PLAN_S = 600.0
+# The plans that this worker has reported, each once, and at most so many.
+_reported: set[tuple[str, float]] = set()
+MAX_REPORTED = 64
+
+_log = logging.getLogger(__name__)
 
 
 def read_range(options: ReadOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     """The range's records, in order, none outside it, with exactly the schema that Spark expects."""
+    _report_old_plan(wanted)
     schema = arrow_schema(options.columns, options.text, options.types)
     to_spark = ToSpark(schema, wanted.topic, options.types)
     batches = gather(_Reading(options, wanted).batches())
@@ -57,6 +66,25 @@ def read_range(options: ReadOptions, wanted: OffsetRange) -> Iterator[pa.RecordB
             first, last = (batch.column("offset")[row].as_py() for row in (0, -1))
             error.add_note(f"It is in {wanted.topic}-{wanted.partition}, in offsets {first} to {last}.")
             raise
+
+
+def _report_old_plan(wanted: OffsetRange) -> None:
+    """Warns of rows that a DataFrame lacks because it was planned long ago."""
+    if wanted.planned is None or (age := time.time() - wanted.planned) < OLD_PLAN_S:
+        return
+    plan = (wanted.topic, wanted.planned)
+    if plan in _reported:
+        return
+    if len(_reported) >= MAX_REPORTED:
+        _reported.clear()
+    _reported.add(plan)
+    _log.warning(
+        "topic %s is read as it was %.0f minutes ago, when the DataFrame was planned, without later records and "
+        "partitions: Spark keeps the plan of a Python source for all actions on a DataFrame or view. Load it again, or "
+        "use samsarrow-jvm",
+        wanted.topic,
+        age / 60,
+    )
 
 
 def consumer_options(options: ReadOptions, wanted: OffsetRange) -> dict[str, Any]:
@@ -158,6 +186,11 @@ class _Reading:
         return consumer.beginning_offsets([self._tp])[self._tp], consumer.end_offsets([self._tp])[self._tp]
 
     def _lost(self, why: str) -> None:
+        planned = self._wanted.planned
+        if planned is not None:
+            why += (
+                f"; the DataFrame was planned {max(0.0, time.time() - planned):.0f} s ago, load it again to plan anew"
+            )
         report_loss(
             f"offsets {self._position} to {self._wanted.end} of {self._name} cannot be read: {why}",
             self._options.fail_on_data_loss,

@@ -11,13 +11,23 @@ from samsarrow.spark.tokens import Token
 
 @dataclass(frozen=True)
 class OffsetRange(InputPartition):
-    """Offsets `start` up to, not including, `end` of one partition, and the token of its task, if it has one."""
+    """The offsets of one partition that a task reads.
+
+    Attributes:
+        topic: name of the topic.
+        partition: its number.
+        start: the first offset.
+        end: the offset after the last.
+        token: the task logs in with, if it has one.
+        planned: when a batch was planned, in seconds since 1970; None in streams, which are planned anew each time.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
     token: Token | None = None
+    planned: float | None = None
 
     def __len__(self) -> int:
         return self.end - self.start

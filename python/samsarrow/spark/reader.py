@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,11 +33,15 @@ class KafkaReader(DataSourceReader):
         return {**self.__dict__, "_options": self._options.for_tasks()}
 
     def partitions(self) -> list[InputPartition]:
-        """Asked on the driver: which ranges there are to read."""
+        """Asked on the driver: which ranges there are to read.
+
+        Spark asks once for a DataFrame, and keeps the answer for all its actions.
+        """
         from samsarrow.spark.driver import Driver
 
+        planned = time.time()
         with Driver(self._options) as driver:
-            return list(driver.ranges("batch"))
+            return [replace(one, planned=planned) for one in driver.ranges("batch")]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Asked in a task: the range's records, in order, none outside it."""
