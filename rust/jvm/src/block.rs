@@ -128,6 +128,14 @@ impl<'a> Tables<'a> {
             Some(topic) => vec![Arc::from(topic.as_str())],
             None => named.collect(),
         };
+        let sent: usize = self.tables.iter().map(|table| table.rows).sum();
+        if sent != rows || topics.len() != self.tables.len() {
+            return Err(Failure::state(format!(
+                "{sent} of {rows} rows are in {} tables of {} topics",
+                self.tables.len(),
+                topics.len()
+            )));
+        }
         let part = |(topic, table): (Arc<str>, Table)| {
             let batch = table.finish(&options.columns);
             batch.map(|batch| (topic, batch)).map_err(|error| Failure::state(format!("Arrow: {error}")))
@@ -213,6 +221,7 @@ impl Headers {
 
     fn add(&mut self, cursor: &mut Cursor<'_>) -> Option<()> {
         let count = cursor.count()?;
+        // Null has no headers, as a list without any.
         for _ in 0..count.unwrap_or_default() {
             // A key that is null is the encoder's to refuse, as it is for everybody.
             self.keys.append_option(cursor.bytes()?);

@@ -177,7 +177,8 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_next<'local>
             Next::End => Ok(-1),
             Next::Nothing => Ok(0),
             Next::Rows(rows) => {
-                let slots = reader.frame().map(|frame| frame.slots()).unwrap_or_default();
+                let frame_of = reader.frame().ok_or_else(|| Failure::state(format!("{rows} rows without a frame")))?;
+                let slots = frame_of.slots();
                 let to = std::ptr::with_exposed_provenance_mut::<u64>(frame as usize);
                 if to.is_null() || !to.is_aligned() {
                     return Err(Failure::state(format!("the jar gives a frame at {frame:#x}")).into());

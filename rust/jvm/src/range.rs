@@ -81,7 +81,7 @@ fn read(told: &Value) -> Option<Range> {
     let start = number("start")?;
     let end = if told.get("end")?.is_null() { OPEN } else { number("end")? };
     let tp = TopicPartition::new(told.get("topic")?.as_str()?, i32::try_from(number("partition")?).ok()?);
-    let limit = number("limit").and_then(|limit| u64::try_from(limit).ok());
+    let limit = number("limit").map(u64::try_from).transpose().ok()?;
     let process = number("process").and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(PROCESS);
     let range = Range { tp, start, end, columns, vectors, types, found, limit, process };
     (start >= 0 && end >= start).then_some(range)

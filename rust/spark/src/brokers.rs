@@ -79,6 +79,7 @@ impl Brokers {
                 let listed = self.topics(options, Some(topics)).await?;
                 let counts = counts(&listed);
                 missing("subscribe", topics.iter().filter(|t| !counts.contains_key(t.as_str())).cloned().collect())?;
+                // One that is missing has no partitions; where all must exist, it was an error above.
                 let count = |topic: &String| counts.get(topic.as_str()).copied().unwrap_or_default();
                 let partitions = topics.iter().flat_map(|topic| whole(topic, count(topic))).collect();
                 Ok(Found { partitions, topic_ids: ids(&listed) })
@@ -140,6 +141,17 @@ impl Brokers {
         bound: &Bound,
         partitions: &[TopicPartition],
     ) -> Result<Offsets> {
+        let resolved = self.resolved(options, bound, partitions).await?;
+        match partitions.iter().find(|tp| !resolved.contains_key(tp)) {
+            None => Ok(resolved),
+            Some(tp) => Err(Error::Client(ClientError::server(
+                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+                format!("the brokers returned no offset of {tp} for option {}: read again", bound.option),
+            ))),
+        }
+    }
+
+    async fn resolved(&self, options: &ReadOptions, bound: &Bound, partitions: &[TopicPartition]) -> Result<Offsets> {
         match &bound.at {
             At::Group => self.committed(options, partitions).await,
             At::Earliest => self.earliest(options, partitions).await,

@@ -1,5 +1,8 @@
 //! A batch read: asks the brokers for what the options leave open and cuts the result into tasks.
 
+use samsarrow_client::error::Error as ClientError;
+use samsarrow_wire::error_code::ErrorCode;
+
 use crate::bounds::{At, Bound};
 use crate::brokers::Brokers;
 use crate::error::{Error, Result};
@@ -26,14 +29,18 @@ pub(crate) async fn plan(options: &ReadOptions, brokers: &Brokers, wanted: &Pred
     };
     let mut ranges = Vec::new();
     for tp in partitions.iter().filter(|tp| wanted.allow(tp)) {
-        let (Some(&start), Some(&end)) = (starts.get(tp), ends.get(tp)) else { continue };
+        let (Some(&start), Some(&end)) = (starts.get(tp), ends.get(tp)) else {
+            let text = format!("{tp} is to be read, and has no start or no end: read again");
+            return Err(Error::Client(ClientError::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, text)));
+        };
         if start > end {
             return Err(Error::configuration(format!(
                 "{tp} would be read from offset {start} ({}) to {end} ({}), where it ends before it starts",
                 options.starting.option, options.ending.option
             )));
         }
-        let start = start.max(since.get(tp).copied().unwrap_or_default());
+        // Without a bound of time there is none to be after.
+        let start = start.max(since.get(tp).copied().unwrap_or(start));
         let (start, end) = wanted.clip(tp, start, end);
         ranges.push(OffsetRange { tp: tp.clone(), start, end });
     }

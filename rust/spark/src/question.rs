@@ -100,19 +100,19 @@ impl Question {
             Some("batch") => predicates(fields).map(Question::Batch),
             Some("initial") => Ok(Question::Initial(match given(fields, "kept") {
                 Some(kept) => Keeping::Kept(from_json(kept)?),
-                None if flag(fields, "keeps") => Keeping::New,
+                None if flag(fields, "keeps")? => Keeping::New,
                 None => Keeping::Never,
             })),
             Some("latest") => Ok(Question::Latest {
                 start: given(fields, "start").map(from_json).transpose()?,
                 limit: limit(fields)?,
-                freeze: flag(fields, "freeze"),
+                freeze: flag(fields, "freeze")?,
             }),
             Some("ranges") => Ok(Question::Ranges { start: offsets("start")?, end: offsets("end")? }),
             Some("open") => Ok(Question::Open { start: offsets("start")? }),
             Some("commit") => Ok(Question::Commit { end: offsets("end")? }),
             Some("token") => Ok(Question::Token),
-            Some("write") => Ok(Question::Write { fields: written(fields)?, batch: flag(fields, "batch") }),
+            Some("write") => Ok(Question::Write { fields: written(fields)?, batch: flag(fields, "batch")? }),
             Some("write_task") => Ok(Question::WriteTask { fields: written(fields)?, place: place_of(fields)? }),
             Some("begin_write") => tasks(fields).map(Question::BeginWrite),
             Some("end_write") => tasks(fields).map(Question::EndWrite),
@@ -130,8 +130,10 @@ fn given<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     fields.get(name).filter(|value| !value.is_null())
 }
 
-fn flag(fields: &Map<String, Value>, name: &str) -> bool {
-    given(fields, name).and_then(Value::as_bool).unwrap_or_default()
+/// False where it is not given.
+fn flag(fields: &Map<String, Value>, name: &str) -> Result<bool> {
+    let flag = |value: &Value| value.as_bool().ok_or_else(|| unclear(&format!("{name} {value}")));
+    given(fields, name).map_or(Ok(false), flag)
 }
 
 fn number(fields: &Map<String, Value>, name: &str) -> Result<Option<i64>> {
@@ -151,16 +153,28 @@ fn types(fields: &Map<String, Value>, name: &str) -> Result<BTreeMap<String, Spa
 fn limit(fields: &Map<String, Value>) -> Result<Limit> {
     let Some(limit) = given(fields, "limit") else { return Ok(Limit::Everything) };
     let rows = number(limit.as_object().ok_or_else(|| unclear(&format!("limit {limit}")))?, "rows")?;
-    Ok(rows.map_or(Limit::Options, |rows| Limit::Offsets(u64::try_from(rows).unwrap_or_default())))
+    let Some(rows) = rows else { return Ok(Limit::Options) };
+    u64::try_from(rows).map(Limit::Offsets).map_err(|_| unclear(&format!("a limit of {rows} rows")))
 }
 
 fn predicates(fields: &Map<String, Value>) -> Result<Predicates> {
     let empty = Map::new();
-    let filters = given(fields, "filters").and_then(Value::as_object).unwrap_or(&empty);
-    let list = |name: &str| given(filters, name).and_then(Value::as_array);
-    let topics = list("topics").map(|l| l.iter().filter_map(|t| t.as_str().map(str::to_owned)).collect());
+    let filters = match given(fields, "filters") {
+        Some(filters) => filters.as_object().ok_or_else(|| unclear(&format!("filters {filters}")))?,
+        None => &empty,
+    };
+    // An entry that is left out would narrow what is read: each must be one.
+    let list = |name: &str| {
+        let list = |list: &'_ Value| list.as_array().cloned().ok_or_else(|| unclear(&format!("{name} {list}")));
+        given(filters, name).map(list).transpose()
+    };
+    let topic = |topic: &Value| topic.as_str().map(str::to_owned).ok_or_else(|| unclear(&format!("topic {topic}")));
+    let topics = list("topics")?.map(|list| list.iter().map(topic).collect::<Result<_>>()).transpose()?;
+    let number_of = |p: &Value| p.as_i64().ok_or_else(|| unclear(&format!("partition {p}")));
+    let partitions = list("partitions")?.map(|list| list.iter().map(number_of).collect::<Result<Vec<_>>>());
+    // Numbers beyond an int are those of no partition.
     let partitions: Option<BTreeSet<i32>> =
-        list("partitions").map(|l| l.iter().filter_map(|p| i32::try_from(p.as_i64()?).ok()).collect());
+        partitions.transpose()?.map(|list| list.into_iter().filter_map(|p| i32::try_from(p).ok()).collect());
     let since = [number(fields, "from_time")?, number(filters, "time_from")?].into_iter().flatten().max();
     Ok(Predicates {
         topics,
@@ -342,6 +356,12 @@ mod tests {
             "[]",
             r#"{"ask":"why"}"#,
             r#"{"ask":"batch","partitions":[[0]]}"#,
+            r#"{"ask":"batch","filters":[]}"#,
+            r#"{"ask":"batch","filters":{"topics":["t",5]}}"#,
+            r#"{"ask":"batch","filters":{"partitions":[0,"1"]}}"#,
+            r#"{"ask":"batch","filters":{"partitions":3}}"#,
+            r#"{"ask":"latest","limit":{"rows":-1}}"#,
+            r#"{"ask":"latest","freeze":"yes"}"#,
             r#"{"ask":"schema","chosen":{"value":"{}"}}"#,
             r#"{"ask":"ranges"}"#,
             r#"{"ask":"open"}"#,

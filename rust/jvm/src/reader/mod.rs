@@ -21,7 +21,7 @@ use crate::budget::BUDGET;
 use crate::clients::{Shared, evict_oldest};
 use crate::decoded::Decodings;
 use crate::failure::{Failure, Result};
-use crate::frame::Frame;
+use crate::frame::{Frame, other};
 use crate::pool::{Lease, Sort, close};
 use crate::range::Range;
 use crate::rest::rest;
@@ -210,7 +210,7 @@ impl Reader {
         if self.position >= self.range.end {
             self.ended = true;
         }
-        let Some(batch) = self.cut(batch) else { return Ok(if self.ended { Next::End } else { Next::Nothing }) };
+        let Some(batch) = self.cut(batch)? else { return Ok(if self.ended { Next::End } else { Next::Nothing }) };
         if self.decodings.is_empty() {
             return self.hand_out(&batch, Instant::now());
         }
@@ -219,8 +219,8 @@ impl Reader {
     }
 
     /// The rows of the range, as far as they are wanted; none where there are none.
-    fn cut(&mut self, batch: RecordBatch) -> Option<RecordBatch> {
-        let mut rows = rows_before(&batch, self.range.end);
+    fn cut(&mut self, batch: RecordBatch) -> Result<Option<RecordBatch>> {
+        let mut rows = rows_before(&batch, self.range.end)?;
         if let Some(lease) = &mut self.lease
             && rows < batch.num_rows()
         {
@@ -233,7 +233,7 @@ impl Reader {
                 self.ended = true;
             }
         }
-        (rows > 0).then(|| batch.slice(0, rows))
+        Ok((rows > 0).then(|| batch.slice(0, rows)))
     }
 
     fn hand_out(&mut self, batch: &RecordBatch, begun: Instant) -> Result<Next> {
@@ -302,14 +302,13 @@ impl Drop for Reader {
 }
 
 /// How many rows at the front of a batch are before `end`.
-fn rows_before(batch: &RecordBatch, end: i64) -> usize {
+fn rows_before(batch: &RecordBatch, end: i64) -> Result<usize> {
     let offsets = batch.column_by_name("offset").and_then(|column| column.as_primitive_opt::<Int64Type>());
-    match offsets {
-        Some(offsets) if offsets.values().last().is_some_and(|last| *last >= end) => {
-            offsets.values().partition_point(|offset| *offset < end)
-        }
+    let offsets = offsets.ok_or_else(|| other("offset"))?.values();
+    Ok(match offsets.last() {
+        Some(last) if *last >= end => offsets.partition_point(|offset| *offset < end),
         _ => batch.num_rows(),
-    }
+    })
 }
 
 /// Bytes that a consumer has handed out.
