@@ -19,7 +19,7 @@ from samsarrow import (
     RebalanceListener,
     TopicPartition,
 )
-from samsarrow.exceptions import TopicAuthorizationFailedError, WakeupError
+from samsarrow.exceptions import KafkaTimeoutError, TopicAuthorizationFailedError, WakeupError
 from samsarrow.offsets import next_offsets
 from samsarrow.testing import Broker
 
@@ -294,3 +294,38 @@ def test_rows_of_a_paused_partition_are_not_read_up_to_its_end(servers: str, rea
         assert consumer.paused() == {PARTITIONS[0]}
         consumer.resume()
         assert read(consumer, 10)["partition"].to_pylist() == [0] * 10
+
+
+@pytest.mark.parametrize("change", ["seek", "seek_to_beginning", "assign"])
+def test_a_seek_beside_a_poll_that_waits_is_read_at_once(servers: str, change: str) -> None:
+    fill(servers, T, 1)
+    fill(servers, PARTITIONS[0], 1)
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="latest") as consumer:
+        consumer.assign([T, PARTITIONS[0]] if change != "assign" else [T])
+        assert consumer.poll(0.5).num_rows == 0
+        found = list[pa.RecordBatch]()
+        thread = threading.Thread(target=lambda: found.append(consumer.poll(60)))
+        began = time.monotonic()
+        thread.start()
+        time.sleep(0.3)
+        if change == "assign":
+            fill(servers, T, 1)
+            consumer.assign([T, PARTITIONS[1]])
+        elif change == "seek":
+            consumer.seek(T, 0)
+        else:
+            consumer.seek_to_beginning(T)
+        thread.join()
+        assert found[0].num_rows == 1
+        assert time.monotonic() - began < 30
+
+
+def test_a_reader_keeps_its_timeout_while_ends_are_looked_up(servers: str, broker: Broker) -> None:
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([T])
+        assert consumer.poll(0.2).num_rows == 0
+        broker.fail("ListOffsets", drop="before", times=None)
+        began = time.monotonic()
+        with pytest.raises(KafkaTimeoutError):
+            consumer.reader(timeout=1)
+        assert time.monotonic() - began < 20

@@ -32,7 +32,7 @@ impl Shared {
         {
             let mut state = self.lock();
             state.assign(partitions);
-            state.changing = true;
+            state.changing = state.waiting == 0;
         }
         self.ring_work();
         self.ring_ready();
@@ -59,7 +59,7 @@ impl Shared {
             |(tp, ..)| tp,
             |state, (tp, offset, epoch)| {
                 state.seek(tp, *offset, *epoch);
-                state.changing = true;
+                state.changing = state.waiting == 0;
             },
         )
     }

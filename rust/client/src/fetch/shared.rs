@@ -111,6 +111,7 @@ impl Shared {
     /// Waits until [`take`](Self::take) may find something, or until `deadline`; `first` says whether what it looks for
     /// first is there.
     pub(crate) async fn ready(&self, deadline: tokio::time::Instant, first: impl Fn() -> bool) {
+        let _waiting = Waiting::new(self);
         self.polled();
         self.wait_for(deadline, |state| {
             let found = state.closed || first() || state.has_next();
@@ -187,6 +188,22 @@ impl Shared {
     pub(super) fn recover(&self, node: i32) {
         self.lock().recover(node);
         self.ring_work();
+    }
+}
+
+/// A poll that waits for rows, until it is dropped.
+struct Waiting<'a>(&'a Shared);
+
+impl<'a> Waiting<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.lock().waiting += 1;
+        Self(shared)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.lock().waiting -= 1;
     }
 }
 

@@ -47,6 +47,8 @@ pub(super) struct State {
     /// The program assigns and seeks, and has not polled since: to ask for the first partition alone would keep the others
     /// waiting for the answer, which may take `fetch.max.wait.ms`.
     pub(super) changing: bool,
+    /// Polls that wait for rows: what changes beside them is read at once.
+    pub(super) waiting: usize,
     /// A broker waits for another's answer to be decoded, so that it does not overtake it.
     pub(super) overtaking: bool,
     /// Position and epoch before the rows that the last poll gave: the program may not be done with them.
@@ -285,7 +287,8 @@ impl State {
     /// Ends everything.
     pub(super) fn close(&mut self) {
         let meters = std::mem::take(&mut self.meters);
-        *self = Self { closed: true, memory: self.memory, reserved: self.reserved, meters, ..Self::default() };
+        let (memory, reserved, waiting) = (self.memory, self.reserved, self.waiting);
+        *self = Self { closed: true, memory, reserved, waiting, meters, ..Self::default() };
     }
 
     // ---- what fetching tasks change ----
