@@ -3,12 +3,14 @@
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
-use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
-use arrow_array::{Array, RecordBatch, RecordBatchReader as _, StructArray, UInt8Array};
+use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::{Array, ArrayReader as _, RecordBatch, RecordBatchOptions, StructArray, UInt8Array};
 use arrow_buffer::Buffer;
-use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use bytes::Bytes;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -42,7 +44,44 @@ pub enum Input {
     /// One batch.
     Batch(RecordBatch),
     /// Many, read one after the other.
-    Stream(RecordBatchStreamReader),
+    Stream(Stream),
+}
+
+/// Batches of a stream of the Arrow C data interface.
+pub struct Stream {
+    arrays: ArrayStreamReader,
+    schema: SchemaRef,
+}
+
+impl Stream {
+    fn new(stream: FFI_ArrowArrayStream) -> Result<Self, ArrowError> {
+        let arrays = ArrayStreamReader::try_new(stream)?;
+        let field = arrays.field();
+        let DataType::Struct(fields) = field.data_type() else {
+            let kind = field.data_type();
+            return Err(ArrowError::SchemaError(format!("expected record batches or a table, got a stream of {kind}")));
+        };
+        let schema = Arc::new(Schema::new_with_metadata(fields.clone(), field.metadata().clone()));
+        Ok(Self { arrays, schema })
+    }
+
+    fn next(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
+        let array = match self.arrays.next()? {
+            Ok(array) => array,
+            Err(error) => return Some(Err(error)),
+        };
+        Some(record_batch(array.as_struct(), &self.schema))
+    }
+}
+
+/// Returns the columns of a struct array as a batch. A null row has no place in one: its columns would be sent as a record.
+fn record_batch(rows: &StructArray, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    if rows.null_count() > 0 {
+        let text = "expected record batches or a table, got a struct array with null rows";
+        return Err(ArrowError::InvalidArgumentError(text.to_owned()));
+    }
+    let length = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), rows.columns().to_vec(), &length)
 }
 
 impl Iterator for Input {
@@ -74,7 +113,7 @@ pub fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.as_ptr()) };
         unconsumed(stream.release().is_some(), "__arrow_c_stream__")?;
         // It asks for the schema, which may run Python.
-        let reader = gate::detach_within(data.py(), || RecordBatchStreamReader::try_new(stream));
+        let reader = gate::detach_within(data.py(), || Stream::new(stream));
         return Ok(Input::Stream(reader.map_err(refused)?));
     }
     if data.hasattr("__arrow_c_array__")? {
@@ -91,20 +130,15 @@ pub fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
         // SAFETY: neither was released; the schema is only read.
         let imported = unsafe { from_ffi(array, schema) };
         let imported = imported.map_err(refused)?;
-        if !matches!(imported.data_type(), DataType::Struct(_)) {
+        let DataType::Struct(fields) = imported.data_type() else {
             let kind = imported.data_type();
             return Err(PyTypeError::new_err(format!(
                 "expected a record batch or table, got an Arrow array of {kind}"
             )));
-        }
-        let columns = StructArray::from(imported);
-        if columns.null_count() > 0 {
-            return Err(PyTypeError::new_err("expected a record batch or table, got a struct array with null rows"));
-        }
-        let mut batch = RecordBatch::from(columns);
-        // A struct array has the columns and not the metadata of the schema.
-        batch.schema_metadata_mut().extend(metadata);
-        return Ok(Input::Batch(batch));
+        };
+        let schema = Arc::new(Schema::new_with_metadata(fields.clone(), metadata));
+        let batch = record_batch(&StructArray::from(imported), &schema);
+        return Ok(Input::Batch(batch.map_err(|error| PyTypeError::new_err(error.to_string()))?));
     }
     let kind = data.get_type().name()?;
     Err(PyTypeError::new_err(format!(
@@ -119,7 +153,7 @@ pub fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Input> {
 pub fn schema_of(data: &Bound<'_, PyAny>) -> PyResult<SchemaRef> {
     Ok(match from_python(data)? {
         Input::Batch(batch) => batch.schema(),
-        Input::Stream(reader) => reader.schema(),
+        Input::Stream(reader) => reader.schema,
     })
 }
 

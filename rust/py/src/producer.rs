@@ -176,8 +176,8 @@ impl Producer {
 
     fn partition_count(&self, py: Python<'_>, topic: String) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
-        let found = async move { core.partitions_for(&topic).await };
-        Ok(Call::new(found, |py, found| Ok(found.len().into_pyobject(py)?.into_any().unbind())))
+        let found = async move { core.partition_count(&topic).await };
+        Ok(Call::new(found, |py, found| Ok(found.into_pyobject(py)?.into_any().unbind())))
     }
 
     #[pyo3(signature = (timeout))]

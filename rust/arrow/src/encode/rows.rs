@@ -103,6 +103,11 @@ impl RowReader {
         self.partition.as_ref().filter(|p| row < p.len() && p.is_valid(row)).map(|p| p.value(row))
     }
 
+    /// The largest partition that a row names.
+    pub fn largest_partition(&self) -> Option<i32> {
+        self.partition.as_ref()?.iter().flatten().max()
+    }
+
     /// Whether rows may name their partition.
     pub fn has_partition(&self) -> bool {
         self.partition.is_some()

@@ -186,7 +186,9 @@ impl Accumulator {
         };
         let slot = match usize::try_from(partition) {
             Ok(partition) if partition < count => Slot { topic: index, partition },
-            _ => return Err(Refusal::Failed(no_such_partition(record.topic, partition, count))),
+            // It may have been added since: `Shared::know` looks for it.
+            Ok(_) => return Err(Refusal::NeedsMetadata),
+            Err(_) => return Err(Refusal::Failed(no_such_partition(record.topic, partition, count))),
         };
         let headers = record.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_deref()));
         self.append_row(slot, timestamp, record.key, record.value, headers, reserved).map_err(Refusal::Failed)

@@ -69,6 +69,12 @@ async fn send_rows(
     (first, total): (usize, usize),
     parts: &mut Parts,
 ) -> Result<()> {
+    if let Some(partition) = rows.largest_partition() {
+        // The plan names the row whose partition is missing.
+        let missing = |error: &Error| matches!(error, Error::Configuration(_));
+        let known = shared.know(topic, Some(partition), Instant::now() + shared.settings.max_block).await;
+        known.or_else(|error| if missing(&error) { Ok(()) } else { Err(error) })?;
+    }
     let plan = Plan::new(shared, call, topic, rows, first)?;
     plan.check().map_err(|error| stopped(topic, first, total, error))?;
     let mut next = 0;

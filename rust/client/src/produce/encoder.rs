@@ -8,6 +8,7 @@ use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
 use samsarrow_wire::compression::{Codec, Compressor};
 
 use super::batch::Payload;
+use super::partitioner::Choices;
 use crate::error::{Error, Result};
 
 /// Rows for one partition.
@@ -62,8 +63,9 @@ impl<'a> Encoder<'a> {
         let timestamp = self.encoding.timestamp;
         if rows.append_to(&mut self.builder, row, timestamp).map_err(|error| broken(&error))? == Append::Full {
             self.close()?;
-            // The first record always fits.
-            rows.append_to(&mut self.builder, row, timestamp).map_err(|error| broken(&error))?;
+            if rows.append_to(&mut self.builder, row, timestamp).map_err(|error| broken(&error))? == Append::Full {
+                return Err(broken(&format_args!("row {row} does not fit into an empty one")));
+            }
         }
         self.bytes += size;
         Ok(())
@@ -79,6 +81,7 @@ impl<'a> Encoder<'a> {
                 while !left.is_empty() {
                     let taken = rows.append_run(&mut self.builder, left.clone(), timestamp);
                     let taken = taken.map_err(|error| broken(&error))?;
+                    self.check_progress(taken, left.start)?;
                     self.bytes += size(left.start..left.start + taken);
                     left.start += taken;
                     if !left.is_empty() {
@@ -90,7 +93,9 @@ impl<'a> Encoder<'a> {
                 let mut left = picked.as_slice();
                 while !left.is_empty() {
                     let taken = rows.append_picked(&mut self.builder, left, timestamp);
-                    let (taken, rest) = left.split_at(taken.map_err(|error| broken(&error))?);
+                    let taken = taken.map_err(|error| broken(&error))?;
+                    self.check_progress(taken, left.first().map_or(0, |row| *row as usize))?;
+                    let (taken, rest) = left.split_at(taken);
                     self.bytes += taken.iter().map(|row| size(*row as usize..*row as usize + 1)).sum::<usize>();
                     left = rest;
                     if !left.is_empty() {
@@ -102,8 +107,16 @@ impl<'a> Encoder<'a> {
         Ok(())
     }
 
+    /// Fails where not even the first row was taken into an empty batch: the next attempt would be the same.
+    fn check_progress(&self, taken: usize, row: usize) -> Result<()> {
+        if taken == 0 && self.builder.is_empty() {
+            return Err(broken(&format_args!("row {row} does not fit into an empty one")));
+        }
+        Ok(())
+    }
+
     fn close(&mut self) -> Result<()> {
-        let count = u32::try_from(self.builder.count()).unwrap_or(0);
+        let count = u32::try_from(self.builder.count()).map_err(|error| broken(&error))?;
         let (payload, bytes) = match &mut self.compressor {
             // Length and checksum are written when the sequence is known, off the caller's thread.
             None => {
@@ -138,11 +151,41 @@ pub(super) fn broken(error: &dyn std::fmt::Display) -> Error {
     Error::configuration(format!("cannot encode a batch: {error}"))
 }
 
-/// All batches of all partitions.
-pub(super) fn finish(encoders: Vec<Option<Encoder<'_>>>) -> Result<Vec<Encoded>> {
-    let mut encoded = Vec::new();
-    for encoder in encoders.into_iter().flatten() {
-        encoded.extend(encoder.finish()?);
+/// The encoders of a topic's partitions, made as rows come for them.
+pub(super) struct Encoders<'a> {
+    encoding: &'a Encoding,
+    partitions: Vec<Option<Encoder<'a>>>,
+}
+
+impl<'a> Encoders<'a> {
+    pub(super) fn new(encoding: &'a Encoding, choices: &Choices) -> Self {
+        let mut partitions = Vec::new();
+        partitions.resize_with(choices.len(), || None);
+        Self { encoding, partitions }
     }
-    Ok(encoded)
+
+    /// Returns the encoder of a partition.
+    ///
+    /// # Errors
+    /// The topic has no such partition.
+    #[inline]
+    pub(super) fn of(&mut self, partition: usize) -> Result<&mut Encoder<'a>> {
+        let count = self.partitions.len();
+        let slot = self.partitions.get_mut(partition).ok_or_else(|| {
+            Error::State(format!("a row was assigned to partition {partition} of {count}: none of its chunk is queued"))
+        })?;
+        match slot {
+            Some(encoder) => Ok(encoder),
+            None => Ok(slot.insert(Encoder::new(self.encoding, partition)?)),
+        }
+    }
+
+    /// Returns all batches of all partitions.
+    pub(super) fn finish(self) -> Result<Vec<Encoded>> {
+        let mut encoded = Vec::new();
+        for encoder in self.partitions.into_iter().flatten() {
+            encoded.extend(encoder.finish()?);
+        }
+        Ok(encoded)
+    }
 }

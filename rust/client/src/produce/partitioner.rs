@@ -97,6 +97,16 @@ impl Choices {
         Self { partitions, sums, count }
     }
 
+    /// The number of partitions that the topic has.
+    pub(crate) fn count(&self) -> i32 {
+        self.count
+    }
+
+    /// As [`count`](Self::count).
+    pub(crate) fn len(&self) -> usize {
+        usize::try_from(self.count).unwrap_or(0)
+    }
+
     fn any(&self) -> i32 {
         match (self.partitions.as_slice(), self.sums.last()) {
             // Nobody leads: any partition may be the first to come back.

@@ -7,14 +7,14 @@ use samsarrow_arrow::encode::RowReader;
 use samsarrow_wire::compression::Codec;
 
 use super::delivery::Part;
-use super::encoder::{Encoded, Encoder, Encoding, Group, Rows, broken, finish};
+use super::encoder::{Encoded, Encoder, Encoders, Encoding, Group, Rows, broken};
 use super::memory::Reserved;
 use super::partitioner::{Choices, Partitioning, Sticky};
 use super::send_batch::SendBatch;
 use super::shared::Shared;
 use super::topic::{Slot, no_such_partition, topic_gone};
 use crate::clock::now_ms;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Bytes that a row may take beyond its key, value and headers.
 const ROW_OVERHEAD: u32 = 32;
@@ -36,7 +36,6 @@ pub(super) struct Plan<'a> {
     call: &'a SendBatch,
     topic: Arc<str>,
     index: usize,
-    partitions: i32,
     pub(super) rows: Arc<RowReader>,
     /// The number that the first row has for the user.
     first: usize,
@@ -59,8 +58,7 @@ impl<'a> Plan<'a> {
         let mut accumulator = shared.lock();
         let index = accumulator.find(topic).ok_or_else(|| topic_gone(topic))?;
         let batch_size = accumulator.limits.batch_size;
-        let known = accumulator.topic(index).ok_or_else(|| topic_gone(topic))?;
-        let (partitions, partitioning) = (known.count(), accumulator.limits.partitioning);
+        let partitioning = accumulator.limits.partitioning;
         drop(accumulator);
         let sizes = sizes(&rows);
         Ok(Self {
@@ -68,7 +66,6 @@ impl<'a> Plan<'a> {
             call,
             topic: Arc::clone(topic),
             index,
-            partitions,
             rows: Arc::new(rows),
             first,
             sizes: Arc::new(sizes),
@@ -99,14 +96,15 @@ impl<'a> Plan<'a> {
         if !self.rows.has_headers() && !self.rows.has_partition() {
             return Ok(());
         }
+        let partitions = self.choices()?.count();
         for row in 0..self.rows.rows() {
             let has_headers = self.rows.headers(row).next().is_some();
             let what = || format!("row {} for topic {}", self.first + row, self.topic);
             self.shared.settings.check_headers(has_headers, what)?;
             if let Some(partition) = self.rows.partition(row)
-                && partition >= self.partitions
+                && !(0..partitions).contains(&partition)
             {
-                let error = no_such_partition(&self.topic, partition, self.partitions as usize);
+                let error = no_such_partition(&self.topic, partition, partitions as usize);
                 return Err(error.context(format!("send_batch, row {}", self.first + row)));
             }
         }
@@ -134,23 +132,41 @@ impl<'a> Plan<'a> {
         reserved: Reserved<'_>,
         parts: &mut Parts,
     ) -> Result<()> {
-        let choices = {
-            let accumulator = self.shared.lock();
-            if reserved.bytes() < accumulator.limits.batch_size / 2 {
-                drop(accumulator);
-                return self.append_to_open(range, reserved, parts);
-            }
-            accumulator.choices(self.index)
-        };
+        if reserved.bytes() < self.shared.lock().limits.batch_size / 2 {
+            return self.append_to_open(range, reserved, parts);
+        }
+        // The partitions of one moment: the topic may get more while the call waits for memory.
+        let choices = self.choices()?;
+        let given = range.len();
         let compressed = self.shared.settings.batch_codec() != Codec::None;
         let free = self.partitioning.decides_all() || (self.rows.has_key() && self.partitioning.looks_at_keys());
         let encoded = match (compressed, self.rows.has_partition() || free) {
             (false, true) => self.encode_in_one_pass(range, &choices)?,
-            (false, false) => self.encode_runs(&self.assign_runs(range, &choices))?,
-            (true, true) => self.encode_in_parallel(self.assign(range, &choices)).await?,
-            (true, false) => self.encode_in_parallel(self.assign_runs(range, &choices)).await?,
+            (false, false) => self.encode_runs(&self.assign_runs(range, &choices)?, &choices)?,
+            (true, true) => self.encode_in_parallel(self.assign(range, &choices)?).await?,
+            (true, false) => self.encode_in_parallel(self.assign_runs(range, &choices)?).await?,
         };
+        let found: usize = encoded.iter().map(|batch| batch.count as usize).sum();
+        if found != given {
+            return Err(Error::State(format!(
+                "send_batch to topic {} has encoded {found} of {given} rows: none of them is queued",
+                self.topic
+            )));
+        }
         self.push(encoded, reserved, parts)
+    }
+
+    /// The partitions that rows may go to now.
+    fn choices(&self) -> Result<Choices> {
+        let choices = self.shared.lock().choices(self.index);
+        if choices.count() == 0 { Err(topic_gone(&self.topic)) } else { Ok(choices) }
+    }
+
+    /// The index of a partition among all that the topic has.
+    #[inline]
+    fn checked(&self, partition: i32, count: i32) -> Result<usize> {
+        let known = usize::try_from(partition).ok().filter(|_| partition < count);
+        known.ok_or_else(|| no_such_partition(&self.topic, partition, usize::try_from(count).unwrap_or(0)))
     }
 
     /// Few rows share the batches that records sent one by one fill.
@@ -165,7 +181,8 @@ impl<'a> Plan<'a> {
                 Some(partition) => partition,
                 None => accumulator.choose(self.index, key, size),
             };
-            let slot = Slot { topic: self.index, partition: usize::try_from(partition).unwrap_or(0) };
+            let count = accumulator.topic(self.index).ok_or_else(|| topic_gone(&self.topic))?.count();
+            let slot = Slot { topic: self.index, partition: self.checked(partition, count)? };
             let timestamp = self.rows.timestamp(row).unwrap_or(self.timestamp);
             let headers = self.rows.headers(row);
             let (delivery, woken) =
@@ -184,66 +201,49 @@ impl<'a> Plan<'a> {
 
     /// The partition of a row; those without a key fill one partition's batch after the other.
     #[inline]
-    fn partition(&self, row: usize, choices: &Choices, sticky: &mut Sticky) -> usize {
+    fn partition(&self, row: usize, choices: &Choices, sticky: &mut Sticky) -> Result<usize> {
         let (rule, size) = (&self.partitioning, self.size(row));
         let partition = self
             .rows
             .partition(row)
-            .or_else(|| rule.by_key(self.rows.key(row), self.partitions))
+            .or_else(|| rule.by_key(self.rows.key(row), choices.count()))
             .or_else(|| sticky.stay(size, rule.switch_at(self.target)))
             .unwrap_or_else(|| sticky.move_on(rule, choices, size));
-        usize::try_from(partition).unwrap_or(0)
+        self.checked(partition, choices.count())
     }
 
     /// Rows are read once, in the order in which they lie in memory, each into the batch of its partition.
     fn encode_in_one_pass(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<Encoded>> {
         let encoding = self.encoding();
-        let mut encoders = self.encoders();
+        let mut encoders = Encoders::new(&encoding, choices);
         let mut sticky = Sticky::default();
         for row in range {
-            let partition = self.partition(row, choices, &mut sticky);
-            let Some(slot) = encoders.get_mut(partition) else { continue };
-            if slot.is_none() {
-                *slot = Some(Encoder::new(&encoding, partition)?);
-            }
-            if let Some(encoder) = slot {
-                encoder.add(&self.rows, row, self.size(row))?;
-            }
+            let partition = self.partition(row, choices, &mut sticky)?;
+            encoders.of(partition)?.add(&self.rows, row, self.size(row))?;
         }
-        finish(encoders)
+        encoders.finish()
     }
 
     /// As one pass over rows that lie in runs.
-    fn encode_runs(&self, groups: &[Group]) -> Result<Vec<Encoded>> {
+    fn encode_runs(&self, groups: &[Group], choices: &Choices) -> Result<Vec<Encoded>> {
         let encoding = self.encoding();
-        let mut encoders = self.encoders();
+        let mut encoders = Encoders::new(&encoding, choices);
         for group in groups {
-            let Some(slot) = encoders.get_mut(group.partition) else { continue };
-            if slot.is_none() {
-                *slot = Some(Encoder::new(&encoding, group.partition)?);
-            }
-            if let Some(encoder) = slot {
-                encoder.add_group(&self.rows, &self.sizes, group)?;
-            }
+            encoders.of(group.partition)?.add_group(&self.rows, &self.sizes, group)?;
         }
-        finish(encoders)
-    }
-
-    fn encoders(&self) -> Vec<Option<Encoder<'_>>> {
-        let mut encoders = Vec::new();
-        encoders.resize_with(usize::try_from(self.partitions).unwrap_or(0), || None);
-        encoders
+        encoders.finish()
     }
 
     /// The rows of a chunk by partition, in their order, cut into pieces of work.
-    fn assign(&self, range: Range<usize>, choices: &Choices) -> Vec<Group> {
-        let count = usize::try_from(self.partitions).unwrap_or(1).max(1);
-        let mut open: Vec<(Vec<u32>, usize)> = vec![(Vec::new(), 0); count];
+    fn assign(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<Group>> {
+        let mut open: Vec<(Vec<u32>, usize)> = vec![(Vec::new(), 0); choices.len()];
         let mut groups = Vec::new();
         let mut sticky = Sticky::default();
         for row in range {
-            let partition = self.partition(row, choices, &mut sticky);
-            let Some((rows, bytes)) = open.get_mut(partition) else { continue };
+            let partition = self.partition(row, choices, &mut sticky)?;
+            let (rows, bytes) = open
+                .get_mut(partition)
+                .ok_or_else(|| no_such_partition(&self.topic, partition as i32, choices.len()))?;
             rows.push(row as u32);
             *bytes += self.size(row);
             if *bytes >= self.piece() {
@@ -253,11 +253,11 @@ impl<'a> Plan<'a> {
         }
         let rest = open.into_iter().enumerate().filter(|(_, (rows, _))| !rows.is_empty());
         groups.extend(rest.map(|(partition, (rows, _))| Group { partition, rows: Rows::Picked(rows) }));
-        groups
+        Ok(groups)
     }
 
     /// Without keys, each run of rows that fills a batch goes to one partition.
-    fn assign_runs(&self, range: Range<usize>, choices: &Choices) -> Vec<Group> {
+    fn assign_runs(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<Group>> {
         let mut groups: Vec<Group> = Vec::new();
         let mut sticky = Sticky::default();
         let (mut at, mut bytes) = (range.start, 0);
@@ -265,7 +265,7 @@ impl<'a> Plan<'a> {
             let sizes = self.sizes.get(at..range.end).unwrap_or_default();
             let rule = &self.partitioning;
             let (partition, taken) = sticky.run(rule, choices, sizes, rule.switch_at(self.target));
-            let partition = usize::try_from(partition).unwrap_or(0);
+            let partition = self.checked(partition, choices.count())?;
             let end = (at + taken).min(range.end);
             let size = sizes.iter().take(taken).map(|size| *size as usize).sum::<usize>();
             match groups.last_mut() {
@@ -282,7 +282,7 @@ impl<'a> Plan<'a> {
             }
             at = end;
         }
-        groups
+        Ok(groups)
     }
 
     /// The bytes that one core compresses at a time: batches are whole, but for the last one of a piece.

@@ -14,6 +14,7 @@ use super::accumulator::Accumulator;
 use super::batch::Settled;
 use super::batch_state::Watched;
 use super::memory::{Memory, Reserved};
+use super::topic::{no_such_partition, topic_gone};
 use super::transaction::Transactions;
 use crate::cluster::{Cluster, TopicUser};
 use crate::error::{Error, Result};
@@ -73,7 +74,51 @@ pub(crate) struct Shared {
     fenced: AtomicBool,
 }
 
+/// How long a partition that the topic does not have is looked for: brokers learn of added partitions one after the other.
+const PARTITION_PATIENCE: Duration = Duration::from_secs(2);
+
 impl Shared {
+    /// Waits until the partitions of the topic are known, and `partition` is one of them.
+    ///
+    /// # Errors
+    /// There is no such topic within `deadline`, or no such partition in metadata that was requested for it.
+    pub(crate) async fn know(&self, topic: &Arc<str>, partition: Option<i32>, deadline: Instant) -> Result<()> {
+        let count = |shared: &Self| {
+            let mut accumulator = shared.lock();
+            accumulator.find(topic).and_then(|index| accumulator.topic(index)).map(|topic| topic.count())
+        };
+        let in_range = |count: i32| partition.is_none_or(|partition| (0..count).contains(&partition));
+        self.lock().check_open()?;
+        if count(self).is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let metadata = self.cluster.topics(&[topic], left).await?;
+            self.lock().add_topic(topic, &metadata).ok_or_else(|| topic_gone(topic))?;
+        }
+        let patience = deadline.min(Instant::now() + PARTITION_PATIENCE);
+        let mut backoff = self.cluster.backoff();
+        loop {
+            match (count(self).ok_or_else(|| topic_gone(topic))?, partition) {
+                (count, _) if in_range(count) => return Ok(()),
+                (count, Some(partition)) if partition < 0 || Instant::now() >= patience => {
+                    return Err(no_such_partition(topic, partition, usize::try_from(count).unwrap_or(0)));
+                }
+                _ => {}
+            }
+            self.refresh(deadline).await?;
+            if !count(self).is_none_or(in_range) {
+                tokio::time::sleep(backoff.next_delay()).await;
+            }
+        }
+    }
+
+    /// Requests metadata of all topics in use.
+    pub(crate) async fn refresh(&self, deadline: Instant) -> Result<()> {
+        self.cluster.refresh(deadline.saturating_duration_since(Instant::now())).await?;
+        let metadata = self.cluster.metadata();
+        self.lock().update(&metadata);
+        Ok(())
+    }
+
     pub(crate) fn new(
         cluster: Cluster,
         settings: Settings,

@@ -16,7 +16,6 @@ use crate::cluster::{Cluster, TopicUser};
 use crate::config::Options;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
-use crate::metadata::Metadata;
 use crate::metrics::{Metrics, Source};
 use crate::produce::accumulator::{Accumulator, Limits};
 use crate::produce::columns;
@@ -145,7 +144,7 @@ impl Producer {
         let topic: Arc<str> = Arc::from(topic);
         self.shared.lock().admits_rows_of(call)?;
         let deadline = Instant::now() + self.shared.settings.max_block;
-        self.know(&topic, None, deadline).await?;
+        self.shared.know(&topic, None, deadline).await?;
         columns::send(&self.shared, call, topic, data, columns).await
     }
 
@@ -167,7 +166,7 @@ impl Producer {
         let topic: Arc<str> = Arc::from(topic);
         self.shared.lock().admits_rows_of(call)?;
         let deadline = Instant::now() + self.shared.settings.max_block;
-        self.know(&topic, None, deadline).await?;
+        self.shared.know(&topic, None, deadline).await?;
         columns::send_written(&self.shared, call, topic, data, columns, value, format).await
     }
 
@@ -201,17 +200,31 @@ impl Producer {
         self.shared.cluster.metrics()
     }
 
-    /// The partitions of a topic.
+    /// The partitions of a topic as brokers know them now.
     ///
     /// # Errors
     /// The topic is not there within `max.block.ms`.
     pub async fn partitions_for(&self, topic: &str) -> Result<Vec<TopicPartition>> {
         let name: Arc<str> = Arc::from(topic);
         let deadline = Instant::now() + self.shared.settings.max_block;
-        self.know(&name, None, deadline).await?;
-        let mut accumulator = self.shared.lock();
-        let count = accumulator.find(&name).and_then(|index| accumulator.topic(index)).map_or(0, |topic| topic.count());
+        if self.shared.lock().find(&name).is_some() {
+            self.shared.refresh(deadline).await?;
+        }
+        let count = self.partition_count(topic).await?;
         Ok((0..count).map(|partition| TopicPartition { topic: Arc::clone(&name), partition }).collect())
+    }
+
+    /// The number of partitions of a topic, as of the last refresh of the metadata.
+    ///
+    /// # Errors
+    /// The topic is not there within `max.block.ms`.
+    pub async fn partition_count(&self, topic: &str) -> Result<i32> {
+        let name: Arc<str> = Arc::from(topic);
+        let deadline = Instant::now() + self.shared.settings.max_block;
+        self.shared.know(&name, None, deadline).await?;
+        let mut accumulator = self.shared.lock();
+        let count = accumulator.find(&name).and_then(|index| accumulator.topic(index)).map(|topic| topic.count());
+        count.ok_or_else(|| topic_gone(topic))
     }
 
     /// Gets an identity for `transactional.id`. Producers that had the same one before are fenced: they can do nothing
@@ -289,42 +302,6 @@ impl Producer {
         self.shared.abandon(&left);
         self.shared.cluster.close_within(left_until(deadline)).await;
         flushed.map_err(|_| Error::timeout("delivery of all records before close (the rest has failed)", timeout))
-    }
-
-    /// Waits until the partitions of the topic are known. A partition that is missing is looked for once more: it may
-    /// have been added.
-    async fn know(&self, topic: &Arc<str>, partition: Option<i32>, deadline: Instant) -> Result<()> {
-        let known = {
-            let mut accumulator = self.shared.lock();
-            accumulator.check_open()?;
-            accumulator.find(topic).and_then(|index| accumulator.topic(index)).map(|topic| topic.count())
-        };
-        let in_range = |count: i32| partition.is_none_or(|partition| (0..count).contains(&partition));
-        match known {
-            Some(count) if in_range(count) => return Ok(()),
-            Some(_) => self.refreshed(deadline).await,
-            None => {
-                let metadata = self.shared.cluster.topics(&[topic], left_until(deadline)).await?;
-                self.add(topic, &metadata)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn add(&self, topic: &Arc<str>, metadata: &Metadata) -> Result<()> {
-        self.shared.lock().add_topic(topic, metadata).map(drop).ok_or_else(|| topic_gone(topic))
-    }
-
-    /// One refresh of the metadata, at most until `deadline`.
-    async fn refreshed(&self, deadline: Instant) {
-        let mut metadata = self.shared.cluster.watch();
-        metadata.mark_unchanged();
-        self.shared.cluster.request_refresh();
-        let patience = left_until(deadline).min(Duration::from_secs(1));
-        if let Ok(Ok(())) = tokio::time::timeout(patience, metadata.changed()).await {
-            let latest = Arc::clone(&metadata.borrow());
-            self.shared.lock().update(&latest);
-        }
     }
 }
 

@@ -21,7 +21,7 @@ const HEADER_OVERHEAD: usize = 10;
 pub enum TrySendError {
     /// `buffer.memory` is used up: [`Producer::send`] waits for it.
     Full,
-    /// The topic's partitions are not known yet: [`Producer::send`] asks for them.
+    /// The topic or the partition is not known yet: [`Producer::send`] requests metadata.
     NeedsMetadata,
     /// The record cannot be sent.
     Error(Error),
@@ -64,7 +64,7 @@ impl Producer {
             accumulator.transaction_number()
         };
         let deadline = Instant::now() + self.shared.settings.max_block;
-        self.know(&record.topic, record.partition, deadline).await?;
+        self.shared.know(&record.topic, record.partition, deadline).await?;
         let mut reserved = self.shared.reserve(size, deadline).await?;
         // From here on the room, and then the record's batch, gives the bytes back.
         reserved.hand_over(size);
@@ -141,6 +141,7 @@ impl Room {
         append(&self.shared, self.record.by_ref(), self.timestamp, size, Some(self.transaction)).map_err(|refusal| {
             match refusal {
                 Refusal::Failed(error) => error,
+                // The topic was deleted, or made again with fewer partitions, since they were known.
                 Refusal::NeedsMetadata => topic_gone(&self.record.topic),
             }
         })
