@@ -119,3 +119,34 @@ def test_records_that_cannot_be_delivered_say_so():
         producer.close(30)
         assert called[0][0] is None
         assert isinstance(called[0][1], KafkaError)
+
+
+def test_records_wait_for_a_login_that_is_accepted_again():
+    """A directory behind the broker is away for a moment: what was accepted has its time, and only new calls fail."""
+    with Broker(topics={"t": 1}, security="SASL_PLAINTEXT", users={"u": "p"}) as broker:
+        with Producer(broker.client_options("u", "PLAIN"), enable_idempotence=False) as producer:
+            producer.send("t", b"first").result(30)
+            broker.alter_logins(step=1, error="SASL_AUTHENTICATION_FAILED", times=3)
+            broker.fail("Produce", drop="before")
+            deliveries = [producer.send("t", b"%d" % number) for number in range(1000)]
+            producer.flush(60)
+            assert [delivery.exception(0) for delivery in deliveries] == [None] * 1000
+        # The same for the identity of an idempotent producer.
+        with Producer(broker.client_options("u", "PLAIN")) as producer:
+            producer.partitions_for("t")
+            broker.fail("InitProducerId", drop="before")
+            broker.alter_logins(step=1, error="SASL_AUTHENTICATION_FAILED", times=3)
+            assert producer.send("t", b"last").result(60).offset == 1001
+
+
+def test_a_login_that_is_never_accepted_again_fails_records_at_their_deadline():
+    with Broker(topics={"t": 1}, security="SASL_PLAINTEXT", users={"u": "p"}) as broker:
+        options = {"delivery_timeout_ms": 3000, "request_timeout_ms": 2000, "linger_ms": 0}
+        with Producer(broker.client_options("u", "PLAIN"), **options) as producer:
+            producer.send("t", b"first").result(30)
+            broker.alter_logins(step=1, error="SASL_AUTHENTICATION_FAILED", times=None)
+            broker.fail("Produce", drop="before")
+            error = producer.send("t", b"second").exception(60)
+            assert isinstance(error, KafkaTimeoutError)
+            assert "last error" in str(error)
+            assert "SASL_AUTHENTICATION_FAILED" in str(error)

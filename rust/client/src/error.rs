@@ -317,6 +317,12 @@ impl Error {
         }
     }
 
+    /// Returns whether a login or a TLS handshake failed. The next one may succeed: with another certificate or password, or
+    /// once the broker's directory answers.
+    pub(crate) fn of_handshake(&self) -> bool {
+        matches!(self, Self::Tls { .. } | Self::Authentication { .. })
+    }
+
     /// Whether it comes from no broker: none was reached, or none answered in time.
     pub(crate) fn unanswered(&self) -> bool {
         match self {

@@ -31,7 +31,8 @@ pub(super) fn answer_all(
         let mut accumulator = shared.lock();
         accumulator.node_answered(node, throttle);
         for (Outgoing { slot, batch, .. }, outcome) in answered {
-            if outcome.is_ok() {
+            let late = accumulator.queue_of(slot).is_some_and(|(queue, _)| queue.has_expired(batch.order));
+            if outcome.is_ok() && !late {
                 accumulator.count_taken(slot, &batch, now);
             }
             if let Some((queue, rules)) = accumulator.queue_of(slot) {
@@ -58,7 +59,8 @@ pub(super) fn fail_on_the_way(shared: &Shared, node: i32, batches: Vec<Outgoing>
     // After an answer that makes no sense a resend is safe as long as the broker can distinguish it from the first.
     let garbled = matches!(error, Error::Protocol { .. } | Error::Corrupt { .. });
     let numbered = batches.iter().all(|outgoing| outgoing.batch.numbered.is_some());
-    let again = error.retriable() || (garbled && numbered);
+    // A login or a handshake that fails concerns the attempt: records that were accepted have delivery.timeout.ms.
+    let again = error.retriable() || error.of_handshake() || (garbled && numbered);
     let kind = if again { FailureKind::Retriable } else { FailureKind::Unknown };
     if again {
         // The leader may have moved away from a broker that is gone.

@@ -85,7 +85,14 @@ impl Batch {
     }
 
     pub(crate) fn settle(self, outcome: Result<Appended>) -> Settled {
-        Settled { state: self.state, first: self.first, count: self.count, reserved: self.reserved, outcome }
+        Settled {
+            state: self.state,
+            first: self.first,
+            count: self.count,
+            reserved: self.reserved,
+            late: false,
+            outcome,
+        }
     }
 }
 
@@ -96,5 +103,7 @@ pub(crate) struct Settled {
     pub(crate) first: u32,
     pub(crate) count: u32,
     pub(crate) reserved: usize,
+    /// The records have an earlier result: this one only gives their memory back.
+    pub(crate) late: bool,
     pub(crate) outcome: Result<Appended>,
 }

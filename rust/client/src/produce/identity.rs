@@ -31,7 +31,8 @@ async fn ask(shared: &Shared) {
                 shared.lock().identity = Some(identity);
                 return;
             }
-            Err(error) if error.retriable() => {
+            // Records wait for it as long as for a broker that is away.
+            Err(error) if error.retriable() || error.of_handshake() => {
                 tracing::debug!(%error, "no producer identity yet");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(1));

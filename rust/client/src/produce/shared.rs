@@ -189,6 +189,9 @@ impl Shared {
 
     /// Gives results out and memory back. Callbacks run in here, so no lock may be held.
     pub(crate) fn settle(&self, mut settled: Vec<Settled>) {
+        for late in settled.extract_if(.., |one| one.late) {
+            self.memory.release(late.reserved);
+        }
         if settled.is_empty() {
             return;
         }

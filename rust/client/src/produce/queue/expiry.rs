@@ -36,6 +36,7 @@ impl PartitionQueue {
                 first: sent.first,
                 count: sent.count,
                 reserved: 0,
+                late: false,
                 outcome: Err(Error::timeout(what, rules.delivery_timeout)),
             });
         }
@@ -68,7 +69,7 @@ impl PartitionQueue {
         for sent in self.in_flight.iter_mut().filter(|sent| !sent.expired) {
             sent.expired = true;
             let (state, first, count) = (Arc::clone(&sent.state), sent.first, sent.count);
-            settled.push(Settled { state, first, count, reserved: 0, outcome: Err(error.clone()) });
+            settled.push(Settled { state, first, count, reserved: 0, late: false, outcome: Err(error.clone()) });
         }
     }
 }

@@ -215,11 +215,12 @@ impl PartitionQueue {
         now: Instant,
     ) -> Option<Settled> {
         let expired = self.landed(batch.order);
+        let late = |settled: Settled| Some(Settled { late: expired, ..settled });
         let failure = match answer {
             Ok(appended) => {
                 self.established |= batch.numbered.map(|(identity, _)| identity) == self.identity;
                 self.gaps.retain(|gap| *gap > batch.order);
-                return Some(batch.settle(Ok(appended)));
+                return late(batch.settle(Ok(appended)));
             }
             Err(failure) => failure,
         };
@@ -233,7 +234,7 @@ impl PartitionQueue {
             FailureKind::Retriable => true,
             FailureKind::Refused => {
                 self.forget_sequence(&batch);
-                return Some(batch.settle(Err(failure.error)));
+                return late(batch.settle(Err(failure.error)));
             }
             FailureKind::Unknown => false,
             FailureKind::OutOfOrder => {
@@ -264,7 +265,7 @@ impl PartitionQueue {
             }
         };
         if expired || !may_pass || batch.attempts > rules.retries {
-            return Some(self.fail(batch, failure.error));
+            return late(self.fail(batch, failure.error));
         }
         if now >= batch.deadline {
             let error = timed_out(&batch, Some(&failure.error), rules);
@@ -291,12 +292,17 @@ impl PartitionQueue {
             if expired {
                 // The records have their error already; this only gives the memory back.
                 let error = piece.cause.clone().unwrap_or_else(|| Error::closed("the producer"));
-                settled.push(self.fail(piece, error));
+                settled.push(Settled { late: true, ..self.fail(piece, error) });
             } else {
                 self.insert(piece);
             }
         }
         settled
+    }
+
+    /// Returns whether a batch in flight has run out of time, so that its records have their error.
+    pub(crate) fn has_expired(&self, order: u64) -> bool {
+        self.in_flight.iter().any(|sent| sent.order == order && sent.expired)
     }
 
     fn landed(&mut self, order: u64) -> bool {

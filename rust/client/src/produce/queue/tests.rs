@@ -251,7 +251,7 @@ fn time_runs_out_for_waiting_and_for_flying_batches_once() {
     assert_eq!(bench.queue.next_deadline(), None);
     bench.now = late;
     let late_answer = bench.answer(a, Some(FailureKind::Retriable)).unwrap();
-    assert_eq!(late_answer.reserved, 10);
+    assert_eq!((late_answer.reserved, late_answer.late), (10, true));
     assert!(bench.queue.is_idle());
 }
 
