@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
-from time import monotonic, sleep
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
@@ -16,6 +14,7 @@ import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow._faces import Face
+from samsarrow._unclosed import forget, watch_consumer
 from samsarrow.config import merge
 from samsarrow.exceptions import ClosedError, ConfigurationError, IllegalStateError, KafkaError, KafkaTimeoutError
 from samsarrow.group import Assignor, ConsumerGroupMetadata, Offsets, RebalanceListener, to_offsets
@@ -32,9 +31,6 @@ from samsarrow.types import (
 
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata] | None, KafkaError | None], object]
 """Called with the offsets of a `commit_async`, None where it was given none, and the error or None."""
-
-# For a consumer that nobody closed.
-_LAST_SECONDS = 5.0
 
 if TYPE_CHECKING:
     from samsarrow.options import ConsumerOptions
@@ -88,9 +84,7 @@ class ConsumerBase(Face):
         self._completed: deque[_Completed] = deque()
         self._callbacks: dict[int, tuple[CommitCallback | None, dict[TopicPartition, OffsetAndMetadata] | None]] = {}
         # A consumer that is forgotten, or still open when the interpreter ends, leaves its group all the same.
-        _open_cores[id(self._core)] = self._core
-        self._finalizer = weakref.finalize(self, type(self)._abandon, self._core)
-        self._finalizer.atexit = False
+        self._finalizer = watch_consumer(self, self._core, type(self)._abandon)
 
     @property
     def _open(self) -> _core.Consumer:
@@ -514,7 +508,7 @@ class ConsumerBase(Face):
         finally:
             self._core, self._leaving = None, core
             self._finalizer.detach()
-            _open_cores.pop(id(core), None)
+            forget(core)
             leaving = core.close(left)
             if wait:
                 await self._do(leaving)
@@ -531,39 +525,6 @@ class ConsumerBase(Face):
 
 _Committed = tuple[int, str, int | None]
 _Completed = tuple[int, list[tuple[tuple[str, int], KafkaError]], KafkaError | None]
-
-
-_open_cores: dict[int, _core.Consumer] = {}
-
-
-# Closed in the background, by nobody's wait.
-_leaving: list[_core.Call[None]] = []
-
-
-def leave(core: _core.Consumer, seconds: float = _LAST_SECONDS) -> None:
-    """Closes what nobody closed, and waits for it."""
-    _open_cores.pop(id(core), None)
-    # After a fork it is the parent's.
-    with suppress(KafkaError):
-        core.close(seconds).wait()
-
-
-def leave_in_background(core: _core.Consumer) -> None:
-    """The same without a wait: it may be an event loop's thread."""
-    _open_cores.pop(id(core), None)
-    with suppress(KafkaError):
-        leaving = core.close(_LAST_SECONDS)
-        leaving.start()
-        _leaving[:] = [*(one for one in _leaving if not one.ended()), leaving]
-
-
-def leave_groups() -> None:
-    """What the core calls as the interpreter ends, when no other thread uses a client any more."""
-    deadline = monotonic() + _LAST_SECONDS
-    for core in list(_open_cores.values()):
-        leave(core, max(0.1, deadline - monotonic()))
-    while any(not one.ended() for one in _leaving) and monotonic() < deadline:
-        sleep(0.01)
 
 
 def _split_assignors(options: list[tuple[str, Any]]) -> tuple[list[tuple[str, Any]], list[Assignor]]:

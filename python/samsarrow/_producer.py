@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow._faces import Face
+from samsarrow._unclosed import forget, wait_at_exit, watch_producer
 from samsarrow.config import merge
 from samsarrow.exceptions import ClosedError, ConfigurationError, KafkaError
 from samsarrow.group import ConsumerGroupMetadata, Offsets, to_offsets
@@ -29,6 +30,7 @@ Payload = bytes | bytearray | memoryview | str | None
 OnDelivery = Callable[[RecordMetadata | None, Exception | None], object]
 Headers = Iterable[tuple[str, Payload]] | Mapping[str, Payload]
 Values = str | Sequence[str] | None
+Errors = Literal["raise", "log"]
 
 if TYPE_CHECKING:
     from samsarrow.options import ProducerOptions
@@ -39,10 +41,24 @@ if TYPE_CHECKING:
 class ProducerBase(Face):
     """Operations as coroutines, whose waits are `_do`'s."""
 
-    def __init__(self, config: Mapping[str, Any] | None = None, **options: Unpack[ProducerOptions]) -> None:
+    @staticmethod
+    async def _undone(work: Coroutine[Any, Any, None]) -> None:
+        """Waits for the end of `work`, also in a task that is cancelled."""
+        await work
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        *,
+        errors: Errors = "raise",
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        self._raises = _raises(errors)
         self._partitioner, pairs = take_partitioner(merge(config, options))
         self._core: _core.Producer | None = _core.Producer(pairs)
         self._leaving: _core.Producer | None = None
+        # A producer that is forgotten, or still open when the interpreter exits, delivers its records all the same.
+        self._finalizer = watch_producer(self, self._core)
 
     @property
     def _open(self) -> _core.Producer:
@@ -171,8 +187,8 @@ class ProducerBase(Face):
                 raise
         return batches.delivery()
 
-    def _flush(self, timeout: Seconds | None) -> Coroutine[Any, Any, None]:
-        return self._do(self._open.flush(to_seconds(timeout)))
+    def _flush(self, timeout: Seconds | None, errors: Errors | None) -> Coroutine[Any, Any, None]:
+        return self._do(self._open.flush(to_seconds(timeout), self._raises if errors is None else _raises(errors)))
 
     async def _partitions_for(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(*tp) for tp in await self._do(self._open.partitions_for(topic))]
@@ -180,8 +196,23 @@ class ProducerBase(Face):
     def _init_transactions(self, timeout: Seconds | None) -> Coroutine[Any, Any, None]:
         return self._do(self._open.init_transactions(to_seconds(timeout)))
 
-    def _begin_transaction(self) -> Coroutine[Any, Any, None]:
-        return self._do(self._open.begin_transaction())
+    async def _begin_transaction(self) -> None:
+        begin = self._open.begin_transaction()
+        call = begin.call()
+        try:
+            await self._do(call)
+        except KafkaError:
+            raise
+        except BaseException as error:
+            # A caller that stops waiting leaves no transaction open that nothing would end.
+            if not begin.cancel():
+                call.cancel()
+            elif isinstance(error, GeneratorExit):
+                # Thrown away by a loop that has ended: nothing can be awaited any more.
+                self._open.abort_transaction(None).start()
+            else:
+                await self._undone(self._abort_after(error))
+            raise
 
     def _commit_transaction(self, timeout: Seconds | None) -> Coroutine[Any, Any, None]:
         return self._do(self._open.commit_transaction(to_seconds(timeout)))
@@ -203,12 +234,38 @@ class ProducerBase(Face):
         who = (group, member, generation, instance)
         return self._do(self._open.send_offsets_to_transaction(to_offsets(offsets), who, to_seconds(timeout)))
 
-    async def _close(self, timeout: Seconds | None) -> None:
+    async def _close(self, timeout: Seconds | None, errors: Errors | None) -> None:
+        raises = self._raises if errors is None else _raises(errors)
         core, self._core = self._core, None
         if core is not None:
             self._leaving = core
-            await self._do(core.close(to_seconds(timeout)))
+            self._finalizer.detach()
+            forget(core)
+            try:
+                await self._do(core.close(to_seconds(timeout), raises))
+            except KafkaError:
+                raise
+            except BaseException:
+                # It goes on without a caller, which may not come back.
+                wait_at_exit(core)
+                raise
         elif self._leaving is not None:
             # The wait was ended before: what is on its way may still be.
-            await self._do(self._leaving.flush(to_seconds(timeout)))
+            await self._do(self._leaving.flush(to_seconds(timeout), raises))
         self._leaving = None
+
+    async def _leave_block(self, error: BaseException | None) -> None:
+        """Closes; what fails then must not hide what the block raised."""
+        if error is None:
+            await self._close(None, None)
+            return
+        try:
+            await self._close(None, "log")
+        except KafkaError as failure:
+            error.add_note(f"and the producer could not be closed: {failure}")
+
+
+def _raises(errors: Errors) -> bool:
+    if errors not in ("raise", "log"):
+        raise ConfigurationError(f'errors must be "raise" or "log", not {errors!r}')
+    return errors == "raise"

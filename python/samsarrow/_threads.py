@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from contextvars import Context
 from threading import Thread
+from time import monotonic
 from typing import Any
 
 from samsarrow import _core
@@ -18,15 +19,26 @@ def start(lane: _core.Lane, name: str) -> None:
 
 def _serve(lane: _core.Lane) -> None:
     while (calls := lane.next()) is not None:
-        for function, arguments in calls:
-            try:
-                function(*arguments)
-            except BaseException as error:
-                # What is called in a context is the first argument of its `run`.
-                inside = isinstance(getattr(function, "__self__", None), Context)
-                _core.unraisable(arguments[0] if inside else function, error)
+        _call_all(calls)
         # What was called with is not held while the lane waits.
-        calls = function = arguments = None  # type: ignore[assignment]
+        calls = None
+
+
+def _call_all(calls: list[tuple[Callable[..., Any], tuple[Any, ...]]]) -> None:
+    for function, arguments in calls:
+        try:
+            function(*arguments)
+        except BaseException as error:
+            # In a context, the function is the first argument of `run`.
+            inside = isinstance(getattr(function, "__self__", None), Context)
+            _core.unraisable(arguments[0] if inside else function, error)
+
+
+def finish(lane: _core.Lane, seconds: float) -> None:
+    """Makes the calls that wait, in the thread that ends the interpreter; at most for this long."""
+    deadline = monotonic() + seconds
+    while (calls := lane.rest()) and monotonic() < deadline:
+        _call_all(calls)
 
 
 def log(dropped: int, logger: str, level: int, text: str) -> None:

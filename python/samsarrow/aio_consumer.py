@@ -13,9 +13,10 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._consumer import ConsumerBase, leave_in_background
+from samsarrow._consumer import ConsumerBase
 from samsarrow._faces import Awaiting, documented_by, turn
 from samsarrow._rows import up_to
+from samsarrow._unclosed import close_consumer_in_background
 from samsarrow.consumer import Consumer
 from samsarrow.exceptions import ClosedError, IllegalStateError
 from samsarrow.group import Offsets
@@ -62,7 +63,7 @@ class AsyncConsumer(Awaiting, ConsumerBase):
 
     @staticmethod
     def _abandon(core: _core.Consumer) -> None:
-        leave_in_background(core)
+        close_consumer_in_background(core)
 
     @staticmethod
     async def _heard(returned: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow._faces import Awaiting, documented_by, shielded, turn
-from samsarrow._producer import Headers, OnDelivery, Payload, ProducerBase
+from samsarrow._producer import Errors, Headers, OnDelivery, Payload, ProducerBase
 from samsarrow.exceptions import KafkaError
 from samsarrow.group import ConsumerGroupMetadata, Offsets
 from samsarrow.producer import Producer
@@ -36,11 +36,14 @@ class AsyncProducer(Awaiting, ProducerBase):
         metadata = await delivery
         metadata = await producer.send_and_wait("t", b"value")
 
-    A cancelled `send` has not sent the record. Cancelling `await delivery`, `flush` or `close` only ends the wait; call
-    them again to continue. A cancelled transaction call continues, and the same call joins it.
+    A cancelled `send` has not sent the record; a cancelled `send_batch` stops, and its exception has a note with the
+    number of rows that are queued. Cancelling `await delivery`, `flush` or `close` only ends the wait; call
+    them again to continue. A cancelled transaction call continues, and the same call joins it; a cancelled
+    `begin_transaction` opens no transaction.
 
     Args:
         config: options with dotted names, as in `Producer`.
+        errors: as in `Producer`.
         **options: the same options as keywords.
 
     Raises:
@@ -48,6 +51,10 @@ class AsyncProducer(Awaiting, ProducerBase):
     """
 
     _sends = 0
+
+    @staticmethod
+    async def _undone(work: Coroutine[Any, Any, None]) -> None:
+        await shielded(work)
 
     async def send(
         self,
@@ -101,8 +108,8 @@ class AsyncProducer(Awaiting, ProducerBase):
     ) -> _core.BatchDelivery:
         return await self._send_batch(topic, data, key, value, headers, partition, timestamp, value_format, key_format)
 
-    async def flush(self, timeout: Seconds | None = None) -> None:
-        await self._flush(timeout)
+    async def flush(self, timeout: Seconds | None = None, *, errors: Errors | None = None) -> None:
+        await self._flush(timeout, errors)
 
     async def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
         return await self._client_instance_id(timeout)
@@ -147,8 +154,8 @@ class AsyncProducer(Awaiting, ProducerBase):
     ) -> None:
         await self._send_offsets_to_transaction(offsets, group_metadata, timeout)
 
-    async def close(self, timeout: Seconds | None = None) -> None:
-        await self._close(timeout)
+    async def close(self, timeout: Seconds | None = None, *, errors: Errors | None = None) -> None:
+        await self._close(timeout, errors)
 
     async def __aenter__(self) -> AsyncProducer:
         return self
@@ -156,7 +163,7 @@ class AsyncProducer(Awaiting, ProducerBase):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        await self._leave_block(error)
 
 
 class _Transaction:

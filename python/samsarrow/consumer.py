@@ -12,9 +12,10 @@ from uuid import UUID
 import pyarrow as pa
 
 from samsarrow import _core
-from samsarrow._consumer import CommitCallback, ConsumerBase, leave
+from samsarrow._consumer import CommitCallback, ConsumerBase
 from samsarrow._faces import Blocking, now
 from samsarrow._rows import up_to
+from samsarrow._unclosed import close_consumer
 from samsarrow.exceptions import ClosedError
 from samsarrow.group import Offsets
 from samsarrow.types import (
@@ -70,7 +71,7 @@ class Consumer(Blocking, ConsumerBase):
 
     @staticmethod
     def _abandon(core: _core.Consumer) -> None:
-        leave(core)
+        close_consumer(core)
 
     @staticmethod
     async def _heard(returned: object) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow._faces import Blocking, now
-from samsarrow._producer import Headers, OnDelivery, Payload, ProducerBase
+from samsarrow._producer import Errors, Headers, OnDelivery, Payload, ProducerBase
 from samsarrow.exceptions import KafkaError
 from samsarrow.group import ConsumerGroupMetadata, Offsets
 from samsarrow.types import Seconds, TopicPartition
@@ -25,10 +25,15 @@ if TYPE_CHECKING:
 class Producer(Blocking, ProducerBase):
     """Sends records and Arrow data. Idempotent with `acks=all` by default (KIP-679); safe to use from many threads.
 
-    The producer connects when it sends the first record. It belongs to the process that created it.
+    The producer connects when it sends the first record. It belongs to the process that created it. Close it, or use it
+    in a `with` block. One that is garbage collected still delivers its records in the background; at the exit of the
+    interpreter it has 5 s for that. What is not delivered then is logged.
 
     Args:
         config: options with dotted names, `{"bootstrap.servers": "localhost:9092"}`.
+        errors: what `flush`, `close` and the end of a `with` block do with records that were not delivered and whose
+            deliveries the program has not read, by `result`, `exception`, an await or a callback: `raise` the first
+            error, or `log` them. They are logged in any case if the program does not call these for 5 s.
         **options: the same options as keywords, `linger_ms=20`. docs/options.md lists all options. `partitioner` may
             also be a function `partitioner(topic, key, value, partitions)`. It is called with bytes or None as key and
             value, for every record without a partition, in the sending thread, and returns a number below `partitions`;
@@ -133,16 +138,19 @@ class Producer(Blocking, ProducerBase):
         """
         return now(self._send_batch(topic, data, key, value, headers, partition, timestamp, value_format, key_format))
 
-    def flush(self, timeout: Seconds | None = None) -> None:
+    def flush(self, timeout: Seconds | None = None, *, errors: Errors | None = None) -> None:
         """Sends all pending records and waits for their acknowledgements, and for callbacks.
 
         Args:
             timeout: seconds, by default unlimited (at most `delivery.timeout.ms`).
+            errors: `raise` or `log`, by default the producer's.
 
         Raises:
             KafkaTimeoutError: not all acknowledgements arrived in time; the records are still being sent.
+            KafkaError: records were not delivered, and the program has not read their deliveries: the first error, with
+                the numbers of records. Each failure is raised once. Failures in a transaction are raised by its commit.
         """
-        now(self._flush(timeout))
+        now(self._flush(timeout, errors))
 
     def client_instance_id(self, timeout: Seconds | None = None) -> UUID:
         """The id under which brokers store this client's metrics (KIP-714), to match logs of both sides.
@@ -270,7 +278,7 @@ class Producer(Blocking, ProducerBase):
         """
         now(self._send_offsets_to_transaction(offsets, group_metadata, timeout))
 
-    def close(self, timeout: Seconds | None = None) -> None:
+    def close(self, timeout: Seconds | None = None, *, errors: Errors | None = None) -> None:
         """Aborts an open transaction, flushes, and closes all connections. May be called again.
 
         An exception from a signal handler, Ctrl-C included, ends the wait within 200 ms; closing continues in the
@@ -278,11 +286,13 @@ class Producer(Blocking, ProducerBase):
 
         Args:
             timeout: seconds, by default unlimited (at most `delivery.timeout.ms`); undelivered records then fail.
+            errors: `raise` or `log`, by default the producer's.
 
         Raises:
             KafkaTimeoutError: some records were not delivered in time.
+            KafkaError: records were not delivered, and the program has not read their deliveries, as in `flush`.
         """
-        now(self._close(timeout))
+        now(self._close(timeout, errors))
 
     def __enter__(self) -> Producer:
         return self
@@ -290,4 +300,4 @@ class Producer(Blocking, ProducerBase):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        now(self._leave_block(error))

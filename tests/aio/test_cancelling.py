@@ -165,6 +165,30 @@ def test_a_cancelled_send_batch_is_no_part_of_the_next_transaction(broker, serve
     RUN[kind](main)
 
 
+@pytest.mark.parametrize("kind", COMMON)
+def test_a_begin_that_is_cancelled_opens_no_transaction(broker, servers: str, kind: str) -> None:
+    broker.fail("InitProducerId", delay=0.5)
+
+    async def main() -> None:
+        async with AsyncProducer(bootstrap_servers=servers, transactional_id="x") as producer:
+
+            async def enter() -> None:
+                async with producer.transaction():
+                    pytest.fail("the block is never entered")
+
+            assert await within(0.1, enter) is None
+            deadline = time.monotonic() + 30
+            while broker.transaction_state("x") is None and time.monotonic() < deadline:
+                await pause(0.01)
+            with pytest.raises(IllegalStateError, match="no transaction is open"):
+                await producer.send("t", b"stray")
+            async with producer.transaction():
+                await producer.send("t", b"v")
+        assert committed(servers) == 1
+
+    RUN[kind](main)
+
+
 def test_commits_keep_their_order_though_one_is_not_waited_for(broker, servers: str) -> None:
     broker.fail("OffsetCommit", delay=0.3, times=1)
 

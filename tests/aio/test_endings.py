@@ -22,6 +22,8 @@ from samsarrow import AsyncConsumer, AsyncProducer, TopicPartition
 servers, runs = sys.argv[1], int(sys.argv[2])
 sys.unraisablehook = lambda what: (sys.__unraisablehook__(what), os._exit(7))
 warnings.simplefilter("error")
+# Those that are not closed here on purpose.
+warnings.filterwarnings("ignore", "unclosed AsyncProducer", ResourceWarning)
 unclosed = []
 shared = AsyncProducer(bootstrap_servers=servers, linger_ms=30)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samsarrow import Consumer, Producer, TopicPartition
-from samsarrow.exceptions import KafkaError, ProducerFencedError
+from samsarrow.exceptions import KafkaError, KafkaTimeoutError, ProducerFencedError
 from samsarrow.testing import Broker
 from support.waiting import until
 
@@ -111,3 +111,19 @@ def test_metadata_may_be_old() -> None:
         with pytest.raises(ValueError, match="times=0"):
             broker.stale_metadata(times=0)
         assert values(broker) == [b"1", b"2"]
+
+
+def test_a_begin_that_timed_out_can_be_repeated() -> None:
+    with Broker(topics={"t": 1}) as broker:
+        broker.fail("InitProducerId", delay=1.0)
+        with producer(broker, max_block_ms=300) as p:
+            with pytest.raises(KafkaTimeoutError, match="call begin_transaction again"):
+                p.begin_transaction()
+            # The identity comes meanwhile, and no call has waited for it.
+            until(lambda: broker.transaction_state("x") is not None)
+            for number in range(2):
+                with p.transaction():
+                    p.send("t", b"%d" % number)
+            assert values(broker) == [b"0", b"1"]
+            with pytest.raises(KafkaError, match="was called before"):
+                p.init_transactions()

@@ -309,6 +309,24 @@ def test_metrics_count_what_was_sent_and_what_waits(broker, servers):
     assert done.records == 5010
 
 
+def test_a_record_that_is_acknowledged_after_its_time_is_counted_once(broker, servers):
+    options = {"request_timeout_ms": 900, "delivery_timeout_ms": 1000, "linger_ms": 0}
+    with Producer(bootstrap_servers=servers, **options) as producer:
+        producer.send("t", b"v").result(30)
+        broker.fail("Produce", delay=0.5, error="NOT_ENOUGH_REPLICAS")
+        broker.fail("Produce", delay=0.8)
+        assert isinstance(producer.send("t", b"late").exception(30), KafkaTimeoutError)
+        # The answer comes after the error.
+        producer.send("t", b"next").exception(30)
+        counted = producer.metrics()
+        assert counted.records + counted.failed_records == 3
+        broker.fail("Produce", delay=0.3)
+        producer.send("t", b"waits")
+        assert producer.metrics().queued_records == 1
+        producer.flush(30, errors="log")
+        assert producer.metrics().queued_records == 0
+
+
 def test_an_empty_batch_is_a_result_all_the_same(servers):
     with Producer(bootstrap_servers=servers) as producer:
         delivery = producer.send_batch("t", pa.table({"value": pa.array([], pa.binary())}))

@@ -111,7 +111,7 @@ impl Delivery {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let core = self.core.get(py)?;
-        let state = match core.peek() {
+        let state = match core.look() {
             None => "pending".to_owned(),
             Some(Ok(landed)) => format!("offset={}", landed.offset),
             Some(Err(error)) => format!("failed: {error}"),
@@ -137,6 +137,7 @@ impl BatchDelivery {
         let parts = self.parts.get(py)?;
         let limit = seconds(py, timeout, FOREVER)?;
         let all = async {
+            let _reading: Vec<_> = parts.iter().map(CoreBatch::reading).collect();
             for part in parts.iter() {
                 let _ = part.wait().await;
             }
@@ -241,7 +242,7 @@ impl BatchDelivery {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let parts = self.parts.get(py)?;
         let rows: u64 = parts.iter().map(CoreBatch::len).sum();
-        let state = match peek(&parts) {
+        let state = match gather(&parts, CoreBatch::look) {
             None => "pending".to_owned(),
             Some(Ok(_)) => "delivered".to_owned(),
             Some(Err(error)) => format!("failed: {error}"),
@@ -282,10 +283,14 @@ fn uncrowded(py: Python<'_>) -> PyResult<Arc<Lane>> {
 
 /// The result of all parts together, or the first failure; None while one is missing.
 fn peek(parts: &[CoreBatch]) -> Option<Result<Receipts>> {
+    gather(parts, CoreBatch::peek)
+}
+
+fn gather(parts: &[CoreBatch], outcome: fn(&CoreBatch) -> Option<Result<Receipts>>) -> Option<Result<Receipts>> {
     let mut receipts = Vec::new();
     let mut failure = None;
     for part in parts {
-        match part.peek()? {
+        match outcome(part)? {
             Ok(more) => join(&mut receipts, more),
             Err(error) => failure = failure.or(Some(error)),
         }

@@ -75,6 +75,8 @@ struct Queue {
     ending: bool,
     /// Nothing is handed out until it is released.
     held: bool,
+    /// The thread that ends the interpreter makes the calls that wait.
+    taken_over: bool,
     /// The thread is not calling anything.
     idle: bool,
 }
@@ -98,8 +100,16 @@ impl std::fmt::Debug for Lane {
 
 impl Lane {
     fn new() -> Arc<Self> {
-        let queue =
-            Queue { jobs: VecDeque::new(), pushed: 0, handed: 0, over: false, ending: false, held: false, idle: true };
+        let queue = Queue {
+            jobs: VecDeque::new(),
+            pushed: 0,
+            handed: 0,
+            over: false,
+            ending: false,
+            held: false,
+            taken_over: false,
+            idle: true,
+        };
         Arc::new(Self {
             pid: process_id(),
             queue: Mutex::new(queue),
@@ -138,8 +148,11 @@ impl Lane {
 
     /// Waits until all calls of this moment are done. The lane's own thread does not wait: it would wait for itself.
     pub async fn settled(&self) {
-        let target = self.lock().pushed;
-        if !self.is_here() && gate::is_open() {
+        let (target, taken_over) = {
+            let queue = self.lock();
+            (queue.pushed, queue.taken_over)
+        };
+        if !taken_over && !self.is_here() && gate::is_open() {
             let _ = self.done.subscribe().wait_for(|done| *done >= target).await;
         }
     }
@@ -188,10 +201,24 @@ impl Lane {
         drop(self.rests.wait_timeout_while(queue, STUCK, busy));
     }
 
+    /// As [`hold`](Self::hold), for good: the thread that ends the interpreter makes the calls that wait. It waits for no
+    /// thread that could not come back to Python.
+    pub fn take_over(&self) {
+        self.lock().taken_over = true;
+        self.hold();
+    }
+
     /// Undoes [`hold`](Self::hold).
     pub fn release(&self) {
         self.lock().held = false;
         self.ready.notify_one();
+    }
+
+    /// Some of the calls that wait, for a thread other than the lane's own.
+    fn take_rest(&self) -> Vec<Job> {
+        let mut queue = self.lock();
+        let count = queue.jobs.len().min(TAKEN);
+        queue.jobs.drain(..count).collect()
     }
 
     /// The calls of the last time are done.
@@ -237,9 +264,26 @@ impl Server {
         let jobs = gate::detach(py, || self.0.take())?;
         // Inside until it comes again: the end of the interpreter waits for calls that are being made.
         gate::enter(py).keep();
-        let made = jobs.into_iter().filter_map(|job| job(py).map_err(|error| error.write_unraisable(py, None)).ok());
-        Some(made.collect())
+        Some(made(py, jobs))
     }
+
+    /// Calls that wait in a lane that was taken over, for the thread that ends the interpreter.
+    fn rest(&self, py: Python<'_>) -> Vec<Call> {
+        SERVING.set(std::ptr::from_ref(&*self.0).addr());
+        made(py, self.0.take_rest())
+    }
+}
+
+fn made(py: Python<'_>, jobs: Vec<Job>) -> Vec<Call> {
+    jobs.into_iter().filter_map(|job| job(py).map_err(|error| error.write_unraisable(py, None)).ok()).collect()
+}
+
+/// Makes the calls that wait in a lane that was taken over, in this thread, for at most `limit`.
+pub fn finish(py: Python<'_>, lane: Arc<Lane>, limit: Duration) -> PyResult<()> {
+    let module = py.import("samsarrow._threads")?;
+    let done = module.getattr("finish")?.call1((Server(lane), limit.as_secs_f64())).map(drop);
+    SERVING.set(0);
+    done
 }
 
 /// A lane of this process, begun when it is first needed.

@@ -66,7 +66,8 @@ pub fn start(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-fn current(py: Python<'_>) -> Option<Arc<Lane>> {
+/// The lane of log lines, if it was begun.
+pub fn current(py: Python<'_>) -> Option<Arc<Lane>> {
     gate::detach(py, || LINES.read().unwrap_or_else(PoisonError::into_inner).clone())
 }
 

@@ -17,10 +17,14 @@ use tokio::runtime::Runtime;
 
 use crate::error::{fork_error, to_py};
 use crate::gate::{self, Pass};
+use crate::lanes::{self, CALLBACKS};
 use crate::logging;
 
 /// How often a waiting call looks for signals: Ctrl-C is answered well within 200 ms.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
+
+/// Bounds the calls of a lane at the end of the interpreter: callbacks of the last deliveries, and log lines.
+const LAST_CALLS: Duration = Duration::from_secs(5);
 
 static RUNTIME: Mutex<Option<(u32, Arc<Runtime>)>> = Mutex::new(None);
 
@@ -64,11 +68,19 @@ fn forked_in_child() {
 /// The interpreter is about to end. The runtime stays: hooks that run later, and finalizers, may still close a client.
 #[pyfunction]
 fn ending(py: Python<'_>) -> PyResult<()> {
+    // Their threads cannot call Python any more once the gate is closed, and clients that are closed now have results for
+    // callbacks and lines for the log.
+    let lanes: Vec<_> = [CALLBACKS.begun(), logging::current(py)].into_iter().flatten().collect();
+    gate::detach(py, || lanes.iter().for_each(|lane| lane.take_over()));
     gate::close(py);
-    // A program that made no consumer has not loaded it, and pyarrow with it: 0.3 s of a command that lists topics.
+    // A program that made no such client has not loaded it.
     let modules = py.import("sys")?.getattr("modules")?;
-    let consumer = modules.call_method1("get", ("samsarrow._consumer",))?;
-    if consumer.is_none() { Ok(()) } else { consumer.call_method0("leave_groups").map(drop) }
+    let unclosed = modules.call_method1("get", ("samsarrow._unclosed",))?;
+    let closed = if unclosed.is_none() { Ok(()) } else { unclosed.call_method0("close_all").map(drop) };
+    for lane in lanes {
+        lanes::finish(py, lane, LAST_CALLS)?;
+    }
+    closed
 }
 
 /// Has Python report its end and forks. (Anyone who forks without Python's knowledge can run no Python in the child.)

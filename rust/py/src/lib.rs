@@ -95,7 +95,7 @@ mod _core {
     #[pymodule_export]
     use super::partitions::offsets_of;
     #[pymodule_export]
-    use super::producer::{Batches, Producer, Room};
+    use super::producer::{Batches, Begin, Producer, Room};
     #[pymodule_export]
     use super::rebalance::Event;
     #[pymodule_export]

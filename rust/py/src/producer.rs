@@ -17,11 +17,11 @@ use samsarrow_bridge::gate;
 use samsarrow_bridge::lanes::{CALLBACKS, Lane};
 use samsarrow_bridge::runtime::{Owned, runtime, seconds};
 use samsarrow_client::config::ClientKind;
-use samsarrow_client::error::Error;
+use samsarrow_client::error::{Error, Result};
 use samsarrow_client::group::Identity;
 use samsarrow_client::producer::{
-    BatchDelivery as CoreBatch, GroupMember, Producer as Core, RecordRef, Room as CoreRoom, SendBatch, TrySendError,
-    ValueColumns, ValueFormat,
+    BatchDelivery as CoreBatch, BeginTransaction, GroupMember, Producer as Core, RecordRef, Room as CoreRoom,
+    SendBatch, TrySendError, ValueColumns, ValueFormat,
 };
 
 use crate::codec::{Names, format_of, value_columns};
@@ -144,8 +144,9 @@ impl Producer {
         Ok(self.core.get(py)?.transaction_number())
     }
 
-    #[pyo3(signature = (timeout))]
-    fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
+    /// `raises`: records that failed, and whose deliveries nothing has read, are an error; otherwise they are logged.
+    #[pyo3(signature = (timeout, raises))]
+    fn flush(&self, py: Python<'_>, timeout: Option<f64>, raises: bool) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
         let limit = seconds(py, timeout, FOREVER)?;
         let lane = callbacks();
@@ -153,7 +154,7 @@ impl Producer {
             let started = Instant::now();
             core.flush(timeout.map(|_| limit)).await?;
             called_back(lane, limit.saturating_sub(started.elapsed())).await;
-            Ok(())
+            check_unread(&core, "flush", raises)
         }))
     }
 
@@ -187,9 +188,9 @@ impl Producer {
         Ok(Call::done(async move { core.init_transactions(timeout).await }))
     }
 
-    fn begin_transaction(&self, py: Python<'_>) -> PyResult<Call> {
+    fn begin_transaction(&self, py: Python<'_>) -> PyResult<Begin> {
         let core = Arc::clone(&*self.core.get(py)?);
-        Ok(Call::done(async move { core.begin_transaction().await }))
+        Ok(Begin { core, call: Arc::default() })
     }
 
     #[pyo3(signature = (timeout))]
@@ -224,8 +225,8 @@ impl Producer {
     }
 
     /// Goes on in the background if a signal's handler raises.
-    #[pyo3(signature = (timeout))]
-    fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
+    #[pyo3(signature = (timeout, raises))]
+    fn close(&self, py: Python<'_>, timeout: Option<f64>, raises: bool) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);
         let limit = seconds(py, timeout, FOREVER)?;
         let lane = callbacks();
@@ -233,9 +234,60 @@ impl Producer {
             let started = Instant::now();
             let closed = core.close(limit).await;
             called_back(lane, limit.saturating_sub(started.elapsed())).await;
+            // After an error of its own, the numbers of records go to the log.
+            check_unread(&core, "close", raises && closed.is_ok())?;
             closed
         };
         Ok(Call::done(closing).going_on())
+    }
+
+    /// Ends a producer that the program did not close, and logs what is not delivered. It is closed unless it is to stay
+    /// `usable`, for finalizers of the program that run after the hooks of the interpreter's exit.
+    #[pyo3(signature = (usable))]
+    fn finish(&self, py: Python<'_>, usable: bool) -> PyResult<Call> {
+        let core = Arc::clone(&*self.core.get(py)?);
+        Ok(Call::done(async move {
+            core.finish(usable).await;
+            Ok(())
+        }))
+    }
+
+    /// Fails what is not delivered yet.
+    fn give_up(&self, py: Python<'_>) -> PyResult<()> {
+        let core = Arc::clone(&*self.core.get(py)?);
+        gate::detach(py, || core.give_up());
+        Ok(())
+    }
+}
+
+/// Reports records that failed and whose deliveries nothing has read.
+fn check_unread(core: &Core, call: &str, raises: bool) -> Result<()> {
+    if raises {
+        return core.check_unread(call);
+    }
+    core.log_unread();
+    Ok(())
+}
+
+/// A call of `begin_transaction`, which may be cancelled.
+#[pyclass(frozen, module = "samsarrow._core")]
+#[derive(Debug)]
+pub(crate) struct Begin {
+    core: Arc<Core>,
+    call: Arc<BeginTransaction>,
+}
+
+#[pymethods]
+impl Begin {
+    /// Opens the transaction.
+    fn call(&self) -> Call {
+        let (core, call) = (Arc::clone(&self.core), Arc::clone(&self.call));
+        Call::done(async move { core.begin_transaction_of(&call).await })
+    }
+
+    /// Keeps it from being opened; returns whether it is open already.
+    fn cancel(&self) -> bool {
+        self.core.cancel_begin(&self.call)
     }
 }
 

@@ -127,7 +127,7 @@ def _try(client: str, options: dict[str, str]) -> str | None:
         if client == "consumer":
             _core.Consumer(pairs, []).close(0.0).wait()
         elif client == "producer":
-            _core.Producer(pairs).close(0.0).wait()
+            _core.Producer(pairs).close(0.0, False).wait()
         else:
             _core.Admin(pairs).close()
     except ConfigurationError as error:

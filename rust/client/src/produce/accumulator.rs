@@ -159,7 +159,7 @@ impl Accumulator {
         self.transaction.as_ref().map_or(0, Transaction::number)
     }
 
-    /// Whether a record is taken that belongs to the transaction of this number. A call can wait for memory while its
+    /// Returns whether a record of the transaction of this number is taken now. A call can wait for memory while its
     /// transaction ends and another one begins: its records must not be committed by that one.
     pub(crate) fn admits_in(&self, transaction: u64) -> Result<()> {
         self.admits()?;

@@ -1,11 +1,13 @@
 //! What became of a batch: one shared state, which all that wait for its records look at.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
+use super::unread::{Unread, UnreadRun};
 use crate::error::Result;
 
 /// What the broker said of a run of records.
@@ -54,6 +56,8 @@ struct Segment {
     first: u32,
     count: u32,
     outcome: Result<Appended>,
+    /// The records of a failed run that the program has not read.
+    unread: Option<UnreadRun>,
     /// Anyone who waited was called; until then those who come wait for their turn, or they would overtake.
     called: bool,
 }
@@ -64,6 +68,8 @@ struct Inner {
     done: u32,
     segments: Vec<Segment>,
     wakers: Vec<(u32, Waker)>,
+    /// Runs of records whose results are waited for, and how many wait.
+    readers: HashMap<(u32, u32), usize>,
 }
 
 /// The shared fate of a batch. A batch that the broker found too large ends in several segments, one per piece.
@@ -84,7 +90,7 @@ impl fmt::Debug for BatchState {
 
 impl BatchState {
     pub(crate) fn new(topic: Arc<str>, partition: i32, id: u64) -> Self {
-        let inner = Inner { total: None, done: 0, segments: Vec::new(), wakers: Vec::new() };
+        let inner = Inner { total: None, done: 0, segments: Vec::new(), wakers: Vec::new(), readers: HashMap::new() };
         Self { topic, partition, id, inner: Mutex::new(inner), notify: Notify::new() }
     }
 
@@ -108,14 +114,33 @@ impl BatchState {
         inner.total == Some(inner.done)
     }
 
-    /// Gives records `first..first + count` their result; a second result for the same records is ignored.
-    pub(crate) fn complete(&self, first: u32, count: u32, outcome: Result<Appended>, watched: &mut Watched) {
+    /// Gives records `first..first + count` their result; a second result for the same records is ignored. A failure that
+    /// nothing waits for is counted as unread.
+    pub(crate) fn complete(
+        &self,
+        first: u32,
+        count: u32,
+        outcome: Result<Appended>,
+        watched: &mut Watched,
+        unread: Option<&Arc<Unread>>,
+    ) {
         {
             let mut inner = self.lock();
             if inner.find(first).is_some() {
                 return;
             }
-            inner.segments.push(Segment { first, count, outcome: outcome.clone(), called: false });
+            let unread = match (&outcome, unread) {
+                (Err(error), Some(unread)) => {
+                    let end = first + count;
+                    let waited = inner.readers.keys().map(|(first, count)| *first..*first + *count);
+                    let called = inner.wakers.iter().map(|(index, _)| *index..*index + 1);
+                    let read = waited.chain(called).map(|run| run.start.max(first)..run.end.min(end));
+                    let read = read.filter(|run| !run.is_empty()).map(|run| run.start - first..run.end - first);
+                    unread.add(&self.topic, count, error, read)
+                }
+                _ => None,
+            };
+            inner.segments.push(Segment { first, count, outcome: outcome.clone(), unread, called: false });
         }
         while let Some(ready) = self.next_to_call(first, count) {
             for (index, wake) in ready {
@@ -143,8 +168,46 @@ impl BatchState {
         None
     }
 
+    /// Returns whether the result of one record is there, which counts as unread still.
+    pub(super) fn has(&self, index: u32) -> bool {
+        self.lock().find(index).is_some()
+    }
+
+    /// Returns whether all results of `first..first + count` are there, which count as unread still.
+    pub(super) fn has_all(&self, first: u32, count: u32) -> bool {
+        let inner = self.lock();
+        let mut at = first;
+        while at < first + count {
+            let Some(segment) = inner.find(at) else { return false };
+            at = segment.first + segment.count;
+        }
+        true
+    }
+
+    /// Registers that the program waits for the results of these records, until the guard is dropped.
+    pub(super) fn reader(&self, first: u32, count: u32) -> Reader<'_> {
+        let mut inner = self.lock();
+        *inner.readers.entry((first, count)).or_default() += 1;
+        inner.read(first, count);
+        Reader { state: self, first, count }
+    }
+
+    /// Registers that the program has read the results of these records, as far as they are there.
+    pub(super) fn read(&self, first: u32, count: u32) {
+        self.lock().read(first, count);
+    }
+
     /// The result of one record, if it is there: its offset in `base_offset`.
     pub(super) fn get(&self, index: u32) -> Option<Result<Appended>> {
+        self.look(index).inspect(|outcome| {
+            if outcome.is_err() {
+                self.read(index, 1);
+            }
+        })
+    }
+
+    /// The result of one record, if it is there, which counts as unread still.
+    pub(super) fn look(&self, index: u32) -> Option<Result<Appended>> {
         let inner = self.lock();
         inner.find(index).map(|segment| segment.outcome.clone().map(|appended| appended.at(index - segment.first)))
     }
@@ -152,6 +215,7 @@ impl BatchState {
     pub(super) fn on_done(&self, index: u32, wake: Waker) {
         let outcome = {
             let mut inner = self.lock();
+            inner.read(index, 1);
             match inner.find(index).filter(|segment| segment.called) {
                 Some(segment) => segment.outcome.clone().map(|appended| appended.at(index - segment.first)),
                 None => {
@@ -167,6 +231,7 @@ impl BatchState {
     }
 
     pub(super) async fn wait(&self, index: u32) -> Result<Appended> {
+        let mut reader = None;
         loop {
             let notified = self.notify.notified();
             tokio::pin!(notified);
@@ -175,6 +240,7 @@ impl BatchState {
             if let Some(outcome) = self.get(index) {
                 return outcome;
             }
+            reader.get_or_insert_with(|| self.reader(index, 1));
             notified.await;
         }
     }
@@ -197,7 +263,7 @@ impl BatchState {
         self.lock().find(at).map_or(at, |segment| segment.first + segment.count)
     }
 
-    /// The results of `first..first + count`, or `None` while one is missing.
+    /// The results of `first..first + count`, or `None` while one is missing; they count as unread still.
     pub(super) fn range(&self, first: u32, count: u32) -> Option<Vec<(u32, Result<Appended>)>> {
         let inner = self.lock();
         let mut runs = Vec::new();
@@ -220,7 +286,38 @@ fn call(callback: Box<dyn FnOnce(Result<Appended>) + Send>, outcome: Result<Appe
     }
 }
 
+/// The program waits for the results of some records: it learns of failures.
+#[derive(Debug)]
+pub(super) struct Reader<'a> {
+    state: &'a BatchState,
+    first: u32,
+    count: u32,
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.state.lock();
+        if let Some(waiting) = inner.readers.get_mut(&(self.first, self.count)) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                inner.readers.remove(&(self.first, self.count));
+            }
+        }
+    }
+}
+
 impl Inner {
+    /// Registers that the program learns of the results of these records.
+    fn read(&mut self, first: u32, count: u32) {
+        let end = first + count;
+        for segment in self.segments.iter_mut().filter(|segment| segment.unread.is_some()) {
+            let (from, until) = (first.max(segment.first), end.min(segment.first + segment.count));
+            if let Some(unread) = segment.unread.as_mut().filter(|_| from < until) {
+                unread.read(from - segment.first..until - segment.first);
+            }
+        }
+    }
+
     fn find(&self, index: u32) -> Option<&Segment> {
         self.segments.iter().find(|segment| (segment.first..segment.first + segment.count).contains(&index))
     }

@@ -21,7 +21,7 @@ fn who_asks_while_others_are_called_does_not_overtake_them() {
     state.on_done(0, Waker::Callback(Box::new(asks)));
     state.on_done(1, note(1));
     state.close(3);
-    state.complete(0, 3, Err(Error::closed("the producer")), &mut Watched::default());
+    state.complete(0, 3, Err(Error::closed("the producer")), &mut Watched::default(), None);
     assert_eq!(*called.lock().unwrap(), [0, 1, 2]);
     assert!(state.all_done());
     state.on_done(1, note(3));
@@ -51,12 +51,12 @@ fn a_watcher_is_told_once_of_all_that_one_answer_settles() {
     let appended = Appended { base_offset: 5, log_append_time: -1 };
     let mut watched = Watched::default();
     for batch in &batches {
-        batch.complete(0, 2, Ok(appended), &mut watched);
+        batch.complete(0, 2, Ok(appended), &mut watched, None);
     }
     assert!(told.0.lock().unwrap().is_empty());
     drop(watched);
     assert_eq!(*told.0.lock().unwrap(), [vec![0, 1, 10, 11]]);
-    batches[0].complete(2, 1, Ok(appended), &mut Watched::default());
+    batches[0].complete(2, 1, Ok(appended), &mut Watched::default(), None);
     assert_eq!(*told.0.lock().unwrap(), [vec![0, 1, 10, 11], vec![2]]);
     assert_eq!(*other.0.lock().unwrap(), [vec![7]]);
     // What is there already is reported at once.

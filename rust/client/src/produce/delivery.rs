@@ -36,7 +36,13 @@ impl Delivery {
 
     /// Whether the result is there.
     pub fn is_done(&self) -> bool {
-        self.state.get(self.index).is_some()
+        self.state.has(self.index)
+    }
+
+    /// The result, if it is there, which counts as unread still: for texts that show it.
+    pub fn look(&self) -> Option<Result<RecordMetadata>> {
+        let outcome = self.state.look(self.index)?;
+        Some(outcome.map(|appended| metadata(&self.state, appended, self.timestamp)))
     }
 
     /// The result, if it is there.
@@ -122,6 +128,7 @@ impl BatchDelivery {
     /// # Errors
     /// The first failure; [`outcomes`](Self::outcomes) distinguishes them.
     pub async fn wait(&self) -> Result<Vec<PartitionReceipt>> {
+        let _reading = self.reading();
         for part in self.parts.iter() {
             let last = part.first + part.count;
             let mut at = part.first;
@@ -134,17 +141,31 @@ impl BatchDelivery {
         self.peek().unwrap_or_else(|| Ok(Vec::new()))
     }
 
+    /// Registers that the program waits for the results of all rows, until what is returned is dropped.
+    pub fn reading(&self) -> impl Send + '_ {
+        self.parts.iter().map(|part| part.state.reader(part.first, part.count)).collect::<Vec<_>>()
+    }
+
     async fn wait_one(&self, part: &Part, index: u32) -> Result<Appended> {
         part.state.wait(index).await
     }
 
     /// Whether every row has its result.
     pub fn is_done(&self) -> bool {
-        self.parts.iter().all(|part| part.state.range(part.first, part.count).is_some())
+        self.parts.iter().all(|part| part.state.has_all(part.first, part.count))
     }
 
     /// The result, if it is there.
     pub fn peek(&self) -> Option<Result<Vec<PartitionReceipt>>> {
+        self.look().inspect(|outcome| {
+            if outcome.is_err() {
+                self.parts.iter().for_each(|part| part.state.read(part.first, part.count));
+            }
+        })
+    }
+
+    /// The result, if it is there, which counts as unread still: for texts that show it.
+    pub fn look(&self) -> Option<Result<Vec<PartitionReceipt>>> {
         let mut receipts: Vec<PartitionReceipt> = Vec::new();
         let mut failure: Option<Error> = None;
         for part in self.parts.iter() {
@@ -163,6 +184,7 @@ impl BatchDelivery {
     pub fn outcomes(&self) -> Vec<PartOutcome> {
         let mut outcomes = Vec::new();
         for part in self.parts.iter() {
+            part.state.read(part.first, part.count);
             for (count, outcome) in part.state.range(part.first, part.count).unwrap_or_default() {
                 outcomes.push(PartOutcome {
                     partition: part.state.partition,
@@ -200,6 +222,7 @@ fn watch(delivery: BatchDelivery, part: Part, at: u32, left: Arc<AtomicUsize>, c
         at,
         Waker::Callback(Box::new(move |_| {
             let next = part.settled(at).max(at + 1);
+            part.state.read(at, next - at);
             if next < part.first + part.count {
                 watch(delivery, part, next, left, callback);
             } else if left.fetch_sub(1, Ordering::AcqRel) == 1 {

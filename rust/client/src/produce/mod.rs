@@ -27,9 +27,10 @@ mod split;
 pub(crate) mod topic;
 pub(crate) mod transact;
 pub(crate) mod transaction;
+pub(crate) mod unread;
 
 pub use batch_state::Watcher;
 pub use delivery::{BatchDelivery, Delivery, PartOutcome};
 pub use record::{PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef};
 pub use send_batch::SendBatch;
-pub use transact::GroupMember;
+pub use transact::{BeginTransaction, GroupMember};

@@ -26,7 +26,7 @@ impl SendBatch {
 }
 
 impl Accumulator {
-    /// Whether rows of this call are taken now.
+    /// Returns whether rows of this call are taken now.
     pub(crate) fn admits_rows_of(&self, call: &SendBatch) -> Result<()> {
         if call.cancelled.load(Ordering::Relaxed) {
             return Err(Error::State("send_batch was cancelled".into()));

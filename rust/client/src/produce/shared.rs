@@ -16,6 +16,7 @@ use super::batch_state::Watched;
 use super::memory::{Memory, Reserved};
 use super::topic::{no_such_partition, topic_gone};
 use super::transaction::Transactions;
+use super::unread::Unread;
 use crate::cluster::{Cluster, TopicUser};
 use crate::error::{Error, Result};
 use crate::metrics::{Event, Id, Sink, Source};
@@ -72,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) transactions: Option<Transactions>,
     /// The program was notified of it.
     fenced: AtomicBool,
+    /// Failures that the program has not read. Not those of transactions, whose commit reports them.
+    pub(crate) unread: Arc<Unread>,
 }
 
 /// How long a partition that the topic does not have is looked for: brokers learn of added partitions one after the other.
@@ -137,6 +140,7 @@ impl Shared {
             compressors: Mutex::default(),
             transactions,
             fenced: AtomicBool::new(false),
+            unread: Arc::default(),
         }
     }
 
@@ -218,8 +222,9 @@ impl Shared {
         }
         let mut done = Vec::with_capacity(settled.len());
         let mut watched = Watched::default();
+        let unread = self.transactions.is_none().then_some(&self.unread);
         for one in settled {
-            one.state.complete(one.first, one.count, one.outcome, &mut watched);
+            one.state.complete(one.first, one.count, one.outcome, &mut watched, unread);
             if one.state.all_done() {
                 done.push(one.state.id);
             }

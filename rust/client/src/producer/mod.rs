@@ -29,10 +29,11 @@ use crate::produce::sink;
 use crate::produce::topic::topic_gone;
 use crate::produce::transact;
 use crate::produce::transaction::Transactions;
-use crate::produce::transaction::state::{Operation, Transaction};
+use crate::produce::transaction::state::{Operation, Phase, Transaction};
+use crate::produce::unread::log_unread;
 pub use crate::produce::{
-    BatchDelivery, Delivery, GroupMember, PartOutcome, PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef,
-    SendBatch, Watcher,
+    BatchDelivery, BeginTransaction, Delivery, GroupMember, PartOutcome, PartitionReceipt, ProducerRecord,
+    RecordMetadata, RecordRef, SendBatch, Watcher,
 };
 use crate::types::TopicPartition;
 
@@ -101,6 +102,7 @@ impl Producer {
         let user: Arc<dyn TopicUser> = Arc::clone(&shared) as _;
         shared.cluster.keep(Arc::downgrade(&user));
         runtime.spawn(sink::run(Arc::clone(&shared)));
+        runtime.spawn(log_unread(Arc::clone(&shared.unread), shared.stop.subscribe()));
         Ok(Producer { shared })
     }
 
@@ -173,7 +175,8 @@ impl Producer {
     /// Sends what lingers now and waits until everything sent before is delivered or failed.
     ///
     /// # Errors
-    /// Not done within `timeout`. A record that failed is reported by its own [`Delivery`].
+    /// Not done within `timeout`. A record that failed is reported by its own [`Delivery`], and those that nothing has
+    /// read by [`check_unread`](Self::check_unread).
     pub async fn flush(&self, timeout: Option<Duration>) -> Result<()> {
         let flushing = Flushing::new(&self.shared);
         match timeout {
@@ -242,7 +245,20 @@ impl Producer {
     /// # Errors
     /// A transaction is open, or the producer can do no more.
     pub async fn begin_transaction(&self) -> Result<()> {
-        transact::begin(&self.shared, self.shared.settings.max_block).await
+        self.begin_transaction_of(&BeginTransaction::default()).await
+    }
+
+    /// As [`begin_transaction`](Self::begin_transaction), for a call that may be cancelled.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn begin_transaction_of(&self, call: &BeginTransaction) -> Result<()> {
+        transact::begin(&self.shared, call, self.shared.settings.max_block).await
+    }
+
+    /// Keeps a call from opening a transaction; returns whether it has opened one already, which is to be aborted then.
+    pub fn cancel_begin(&self, call: &BeginTransaction) -> bool {
+        transact::cancel_begin(&self.shared, call)
     }
 
     /// Makes offsets part of the transaction: they are committed with it or not at all (KIP-447).
@@ -303,11 +319,63 @@ impl Producer {
         self.shared.cluster.close_within(left_until(deadline)).await;
         flushed.map_err(|_| Error::timeout("delivery of all records before close (the rest has failed)", timeout))
     }
+
+    /// Fails if records were not delivered and the program has not read their deliveries, for the end of `call`. Each
+    /// failure is reported once.
+    ///
+    /// # Errors
+    /// The first of the failures, with the numbers of records by topic.
+    pub fn check_unread(&self, call: &str) -> Result<()> {
+        self.shared.unread.take().and_then(|failures| failures.into_error(call)).map_or(Ok(()), Err)
+    }
+
+    /// Logs the records that were not delivered and whose deliveries the program has not read.
+    pub fn log_unread(&self) {
+        if let Some(failures) = self.shared.unread.take() {
+            failures.log();
+        }
+    }
+
+    /// Ends a producer that the program has not closed: aborts an open transaction, and logs what is not delivered until
+    /// `delivery.timeout.ms`, or until [`give_up`](Self::give_up). Where `usable`, it is not closed, unless it is
+    /// transactional.
+    pub async fn finish(&self, usable: bool) {
+        let is_open = |phase: &Phase| matches!(phase, Phase::Open | Phase::Committing | Phase::Abortable(_));
+        let open = self.shared.lock().transaction.as_ref().is_some_and(|transaction| is_open(transaction.phase()));
+        if let Some(id) = self.shared.settings.transactional_id.as_ref().filter(|_| open) {
+            tracing::error!(
+                "a producer was not closed while a transaction of transactional.id {id} was open: it is aborted (call \
+                 close, or use a with block)"
+            );
+        }
+        // Each record has its result within delivery.timeout.ms.
+        let done = if usable && self.shared.transactions.is_none() {
+            self.flush(None).await
+        } else {
+            self.close(Duration::from_secs(1_000_000_000)).await
+        };
+        if let Err(error) = done {
+            tracing::error!(%error, "a producer was not closed, and its end failed");
+        }
+        self.log_unclosed();
+    }
+
+    /// Fails all records that are not delivered yet.
+    pub fn give_up(&self) {
+        self.shared.abandon(&Error::closed("the producer (the program ended before this record was delivered)"));
+    }
+
+    fn log_unclosed(&self) {
+        if let Some(failures) = self.shared.unread.take() {
+            failures.log_unclosed();
+        }
+    }
 }
 
 impl Drop for Producer {
     fn drop(&mut self) {
         self.shared.abandon(&Error::closed("the producer (dropped before this record was delivered)"));
+        self.log_unclosed();
     }
 }
 

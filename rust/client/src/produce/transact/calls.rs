@@ -5,6 +5,7 @@
 //! answer decides about the transaction is never forgotten half way.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -23,15 +24,26 @@ use crate::produce::transaction::state::{
 
 /// Does what `operation` says, or waits for what an earlier call began.
 pub(crate) async fn perform(shared: &Arc<Shared>, operation: Operation, limit: Duration) -> Result<()> {
+    perform_for(operation.name(), shared, operation, limit).await
+}
+
+/// As [`perform`], for the user's call of this name.
+async fn perform_for(name: &str, shared: &Arc<Shared>, operation: Operation, limit: Duration) -> Result<()> {
     let entry = {
         let mut accumulator = shared.lock();
         accumulator.check_open()?;
-        of(&mut accumulator, operation.name())?.enter(operation)?
+        of(&mut accumulator, name)?.enter(operation)?
     };
-    carry_out(shared, operation, entry, limit).await
+    carry_out(name, shared, operation, entry, limit).await
 }
 
-async fn carry_out(shared: &Arc<Shared>, operation: Operation, entry: Entry, limit: Duration) -> Result<()> {
+async fn carry_out(
+    name: &str,
+    shared: &Arc<Shared>,
+    operation: Operation,
+    entry: Entry,
+    limit: Duration,
+) -> Result<()> {
     let mut outcome = match entry {
         Entry::Join(outcome) => outcome,
         Entry::Work(sender, outcome) => {
@@ -39,7 +51,6 @@ async fn carry_out(shared: &Arc<Shared>, operation: Operation, entry: Entry, lim
             outcome
         }
     };
-    let name = operation.name();
     let found = tokio::time::timeout(limit, outcome.wait_for(Option::is_some)).await;
     match found.map(|found| found.map(|outcome| outcome.clone())) {
         Ok(Ok(found)) => {
@@ -72,12 +83,12 @@ async fn work(shared: Arc<Shared>, operation: Operation, sender: watch::Sender<O
 }
 
 /// Opens a transaction, with an identity if there is none yet.
-pub(crate) async fn begin(shared: &Arc<Shared>, limit: Duration) -> Result<()> {
+pub(crate) async fn begin(shared: &Arc<Shared>, call: &BeginTransaction, limit: Duration) -> Result<()> {
     const CALL: &str = "begin_transaction";
     let transactions = shared.transactions.as_ref().ok_or_else(|| not_transactional(CALL))?;
-    let new = matches!(of(&mut shared.lock(), CALL)?.phase(), Phase::New | Phase::Starting);
+    let new = of(&mut shared.lock(), CALL)?.needs_init();
     if new {
-        perform(shared, Operation::Init, limit).await?;
+        perform_for(CALL, shared, Operation::Init, limit).await?;
     }
     let protocol = transactions.protocol();
     let renewal = {
@@ -89,9 +100,30 @@ pub(crate) async fn begin(shared: &Arc<Shared>, limit: Duration) -> Result<()> {
         if upgraded && matches!(transaction.phase(), Phase::Ready) { Some(transaction.renew()?) } else { None }
     };
     if let Some(entry) = renewal {
-        carry_out(shared, Operation::Init, entry, limit).await?;
+        carry_out(CALL, shared, Operation::Init, entry, limit).await?;
     }
-    of(&mut shared.lock(), CALL)?.begin(protocol)
+    let mut accumulator = shared.lock();
+    let transaction = of(&mut accumulator, CALL)?;
+    if call.cancelled.load(Ordering::Relaxed) {
+        return Err(Error::State("begin_transaction was cancelled".into()));
+    }
+    transaction.begin(protocol)?;
+    call.opened.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// A call of `begin_transaction` that can be cancelled. Its fields change only under the lock of the queues.
+#[derive(Debug, Default)]
+pub struct BeginTransaction {
+    opened: AtomicBool,
+    cancelled: AtomicBool,
+}
+
+/// Keeps a call from opening a transaction; returns whether it has opened one already, which is to be aborted then.
+pub(crate) fn cancel_begin(shared: &Shared, call: &BeginTransaction) -> bool {
+    let _accumulator = shared.lock();
+    call.cancelled.store(true, Ordering::Relaxed);
+    call.opened.load(Ordering::Relaxed)
 }
 
 /// Aborts what is open, for `close`.

@@ -7,7 +7,8 @@ mod partitions;
 mod transactional;
 mod version;
 
-pub(crate) use calls::{begin, leave, perform};
+pub use calls::BeginTransaction;
+pub(crate) use calls::{begin, cancel_begin, leave, perform};
 pub use offsets::GroupMember;
 pub(crate) use offsets::send as send_offsets;
 pub(crate) use partitions::register;

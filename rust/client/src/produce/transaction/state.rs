@@ -180,6 +180,13 @@ impl Transaction {
         }
     }
 
+    /// Returns whether `begin_transaction` must wait for an identity first: there is none, or a call that asked for one has ended
+    /// without its outcome.
+    pub(crate) fn needs_init(&self) -> bool {
+        matches!(self.phase, Phase::New | Phase::Starting)
+            || self.pending.as_ref().is_some_and(|pending| pending.operation == Operation::Init)
+    }
+
     /// Opens a transaction; an identity must be there.
     pub(crate) fn begin(&mut self, protocol: Protocol) -> Result<()> {
         const CALL: &str = "begin_transaction";
