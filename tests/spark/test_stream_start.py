@@ -1,4 +1,4 @@
-"""Where a stream starts, when its first micro-batches are repeated after a restart and the options say otherwise."""
+"""The start of a stream whose first micro-batch fails, after restarts with other options, partitions and records."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -13,6 +13,7 @@ from samsarrow.consumer import Consumer
 from samsarrow.exceptions import (
     BadValueError,
     ConfigurationError,
+    KafkaError,
     KafkaTimeoutError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
@@ -99,7 +100,7 @@ def consumer_options(options: ReadOptions, wanted: OffsetRange) -> dict[str, Any
 
 
 class _Reading:
-    """Polls until the position has passed the range: holes and markers move it without giving rows."""
+    """A range that is read up to its end, which the core keeps to: holes and markers move it without giving rows."""
 
     def __init__(self, options: ReadOptions, wanted: OffsetRange) -> None:
         self._options = options
@@ -113,25 +114,34 @@ class _Reading:
         end, timeout = self._wanted.end, self._options.poll_timeout_s
         with reading(config, self._tp, self._position, end) as consumer:
             deadline = time.monotonic() + timeout
-            while self._position < end:
+            while self._is_before_the_end(consumer):
                 before = self._position
                 batch = self._poll(consumer, min(POLL_S, timeout))
                 if batch is None:
                     return
-                self._position = max(self._position, consumer.position(self._tp))
-                if self._position > before:
-                    deadline = time.monotonic() + timeout
-                elif self._is_beyond_the_log(consumer):
-                    return
-                elif time.monotonic() > deadline:
-                    raise KafkaTimeoutError(
-                        f"no record of {self._name} arrived for {timeout:g} s: at offset {self._position}, reading up "
-                        f"to {end} (kafkaConsumer.pollTimeoutMs)"
-                    )
-                if self._position > end and batch.num_rows:
-                    batch = batch.slice(0, _rows_before(batch.column("offset"), end))
                 if batch.num_rows:
+                    # The position is past these rows: what fails from here on fails the task.
                     yield batch
+                elif self._is_before_the_end(consumer) and self._position == before:
+                    if self._is_beyond_the_log(consumer):
+                        return
+                    if time.monotonic() > deadline:
+                        raise KafkaTimeoutError(
+                            f"no record of {self._name} arrived for {timeout:g} s: at offset {self._position}, reading "
+                            f"up to {end} (kafkaConsumer.pollTimeoutMs)"
+                        )
+                    continue
+                deadline = time.monotonic() + timeout
+
+    def _is_before_the_end(self, consumer: Consumer) -> bool:
+        """Updates the position; returns whether there is more to read."""
+        unfinished, without_end = consumer._open.bounds()
+        if without_end:
+            raise KafkaError(f"{self._name} is read without an end instead of up to {self._wanted.end}")
+        for _, position, _ in unfinished:
+            if position is not None:
+                self._position = position
+        return bool(unfinished)
 
     @property
     def _name(self) -> str:
@@ -151,7 +161,6 @@ class _Reading:
             self._lost(f"the log starts at {first} now: older records were deleted, by retention or by hand")
             if first >= end:
                 return None
-            self._position = first
             consumer.seek(self._tp, first)
         elif self._position > last:
             self._lost(f"the log ends at {last}: it was truncated, or the topic was deleted and recreated")
@@ -182,31 +191,19 @@ class _Reading:
             ends = (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
             with ADMINS.lease(admin_options(self._options.kafka, self._wanted.token)) as handle:
                 first, last = (handle.client.list_offsets({self._tp: spec})[self._tp] for spec in ends)
-            return first.offset if first else 0, last.offset if last else 0
+            if first is None or last is None:
+                raise KafkaError(f"the brokers returned no first offset or no end of {self._name}: read again")
+            return first.offset, last.offset
         return consumer.beginning_offsets([self._tp])[self._tp], consumer.end_offsets([self._tp])[self._tp]
 
     def _lost(self, why: str) -> None:
         planned = self._wanted.planned
         if planned is not None:
-            why += (
-                f"; the DataFrame was planned {max(0.0, time.time() - planned):.0f} s ago, load it again to plan anew"
-            )
+            why += f"; the DataFrame was planned {max(0.0, time.time() - planned):.0f} s ago: load it again"
         report_loss(
             f"offsets {self._position} to {self._wanted.end} of {self._name} cannot be read: {why}",
             self._options.fail_on_data_loss,
         )
-
-
-def _rows_before(offsets: pa.Array, end: int) -> int:
-    """How many rows have an offset below `end`; offsets rise, so the search halves."""
-    low, high = 0, len(offsets)
-    while low < high:
-        middle = (low + high) // 2
-        if offsets[middle].as_py() < end:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 def gather(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

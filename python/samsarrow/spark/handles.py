@@ -142,7 +142,7 @@ def reading(
         config: its options.
         partition: to be assigned.
         start: where the next row is wanted from.
-        end: before which nothing more is fetched; rows of the batch that has the last one may follow.
+        end: no row from here on is returned.
         handles: to take it from.
     """
     with handles.lease(config, (partition, start)) as handle:

@@ -19,7 +19,7 @@ class OffsetRange(InputPartition):
         start: the first offset.
         end: the offset after the last.
         token: the task logs in with, if it has one.
-        planned: when a batch was planned, in seconds since 1970; None in streams, which are planned anew each time.
+        planned: when a batch was planned, in seconds since 1970; None in streams.
     """
 
     topic: str

@@ -109,7 +109,7 @@ impl StreamPlanner {
         kept.map(|(tp, offset)| (tp.clone(), *offset)).collect()
     }
 
-    /// Whether the micro-batch to be planned is the empty one that stores the start of the query.
+    /// Returns whether the micro-batch to be planned is the empty one that stores the start of the query.
     ///
     /// Spark keeps the ends of micro-batches, not where the first one started: if that one is repeated after a restart,
     /// the start is asked for again. Retention, new partitions and changed options may have moved it by then, whatever
@@ -250,8 +250,8 @@ impl StreamPlanner {
                 // The new topic may have fewer partitions: nothing can be read of one that it lacks.
                 begin = first.get(tp).copied().unwrap_or(until);
             } else if until < begin {
-                // A start that is later now reads nothing here. The next micro-batch goes on at the end, and its tasks
-                // report what is gone from there.
+                // A start that is later now reads nothing here. The next micro-batch begins at the end, and its tasks
+                // report records that are missing from there.
                 if !resolved_again {
                     let lost = format!(
                         "the end of {tp} went from offset {begin} back to {until}: the topic was deleted and recreated, or \
@@ -268,7 +268,7 @@ impl StreamPlanner {
         Ok(ranges)
     }
 
-    /// Whether this is a query's first micro-batch, and its start was resolved after its end had been planned.
+    /// Returns whether this is a query's first micro-batch, and its start was resolved after its end had been planned.
     fn is_resolved_again(&self, start: &Offsets, end: &Offsets) -> bool {
         let resolved =
             self.initial.as_ref().is_some_and(|(at, keeping)| at == start && !matches!(keeping, Keeping::Kept(_)));
