@@ -1,6 +1,7 @@
 """One DataFrame used several times: later, and by several scans of one query. Spark keeps one table object for all."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,3 +105,24 @@ def test_cached_rows_are_all(load: Load, pushdown: None) -> None:
         assert everything.count() == COUNT
     finally:
         everything.unpersist()
+
+
+def test_a_stream_that_is_used_twice(spark: Any, served: Broker, tmp_path: Path) -> None:
+    given = {"kafka.bootstrap.servers": served.bootstrap_servers, "subscribe": "t", "startingOffsets": "earliest"}
+    frame = spark.readStream.format("samsarrow-python").options(**given).load().select("partition", "offset")
+    queries = {
+        "union": frame.where("partition = 0").union(frame.where("partition = 1")),
+        "join": frame.alias("a").join(frame.alias("b"), "partition").selectExpr("partition", "a.offset"),
+        "again": frame.where("offset < 3"),
+    }
+    found: dict[str, list[Any]] = {name: [] for name in queries}
+    for name, query in queries.items():
+
+        def keep(batch: Any, _: int, name: str = name) -> None:
+            found[name].extend(map(tuple, batch.collect()))
+
+        writer = query.writeStream.foreachBatch(keep).option("checkpointLocation", str(tmp_path / name))
+        assert writer.trigger(availableNow=True).start().awaitTermination(120)
+    assert sorted(found["union"]) == [(p, offset) for p in (0, 1) for offset in range(EACH)]
+    assert len(found["join"]) == 2 * EACH * EACH
+    assert sorted(found["again"]) == [(p, offset) for p in (0, 1) for offset in range(3)]
