@@ -13,6 +13,7 @@ __all__ = [
     "AwsReply",
     "BatchDelivery",
     "Batches",
+    "Begin",
     "Bridge",
     "Broker",
     "Call",

@@ -1,4 +1,4 @@
-"""Clients that the program does not close: closed when they are garbage collected, or when the interpreter exits."""
+"""Clients that are not closed by the application, but by garbage collection or the exit of the interpreter."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _watch(client: object, function: Callable[..., None], core: object) -> weakr
 
 
 def forget(core: _core.Consumer | _core.Producer) -> None:
-    """The program closes this one."""
+    """The application closes this one."""
     _consumers.pop(id(core), None)
     _producers.pop(id(core), None)
 
@@ -65,7 +65,7 @@ def close_consumer_in_background(core: _core.Consumer) -> None:
 
 def close_producer(core: _core.Producer, usable: bool = False) -> None:
     """Has a producer deliver its records in the background: its deliveries keep their results, and no thread waits."""
-    # The exit of the interpreter may have been faster, or the program has closed it.
+    # The exit of the interpreter may have been faster, or the application has closed it.
     if id(core) not in _producers:
         return
     _, name = _producers[id(core)]
@@ -94,7 +94,7 @@ def close_all() -> None:
     """Closes all clients as the interpreter exits, when no other thread uses a client any more. The core calls it."""
     deadline = monotonic() + LAST_SECONDS
     for producer, _ in list(_producers.values()):
-        # Finalizers of the program may still use it.
+        # Finalizers of the application may still use it.
         close_producer(producer, usable=True)
     for consumer in list(_consumers.values()):
         close_consumer(consumer, max(0.1, deadline - monotonic()))

@@ -32,8 +32,8 @@ class Producer(Blocking, ProducerBase):
     Args:
         config: options with dotted names, `{"bootstrap.servers": "localhost:9092"}`.
         errors: what `flush`, `close` and the end of a `with` block do with records that were not delivered and whose
-            deliveries the program has not read, by `result`, `exception`, an await or a callback: `raise` the first
-            error, or `log` them. They are logged in any case if the program does not call these for 5 s.
+            deliveries the application has not read, by `result`, `exception`, an await or a callback: `raise` the first
+            error, or `log` them. They are logged in any case if the application does not call these for 5 s.
         **options: the same options as keywords, `linger_ms=20`. docs/options.md lists all options. `partitioner` may
             also be a function `partitioner(topic, key, value, partitions)`. It is called with bytes or None as key and
             value, for every record without a partition, in the sending thread, and returns a number below `partitions`;
@@ -147,8 +147,9 @@ class Producer(Blocking, ProducerBase):
 
         Raises:
             KafkaTimeoutError: not all acknowledgements arrived in time; the records are still being sent.
-            KafkaError: records were not delivered, and the program has not read their deliveries: the first error, with
-                the numbers of records. Each failure is raised once. Failures in a transaction are raised by its commit.
+            KafkaError: records were not delivered, and the application has not read their deliveries: the first error,
+                with the numbers of records. Each failure is raised once. Failures in a transaction are raised by its
+                commit.
         """
         now(self._flush(timeout, errors))
 
@@ -290,7 +291,7 @@ class Producer(Blocking, ProducerBase):
 
         Raises:
             KafkaTimeoutError: some records were not delivered in time.
-            KafkaError: records were not delivered, and the program has not read their deliveries, as in `flush`.
+            KafkaError: records were not delivered, and the application has not read their deliveries, as in `flush`.
         """
         now(self._close(timeout, errors))
 

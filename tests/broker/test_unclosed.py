@@ -1,4 +1,4 @@
-"""Producers that the program does not close deliver their records, or say what they did not deliver."""
+"""Producers that the application does not close deliver their records, or say what they did not deliver."""
 
 import logging
 import subprocess

@@ -1,4 +1,4 @@
-"""Failed records whose deliveries the program has not read: `flush` and `close` raise them, or the log has them."""
+"""Failed records whose deliveries the application has not read: `flush` and `close` raise them, or the log has them."""
 
 import asyncio
 import logging
@@ -133,7 +133,7 @@ def test_errors_can_be_logged_instead(servers, caplog):
     assert len(errors(caplog)) == 4
     for line in errors(caplog):
         assert line.startswith(
-            "10 records for topic t were not delivered, and the program has not read their deliveries: "
+            "10 records for topic t were not delivered, and the application has not read their deliveries: "
         )
     fine = Producer(bootstrap_servers=servers)
     for bad in (lambda: Producer(bootstrap_servers=servers, errors="hide"), lambda: fine.flush(errors="no")):

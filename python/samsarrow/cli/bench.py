@@ -111,7 +111,7 @@ def produce(
             seconds, cpu = time.perf_counter() - started, _cpu() - cpu
         latency = producer.metrics().delivery_latency
     finally:
-        producer.close()
+        producer.close(errors="log")
     milliseconds = [round(at * 1000, 2) for at in (latency.p50, latency.p95, latency.p99, latency.max)]
     show(form, (*NAMES, "p50_ms", "p95_ms", "p99_ms", "max_ms"), [
         (*_rates(records, records * size, seconds, cpu), *milliseconds)
@@ -214,7 +214,7 @@ def latency(connection: Connection, topic: str, records: int, size: int, interva
                 update(1)
                 time.sleep(interval)
     finally:
-        producer.close()
+        producer.close(errors="log")
     show(form, ("records", "p50_ms", "p95_ms", "p99_ms", "max_ms"), [(records, *_percentiles(through))])
 
 

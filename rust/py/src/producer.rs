@@ -241,8 +241,8 @@ impl Producer {
         Ok(Call::done(closing).going_on())
     }
 
-    /// Ends a producer that the program did not close, and logs what is not delivered. It is closed unless it is to stay
-    /// `usable`, for finalizers of the program that run after the hooks of the interpreter's exit.
+    /// Ends a producer that the application did not close, and logs what is not delivered. It is closed unless it is to stay
+    /// `usable`, for finalizers of the application that run after the hooks of the interpreter's exit.
     #[pyo3(signature = (usable))]
     fn finish(&self, py: Python<'_>, usable: bool) -> PyResult<Call> {
         let core = Arc::clone(&*self.core.get(py)?);

@@ -95,7 +95,7 @@ class Job:
             text = error.message if isinstance(error, click.ClickException) else str(error)
             raise PartialFailure(f"{text}; {self.sent:,} records were sent{failed}") from None
         finally:
-            producer.close()
+            producer.close(errors="log")
         if sys.stderr.isatty():
             click.echo(f"{self.sent:,} records sent to {self.topic}", err=True)
 

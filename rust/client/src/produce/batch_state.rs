@@ -56,7 +56,7 @@ struct Segment {
     first: u32,
     count: u32,
     outcome: Result<Appended>,
-    /// The records of a failed run that the program has not read.
+    /// The records of a failed run that the application has not read.
     unread: Option<UnreadRun>,
     /// Anyone who waited was called; until then those who come wait for their turn, or they would overtake.
     called: bool,
@@ -168,12 +168,12 @@ impl BatchState {
         None
     }
 
-    /// Returns whether the result of one record is there, which counts as unread still.
+    /// Returns whether one record has a result, without reading it.
     pub(super) fn has(&self, index: u32) -> bool {
         self.lock().find(index).is_some()
     }
 
-    /// Returns whether all results of `first..first + count` are there, which count as unread still.
+    /// Returns whether all of `first..first + count` have results, without reading them.
     pub(super) fn has_all(&self, first: u32, count: u32) -> bool {
         let inner = self.lock();
         let mut at = first;
@@ -184,7 +184,7 @@ impl BatchState {
         true
     }
 
-    /// Registers that the program waits for the results of these records, until the guard is dropped.
+    /// Registers that the application waits for the results of these records, until the guard is dropped.
     pub(super) fn reader(&self, first: u32, count: u32) -> Reader<'_> {
         let mut inner = self.lock();
         *inner.readers.entry((first, count)).or_default() += 1;
@@ -192,7 +192,7 @@ impl BatchState {
         Reader { state: self, first, count }
     }
 
-    /// Registers that the program has read the results of these records, as far as they are there.
+    /// Registers that the application has read the results of these records, as far as they have come.
     pub(super) fn read(&self, first: u32, count: u32) {
         self.lock().read(first, count);
     }
@@ -206,7 +206,7 @@ impl BatchState {
         })
     }
 
-    /// The result of one record, if it is there, which counts as unread still.
+    /// Returns the result of one record without reading it.
     pub(super) fn look(&self, index: u32) -> Option<Result<Appended>> {
         let inner = self.lock();
         inner.find(index).map(|segment| segment.outcome.clone().map(|appended| appended.at(index - segment.first)))
@@ -286,7 +286,7 @@ fn call(callback: Box<dyn FnOnce(Result<Appended>) + Send>, outcome: Result<Appe
     }
 }
 
-/// The program waits for the results of some records: it learns of failures.
+/// The application waits for the results of some records: it learns of failures.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     state: &'a BatchState,
@@ -307,7 +307,7 @@ impl Drop for Reader<'_> {
 }
 
 impl Inner {
-    /// Registers that the program learns of the results of these records.
+    /// Registers that the application learns of the results of these records.
     fn read(&mut self, first: u32, count: u32) {
         let end = first + count;
         for segment in self.segments.iter_mut().filter(|segment| segment.unread.is_some()) {

@@ -39,7 +39,7 @@ impl Delivery {
         self.state.has(self.index)
     }
 
-    /// The result, if it is there, which counts as unread still: for texts that show it.
+    /// Returns the result without reading it, for texts that show it.
     pub fn look(&self) -> Option<Result<RecordMetadata>> {
         let outcome = self.state.look(self.index)?;
         Some(outcome.map(|appended| metadata(&self.state, appended, self.timestamp)))
@@ -141,7 +141,7 @@ impl BatchDelivery {
         self.peek().unwrap_or_else(|| Ok(Vec::new()))
     }
 
-    /// Registers that the program waits for the results of all rows, until what is returned is dropped.
+    /// Registers that the application waits for the results of all rows, until what is returned is dropped.
     pub fn reading(&self) -> impl Send + '_ {
         self.parts.iter().map(|part| part.state.reader(part.first, part.count)).collect::<Vec<_>>()
     }
@@ -164,7 +164,7 @@ impl BatchDelivery {
         })
     }
 
-    /// The result, if it is there, which counts as unread still: for texts that show it.
+    /// Returns the result without reading it, for texts that show it.
     pub fn look(&self) -> Option<Result<Vec<PartitionReceipt>>> {
         let mut receipts: Vec<PartitionReceipt> = Vec::new();
         let mut failure: Option<Error> = None;

@@ -73,7 +73,7 @@ pub(crate) struct Shared {
     pub(crate) transactions: Option<Transactions>,
     /// The program was notified of it.
     fenced: AtomicBool,
-    /// Failures that the program has not read. Not those of transactions, whose commit reports them.
+    /// Failures that the application has not read. Not those of transactions, whose commit reports them.
     pub(crate) unread: Arc<Unread>,
 }
 

@@ -1,4 +1,4 @@
-//! Failed records whose deliveries the program has not read: `flush` and `close` report them, and the log does.
+//! Failed records whose deliveries the application has not read: `flush` and `close` report them, and the log does.
 //!
 //! All of it is counted when a batch fails: records that are delivered cost nothing here.
 
@@ -36,7 +36,7 @@ struct Causes {
     places: u64,
 }
 
-/// Failures that the program has not read, by cause.
+/// Failures that the application has not read, by cause.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
     causes: Mutex<Causes>,
@@ -64,7 +64,7 @@ impl Unread {
         self.causes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a run of records that failed, but for those that the program learns of.
+    /// Counts a run of records that failed, but for those that the application learns of.
     pub(super) fn add(
         self: &Arc<Self>,
         topic: &Arc<str>,
@@ -140,14 +140,14 @@ fn mark(bits: &mut [u64], records: Range<u32>) -> u64 {
 
 fn log(topic: &str, cause: &Cause) {
     tracing::error!(
-        "{} records for topic {topic} were not delivered, and the program has not read their deliveries: {}",
+        "{} records for topic {topic} were not delivered, and the application has not read their deliveries: {}",
         cause.records - cause.logged,
         cause.error
     );
 }
 
 impl UnreadRun {
-    /// The program reads the results of these records of the run.
+    /// The application reads the results of these records of the run.
     pub(super) fn read(&mut self, records: Range<u32>) {
         let newly = mark(&mut self.read, records);
         if newly == 0 {
@@ -197,7 +197,7 @@ impl Failures {
         }
     }
 
-    /// Logs all of it in one line, for a producer that was not closed.
+    /// Logs them in one line, for a producer that was not closed.
     pub(crate) fn log_unclosed(&self) {
         let cause = self.causes.first().map(|(_, cause)| cause.error.to_string()).unwrap_or_default();
         tracing::error!(

@@ -320,7 +320,7 @@ impl Producer {
         flushed.map_err(|_| Error::timeout("delivery of all records before close (the rest has failed)", timeout))
     }
 
-    /// Fails if records were not delivered and the program has not read their deliveries, for the end of `call`. Each
+    /// Fails if records were not delivered and the application has not read their deliveries, for the end of `call`. Each
     /// failure is reported once.
     ///
     /// # Errors
@@ -329,14 +329,14 @@ impl Producer {
         self.shared.unread.take().and_then(|failures| failures.into_error(call)).map_or(Ok(()), Err)
     }
 
-    /// Logs the records that were not delivered and whose deliveries the program has not read.
+    /// Logs the records that were not delivered and whose deliveries the application has not read.
     pub fn log_unread(&self) {
         if let Some(failures) = self.shared.unread.take() {
             failures.log();
         }
     }
 
-    /// Ends a producer that the program has not closed: aborts an open transaction, and logs what is not delivered until
+    /// Ends a producer that the application has not closed: aborts an open transaction, and logs what is not delivered until
     /// `delivery.timeout.ms`, or until [`give_up`](Self::give_up). Where `usable`, it is not closed, unless it is
     /// transactional.
     pub async fn finish(&self, usable: bool) {
@@ -362,7 +362,7 @@ impl Producer {
 
     /// Fails all records that are not delivered yet.
     pub fn give_up(&self) {
-        self.shared.abandon(&Error::closed("the producer (the program ended before this record was delivered)"));
+        self.shared.abandon(&Error::closed("the producer (the application ended before this record was delivered)"));
     }
 
     fn log_unclosed(&self) {
@@ -374,8 +374,13 @@ impl Producer {
 
 impl Drop for Producer {
     fn drop(&mut self) {
+        let closed = self.shared.lock().closed;
         self.shared.abandon(&Error::closed("the producer (dropped before this record was delivered)"));
-        self.log_unclosed();
+        if closed {
+            self.log_unread();
+        } else {
+            self.log_unclosed();
+        }
     }
 }
 
