@@ -53,7 +53,6 @@ impl Encoder {
         framing: Framing,
         id: Option<u64>,
     ) -> Result<Encoder, SchemaError> {
-        let schema = &schema.unrolled(0)?;
         let id = match framing {
             Framing::SingleObject => Some(SchemaId::Fingerprint(schema.fingerprint())),
             _ => id.map(SchemaId::Id),
@@ -110,7 +109,7 @@ impl Encoder {
     fn source(&self, column: &dyn Array) -> Result<Rows, SchemaError> {
         match &self.format {
             Format::Plain(plain) => plain.source(column).map(Rows::Values),
-            Format::Avro(schema, _) => encode::valid(&schema.root, column, "").map(Rows::Values),
+            Format::Avro(schema, _) => encode::valid(&schema.root, column, &schema.named, "").map(Rows::Values),
             Format::Protobuf(writer, _) => writer.source(column).map(Rows::Messages),
         }
     }

@@ -5,6 +5,7 @@ use arrow_schema::DataType;
 use samsarrow_wire::Piece;
 
 use crate::avro::encode::{self, Source};
+use crate::avro::recursion::Named;
 use crate::avro::schema::{Kind, Logical, Node};
 use crate::builders::{Bytes, Columns, Shape, Slot, Values, add};
 use crate::error::{Reason, SchemaError, Step};
@@ -110,7 +111,8 @@ impl Plain {
             Plain::Uuid => (String, Some(Logical::Uuid)),
         };
         let short = matches!(column.data_type(), DataType::Int8 | DataType::Int16 | DataType::UInt8);
-        let source = (self != Plain::Short || short).then(|| encode::valid(&Node::new(kind, logical), column, "").ok());
+        let source = (self != Plain::Short || short)
+            .then(|| encode::valid(&Node::new(kind, logical), column, &Named::new(), "").ok());
         source.flatten().ok_or_else(|| {
             let text = format!("a column of {} cannot be written as {}: cast it", column.data_type(), self.name());
             SchemaError::new("", text)

@@ -3,29 +3,38 @@
 use samsarrow_wire::varint::put_varlong;
 use serde_json::Value;
 
-use super::parse::join;
+use super::parse::{MAX_DEPTH, join};
+use super::recursion::Named;
 use super::schema::{Kind, Node};
 use crate::error::SchemaError;
 
-/// What a writer would have written.
-pub(super) fn encoded(node: &Node, json: &Value, path: &str) -> Result<Vec<u8>, SchemaError> {
+/// Returns what a writer would have written; `named` has the types that contain themselves.
+pub(super) fn encoded(node: &Node, json: &Value, named: &Named, path: &str) -> Result<Vec<u8>, SchemaError> {
     let mut out = Vec::new();
-    write(node, json, path, &mut out)?;
+    write(node, json, &Names { named, left: MAX_DEPTH }, path, &mut out)?;
     Ok(out)
 }
 
-fn write(node: &Node, json: &Value, path: &str, out: &mut Vec<u8>) -> Result<(), SchemaError> {
+/// What names stand for, and how many of them may still be followed: a default may lead to itself.
+#[derive(Clone, Copy)]
+struct Names<'a> {
+    named: &'a Named,
+    left: usize,
+}
+
+fn write(node: &Node, json: &Value, names: &Names<'_>, path: &str, out: &mut Vec<u8>) -> Result<(), SchemaError> {
     match (&node.kind, json) {
         (Kind::Null, Value::Null) => {}
         (Kind::Boolean, Value::Bool(value)) => out.push((*value).into()),
-        (Kind::Int, _) if whole(json).is_some_and(|value| i32::try_from(value).is_ok()) => {
-            put_varlong(out, whole(json).unwrap_or_default());
-        }
-        (Kind::Long, _) if whole(json).is_some() => put_varlong(out, whole(json).unwrap_or_default()),
-        (Kind::Float, _) if float(json).is_some() => {
-            out.extend((float(json).unwrap_or_default() as f32).to_le_bytes());
-        }
-        (Kind::Double, _) if float(json).is_some() => out.extend(float(json).unwrap_or_default().to_le_bytes()),
+        (Kind::Int | Kind::Long, _) => match whole(json) {
+            Some(value) if matches!(node.kind, Kind::Long) || i32::try_from(value).is_ok() => put_varlong(out, value),
+            _ => return Err(unfit(node, json, path)),
+        },
+        (Kind::Float | Kind::Double, _) => match float(json) {
+            Some(value) if matches!(node.kind, Kind::Double) => out.extend(value.to_le_bytes()),
+            Some(value) => out.extend((value as f32).to_le_bytes()),
+            None => return Err(unfit(node, json, path)),
+        },
         (Kind::String, Value::String(text)) => prefixed(text.as_bytes(), out),
         (Kind::Bytes, Value::String(text)) => prefixed(&latin(text, path)?, out),
         (Kind::Fixed(_, size), Value::String(text)) => {
@@ -43,7 +52,7 @@ fn write(node: &Node, json: &Value, path: &str, out: &mut Vec<u8>) -> Result<(),
         (Kind::Array(item), Value::Array(values)) => {
             block(values.len(), out);
             for value in values {
-                write(item, value, path, out)?;
+                write(item, value, names, path, out)?;
             }
             put_varlong(out, 0);
         }
@@ -51,7 +60,7 @@ fn write(node: &Node, json: &Value, path: &str, out: &mut Vec<u8>) -> Result<(),
             block(values.len(), out);
             for (key, value) in values {
                 prefixed(key.as_bytes(), out);
-                write(of, value, path, out)?;
+                write(of, value, names, path, out)?;
             }
             put_varlong(out, 0);
         }
@@ -59,16 +68,25 @@ fn write(node: &Node, json: &Value, path: &str, out: &mut Vec<u8>) -> Result<(),
             for field in &of.fields {
                 let at = join(path, &field.name);
                 match values.get(&*field.name).or(field.default.as_ref()) {
-                    Some(value) => write(&field.node, value, &at, out)?,
+                    Some(value) => write(&field.node, value, names, &at, out)?,
                     None => return Err(SchemaError::new(&at, "the default of the record lacks this field")),
                 }
             }
         }
-        // Of the first branch, or of any, since 1.12.
+        (Kind::Again(name) | Kind::Deeper(name, _), _) => {
+            match (names.left.checked_sub(1), names.named.get(&name.full)) {
+                (Some(left), Some(definition)) => write(definition, json, &Names { left, ..*names }, path, out)?,
+                _ => return Err(unfit(node, json, path)),
+            }
+        }
+        // Of the first branch, or of any, since 1.12. A text is that of a number only where it is no text: Java takes
+        // "NaN" for the string of `["double", "string"]`.
         (Kind::Union(branches), _) => {
-            for (at, branch) in branches.iter().enumerate() {
+            let is_last = |branch: &Node| json.is_string() && matches!(branch.kind, Kind::Float | Kind::Double);
+            let (last, first): (Vec<_>, Vec<_>) = branches.iter().enumerate().partition(|(_, branch)| is_last(branch));
+            for (at, branch) in first.into_iter().chain(last) {
                 let mut value = Vec::new();
-                if write(branch, json, path, &mut value).is_ok() {
+                if write(branch, json, names, path, &mut value).is_ok() {
                     put_varlong(out, at as i64);
                     out.extend(value);
                     return Ok(());

@@ -34,7 +34,7 @@ impl Reader {
 
     /// Says what values of this id are written with; `shape` is of the reader's schema.
     pub(crate) fn add_writer(&mut self, id: SchemaId, writer: &Schema, shape: &Shape) {
-        self.add(id, resolve::plan(writer, &self.schema.root, shape));
+        self.add(id, resolve::plan(writer, &self.schema, shape));
     }
 
     /// Says how values of this id are read, or why they cannot be.

@@ -1,6 +1,6 @@
 //! Types that contain themselves.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -77,12 +77,34 @@ pub(super) struct Definitions<'a> {
     places: BTreeMap<&'a str, usize>,
     /// How to get behind a value of each.
     steps: OnceCell<Arc<[Skip]>>,
+    /// The reader's, which defaults may need.
+    pub(super) of_reader: &'a Named,
+    attempts: Cell<usize>,
 }
 
+/// Records that are compared by their fields. Each union within a record multiplies them.
+const MAX_ATTEMPTS: usize = 100_000;
+
 impl<'a> Definitions<'a> {
-    pub(super) fn new(named: &'a Named) -> Self {
+    pub(super) fn new(named: &'a Named, of_reader: &'a Named) -> Self {
         let places = named.keys().enumerate().map(|(at, name)| (&**name, at)).collect();
-        Definitions { named, places, steps: OnceCell::new() }
+        Definitions { named, places, steps: OnceCell::new(), of_reader, attempts: Cell::new(0) }
+    }
+
+    /// Counts a record that is compared with another one by its fields.
+    pub(super) fn attempt(&self, path: &str) -> Result<(), SchemaError> {
+        self.attempts.set(self.attempts.get().saturating_add(1));
+        self.attempts_left().map_err(|error| SchemaError::new(path, error.text))
+    }
+
+    /// Returns an error if more were compared than may be.
+    pub(super) fn attempts_left(&self) -> Result<(), SchemaError> {
+        if self.attempts.get() <= MAX_ATTEMPTS {
+            return Ok(());
+        }
+        let text = "the unions of writer and reader have too many records of different full names to compare: give the \
+                    reader's records the writer's names as aliases";
+        Err(SchemaError::new("", text))
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&'a Arc<Node>> {

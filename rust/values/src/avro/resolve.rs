@@ -16,9 +16,12 @@ use crate::builders::{Shape, Slot};
 use crate::error::SchemaError;
 
 /// How values of `writer` become rows of `reader`, whose columns are `shape`.
-pub(crate) fn plan(writer: &Schema, reader: &Node, shape: &Shape) -> Result<Plan, SchemaError> {
-    let defs = Definitions::new(&writer.named);
-    let root = resolve(&writer.root, reader, shape, &defs, "")?;
+pub(crate) fn plan(writer: &Schema, reader: &Schema, shape: &Shape) -> Result<Plan, SchemaError> {
+    let defs = Definitions::new(&writer.named, &reader.named);
+    let root = resolve(&writer.root, &reader.root, shape, &defs, "");
+    // One that is beyond the bound within a union's branch would be taken for a branch that does not fit.
+    defs.attempts_left()?;
+    let root = root?;
     Ok(Plan { root, raw: matches!(writer.root.kind, Kind::Bytes) })
 }
 
@@ -32,6 +35,8 @@ fn resolve(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &str
         (Kind::Union(branches), _) => writer_union(branches, r, shape, defs, path),
         (_, Kind::Union(branches)) => reader_union(w, branches, shape, defs, path),
         (Kind::Record(of), Kind::Deeper(into, depth)) if into.stands_for(&of.name) => Ok(Op::Deeper(*depth)),
+        // A default has the reader's own type, which may end here.
+        (Kind::Deeper(of, _), Kind::Deeper(into, depth)) if into.full == of.full => Ok(Op::Deeper(*depth)),
         (Kind::Array(w), Kind::Array(r)) => match &shape.slot {
             Slot::List(to, items) => {
                 let item = resolve(w, r, items, defs, path)?;
@@ -174,7 +179,9 @@ fn record(
             continue;
         };
         steps.extend(skip(&mut skipped, defs));
-        let (Some(into), Some(shape)) = (r.fields.get(target), shapes.get(target)) else { continue };
+        let (Some(into), Some(shape)) = (r.fields.get(target), shapes.get(target)) else {
+            return Err(SchemaError::new(&join(path, &field.name), "the reader's field has no column"));
+        };
         let op = resolve(&field.node, &into.node, shape, defs, &join(path, &into.name))?;
         steps.push(Field { name: Arc::clone(&into.name), op });
     }
@@ -187,7 +194,7 @@ fn record(
         let Some(json) = &field.default else {
             return Err(SchemaError::new(&at, "the writer has no such field, and the reader's has no default"));
         };
-        let bytes = default::encoded(&field.node, json, &at)?;
+        let bytes = default::encoded(&field.node, json, defs.of_reader, &at)?;
         let op = resolve(&field.node, &field.node, shape, defs, &at)?;
         let op = Op::Default(Box::new((bytes.into(), op)));
         steps.push(Field { name: Arc::clone(&field.name), op });
@@ -273,43 +280,97 @@ fn reader_union(
             branches.first().map_or_else(|| Err(unfit(w, w, path)), |r| resolve(w, r, shape, defs, path))
         }
         (_, true) if is_null => Ok(Op::PushNull(Box::new(shape.clone()))),
-        (Members::One(r), _) => resolve(w, r, shape, defs, path),
+        (Members::One(r), _) => Ok(member(w, &[r], std::slice::from_ref(shape), defs, path)?.1),
         (Members::Many(members), _) => {
             let Slot::Struct(to, shapes) = &shape.slot else { return Err(unfit(w, w, path)) };
-            // What needs no promotion comes first, as Java has it: no value loses digits.
-            let fits = |wanted: Fit| members.iter().position(|r| fit(w, r) == wanted);
-            let Some(at) = fits(Fit::Same).or_else(|| fits(Fit::Promoted)) else {
-                let names: Vec<_> = members.iter().map(|r| r.described()).collect();
-                let text = format!("the writer's {} is none of the reader's {}", w.described(), names.join(", "));
-                return Err(SchemaError::new(path, text));
-            };
-            let (Some(r), Some(of)) = (members.get(at), shapes.get(at)) else { return Err(unfit(w, w, path)) };
-            let op = resolve(w, r, of, defs, path)?;
+            let (at, op) = member(w, &members, shapes, defs, path)?;
             let others = shapes.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, shape)| shape.clone());
             Ok(Op::Member(*to, Box::new((op, others.collect()))))
         }
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Fit {
-    None,
-    Promoted,
-    Same,
+/// Returns the member of the reader's union that values of a writer's type are read as, in the order of Java's
+/// `firstMatchingBranch`: the same type and full name, an alias, the same name in another namespace, a record of any name
+/// whose fields fit, and last a type that this one is promoted to.
+fn member(
+    w: &Node,
+    members: &[&Arc<Node>],
+    shapes: &[Shape],
+    defs: &Definitions<'_>,
+    path: &str,
+) -> Result<(usize, Op), SchemaError> {
+    let branch = |at: usize| match (members.get(at), shapes.get(at)) {
+        (Some(r), Some(shape)) => resolve_as(w, r, shape, defs, path).map(|op| (at, op)),
+        _ => Err(unfit(w, w, path)),
+    };
+    let fits: Vec<Fit> = members.iter().map(|r| fit(w, r)).collect();
+    let all = |wanted: Fit| fits.iter().enumerate().filter(move |(_, fit)| **fit == wanted).map(|(at, _)| at);
+    // These decide by themselves, whether or not all that is in the type can be read.
+    if let Some(at) = all(Fit::Same).next().or_else(|| all(Fit::Alias).next()) {
+        return branch(at);
+    }
+    let mut first = None;
+    // Java takes the last record of the same short name whose fields fit, and the first one of another name.
+    for at in all(Fit::Short).collect::<Vec<_>>().into_iter().rev().chain(all(Fit::Structure)) {
+        defs.attempt(path)?;
+        match branch(at) {
+            Ok(found) => return Ok(found),
+            // Of a record that has another name the names are what is wrong.
+            Err(error) if fits.get(at) == Some(&Fit::Short) => first = first.or(Some(error)),
+            Err(_) => (),
+        }
+    }
+    if let Some(at) = all(Fit::Promoted).next() {
+        return branch(at);
+    }
+    Err(first.unwrap_or_else(|| match members {
+        [one] => unfit(w, one, path),
+        _ => {
+            let names: Vec<_> = members.iter().map(|r| r.described()).collect();
+            let text = format!("the writer's {} is none of the reader's {}", w.described(), names.join(", "));
+            SchemaError::new(path, text)
+        }
+    }))
 }
 
-/// Whether a writer's type matches a reader's, as the specification defines it: not what is in records.
+/// Resolves a member that was chosen, whose name may be another one where it is a record.
+fn resolve_as(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &str) -> Result<Op, SchemaError> {
+    match (&w.kind, &r.kind, &shape.slot) {
+        (Kind::Record(of), Kind::Record(into), Slot::Struct(to, shapes)) => record(of, into, *to, shapes, defs, path),
+        _ => resolve(w, r, shape, defs, path),
+    }
+}
+
+/// How a writer's type matches a member of the reader's union, the closest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// The same type, and the same full name where types have names.
+    Same,
+    /// The reader's type has the writer's full name as an alias.
+    Alias,
+    /// The same name, or an alias, in another namespace.
+    Short,
+    /// A record of another name.
+    Structure,
+    Promoted,
+    None,
+}
+
+/// Returns how a writer's type matches a member, without a look at what is in records, lists and maps.
 fn fit(w: &Node, r: &Node) -> Fit {
-    use Kind::{Array, Bytes, Double, Fixed, Float, Int, Long, Map, String, Union};
+    use Kind::{Bytes, Double, Fixed, Float, Int, Long, Record, String};
     match (&w.kind, &r.kind) {
-        (Union(_), _) | (_, Union(_)) => Fit::Same,
-        (Array(w), Array(r)) | (Map(w), Map(r)) => fit(w, r),
         (Fixed(_, size), Fixed(_, other)) if size != other => Fit::None,
         (Int, Long | Float | Double) | (Long, Float | Double) | (Float, Double) => Fit::Promoted,
         (String, Bytes) | (Bytes, String) => Fit::Promoted,
+        _ if !same_kind(w, r) => Fit::None,
         _ => match (w.name(), r.name()) {
-            (Some(of), Some(into)) if into.stands_for(of) && same_kind(w, r) => Fit::Same,
-            (None, None) if same_kind(w, r) => Fit::Same,
+            (Some(of), Some(into)) if into.full == of.full => Fit::Same,
+            (Some(of), Some(into)) if into.aliases.iter().any(|alias| **alias == *of.full) => Fit::Alias,
+            (Some(of), Some(into)) if into.stands_for(of) => Fit::Short,
+            (Some(_), Some(_)) if matches!((&w.kind, &r.kind), (Record(_), Record(_))) => Fit::Structure,
+            (None, None) => Fit::Same,
             _ => Fit::None,
         },
     }

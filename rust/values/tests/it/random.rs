@@ -25,7 +25,7 @@ impl Random {
     }
 }
 
-/// Schemas whose names are all different.
+/// Schemas whose full names are all different; short names repeat.
 #[derive(Default)]
 pub(crate) struct Schemas {
     names: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Schemas {
 impl Schemas {
     fn name(&mut self) -> String {
         self.names += 1;
-        format!("N{}", self.names)
+        format!("s{}.N{}", self.names, self.names % 3)
     }
 
     pub(crate) fn record(&mut self, random: &mut Random, depth: usize) -> Value {
@@ -44,8 +44,26 @@ impl Schemas {
         json!({"type": "record", "name": self.name(), "fields": fields})
     }
 
+    /// A union of types of one short name.
+    fn namesakes(&mut self, random: &mut Random, depth: usize) -> Value {
+        let mut one = |at: usize, kind: usize| {
+            self.names += 1;
+            let name = format!("u{}.v{at}.Same", self.names);
+            match kind {
+                0 => json!({"type": "fixed", "name": name, "size": 3}),
+                1 => json!({"type": "enum", "name": name, "symbols": ["A", "BB", "C"]}),
+                _ => {
+                    let fields = json!([{"name": "x", "type": "int"}, {"name": "y", "type": self.any(random, depth)}]);
+                    json!({"type": "record", "name": name, "fields": fields})
+                }
+            }
+        };
+        let all: Vec<_> = [0, 0, 1, 1, 2, 2].into_iter().enumerate().map(|(at, kind)| one(at, kind)).collect();
+        all.into()
+    }
+
     pub(crate) fn any(&mut self, random: &mut Random, depth: usize) -> Value {
-        match random.below(if depth == 0 { 6 } else { 12 }) {
+        match random.below(if depth == 0 { 6 } else { 13 }) {
             0..=3 => primitive(random),
             4 => json!({"type": "fixed", "name": self.name(), "size": random.below(5)}),
             5 => json!({"type": "enum", "name": self.name(), "symbols": ["A", "BB", "C"]}),
@@ -61,6 +79,7 @@ impl Schemas {
                 };
                 if random.below(2) == 0 { json!(["null", one]) } else { json!([one, "null"]) }
             }
+            11 => self.namesakes(random, depth - 1),
             _ => json!(["long", self.record(random, depth - 1), {"type": "array", "items": "string"}, "null"]),
         }
     }

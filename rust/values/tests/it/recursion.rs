@@ -1,8 +1,11 @@
 //! Types that contain themselves: stepped over, and read to a depth.
 
+use std::sync::Arc;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, Int32Array, ListArray, NullArray, StructArray};
+use arrow_buffer::OffsetBuffer;
 use arrow_schema::DataType;
 use samsarrow_values::avro::Schema;
 use samsarrow_values::{Decoder, Encoder, Framing, Options, SchemaId, proto};
@@ -22,6 +25,11 @@ fn schema(text: &str) -> Schema {
 fn reading(text: &str, fields: Option<&[&str]>, recursion: usize) -> Result<Decoder, String> {
     let fields = fields.map(|fields| fields.iter().map(|&field| field.to_owned()).collect());
     Decoder::avro(&schema(text), &Options { fields, recursion, ..bare() }).map_err(|error| error.to_string())
+}
+
+/// Of values with ids.
+fn reading_framed(text: &str, recursion: usize) -> Decoder {
+    Decoder::avro(&schema(text), &Options { recursion, ..Options::default() }).unwrap()
 }
 
 /// So many records within one another; from the outermost on they are numbered.
@@ -91,8 +99,86 @@ fn what_is_read_whole_needs_a_depth() {
     let error = reading(LIST, None, 0).unwrap_err();
     assert_eq!(error, format!("field next: L contains itself, which no Arrow type does: {advice}"));
     assert!(reading(LIST, Some(&["next"]), 0).unwrap_err().starts_with("field next: L contains itself"));
-    let encoder = Encoder::avro(&schema(LIST), &DataType::Null, Framing::Bare, None);
-    assert!(encoder.unwrap_err().to_string().starts_with("field next: L contains itself"));
+}
+
+#[test]
+fn what_was_read_to_a_depth_is_written_back() {
+    for times in 1..4 {
+        for (text, values) in
+            [(LIST, (1..=times + 1).map(chain).collect::<Vec<_>>()), (TREE, (0..=times as u8).map(tree).collect())]
+        {
+            let mut decoder = reading(text, None, times).unwrap();
+            let (array, bad) = decode(&mut decoder, values.iter().map(|value| Some(&value[..])));
+            assert_eq!(bad, []);
+            let encoder = Encoder::avro(&schema(text), array.data_type(), Framing::Bare, None).unwrap();
+            let written = encoder.encode(&array).unwrap().remove(0);
+            if text == LIST {
+                assert_eq!(written.iter().flatten().collect::<Vec<_>>(), values);
+            }
+            let (again, bad) = decode(&mut decoder, written.iter());
+            assert_eq!((&again, bad), (&array, vec![]));
+        }
+    }
+    // An item where the column ends is not written as nothing.
+    let mut decoder = reading(TREE, None, 1).unwrap();
+    let (array, _) = decode(&mut decoder, [Some(&tree(1)[..])]);
+    let encoder = Encoder::avro(&schema(TREE), array.data_type(), Framing::Bare, None).unwrap();
+    let rows = array.as_struct();
+    let below = rows.column(1).as_list::<i32>();
+    let items = below.values().as_struct();
+    let (fields, mut columns, nulls) = items.clone().into_parts();
+    let DataType::List(item) = fields[1].data_type() else { panic!("{}", fields[1]) };
+    let offsets = OffsetBuffer::from_lengths(vec![1; items.len()]);
+    columns[1] = Arc::new(ListArray::new(Arc::clone(item), offsets, Arc::new(NullArray::new(items.len())), None));
+    let items: ArrayRef = Arc::new(StructArray::new(fields, columns, nulls));
+    let (fields, mut columns, nulls) = rows.clone().into_parts();
+    let DataType::List(item) = below.data_type() else { panic!("{}", below.data_type()) };
+    columns[1] = Arc::new(ListArray::new(Arc::clone(item), below.offsets().clone(), items, None));
+    let bad = encoder.encode(&StructArray::new(fields, columns, nulls)).unwrap_err().to_string();
+    assert_eq!(bad, "row 0, field below[0].below[0]: it is null, and the schema has no null here");
+}
+
+#[test]
+fn a_default_is_read_where_what_contains_itself_ends() {
+    let old = r#"{"type": "record", "name": "Node", "fields": [{"name": "v", "type": "int"}]}"#;
+    let new = |default: &str| {
+        format!(
+            r#"{{"type": "record", "name": "Node", "fields": [{{"name": "v", "type": "int"}},
+            {{"name": "kids", "type": {{"type": "array", "items": "Node"}}, "default": {default}}},
+            {{"name": "by", "type": {{"type": "map", "values": "Node"}}, "default": {{}}}}]}}"#
+        )
+    };
+    let read = |default: &str, times: usize, value: &[u8]| {
+        let mut decoder = reading_framed(&new(default), times);
+        decoder.add_writer(SchemaId::Id(1), &schema(old));
+        decoder.add_writer(SchemaId::Id(2), &schema(&new(default)));
+        decode(&mut decoder, [Some(value)])
+    };
+    for times in 1..4 {
+        let (array, bad) = read("[]", times, &[0, 0, 0, 0, 1, 14]);
+        assert_eq!(bad, []);
+        assert_eq!(array.as_struct().column(1).as_list::<i32>().value_length(0), 0);
+        // Of a default that has such a record, each is one deeper.
+        let (array, bad) = read(r#"[{"v": 3, "kids": []}]"#, times, &[0, 0, 0, 0, 1, 14]);
+        assert_eq!(bad, []);
+        let kids = array.as_struct().column(1).as_list::<i32>();
+        assert_eq!(kids.values().as_struct().column(0).as_primitive::<Int32Type>().values(), &[3]);
+    }
+    let (array, _) = read("[]", 1, &[0, 0, 0, 0, 2, 14, 0, 0]);
+    let DataType::Struct(fields) = array.data_type() else { panic!("{}", array.data_type()) };
+    // A default that leads to itself ends.
+    let endless = r#"[{"v": 1}]"#;
+    let mut decoder = reading_framed(&new(endless), 1);
+    decoder.add_writer(SchemaId::Id(1), &schema(old));
+    let (_, bad) = decode(&mut decoder, [Some(&[0, 0, 0, 0, 1, 14][..])]);
+    assert!(bad[0].reason.contains("the default"), "{}", bad[0].reason);
+    // What is written has the default whole, however deep the columns are.
+    let columns = DataType::Struct(fields.iter().filter(|field| field.name() == "v").cloned().collect());
+    let text = new(r#"[{"v": 3, "kids": [{"v": 4, "kids": []}]}]"#);
+    let encoder = Encoder::avro(&schema(&text), &columns, Framing::Bare, None).unwrap();
+    let rows = StructArray::from(vec![(Arc::clone(&fields[0]), Arc::new(Int32Array::from(vec![7])) as ArrayRef)]);
+    let written = encoder.encode(&rows).unwrap().remove(0);
+    assert_eq!(written.value(0), [14, 2, 6, 2, 8, 0, 0, 0, 0, 0, 0]);
 }
 
 #[test]

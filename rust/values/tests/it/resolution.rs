@@ -165,6 +165,78 @@ fn names_match_without_namespaces_and_by_alias() {
 }
 
 #[test]
+fn members_of_one_short_name_are_told_apart_by_their_namespaces() {
+    let record = |name: &str, fields: &[&str]| {
+        let fields: Vec<_> = fields.iter().map(|f| format!(r#"{{"name": "{f}", "type": "int"}}"#)).collect();
+        format!(r#"{{"type": "record", "name": "{name}", "fields": [{}]}}"#, fields.join(", "))
+    };
+    let set = |array: &ArrayRef| {
+        let members = array.as_struct();
+        let names = members.column_names().into_iter().zip(members.columns());
+        names.filter(|(_, column)| column.is_valid(0)).map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+    };
+    let fixed = |name: &str| format!(r#"{{"type": "fixed", "name": "{name}", "size": 1}}"#);
+    let symbols = |name: &str| format!(r#"{{"type": "enum", "name": "{name}", "symbols": ["A", "B"]}}"#);
+    for (one, other, value) in [
+        (record("a.Foo", &["x"]), record("b.Foo", &["x"]), &[2, 14][..]),
+        (record("a.Foo", &["x"]), record("b.Foo", &["y", "x"]), &[2, 14, 16]),
+        (fixed("a.Foo"), fixed("b.Foo"), &[2, 9]),
+        (symbols("a.Foo"), symbols("b.Foo"), &[2, 0]),
+    ] {
+        let union = format!("[{one}, {other}]");
+        assert_eq!(set(&read(&union, &union, value).unwrap()), ["b.Foo"], "{union}");
+        // In another order, and as the only type of the writer.
+        assert_eq!(set(&read(&union, &format!("[{other}, {one}]"), value).unwrap()), ["b.Foo"], "{union}");
+        assert_eq!(set(&read(&other, &union, &value[1..]).unwrap()), ["b.Foo"], "{union}");
+    }
+    // An alias comes before the short name, the short name before the fields, and a record that fits at all before none.
+    let alias = record("c.Bar", &["x"]).replace(r#""fields""#, r#""aliases": ["z.Foo"], "fields""#);
+    let writer = record("z.Foo", &["x"]);
+    let (a, b) = (record("a.Foo", &["x"]), record("b.Other", &["x"]));
+    assert_eq!(set(&read(&writer, &format!("[{a}, {alias}, {b}]"), &[14]).unwrap()), ["Bar"]);
+    assert_eq!(set(&read(&writer, &format!("[{b}, {a}]"), &[14]).unwrap()), ["Foo"]);
+    let (strange, like) = (record("b.Foo", &["y"]), record("d.Any", &["x"]));
+    assert_eq!(set(&read(&writer, &format!("[{strange}, {a}]"), &[14]).unwrap()), ["a.Foo"]);
+    assert_eq!(set(&read(&writer, &format!("[{strange}, {like}, \"int\"]"), &[14]).unwrap()), ["Any"]);
+    assert!(read(&writer, &format!(r#"["null", {like}]"#), &[14]).is_ok());
+    let bad = read(&writer, &format!("[{strange}, \"int\"]"), &[14]).unwrap_err();
+    assert_eq!((&*bad.path, &*bad.reason), ("y", "the writer has no such field, and the reader's has no default"));
+}
+
+#[test]
+fn unions_of_records_that_are_compared_by_their_fields_are_bounded() {
+    let union = |space: &str| {
+        let below = |at: usize| {
+            let records: Vec<_> = (0..60)
+                .map(|n| format!(r#"{{"type": "record", "name": "{space}.I{at}_{n}", "fields": [{{"name": "{space}", "type": "int"}}]}}"#))
+                .collect();
+            format!("[{}]", records.join(", "))
+        };
+        let records: Vec<_> = (0..60)
+            .map(|at| {
+                format!(
+                    r#"{{"type": "record", "name": "{space}.O{at}", "fields": [{{"name": "f", "type": {}}}]}}"#,
+                    below(at)
+                )
+            })
+            .collect();
+        format!("[{}]", records.join(", "))
+    };
+    let bad = read(&union("a"), &union("b"), &[0, 0, 0]).unwrap_err();
+    assert!(bad.reason.contains("too many records of different full names"), "{}", bad.reason);
+}
+
+#[test]
+fn the_default_of_a_text_is_no_number_where_there_are_texts() {
+    let reader = |of: &str, default: &str| record(&format!(r#"{{"name": "a", "type": {of}, "default": {default}}}"#));
+    let row = read(&record(""), &reader(r#"["null", "double", "string"]"#, r#""NaN""#), &[]).unwrap();
+    let members = row.as_struct().column(0).as_struct();
+    assert_eq!(members.column_by_name("string").unwrap().as_string::<i32>().value(0), "NaN");
+    let row = read(&record(""), &reader(r#"["null", "double"]"#, r#""NaN""#), &[]).unwrap();
+    assert!(row.as_struct().column(0).as_primitive::<Float64Type>().value(0).is_nan());
+}
+
+#[test]
 fn writers_alternate_within_one_array() {
     let reader = record(r#"{"name": "a", "type": "long"}, {"name": "b", "type": "string", "default": "-"}"#);
     let mut decoder = resolved(&record(r#"{"name": "a", "type": "int"}"#), &reader);

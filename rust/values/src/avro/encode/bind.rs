@@ -13,16 +13,17 @@ use super::source::{Entries, Field, Ranges, Source};
 use super::{leaf, unions};
 use crate::avro::default;
 use crate::avro::parse::join;
+use crate::avro::recursion::Named;
 use crate::avro::schema::{Kind, Node, Record};
 use crate::error::SchemaError;
 
 /// Rows of a column as values of this schema.
-pub(crate) fn source(node: &Node, array: &dyn Array, path: &str) -> Result<Source, SchemaError> {
+pub(crate) fn source(node: &Node, array: &dyn Array, named: &Named, path: &str) -> Result<Source, SchemaError> {
     let nulls = nulls_of(array);
     match (&node.kind, nulls) {
-        (Kind::Union(branches), nulls) => unions::union(node, branches, array, nulls, path),
-        (Kind::Null, _) | (_, None) => valid(node, array, path),
-        (_, Some(nulls)) => Ok(Source::Required(Box::new((nulls, valid(node, array, path)?)))),
+        (Kind::Union(branches), nulls) => unions::union(node, branches, array, nulls, named, path),
+        (Kind::Null, _) | (_, None) => valid(node, array, named, path),
+        (_, Some(nulls)) => Ok(Source::Required(Box::new((nulls, valid(node, array, named, path)?)))),
     }
 }
 
@@ -32,9 +33,11 @@ pub(super) fn nulls_of(array: &dyn Array) -> Option<NullBuffer> {
 }
 
 /// The same of rows that are not null: nobody asks for another.
-pub(crate) fn valid(node: &Node, array: &dyn Array, path: &str) -> Result<Source, SchemaError> {
+///
+/// A type that contains itself is followed as deep as the column is: where `decode_values` ended, the column is of nulls.
+pub(crate) fn valid(node: &Node, array: &dyn Array, named: &Named, path: &str) -> Result<Source, SchemaError> {
     if let Some(dictionary) = array.as_any_dictionary_opt() {
-        let values = valid(node, dictionary.values(), path)?;
+        let values = valid(node, dictionary.values(), named, path)?;
         if dictionary.values().is_empty() {
             return Ok(values);
         }
@@ -44,29 +47,35 @@ pub(crate) fn valid(node: &Node, array: &dyn Array, path: &str) -> Result<Source
         ))));
     }
     match &node.kind {
-        Kind::Union(branches) => unions::union(node, branches, array, None, path),
+        Kind::Union(branches) => unions::union(node, branches, array, None, named, path),
         Kind::Record(record) => match array.as_struct_opt() {
-            Some(columns) => fields(record, columns, path),
+            Some(columns) => fields(record, columns, named, path),
             None => Err(unfit(node, array, path)),
         },
         Kind::Array(item) => match items(array) {
-            Some((ranges, items)) => Ok(Source::List(Box::new((ranges, source(item, items, path)?)))),
+            Some((ranges, items)) => Ok(Source::List(Box::new((ranges, source(item, items, named, path)?)))),
             None => Err(unfit(node, array, path)),
         },
         Kind::Map(value) => match array.as_map_opt() {
             Some(map) => {
                 let text = Node::new(Kind::String, None);
-                let (Ok(keys), Some(names)) = (source(&text, map.keys(), path), Blobs::texts(map.keys())) else {
+                let (Ok(keys), Some(names)) = (source(&text, map.keys(), named, path), Blobs::texts(map.keys())) else {
                     return Err(SchemaError::new(
                         path,
                         format!("keys of a map must be string, not {}", map.key_type()),
                     ));
                 };
-                let values = source(value, map.values(), path)?;
+                let values = source(value, map.values(), named, path)?;
                 let ranges = Ranges::Small(map.offsets().clone());
                 Ok(Source::Map(Box::new(Entries { ranges, keys, names, values })))
             }
             None => Err(unfit(node, array, path)),
+        },
+        // All of its rows are null, which `source` and unions look at first: none is written.
+        Kind::Again(_) if *array.data_type() == DataType::Null => Ok(Source::Nothing),
+        Kind::Again(name) => match named.get(&name.full) {
+            Some(definition) => valid(definition, array, named, path),
+            None => Err(SchemaError::new(path, format!("there is no type {}", name.full))),
         },
         _ => leaf::leaf(node, array, path),
     }
@@ -90,7 +99,7 @@ fn items(array: &dyn Array) -> Option<(Ranges, &dyn Array)> {
     })
 }
 
-fn fields(record: &Record, columns: &StructArray, path: &str) -> Result<Source, SchemaError> {
+fn fields(record: &Record, columns: &StructArray, named_types: &Named, path: &str) -> Result<Source, SchemaError> {
     let mut named: HashMap<&str, &dyn Array> = HashMap::new();
     for (name, column) in columns.column_names().into_iter().zip(columns.columns()) {
         if named.insert(name, column).is_some() {
@@ -101,8 +110,8 @@ fn fields(record: &Record, columns: &StructArray, path: &str) -> Result<Source, 
     for field in &record.fields {
         let at = join(path, &field.name);
         let source = match (named.remove(&*field.name), &field.default) {
-            (Some(column), _) => source(&field.node, column, &at)?,
-            (None, Some(json)) => Source::Constant(default::encoded(&field.node, json, &at)?.into()),
+            (Some(column), _) => source(&field.node, column, named_types, &at)?,
+            (None, Some(json)) => Source::Constant(default::encoded(&field.node, json, named_types, &at)?.into()),
             (None, None) => {
                 return Err(SchemaError::new(&at, "there is no such column, and the schema has no default for it"));
             }

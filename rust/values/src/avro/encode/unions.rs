@@ -10,6 +10,8 @@ use arrow_schema::DataType;
 use super::bind::{nulls_of, unfit, valid};
 use super::leaf::same;
 use super::source::{Branch, Member, Members, Source};
+use crate::avro::parse::join;
+use crate::avro::recursion::Named;
 use crate::avro::schema::{Kind, Node, member_names};
 use crate::error::SchemaError;
 
@@ -19,6 +21,7 @@ pub(super) fn union(
     branches: &[Arc<Node>],
     array: &dyn Array,
     nulls: Option<NullBuffer>,
+    named: &Named,
     path: &str,
 ) -> Result<Source, SchemaError> {
     let null = branches.iter().position(|branch| matches!(branch.kind, Kind::Null)).map(|at| at as i64);
@@ -32,19 +35,24 @@ pub(super) fn union(
         };
     }
     if let [(at, only)] = *values {
-        return Ok(branch(at, valid(only, array, path)?));
+        return Ok(branch(at, valid(only, array, named, path)?));
     }
-    if let Some(members) = members(&values, array, path)? {
+    if let Some(members) = members(&values, array, named, path)? {
         return Ok(Source::Members(Box::new(Members { nulls, null, members })));
     }
     // A branch of the column's own type comes before one that it could be widened to.
     let own = values.iter().filter(|(_, one)| same(one, array.data_type()));
-    let found = own.chain(&values).find_map(|(at, one)| valid(one, array, path).ok().map(|of| (*at, of)));
+    let found = own.chain(&values).find_map(|(at, one)| valid(one, array, named, path).ok().map(|of| (*at, of)));
     found.map(|(at, of)| branch(at, of)).ok_or_else(|| unfit(node, array, path))
 }
 
 /// The members, if the column is a struct of such.
-fn members(values: &[(i64, &Arc<Node>)], array: &dyn Array, path: &str) -> Result<Option<Box<[Member]>>, SchemaError> {
+fn members(
+    values: &[(i64, &Arc<Node>)],
+    array: &dyn Array,
+    named: &Named,
+    path: &str,
+) -> Result<Option<Box<[Member]>>, SchemaError> {
     let Some(columns) = array.as_struct_opt() else { return Ok(None) };
     let names = member_names(&values.iter().map(|(_, node)| *node).collect::<Vec<_>>());
     if columns.num_columns() == 0 || columns.column_names().iter().any(|name| !names.iter().any(|own| own == name)) {
@@ -53,7 +61,7 @@ fn members(values: &[(i64, &Arc<Node>)], array: &dyn Array, path: &str) -> Resul
     let mut members = Vec::new();
     for ((branch, node), name) in values.iter().zip(names) {
         let Some(column) = columns.column_by_name(&name) else { continue };
-        let of = valid(node, column, &crate::avro::parse::join(path, &name))?;
+        let of = valid(node, column, named, &join(path, &name))?;
         members.push(Member { name: name.into(), nulls: nulls_of(column), branch: *branch, of });
     }
     Ok(Some(members.into()))
