@@ -157,6 +157,8 @@ fn field(pool: &Pool, file: &File, raw: &Raw, field: &RawField, above: Features,
         && file.syntax == Syntax::Editions
         && features.delimited == Some(true)
         && !is_entry(id)
+        // Entries of maps and their values have lengths whatever the file says.
+        && !raw.entry
     {
         kind = Kind::Group(id);
     }

@@ -1,14 +1,17 @@
 //! What is read is written, and read as the same.
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef};
-use samsarrow_values::proto::{Schema, Writer};
-use samsarrow_values::{EncodeError, Encoder, Framing};
+use std::sync::Arc;
 
-use crate::decode;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, StructArray, TimestampNanosecondArray, TimestampSecondArray};
+use arrow_schema::Field;
+use samsarrow_values::proto::{Schema, Writer};
+use samsarrow_values::{Decoder, EncodeError, Encoder, Framing, Options};
+
 use crate::proto::{decoder, rows, shown};
 use crate::proto_hostile::{EVENT, event};
 use crate::random::Random;
+use crate::{bare, decode};
 
 fn encoder(schema: &str, column: &ArrayRef) -> Encoder {
     let writer = Writer::new(&Schema::parse(schema).unwrap(), None).unwrap();
@@ -62,6 +65,60 @@ fn lengths_of_any_size_stand_before_messages() {
             assert_eq!(written, [value], "{len}");
         }
     }
+}
+
+#[test]
+fn values_of_maps_have_lengths_in_every_edition() {
+    let schema = "edition = '2023'; option features.message_encoding = DELIMITED; \
+                  message M { map<string, V> m = 1; V v = 2; repeated V l = 3; } message V { int32 x = 1; }";
+    // As google's protobuf writes it: m {k: x 7}, v {x: 7}, l [{x: 1}].
+    let value = b"\x0a\x07\x0a\x01k\x12\x02\x08\x07\x13\x08\x07\x14\x1b\x08\x01\x1c";
+    assert_eq!(again(schema, &[value]), [value]);
+}
+
+#[test]
+fn what_was_read_to_a_depth_is_written_back() {
+    let schema = Schema::parse(
+        "syntax = 'proto3'; message M { int32 v = 1; M m = 2; repeated M l = 3; map<string, M> k = 4; oneof o { M p = 5; } }",
+    )
+    .unwrap();
+    let options = Options { recursion: 1, ..bare() };
+    let mut decoder = Decoder::protobuf(&schema, None, false, &options).unwrap();
+    let values: [&[u8]; 5] = [
+        b"",
+        b"\x08\x01\x12\x02\x08\x02",
+        b"\x1a\x02\x08\x02\x1a\x00",
+        b"\x22\x07\x0a\x01k\x12\x02\x08\x02",
+        b"\x2a\x00",
+    ];
+    let (array, bad) = decode(&mut decoder, values.map(Some));
+    assert_eq!(bad, []);
+    let writer = Writer::new(&schema, None).unwrap();
+    let encoder = Encoder::protobuf(writer, array.data_type(), Framing::Bare, None).unwrap();
+    assert_eq!(encoder.encode(&array).unwrap()[0].iter().flatten().collect::<Vec<_>>(), values);
+}
+
+#[test]
+fn times_are_written_in_every_unit_and_with_a_zone_only() {
+    let schema =
+        "syntax = 'proto3'; import 'google/protobuf/timestamp.proto'; message M { google.protobuf.Timestamp t = 1; }";
+    let of = |column: ArrayRef| -> ArrayRef {
+        Arc::new(StructArray::from(vec![(Arc::new(Field::new("t", column.data_type().clone(), true)), column)]))
+    };
+    let nanos = of(Arc::new(TimestampNanosecondArray::from(vec![-1]).with_timezone("UTC")));
+    // −1 second, 999,999,999 nanoseconds: no digit is lost.
+    let wanted = [&[0x0a, 17, 0x08][..], &[0xff; 9], &[1, 0x10, 0xff, 0x93, 0xeb, 0xdc, 0x03]].concat();
+    assert_eq!(encoder(schema, &nanos).encode(&nanos).unwrap()[0].value(0), wanted);
+    let seconds = of(Arc::new(TimestampSecondArray::from(vec![i64::MAX]).with_timezone("+02:00")));
+    let wanted = [&[0x0a, 10, 0x08][..], &[0xff; 8], &[0x7f]].concat();
+    assert_eq!(encoder(schema, &seconds).encode(&seconds).unwrap()[0].value(0), wanted);
+    let naive = of(Arc::new(TimestampNanosecondArray::from(vec![0])));
+    let writer = Writer::new(&Schema::parse(schema).unwrap(), None).unwrap();
+    let error = Encoder::protobuf(writer, naive.data_type(), Framing::Bare, None).unwrap_err().to_string();
+    assert!(
+        error.ends_with("as google.protobuf.Timestamp: it has no time zone, so cast it to one that has"),
+        "{error}"
+    );
 }
 
 #[test]

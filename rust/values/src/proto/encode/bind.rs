@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    DurationMicrosecondType, Float32Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
+    ArrowPrimitiveType, DurationMicrosecondType, Float32Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, StructArray, UInt32Array, UInt64Array};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
-use arrow_schema::{ArrowError, DataType, TimeUnit};
+use arrow_schema::{DataType, TimeUnit};
 use samsarrow_wire::varint::put_varlong;
 
 use super::super::Schema;
@@ -221,6 +221,11 @@ fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value>
         }
         Kind::Message(id) | Kind::Group(id) => {
             let message = pool.messages.get(id).ok_or_else(|| SchemaError::new(path, "the message is missing"))?;
+            // Where `decode_values` ended in a message that contains itself: all rows are null, and none is written.
+            if *column.data_type() == DataType::Null {
+                let source = Source { fields: Vec::new(), oneofs: Vec::new() };
+                return Ok(if matches!(kind, Kind::Group(_)) { Value::Group(source) } else { Value::Message(source) });
+            }
             if let Some(known) = known(message, column) {
                 return known.ok_or_else(|| unfit(&message.name, column, path));
             }
@@ -235,7 +240,7 @@ fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value>
 fn known(message: &Message, column: &ArrayRef) -> Option<Option<Value>> {
     let json = |what| texts(column).filter(Slices::is_text).map(|texts| Value::Json(texts, what));
     Some(match message.name.strip_prefix("google.protobuf.")? {
-        "Timestamp" => micros(column).map(Value::Timestamp),
+        "Timestamp" => instants(column).map(|(times, per_second)| Value::Timestamp(times, per_second)),
         "Duration" => column
             .as_primitive_opt::<DurationMicrosecondType>()
             .map(|times| Value::Duration(times.reinterpret_cast::<Int64Type>())),
@@ -334,31 +339,29 @@ fn texts(column: &ArrayRef) -> Option<Slices> {
     }
 }
 
-/// Of any unit; what has no time zone is as if in UTC.
-fn micros(column: &ArrayRef) -> Option<Int64Array> {
-    Some(match column.data_type() {
-        DataType::Timestamp(TimeUnit::Second, _) => {
-            column.as_primitive::<TimestampSecondType>().try_unary(|time| times(time, 1_000_000)).ok()?
-        }
-        DataType::Timestamp(TimeUnit::Millisecond, _) => {
-            column.as_primitive::<TimestampMillisecondType>().try_unary(|time| times(time, 1000)).ok()?
-        }
-        DataType::Timestamp(TimeUnit::Microsecond, _) => {
-            column.as_primitive::<TimestampMicrosecondType>().reinterpret_cast::<Int64Type>()
-        }
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            column.as_primitive::<TimestampNanosecondType>().unary(|time| time.div_euclid(1000))
-        }
-        _ => return None,
+/// Returns the times of a column, and how many of its unit a second has. A column without a time zone does not say which
+/// instants these are.
+fn instants(column: &ArrayRef) -> Option<(Int64Array, i64)> {
+    fn times<T: ArrowPrimitiveType<Native = i64>>(column: &ArrayRef) -> Int64Array {
+        column.as_primitive::<T>().reinterpret_cast::<Int64Type>()
+    }
+    let DataType::Timestamp(unit, Some(_)) = column.data_type() else { return None };
+    Some(match unit {
+        TimeUnit::Second => (times::<TimestampSecondType>(column), 1),
+        TimeUnit::Millisecond => (times::<TimestampMillisecondType>(column), 1_000),
+        TimeUnit::Microsecond => (times::<TimestampMicrosecondType>(column), 1_000_000),
+        TimeUnit::Nanosecond => (times::<TimestampNanosecondType>(column), 1_000_000_000),
     })
 }
 
-fn times(time: i64, factor: i64) -> Result<i64, ArrowError> {
-    time.checked_mul(factor).ok_or_else(|| ArrowError::ComputeError("beyond 64 bits".to_owned()))
-}
-
 fn unfit(what: &str, column: &ArrayRef, path: &str) -> SchemaError {
-    SchemaError::new(path, format!("a column of {} cannot be written as {what}", column.data_type()))
+    let advice = match column.data_type() {
+        DataType::Timestamp(_, None) if what == "google.protobuf.Timestamp" => {
+            ": it has no time zone, so cast it to one that has"
+        }
+        _ => "",
+    };
+    SchemaError::new(path, format!("a column of {} cannot be written as {what}{advice}", column.data_type()))
 }
 
 fn join(path: &str, name: &str) -> String {

@@ -39,14 +39,14 @@ impl Field {
             Rule::Implicit if self.value.is_default(row) => Ok(()),
             Rule::Implicit => self.one(row, out),
             Rule::List(offsets) => {
-                for (number, item) in range(offsets, row).enumerate() {
+                for (number, item) in range(offsets, row)?.enumerate() {
                     let put = self.item(item).and_then(|()| self.one(item, out));
                     put.map_err(|fault| fault.at(number))?;
                 }
                 Ok(())
             }
             Rule::Packed(offsets) => {
-                let items = range(offsets, row);
+                let items = range(offsets, row)?;
                 if items.is_empty() {
                     return Ok(());
                 }
@@ -60,7 +60,7 @@ impl Field {
                 })
             }
             Rule::Map(offsets, keys) => {
-                for (number, entry) in range(offsets, row).enumerate() {
+                for (number, entry) in range(offsets, row)?.enumerate() {
                     put_unsigned_varint(out, self.tag);
                     let written = sized(out, |out| {
                         keys.one(entry, out)?;
@@ -96,10 +96,10 @@ impl Field {
     }
 }
 
-fn range(offsets: &[i32], row: usize) -> std::ops::Range<usize> {
+fn range(offsets: &[i32], row: usize) -> Step<std::ops::Range<usize>> {
     match offsets.get(row..row + 2) {
-        Some([start, end]) => *start as usize..*end as usize,
-        _ => 0..0,
+        Some([start, end]) => Ok(*start as usize..*end as usize),
+        _ => Err(Reason::Other("the column has fewer rows than its values".into()).into()),
     }
 }
 
@@ -152,10 +152,11 @@ impl Value {
             Value::Name(of, names) => put_unsigned_varlong(out, i64::from(names.number(of.get(row))?) as u64),
             Value::Message(of) => sized(out, |out| of.run(row, out))?,
             Value::Group(of) => of.run(row, out)?,
-            Value::Timestamp(of) => {
-                let micros = of.value(row);
+            Value::Timestamp(of, per_second) => {
+                let value = of.value(row);
                 sized(out, |out| {
-                    time(micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) * 1000, out);
+                    let nanos = value.rem_euclid(*per_second) * (1_000_000_000 / per_second);
+                    time(value.div_euclid(*per_second), nanos, out);
                     Ok(())
                 })?;
             }
@@ -194,7 +195,7 @@ impl Value {
             Value::FixedLong(_) | Value::FixedUlong(_) | Value::Double(_) => 1,
             Value::FixedInt(_) | Value::FixedUint(_) | Value::Float(_) => 5,
             Value::Group(_) => 3,
-            Value::Bytes(_) | Value::Message(_) | Value::Timestamp(_) | Value::Duration(_) => 2,
+            Value::Bytes(_) | Value::Message(_) | Value::Timestamp(..) | Value::Duration(_) => 2,
             Value::Wrapper(_) | Value::Json(..) => 2,
             _ => 0,
         }

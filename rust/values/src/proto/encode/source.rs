@@ -69,8 +69,9 @@ pub(super) enum Value {
     Name(Slices, Names),
     Message(Source),
     Group(Source),
+    /// Times since 1970, and how many of their unit a second has.
+    Timestamp(Int64Array, i64),
     /// Microseconds.
-    Timestamp(Int64Array),
     Duration(Int64Array),
     /// The value of a message that has nothing else.
     Wrapper(Box<Field>),
@@ -110,6 +111,7 @@ impl Slices {
 
     #[inline]
     pub(super) fn get(&self, row: usize) -> &[u8] {
+        // Rows, items and keys are those of the column that the array is of: there are no others.
         fn at<T: OffsetSizeTrait>(array: &GenericBinaryArray<T>, row: usize) -> &[u8] {
             if row < array.len() { array.value(row) } else { &[] }
         }
