@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 
 import pytest
 
@@ -121,6 +122,21 @@ def test_reset_of_chosen_partitions(run, admin, filled):
     assert "from 0 on: there is no 4" in run("reset", "g", "--topic", "four:4", "--to-latest", code=2)
 
 
+def test_reset_and_consume_take_the_same_times(run, command, admin, filled, monkeypatch):
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        milliseconds = filled - 3 * HOUR
+        local = datetime.fromtimestamp(milliseconds / 1000).isoformat()
+        for text in (local, datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(), str(milliseconds)):
+            run("reset", "g", "--topic", "four:1", "--to-datetime", text)
+            first = command("consume", "four", "-p", "1", "--from", f"@{text}", "--format", "envelope", "-n", "1").out
+            assert at(admin)[FOUR[1]] == json.loads(first)["offset"] == 7, text
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 @pytest.mark.parametrize(
     ("args", "text"),
     [
@@ -128,7 +144,7 @@ def test_reset_of_chosen_partitions(run, admin, filled):
         (["reset", "g", "--all-topics", "--to-earliest", "--to-latest"], "pass one of --to-earliest"),
         (["reset", "g", "--to-earliest"], "pass --topic"),
         (["reset", "g", "--to-earliest", "--all-topics", "--topic", "t"], "pass --topic"),
-        (["reset", "g", "--all-topics", "--by-duration", "soon"], "'soon' is not a duration"),
+        (["reset", "g", "--all-topics", "--by-duration", "soon"], "'soon' is not a time span"),
         (["reset", "g", "--all-topics", "--to-datetime", "soon"], "'soon' is not a time"),
         (["reset", "g", "--topic", "t:x", "--to-latest"], "'t:x' is not TOPIC"),
         (["describe"], "name groups, or pass --all-groups"),

@@ -12,13 +12,16 @@ from samsarrow.cli.times import instant_of, span_of
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90s", 90), ("1h30m", 5400), ("500ms", 0.5), ("1.5h", 5400), ("7d", 604800), ("1w", 604800)],
-)
+    [
+        ("90s", 90), ("1h30m", 5400), ("500ms", 0.5), ("1.5h", 5400), ("7d", 604800), ("1w", 604800),
+        ("P1DT2H", 93600), ("PT30S", 30), ("pt1m0.5s", 60.5), ("P2D", 172800),
+    ],
+)  # fmt: skip
 def test_spans(text, seconds):
     assert span_of(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "1", "h", "1x", "1 h", "-1h", "1h 30m", "1e3s"])
+@pytest.mark.parametrize("text", ["", "1", "h", "1x", "1 h", "-1h", "1h 30m", "1e3s", "P", "PT", "P1Y"])
 def test_what_is_no_span_is_refused(text):
     with pytest.raises(ValueError, match="is not a time span"):
         span_of(text)

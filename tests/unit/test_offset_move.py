@@ -3,7 +3,6 @@
 import pytest
 
 from samsarrow import OffsetAndMetadata, TopicPartition
-from samsarrow.cli.offsets.times import duration
 from samsarrow.exceptions import UnknownMemberIdError
 from samsarrow.offsets import FileOffsetStore, OffsetStoreError
 from samsarrow.offsets.journal import Journal, resumable
@@ -150,28 +149,3 @@ def test_stores_of_all_kinds_take_part(tmp_path):
     assert back.offsets == WANTED
     apply(file, [])
     file.close()
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("90s", 90),
-        ("15m", 900),
-        ("1.5h", 5400),
-        ("7d", 604800),
-        ("2w", 1209600),
-        ("250ms", 0.25),
-        ("P1DT2H", 93600),
-        ("PT30S", 30),
-        ("pt1m0.5s", 60.5),
-        ("P2D", 172800),
-    ],
-)
-def test_durations(text, seconds):
-    assert duration(text).total_seconds() == seconds
-
-
-@pytest.mark.parametrize("text", ["", "P", "PT", "5", "5 parsecs", "-5s", "P1Y", "1h30m"])
-def test_what_is_no_duration(text):
-    with pytest.raises(Exception, match="is not a duration"):
-        duration(text)

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import click
 
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+# ISO 8601, as Kafka's tools take it.
+_ISO_SPAN = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+_ISO_UNITS = ("d", "h", "m", "s")
 # What fits into Kafka's 64 bits, and into what a year may be.
 _LIMIT = 253_402_300_799_999
 
 
 def span_of(text: str) -> float:
-    """Seconds of `90s`, `1h`, `1h30m`, `500ms`.
+    """Returns the seconds of `90s`, `1h`, `1h30m`, `500ms`, or of ISO 8601: `P1DT2H`.
 
     Raises:
         ValueError: it is no time span.
     """
+    iso = _ISO_SPAN.fullmatch(text.upper())
+    if iso is not None and any(iso.groups()):
+        return sum(float(number or 0) * UNITS[unit] for number, unit in zip(iso.groups(), _ISO_UNITS, strict=True))
     parts = _SPAN.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is not a time span, for example 90s, 1h30m or 7d")
+        raise ValueError(f"{text!r} is not a time span, for example 90s, 1h30m, 7d or P1DT2H")
     return sum(float(number) * UNITS[unit] for number, unit in parts)
 
 
@@ -58,6 +64,22 @@ def bytes_of(text: str) -> int | None:
     """Bytes of `100MB` or `64MiB`; None for what has no unit of size."""
     found = re.fullmatch(r"(\d+)\s*([kmg]i?b|b)", text.strip().lower())
     return None if found is None else int(found[1]) * SIZES[found[2]]
+
+
+def instant_option(_context: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
+    """Returns the milliseconds of an option that takes what `instant_of` takes."""
+    try:
+        return None if value is None else instant_of(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def duration_option(_context: click.Context, _parameter: click.Parameter, value: str | None) -> timedelta | None:
+    """Returns the duration of an option that takes what `span_of` takes."""
+    try:
+        return None if value is None else timedelta(seconds=span_of(value))
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def seconds_option(_context: click.Context, _parameter: click.Parameter, value: str | None) -> float | None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import click
 
 from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, topic_option
-from samsarrow.cli.offsets.times import duration_option, moment_option
 from samsarrow.cli.offsets.writing import Store, Writing, carry_out, check_idle, place, say, write, writing
+from samsarrow.cli.times import duration_option, instant_of, instant_option
 from samsarrow.offsets.journal import Journal, default_folder, resumable
 from samsarrow.offsets.move import To, plan, stored, targets
 from samsarrow.offsets.store import OffsetStoreError
@@ -27,9 +27,9 @@ from samsarrow.offsets.store import OffsetStoreError
 @click.option("--to-latest", is_flag=True, help="To the end.")
 @click.option(
     "--to-datetime",
-    callback=moment_option,
+    callback=instant_option,
     metavar="TIME",
-    help="To the first record at or after it; UTC unless it says.",
+    help="To the first record at or after it, as --from @TIME of consume: local time unless it has an offset.",
 )
 @click.option(
     "--by-duration",
@@ -50,7 +50,7 @@ def reset(
     all_topics: bool,
     to_earliest: bool,
     to_latest: bool,
-    to_datetime: datetime | None,
+    to_datetime: int | None,
     by_duration: timedelta | None,
     shift_by: int | None,
     to_offset: int | None,
@@ -62,12 +62,12 @@ def reset(
     Offsets before the beginning of a partition become the beginning, those after its end become the end. A shift that
     was killed is finished by running it again: what it leads to was written down before the first change.
     """
-    now = datetime.now(UTC)
+    now = instant_of("now")
     ways = [
         To("earliest") if to_earliest else None,
         To("latest") if to_latest else None,
-        To("time", _milliseconds(to_datetime)) if to_datetime is not None else None,
-        To("time", _milliseconds(now - by_duration)) if by_duration is not None else None,
+        To("time", to_datetime) if to_datetime is not None else None,
+        To("time", now - round(by_duration / timedelta(milliseconds=1))) if by_duration is not None else None,
         To("shift", shift_by) if shift_by is not None else None,
         To("offset", to_offset) if to_offset is not None else None,
     ]
@@ -85,10 +85,6 @@ def reset(
         return
     partitions = cluster.partitions(topics) if topics else sorted(stored(store))
     carry_out(cluster, store, targets(cluster.ends, partitions, to, {}), writing)
-
-
-def _milliseconds(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)
 
 
 def _shift(

@@ -16,9 +16,9 @@ from samsarrow.cli.offsets.common import (
     storage_option,
     topic_option,
 )
-from samsarrow.cli.offsets.times import duration_option
 from samsarrow.cli.offsets.writing import Store, Writing, carry_out, check_idle, chosen, place, writing
 from samsarrow.cli.output import one_by_one
+from samsarrow.cli.times import duration_option
 from samsarrow.offsets.formats import FORMATS, FormatError, parse
 from samsarrow.offsets.move import VerificationError, keep_equal
 
