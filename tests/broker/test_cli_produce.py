@@ -84,8 +84,16 @@ def test_ndjson_comes_back_but_for_space_between_lines_of_json(command, rows, sa
         (["--format", "ndjson"], b'{"value":{"a": 1}}\n\n{"key":"k","value":null}\n',
          [(None, b'{"a":1}'), (b"k", None)]),
         (["--format", "json"], b'[{"key":1,"value":"x"},{"value_base64":"/w=="}]', [(b"1", b"x"), (None, b"\xff")]),
-        (["--format", "csv"], b"a,b\n1,x\n2,\n", [(None, b'{"a":1,"b":"x"}'), (None, b'{"a":2,"b":""}')]),
-        (["--format", "csv", "--key-column", "b"], b"a,b\n1,x\n", [(b"x", b'{"a":1}')]),
+        (["--format", "csv"], b"a,b\n1,x\n2,\n", [(None, b'{"a":"1","b":"x"}'), (None, b'{"a":"2","b":""}')]),
+        (["--format", "csv", "--key-column", "b"], b"a,b\n1,x\n", [(b"x", b'{"a":"1"}')]),
+        (["--format", "csv", "--column-type", "a=long", "--column-type", "b=boolean"], b"a,b\n007,true\n8,\n",
+         [(None, b'{"a":7,"b":true}'), (None, b'{"a":8,"b":null}')]),
+        (["--format", "csv", "--key-column", "zip"], b"zip,at\n01234,2026-01-02\n1e3,NaN\n",
+         [(b"01234", b'{"at":"2026-01-02"}'), (b"1e3", b'{"at":"NaN"}')]),
+        (["--format", "csv", "--key-column", "k", "--value-column", "v"], b'k,v\n007,\xff\n,"a\nb ""c"""\nNA,1.50\n',
+         [(b"007", b"\xff"), (b"", b'a\nb "c"'), (b"NA", b"1.50")]),
+        (["--format", "csv"], b'\xef\xbb\xbf\r\n"a\nb",k\r\n1,2\r\n', [(None, b'{"a\\nb":"1","k":"2"}')]),
+        (["--format", "csv"], b"a,b\n", []),
         (["--format", "csv", "--value-column", "b"], b"a,b\n1,x\n", [(None, b"x")]),
         (["--format", "csv"], b"key,value\n007,1.50\n", [(b"007", b"1.50")]),
     ],
@@ -95,6 +103,52 @@ def test_inputs(command, rows, args, stdin, wanted):
     command("produce", "t", *args, stdin=stdin)
     found = rows("t", len(wanted)) if wanted else []
     assert [(key, value) for key, value, *_ in found] == wanted
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["hello", None, ""], pa.string_view()),
+        pa.array([b"hello", None, b"\xff"], pa.binary_view()),
+        pa.array([b"hello", None, b"world"], pa.binary(5)),
+        pa.array(["hello", None, ""], pa.large_string()),
+        pa.array([b"hello", None, b"\xff"], pa.large_binary()),
+        pa.array(["hello", None, "hello"], pa.dictionary(pa.int8(), pa.string())),
+        pa.array([b"hello", None, b"world"], pa.binary(5)).dictionary_encode(),
+        pa.nulls(2),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_columns_of_bytes_are_sent_as_send_batch_sends_them(command, servers, rows, tmp_path, column):
+    table = pa.record_batch({"key": column, "value": column})
+    with pa.ipc.new_file(tmp_path / "f.arrow", table.schema) as file:
+        file.write(table)
+    command("produce", "four", "-p", "0", tmp_path / "f.arrow")
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send_batch("t", table, key="key", value="value").result()
+    assert content(rows("four", len(column))) == content(rows("t", len(column)))
+
+
+def test_text_after_many_numbers_stays_text(command, servers, rows, tmp_path):
+    count = 200_000
+    (tmp_path / "f.csv").write_text("id\n" + "7\n" * count + "x\n")
+    command("produce", "t", tmp_path / "f.csv", "--value-column", "id")
+    with Consumer(bootstrap_servers=servers) as consumer:
+        assert list(consumer.end_offsets(consumer.partitions_for("t")).values()) == [count + 1]
+        consumer.assign(consumer.partitions_for("t"))
+        [tp] = consumer.assignment()
+        consumer.seek(tp, count)
+        batch = consumer.poll(30)
+    assert batch["value"].to_pylist() == [b"x"]
+
+
+def test_a_table_of_csv_comes_back_with_its_nulls(command, rows, servers):
+    with Producer(bootstrap_servers=servers) as producer:
+        for key, value in ((b"k", None), (None, b""), (b"", b"007")):
+            producer.send("t", value, key, timestamp=1_700_000_000_001)
+    written = command("consume", "t", "--format", "csv").out.encode()
+    command("produce", "four", "--format", "csv", "-p", "0", stdin=written)
+    assert [row[:2] + row[4:] for row in rows("four", 3)] == [row[:2] + row[4:] for row in rows("t", 3)]
 
 
 def test_headers_partitions_and_files(command, rows, tmp_path):
@@ -133,6 +187,11 @@ def test_headers_partitions_and_files(command, rows, tmp_path):
         (["t", "--format", "parquet"], b"PAR1 not", 1, "cannot be read as parquet"),
         (["t", "--format", "arrow"], b"", 1, "cannot be read as arrow"),
         (["t", "--format", "csv"], b"a,b\n1\n", 1, "cannot be read as csv"),
+        (["t", "--format", "csv"], b"", 1, "it has no line of names"),
+        (["t", "--format", "csv"], b'"a\n1\n', 1, "its line of names: unexpected end of data"),
+        (["t", "--format", "csv", "--column-type", "a=long"], b"a\n1\nx\n", 1, "cannot be read as csv"),
+        (["t", "--format", "csv", "--column-type", "a=number"], b"a\n1\n", 2, "'a=number' is not NAME=TYPE"),
+        (["t", "--format", "arrow", "--column-type", "a=long"], b"", 2, "--column-type is for csv"),
         (["t", "--format", "csv", "--key-column", "c"], b"a,b\n1,2\n", 1, "no column 'c'; it has a, b"),
         (["t"], b"fine\n" + b"x" * 2_000_000 + b"\n", 3, "max.request.size"),
         (["t", "no such file"], b"", 2, "no such file"),

@@ -14,7 +14,7 @@ pub mod values;
 
 pub use decode::{Appended, DecodeCause, DecodeError, DecodeOptions, Decoder, Projection, Window, decode_batches};
 pub use digest::digest;
-pub use encode::{Columns, EncodeError, EncodeOptions, HeaderRow, RowReader, encode_batches};
+pub use encode::{Columns, EncodeError, EncodeOptions, HeaderRow, RowReader, encode_batches, is_bytes};
 pub use lines::{LineFormat, Template};
 pub use memory::memory_of;
 pub use pool::Pool;

@@ -107,6 +107,12 @@ pub(crate) fn avro_schema(py: Python<'_>, like: &Bound<'_, PyAny>, name: &str) -
     derive(column(like)?.data_type(), name).map_err(|error| refused(py, &error))
 }
 
+/// Returns whether `send_batch` sends a batch's column as the bytes that it has, without a format.
+#[pyfunction]
+pub(crate) fn is_bytes(like: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Ok(samsarrow_arrow::is_bytes(column(like)?.data_type()))
+}
+
 /// The full name of a schema, if it has one.
 #[pyfunction]
 pub(crate) fn avro_name(py: Python<'_>, schema: &str, needed: Vec<String>) -> PyResult<Option<String>> {

@@ -85,7 +85,7 @@ mod _core {
     #[pymodule_export]
     use super::consumer::Consumer;
     #[pymodule_export]
-    use super::encoder::{ValueEncoder, avro_name, avro_schema, json_refusal, with_schema_header};
+    use super::encoder::{ValueEncoder, avro_name, avro_schema, is_bytes, json_refusal, with_schema_header};
     #[pymodule_export]
     use super::infer::infer_json;
     #[pymodule_export]

@@ -12,6 +12,9 @@ from samsarrow.cli.connection import Connection, writes_values
 from samsarrow.cli.produce.typed import Written, written_options
 
 FORMATS = ("value", "ndjson", "json", "raw", "envelope", "csv", "arrow", "parquet")
+# Arrow's names of the types that a CSV column may have.
+CSV_TYPES = {"string": "string", "short": "int16", "int": "int32", "long": "int64", "float": "float32",
+             "double": "float64", "boolean": "bool"}  # fmt: skip
 ESCAPES = {"\\t": b"\t", "\\0": b"\0", "\\n": b"\n"}
 
 
@@ -30,6 +33,16 @@ def _headers(
         if not name:
             raise click.BadParameter(f"{text!r} is not NAME=VALUE, or NAME for null")
         found.append((name, value.encode() if equals else None))
+    return found
+
+
+def _column_types(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, kind = text.rpartition("=")
+        if not equals or kind not in CSV_TYPES:
+            raise click.BadParameter(f"{text!r} is not NAME=TYPE with a type of {', '.join(CSV_TYPES)}")
+        found[name] = CSV_TYPES[kind]
     return found
 
 
@@ -87,6 +100,14 @@ def _headers(
 )
 @click.option("--partition-column", metavar="NAME", help="A column of partitions.")
 @click.option("--timestamp-column", metavar="NAME", help="A column of timestamps.")  # fmt: skip
+@click.option(
+    "--column-type",
+    "column_types",
+    multiple=True,
+    callback=_column_types,
+    metavar="NAME=TYPE",
+    help="The type of a csv column, as amount=long; otherwise cells are text. Repeatable.",
+)
 @written_options
 def produce(connection: Connection, topic: str, files: tuple[Path, ...], **options: Any) -> None:
     """Write to a topic what files hold, or what comes on standard input.

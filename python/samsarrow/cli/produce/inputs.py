@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import base64
 import binascii
+import csv
+import io
+import itertools
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 import click
 import pyarrow as pa
+
+from samsarrow import _core
 
 CHUNK = 1 << 20
 LONGEST_LINE = 128 << 20
@@ -37,6 +42,9 @@ class Reading:
         value: columns of the values.
         partition: column of the partitions.
         timestamp: column of the times.
+        types: of columns of CSV; cells of all others are the bytes that the file has.
+        key_type: of the key in CSV, where a format takes no text.
+        value_type: of the value, or of a record of all its columns, likewise.
     """
 
     key_separator: bytes | None = None
@@ -47,6 +55,9 @@ class Reading:
     value: tuple[str, ...] = ()
     partition: str | None = None
     timestamp: str | None = None
+    types: dict[str, pa.DataType] = field(default_factory=dict)
+    key_type: pa.DataType | None = None
+    value_type: pa.DataType | None = None
 
 
 @dataclass(frozen=True)
@@ -281,20 +292,108 @@ def _envelope(given: Any, where: str) -> Record:
 
 def _tables(form: str, stream: IO[bytes], name: str, reading: Reading) -> Iterator[Chunk]:
     first = 1
-    for batch in _batches(form, stream):
+    for batch in _csv(stream, name, reading) if form == "csv" else _batches(form, stream):
         if batch.num_rows:
             yield _shaped(batch, first, name, reading)
         first += batch.num_rows
 
 
-def _batches(form: str, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
-    if form == "csv":
-        import pyarrow.csv
+def _csv(stream: IO[bytes], name: str, reading: Reading) -> Iterator[pa.RecordBatch]:
+    """Cells as the bytes that the file has, or of the types that were requested: Arrow's guesses are never used."""
+    import pyarrow.csv
 
-        # Whatever it looks like, a key is the text that it is.
-        convert = pyarrow.csv.ConvertOptions(column_types={"key": pa.string(), "value": pa.string()})
-        yield from pyarrow.csv.open_csv(stream, convert_options=convert)
-    elif form == "parquet":
+    names = _csv_names(stream, name)
+    _check_columns(names, name, reading)
+    roles = _roles(names, reading)
+    # Arrow rejects a stream of no rows.
+    if not (first := stream.read(1)):
+        return
+    convert = pyarrow.csv.ConvertOptions(
+        column_types={column: _csv_type(column, roles, reading) for column in names},
+        # `consume` writes null as an empty cell, and empty text in quotes.
+        strings_can_be_null=roles.ours,
+        quoted_strings_can_be_null=False,
+        null_values=[""],
+    )
+    batches = pyarrow.csv.open_csv(
+        _Prefixed(first, stream),
+        read_options=pyarrow.csv.ReadOptions(column_names=names),
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+        convert_options=convert,
+    )
+    for batch in batches:
+        at = batch.schema.get_field_index(roles.timestamp) if roles.timestamp is not None else -1
+        yield batch if at < 0 else batch.set_column(at, roles.timestamp, _times(batch.column(at)))
+
+
+class _Prefixed(io.RawIOBase):
+    """A stream behind bytes that were read from it."""
+
+    def __init__(self, first: bytes, rest: IO[bytes]) -> None:
+        self._first, self._rest = first, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        first, self._first = self._first, b""
+        return first + self._rest.read(size - len(first) if size > 0 else size)
+
+
+def _csv_names(stream: IO[bytes], name: str) -> list[str]:
+    """The names in the first line, which may be quoted and have line ends of their own."""
+    lines = (line.decode() for line in iter(lambda: stream.readline(LONGEST_LINE), b""))
+    # A name in quotes is quoted only where no byte order mark is before it.
+    first = (line.removeprefix("\ufeff") for line in itertools.islice(lines, 1))
+    try:
+        # Lines before it may be empty.
+        names = next((names for names in csv.reader(itertools.chain(first, lines), strict=True) if names), None)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InputError(f"{name} cannot be read as csv: its line of names: {error}") from None
+    if names is None:
+        raise InputError(f"{name} cannot be read as csv: it has no line of names")
+    return names
+
+
+def _csv_type(column: str, roles: Roles, reading: Reading) -> pa.DataType:
+    if (requested := reading.types.get(column)) is not None:
+        return requested
+    if column == roles.partition:
+        return pa.int32()
+    if column == roles.timestamp:
+        return pa.string()
+    if column in roles.value and (roles.whole or len(roles.value) > 1):
+        record = reading.value_type
+        at = -1 if record is None or not pa.types.is_struct(record) else record.get_field_index(column)
+        return pa.string() if record is None or at < 0 else _csv_scalar(record.field(at).type, pa.string())
+    if column == roles.key:
+        return _csv_scalar(reading.key_type, pa.binary())
+    return _csv_scalar(reading.value_type if column in roles.value else None, pa.binary())
+
+
+def _csv_scalar(kind: pa.DataType | None, default: pa.DataType) -> pa.DataType:
+    """The type of cells for a type that a format takes."""
+    if kind is None or pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
+        return default
+    kind = getattr(kind, "storage_type", kind)
+    return default if _is_bytes(pa.nulls(0, kind)) and kind not in (pa.string(), pa.binary()) else kind
+
+
+def _times(column: pa.Array) -> pa.Array:
+    """Milliseconds since 1970, or times as ISO 8601 has them."""
+    column = column.cast(pa.binary()).cast(pa.string())
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        pass
+    try:
+        return column.cast(pa.timestamp("ms", "UTC"))
+    except pa.ArrowInvalid:
+        return column.cast(pa.timestamp("ms"))
+
+
+def _batches(form: str, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
+    if form == "parquet":
         import pyarrow.parquet
 
         seekable = stream if stream.seekable() else pa.BufferReader(stream.read())
@@ -311,34 +410,53 @@ def _batches(form: str, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
         yield from pa.ipc.open_stream(stream)
 
 
-def _shaped(batch: pa.RecordBatch, first: int, name: str, reading: Reading) -> Chunk:
-    """Says which columns are what."""
-    names = batch.schema.names
-    for column in (reading.key, *reading.value, reading.partition, reading.timestamp):
+@dataclass(frozen=True)
+class Roles:
+    """Which columns are what; `ours` are those of a table that `consume` wrote."""
+
+    key: str | None
+    value: list[str]
+    whole: bool
+    partition: str | None
+    timestamp: str | None
+    ours: bool
+
+
+def _check_columns(names: list[str], name: str, reading: Reading) -> None:
+    for column in (reading.key, *reading.value, reading.partition, reading.timestamp, *reading.types):
         if column is not None and column not in names:
             raise InputError(f"{name} has no column {column!r}; it has {', '.join(names)}")
+
+
+def _roles(names: list[str], reading: Reading) -> Roles:
     ours = names.count("value") == 1 and set(names) >= OURS and not reading.value
     partition = reading.partition or ("partition" if ours and not reading.repartition else None)
     timestamp = reading.timestamp or ("timestamp" if ours else None)
-    key = reading.key or ("key" if "key" in names else None)
-    headers = "headers" if "headers" in names and pa.types.is_list(batch.schema.field("headers").type) else None
     if reading.value or "value" in names:
-        value = list(reading.value) or ["value"]
-        form = None if len(value) == 1 and _is_bytes(batch.schema.field(value[0]).type) else "json"
-        return Chunk(batch, first, key, value[0] if len(value) == 1 else value, headers, partition, timestamp, form)
-    value = [column for column in names if column not in (reading.key, reading.partition, reading.timestamp, headers)]
-    if not value:
-        raise InputError(f"{name} has no column for the value")
-    return Chunk(batch, first, reading.key, value, headers, partition, timestamp, "json")
+        key = reading.key or ("key" if "key" in names else None)
+        return Roles(key, list(reading.value) or ["value"], False, partition, timestamp, ours)
+    value = [column for column in names if column not in (reading.key, reading.partition, reading.timestamp)]
+    return Roles(reading.key, value, True, partition, timestamp, ours)
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    checks = (
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_null,
-    )
-    return any(check(kind) for check in checks)
+def _shaped(batch: pa.RecordBatch, first: int, name: str, reading: Reading) -> Chunk:
+    """Says which columns are what."""
+    names = batch.schema.names
+    _check_columns(names, name, reading)
+    roles = _roles(names, reading)
+    headers = "headers" if "headers" in names and pa.types.is_list(batch.schema.field("headers").type) else None
+    value: str | list[str] = roles.value
+    form: str | None = "json"
+    if roles.whole:
+        value = [column for column in roles.value if column != headers]
+        if not value:
+            raise InputError(f"{name} has no column for the value")
+    elif len(roles.value) == 1:
+        [value] = roles.value
+        form = None if _is_bytes(batch.column(value)) else "json"
+    return Chunk(batch, first, roles.key, value, headers, roles.partition, roles.timestamp, form)
+
+
+def _is_bytes(column: pa.Array) -> bool:
+    """Returns whether `send_batch` sends a column unchanged."""
+    return _core.is_bytes(pa.record_batch([column], ["value"]))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
+import pyarrow as pa
 
 from samsarrow.cli.connection import Connection
 from samsarrow.cli.partial import PartialFailure
@@ -51,6 +52,7 @@ class Job:
         value_columns: tuple[str, ...],
         partition_column: str | None,
         timestamp_column: str | None,
+        column_types: dict[str, str],
         written: Written,
     ) -> None:
         self.connection, self.topic = connection, topic
@@ -64,18 +66,22 @@ class Job:
              f"{'-K' if key_separator is not None else '--tombstone'} is for lines, --format value"),
             ((any(columns) or bool(written)) and not forms <= {"csv", "arrow", "parquet"},
              "columns are in csv, arrow and parquet"),
+            (bool(column_types) and not forms <= {"csv"},
+             "--column-type is for csv: columns of arrow and parquet have types"),
             (partition is not None and bool(partition_column or repartition), "-p contradicts other partitions"),
             (repartition and partition_column is not None, "--repartition contradicts --partition-column"),
         ):  # fmt: skip
             if wrong:
                 raise click.UsageError(why)
-        self.reading = Reading(
-            key_separator, tombstone, repartition or partition is not None, tuple(headers), key_column, value_columns,
-            partition_column, timestamp_column,
-        )  # fmt: skip
         self.partition, self.headers, self.compress = partition, headers, compress
         # Made once: what is registered is registered once.
         self.formats = written.formats(connection)
+        types = written.types(self.formats, topic) if "csv" in forms else {}
+        self.reading = Reading(
+            key_separator, tombstone, repartition or partition is not None, tuple(headers), key_column, value_columns,
+            partition_column, timestamp_column, {name: pa.type_for_alias(kind) for name, kind in column_types.items()},
+            types.get("key"), types.get("value"),
+        )  # fmt: skip
         self.sent = 0
         self._pending: deque[tuple[Chunk, str, BatchDelivery]] = deque()
 

@@ -12,6 +12,8 @@ import click
 from samsarrow.cli.consume.typed import FORMATS, SCHEMAS, text_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from samsarrow.cli.connection import Connection
 
 _SCHEMA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -77,6 +79,30 @@ class Written:
             "key_format": self._format(connection, "key", self.key, self.key_schema),
             "value_format": self._format(connection, "value", self.value, self.value_schema),
         }
+
+    def types(self, formats: dict[str, Any], topic: str) -> dict[str, pa.DataType]:
+        """The types of keys and values that formats know, for cells of CSV, which have none.
+
+        Args:
+            formats: of `formats`.
+            topic: whose subjects a registry has.
+        """
+        import pyarrow as pa
+
+        import samsarrow
+        from samsarrow.exceptions import SchemaNotFoundError
+
+        found = {}
+        for name in ("key", "value"):
+            if (form := formats[f"{name}_format"]) is None:
+                continue
+            try:
+                empty = samsarrow.decode_values(pa.array([], pa.binary()), form, topic=topic, key=name == "key")
+            except SchemaNotFoundError:
+                # The schema follows from the columns, which are text.
+                continue
+            found[name] = empty.type
+        return found
 
     def _format(self, connection: Connection, name: str, form: str | None, schema: Path | None) -> Any:
         if form not in SCHEMAS:

@@ -5,6 +5,7 @@ use arrow_array::types::{
 };
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray, OffsetSizeTrait,
+    new_empty_array,
 };
 use arrow_schema::DataType;
 use samsarrow_wire::Piece;
@@ -26,6 +27,11 @@ pub(crate) enum BytesColumn {
 }
 
 const NO_VALUE: usize = usize::MAX;
+
+/// Returns whether a column of this type is taken as bytes, unchanged.
+pub fn is_bytes(data_type: &DataType) -> bool {
+    BytesColumn::new("value", "value", &new_empty_array(data_type)).is_ok()
+}
 
 impl BytesColumn {
     pub(crate) fn new(role: &'static str, name: &str, array: &ArrayRef) -> Result<BytesColumn, EncodeError> {

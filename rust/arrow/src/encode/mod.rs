@@ -11,6 +11,7 @@ use samsarrow_wire::batch::{self, Append, BatchBuilder, BatchOptions, LegacyBuil
 use samsarrow_wire::compression::{Codec, Compressor};
 
 pub(crate) use self::bytes::BytesColumn;
+pub use self::bytes::is_bytes;
 pub use self::error::EncodeError;
 pub(crate) use self::error::{no_such_column, wrong_type};
 pub use self::headers::HeaderRow;
