@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from samsarrow import Admin, Consumer, Producer, TopicPartition
+from samsarrow import Admin, Consumer, Producer, TopicPartition, infer_schema
 from support.waiting import until
 
 FOUR = [TopicPartition("four", p) for p in range(4)]
@@ -125,6 +125,55 @@ def test_files_of_columns(command, now, tmp_path):
     command("consume", "t", "-O", path)
     assert pa.parquet.read_table(path).num_rows == 0
     assert {p.name for p in tmp_path.iterdir()} == {"x.parquet", "x.arrow", "x.csv"}
+
+
+def test_unpacked_json_has_the_columns_of_infer_schema(command, servers, tmp_path):
+    texts = [
+        '{"at":"2026-01-02T03:04:05+02:00","id":18446744073709551615,"day":"2026-01-02","any":1,"e":{}}',
+        '{"at":"2026-01-02T03:04:05.678Z","id":1,"any":{"b":2}}',
+        '{"id":7,"id":8,"any":[1]}',
+    ]
+    with Producer(bootstrap_servers=servers) as producer:
+        for text in (*texts, None, "{ }"):
+            producer.send("t", text)
+    path = tmp_path / "x.parquet"
+    for options in ((), ("-X", "max.poll.records=3")):
+        command("consume", "t", "-O", path, "--unpack", *options)
+        table = pa.parquet.read_table(path)
+        found = infer_schema(pa.array([text.encode() for text in texts]))
+        assert table.schema.names[-5:] == found.names
+        assert table["at"].to_pylist() == ["2026-01-02T03:04:05+02:00", "2026-01-02T03:04:05.678Z", None, None, None]
+        assert table["id"].to_pylist() == [18446744073709551615, 1, 8, None, None]
+        assert table["day"].to_pylist() == ["2026-01-02", *[None] * 4]
+        assert table["any"].to_pylist() == ["1", '{"b":2}', "[1]", None, None]
+
+
+@pytest.mark.parametrize(
+    ("last", "why"),
+    [
+        ('{"a":1,"b":{"c":2}}', "values from t-0@100 on cannot become columns: the first rows have no member b.c"),
+        ('{"a":1,"new":null}', "the first rows have no member new"),
+        ('{"a":"x"}', "the value of t-0@100 cannot become columns: a: expected a whole number"),
+        ('{"a":1.5}', "the value of t-0@100 cannot become columns: a: "),
+        ('{"a":18446744073709551615}', "the value of t-0@100 cannot become columns: a: "),
+        ("[1]", "cannot become columns"),
+        ("x", "the value of t-0@100 cannot become columns"),
+    ],
+)
+@pytest.mark.parametrize("form", ["parquet", "arrow", "csv"])
+def test_other_fields_in_a_later_batch_end_the_command(command, servers, tmp_path, form, last, why):
+    with Producer(bootstrap_servers=servers) as producer:
+        for _ in range(100):
+            producer.send("t", b'{"a":1,"b":{}}' if "c" not in last else b'{"a":1,"b":{"d":1}}')
+        producer.send("t", last)
+    path = tmp_path / f"x.{form}"
+    done = command("consume", "t", "-O", path, "--unpack", "-X", "max.poll.records=50", "-g", "g", code=1)
+    assert why in done.err
+    assert len(done.err.splitlines()) == 1
+    if form == "csv":
+        assert len(path.read_text().splitlines()) == 101
+    else:
+        assert list(tmp_path.iterdir()) == [], "no file that is incomplete"
 
 
 def test_files_one_after_the_other(command, now, tmp_path):

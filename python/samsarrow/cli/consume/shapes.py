@@ -8,8 +8,9 @@ import click
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from samsarrow._core import Lines
 from samsarrow.cli.consume.texts import texts_of
+from samsarrow.exceptions import BadValueError, ConfigurationError
+from samsarrow.values import Json, decode_values, infer_schema
 
 if TYPE_CHECKING:
     from samsarrow.cli.consume.sinks import Shape
@@ -83,18 +84,66 @@ class Shaper:
         return found
 
     def _members(self, batch: pa.RecordBatch, taken: set[str]) -> dict[str, pa.Array]:
-        """The members of JSON objects as columns, of the types that the first rows have."""
+        """The members of JSON objects as columns, of the types that `infer_schema` finds in the first rows."""
         if not batch.num_rows and self._unpacked is None:
             return {}
-        rows = _rows_of(batch, self._unpacked)
+        found = _inferred(batch)
         if self._unpacked is None:
-            self._unpacked = rows.schema
-        found: dict[str, pa.Array] = {}
-        for name in rows.schema.names:
-            column = rows[name].combine_chunks()
-            label = f"value.{name}" if name in taken else name
-            found.update(_flattened(label, column) if self._shape.form == "csv" else {label: column})
-        return found
+            self._unpacked = found
+        elif (path := _unknown(pa.struct(list(found)), pa.struct(list(self._unpacked)))) is not None:
+            raise _not_columns(_place(batch, 0, "from "), f"the first rows have no member {path}")
+        if not len(self._unpacked):
+            return {}
+        try:
+            rows = decode_values(batch.column("value"), Json(schema=self._unpacked))
+        except BadValueError as error:
+            place = _place(batch, error.row or 0)
+            raise _not_columns(place, f"{error.field}: {error.reason}" if error.field else error.reason) from None
+        return self._fields(rows, taken)
+
+
+def _inferred(batch: pa.RecordBatch) -> pa.Schema:
+    """The members of a batch's values."""
+    values = batch.column("value")
+    try:
+        return infer_schema(values)
+    except BadValueError as error:
+        raise _not_columns(_place(batch, error.row or 0), error.reason) from None
+    except ConfigurationError as error:
+        # Nulls and objects without members have no columns of their own.
+        if pc.all(pc.match_substring_regex(pc.fill_null(values, b"{}"), r"^\s*\{\s*\}\s*$")).as_py() is not False:
+            return pa.schema([])
+        raise _not_columns(_place(batch, 0, "from "), str(error)) from None
+
+
+def _unknown(found: pa.DataType, first: pa.DataType, path: str = "") -> str | None:
+    """The path of a member that the first rows do not have."""
+    if pa.types.is_list(found) and pa.types.is_list(first):
+        return _unknown(found.value_type, first.value_type, path)
+    if not pa.types.is_struct(found) or not pa.types.is_struct(first):
+        # Other types are compared where values are decoded.
+        return None
+    for field in found:
+        name = f"{path}.{field.name}" if path else field.name
+        at = first.get_field_index(field.name)
+        below = name if at < 0 else _unknown(field.type, first.field(at).type, name)
+        if below is not None:
+            return below
+    return None
+
+
+def _place(batch: pa.RecordBatch, row: int, before: str = "") -> str:
+    topic, partition, offset = (batch.column(name)[row] for name in ("topic", "partition", "offset"))
+    return f"{before}{topic}-{partition}@{offset}"
+
+
+def _not_columns(place: str, why: str) -> click.ClickException:
+    what = f"values {place} on" if place.startswith("from ") else f"the value of {place}"
+    return click.ClickException(
+        f"{what} cannot become columns: {why}. All values must be JSON objects, with members of the same types as the "
+        "first rows; `samsarrow schema infer` finds a schema for all, which --value json --value-schema FILE takes, "
+        "and without --unpack values stay unchanged"
+    )
 
 
 def _flattened(name: str, column: Any) -> dict[str, pa.Array]:
@@ -126,32 +175,6 @@ def _cells(column: Any) -> pa.Array:
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         return column
     return texts_of(column).cast(pa.string())
-
-
-def _rows_of(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.Table:
-    """Values as a table, one row each; null where a value is."""
-    import pyarrow.json
-
-    values = batch.column("value")
-    filled = batch.set_column(batch.schema.get_field_index("value"), "value", pc.fill_null(values, b"{}"))
-    text = Lines("value", "{value}").render(filled)
-    options = pyarrow.json.ParseOptions(
-        explicit_schema=schema,
-        newlines_in_values=True,
-        unexpected_field_behavior="infer" if schema is None else "error",
-    )
-    read = pyarrow.json.ReadOptions(use_threads=True, block_size=max(len(text), 1))
-    try:
-        rows = pyarrow.json.read_json(pa.BufferReader(text), read_options=read, parse_options=options)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        place = f"{batch.column('topic')[0]}-{batch.column('partition')[0]} from offset {batch.column('offset')[0]} on"
-        raise click.ClickException(
-            f"values of {place} cannot become columns: {error}. All values must be JSON objects, with members of the "
-            "same types as at first; without --unpack they stay unchanged"
-        ) from None
-    if rows.num_rows != batch.num_rows:
-        raise click.ClickException("values cannot become columns: not each is one JSON object")
-    return rows
 
 
 def _text(batch: pa.RecordBatch, name: str) -> pa.Array:

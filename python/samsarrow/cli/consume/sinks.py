@@ -32,6 +32,9 @@ class Writer(Protocol):
     def close(self) -> None:
         """Ends the file, which is whole then."""
 
+    def abandon(self) -> None:
+        """Ends without the rows that it holds: the file is thrown away, or stays as it is."""
+
 
 class LineWriter:
     """Text, rendered by the core."""
@@ -52,6 +55,9 @@ class LineWriter:
         if self._array:
             self._out.write(b"\n]\n" if self._begun else b"[]\n")
 
+    def abandon(self) -> None:  # noqa: D102 - see Writer
+        pass
+
 
 class CsvWriter:
     """CSV with a line of names, by pyarrow; its schema is that of the first rows."""
@@ -67,6 +73,9 @@ class CsvWriter:
     def close(self) -> None:  # noqa: D102 - see Writer
         self._writer.close()
 
+    def abandon(self) -> None:  # noqa: D102 - see Writer
+        self._writer.close()
+
 
 class ArrowWriter:
     """Arrow IPC: a stream in a pipe, a file in a file."""
@@ -80,6 +89,9 @@ class ArrowWriter:
         self._writer.write_batch(batch)
 
     def close(self) -> None:  # noqa: D102 - see Writer
+        self._writer.close()
+
+    def abandon(self) -> None:  # noqa: D102 - see Writer
         self._writer.close()
 
 
@@ -123,6 +135,9 @@ class ParquetWriter:
 
     def close(self) -> None:  # noqa: D102 - see Writer
         self._write()
+        self._writer.close()
+
+    def abandon(self) -> None:  # noqa: D102 - see Writer
         self._writer.close()
 
 
@@ -293,7 +308,11 @@ class Output:
     def abandon(self) -> None:
         """Leaves no file that looks whole and is not."""
         if self._out is not None and self._path is not None:
-            # What it has yet to write may not be writable.
+            # A writer of pyarrow that is dropped open writes to its file, which is closed by then. The part that it
+            # has yet to write may not be writable; the file is incomplete in both cases.
+            with contextlib.suppress(OSError, pa.ArrowException):
+                if self._writer is not None:
+                    self._writer.abandon()
             with contextlib.suppress(OSError):
                 self._out.close()
             if self._whole:
