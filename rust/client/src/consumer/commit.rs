@@ -20,11 +20,21 @@ const LEAVING: Duration = Duration::from_secs(1);
 impl Consumer {
     /// What may be committed without being named: positions, or what was stored; `all` with what the last poll gave.
     pub(super) fn finished(&self, group: &ConsumerGroup, all: bool) -> Offsets {
-        if !group.stores_by_itself() {
-            return group.stored();
-        }
+        self.forget_old_topics(group);
         let shared = &self.fetcher.shared;
-        at(if all { shared.positions() } else { shared.finished() })
+        let offsets = match (group.stores_by_itself(), all) {
+            (false, _) => group.stored(),
+            (true, true) => at(shared.positions()),
+            (true, false) => at(shared.finished()),
+        };
+        shared.of_known_topics(offsets, &self.cluster.metadata())
+    }
+
+    /// Drops positions and offsets of topics that were deleted: a topic that was created again has none of them.
+    fn forget_old_topics(&self, group: &ConsumerGroup) {
+        let shared = &self.fetcher.shared;
+        shared.compare_topic_ids(&self.cluster, &self.cluster.metadata(), self.options.auto_offset_reset);
+        group.forget(&shared.take_uncommittable());
     }
 
     /// Remembers offsets to be committed without being named, with `enable.auto.offset.store=false`.
@@ -42,6 +52,7 @@ impl Consumer {
         if let Some((tp, _)) = offsets.iter().find(|(tp, _)| !self.fetcher.shared.is_assigned(tp)) {
             return Err(Error::configuration(format!("cannot store an offset of {tp}, which is not assigned")));
         }
+        self.forget_old_topics(group);
         group.store(offsets);
         Ok(())
     }

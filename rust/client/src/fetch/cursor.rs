@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use samsarrow_wire::messages::Uuid;
+
 use crate::backoff::Backoff;
 use crate::error::Error;
 use crate::metadata::{Leader, Metadata};
@@ -50,6 +52,8 @@ pub(super) struct Failing {
 #[derive(Debug)]
 pub(super) struct Cursor {
     pub(super) version: u64,
+    /// The id of the topic that the position is in; zero until a broker has answered a Fetch there, and without ids.
+    pub(super) topic_id: Uuid,
     pub(super) position: Option<i64>,
     pub(super) fetch_offset: Option<i64>,
     /// Leader epochs of the records before `position` and `fetch_offset`, -1 if unknown (KIP-320).
@@ -88,6 +92,7 @@ impl Cursor {
         let start = Start::Committed;
         Self {
             version,
+            topic_id: Uuid::ZERO,
             position: None,
             fetch_offset: None,
             position_epoch: -1,
@@ -125,6 +130,21 @@ impl Cursor {
         self.retry_at = None;
         self.failing = None;
         self.corrections = None;
+    }
+
+    /// Returns whether the position is in another topic than the one with this id. Without ids there is one topic.
+    pub(super) fn is_of_another_topic(&self, id: Uuid) -> bool {
+        !self.topic_id.is_zero() && !id.is_zero() && self.topic_id != id
+    }
+
+    /// Starts again in another topic of the same name, where `auto.offset.reset` says.
+    pub(super) fn restart(&mut self, topic_id: Uuid, version: u64) {
+        self.seek(None, -1, version);
+        self.start = Start::Reset;
+        self.topic_id = topic_id;
+        self.replica = None;
+        self.ends = None;
+        self.log = None;
     }
 
     /// Returns whether the end of a bounded read is reached.

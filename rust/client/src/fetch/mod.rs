@@ -14,6 +14,7 @@ mod partition;
 mod places;
 mod positions;
 mod queue;
+mod recreated;
 mod request;
 mod room;
 mod rounds;

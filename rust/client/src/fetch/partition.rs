@@ -159,6 +159,9 @@ impl<'a> Reading<'a> {
             };
         }
         let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
+        if !asked.topic_id.is_zero() {
+            cursor.topic_id = asked.topic_id;
+        }
         cursor.failing = None;
         let high_watermark = data.high_watermark;
         let stable = if data.last_stable_offset >= 0 { data.last_stable_offset } else { high_watermark };

@@ -152,12 +152,19 @@ impl Positioner {
             OffsetReset::ByDuration(age) => ListTarget::Timestamp(milliseconds_ago(age)),
             OffsetReset::None => {
                 let group = self.coordinator.as_ref().map_or("", Coordinator::group);
-                let error = |tp: &TopicPartition| {
-                    Error::OffsetOutOfRange(format!(
-                        "{tp} has no position: group {group:?} committed none, and auto.offset.reset is none; seek, or commit first"
-                    ))
+                let error = |tp: &TopicPartition, start: Start| {
+                    Error::OffsetOutOfRange(match start {
+                        Start::Committed => format!(
+                            "{tp} has no position: group {group:?} committed none, and auto.offset.reset is none; seek, or commit first"
+                        ),
+                        Start::Reset => format!(
+                            "{tp} has no position: its topic was deleted and created again, and auto.offset.reset is none; \
+                             seek to an offset of the new topic"
+                        ),
+                    })
                 };
-                let failed = unset.into_values().map(|(tp, version, _)| (tp.clone(), *version, Err(error(tp))));
+                let failed = unset.into_values();
+                let failed = failed.map(|(tp, version, start)| (tp.clone(), *version, Err(error(tp, *start))));
                 self.shared.placed_at(failed);
                 return silent;
             }

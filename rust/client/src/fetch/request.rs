@@ -68,6 +68,7 @@ pub(super) fn plan(
         state.idles(partition_bytes);
         return Err(Idle::Wait);
     }
+    state.compare_topic_ids(metadata, options.auto_offset_reset);
     let mut nodes = HashSet::new();
     let mut retry_at: Option<Instant> = None;
     let mut asked = Vec::new();
@@ -94,6 +95,10 @@ pub(super) fn plan(
                         id
                     }
                 };
+                // This snapshot is older than the one that the position's topic is in.
+                if cursor.is_of_another_topic(topic_id) {
+                    continue;
+                }
                 asked.push(Asked {
                     tp: tp.clone(),
                     topic_id,

@@ -44,6 +44,7 @@ impl Source {
             let changing = self.shared.lock().changing;
             let planned =
                 if changing { Err(Idle::Wait) } else { plan(&self.shared, &metadata, node, &self.options, turn) };
+            self.shared.report_recreated(&self.cluster, self.options.auto_offset_reset);
             let round = match planned {
                 Ok(round) => round,
                 Err(_) if !desk.parts.is_empty() => {

@@ -12,6 +12,7 @@ use super::asked::Asked;
 use super::cursor::Cursor;
 use super::places::Places;
 use super::queue::{Chunk, Epochs, Failed, Fate, Item, Segment, offset_at, take};
+use super::recreated::OldTopics;
 use super::rows::{NextOffset, Rows};
 use super::withheld::Withheld;
 use crate::clock::now_ms;
@@ -56,6 +57,7 @@ pub(super) struct State {
     /// A position has reached the end of a bounded read since the last poll returned.
     end_reached: bool,
     versions: u64,
+    pub(super) old_topics: OldTopics,
     pub(super) meters: ReadMeters,
 }
 
@@ -252,6 +254,11 @@ impl State {
             cursor.seek(offset, epoch.unwrap_or(-1), version);
             self.end_reached |= cursor.is_at_end();
         }
+        self.forget_rows(tp);
+    }
+
+    /// Drops rows that are withheld, and what was finished before the last poll.
+    pub(super) fn forget_rows(&mut self, tp: &TopicPartition) {
         self.withheld.take(tp);
         self.given.remove(tp);
     }

@@ -104,6 +104,7 @@ async fn supervise(source: Arc<Source>) {
     loop {
         work.borrow_and_update();
         let metadata = metadata_changes.borrow_and_update().clone();
+        source.shared.compare_topic_ids(&source.cluster, &metadata, source.options.auto_offset_reset);
         {
             let now = Instant::now();
             let state = source.shared.lock();
