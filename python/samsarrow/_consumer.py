@@ -400,11 +400,21 @@ class ConsumerBase(Face):
             if not prepared:
                 core.give_back()
         if prepared:
+            notified = False
             try:
                 await self._tell(event.kind, event.partitions)
+                notified = True
+            except Exception:
+                # The listener has seen the event, and the program sees the exception.
+                notified = True
+                raise
             finally:
-                core.acknowledge(event)
-                self._given = event.kind == "assigned" or bool(core.assignment())
+                # Cancelled or interrupted, it may not have done its seeks: the next poll calls it again.
+                if notified:
+                    core.acknowledge(event)
+                    self._given = event.kind == "assigned" or bool(core.assignment())
+                else:
+                    core.give_back()
         return prepared
 
     async def _tell(self, kind: str, partitions: list[tuple[str, int]]) -> None:

@@ -47,7 +47,8 @@ class AsyncConsumer(Awaiting, ConsumerBase):
     It can be created anywhere, also without a running loop. Calls without I/O are plain calls (`subscribe`, `assign`,
     `seek`, `pause`); listeners, and callbacks of commits, may be coroutine functions.
 
-    A cancelled `poll` has consumed no row and no listener event. Cancelling a `commit` only ends the wait: the commit
+    A cancelled `poll` has consumed no row and no listener event: a listener that was cancelled half-way is called again
+    by the next poll, so it is called at least once for each event. Cancelling a `commit` only ends the wait: the commit
     may or may not happen, and later ones come after it. A cancelled `close` continues in the background, and the next
     one waits for it. Only one task may poll at a time.
 
