@@ -14,6 +14,7 @@ from samsarrow import (
     Admin,
     Consumer,
     ConsumerGroupMetadata,
+    NewTopic,
     OffsetAndMetadata,
     Producer,
     RebalanceListener,
@@ -329,3 +330,29 @@ def test_a_reader_keeps_its_timeout_while_ends_are_looked_up(servers: str, broke
         with pytest.raises(KafkaTimeoutError):
             consumer.reader(timeout=1)
         assert time.monotonic() - began < 20
+
+
+def test_rows_of_a_topic_that_was_created_again_are_not_committed_to_the_new_one(servers: str) -> None:
+    fill(servers, T, 10)
+    with (
+        Admin(bootstrap_servers=servers) as admin,
+        Consumer(
+            bootstrap_servers=servers,
+            group_id="g",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            metadata_max_age_ms=200,
+        ) as consumer,
+    ):
+        consumer.assign([T])
+        old = consumer.poll(5)
+        assert old.num_rows == 10
+        admin.delete_topics(["t"])
+        admin.create_topics([NewTopic("t", 1)])
+        fill(servers, T, 30)
+        new, deadline = 0, time.monotonic() + 60
+        while new < 30 and time.monotonic() < deadline:
+            new += consumer.poll(0.5).num_rows
+        assert new == 30
+        consumer.commit(old)
+        assert consumer.committed([T])[T] is None

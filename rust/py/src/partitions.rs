@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::error::{to_py, to_py_value};
 use samsarrow_client::error::Error;
-use samsarrow_client::fetch::positions_of_all;
+use samsarrow_client::fetch::offsets_of_rows;
 use samsarrow_client::group::Offsets;
 use samsarrow_client::offsets::Outcomes;
 use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
@@ -54,7 +54,7 @@ pub(crate) fn offsets(found: Vec<(TopicPartition, i64)>) -> Vec<(Tp, i64)> {
 /// Returns the offsets after the last rows of each partition in Arrow data.
 #[pyfunction]
 pub(crate) fn offsets_of(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<(Tp, Committed)>> {
-    let offsets = positions_of_all(&batches(py, data)?).map_err(|error| to_py(py, &error))?;
+    let offsets = offsets_of_rows(&batches(py, data)?).map_err(|error| to_py(py, &error))?;
     Ok(committed(offsets))
 }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::Consumer;
 use crate::config::IsolationLevel;
 use crate::error::{Error, Result};
-use crate::fetch::positions_of_all;
+use crate::fetch::ends_of_all;
 use crate::group::consumer_group::ConsumerGroup;
 use crate::group::{Completed, Offsets};
 use crate::offsets::{self, Outcomes};
@@ -58,12 +58,16 @@ impl Consumer {
     }
 
     /// Returns the offsets that committing the rows of these batches means: after the last row of each partition, and past
-    /// what follows it without a row, so that the lag behind transaction markers is zero.
+    /// what follows it without a row, so that the lag behind transaction markers is zero. Rows of a topic that was deleted
+    /// and created again since are left out with a WARNING: their offsets would skip rows of the new topic.
     ///
     /// # Errors
-    /// As [`positions_of_all`].
+    /// [`Error::Configuration`] for batches that a consumer has not made.
     pub fn offsets_after(&self, batches: &[RecordBatch]) -> Result<Offsets> {
-        Ok(self.fetcher.shared.past_rowless(positions_of_all(batches)?))
+        if let Some(group) = &self.group {
+            self.forget_old_topics(group);
+        }
+        Ok(self.fetcher.shared.past_rowless(ends_of_all(batches)?))
     }
 
     /// Commits offsets to the group, behind earlier commits: the ones given, or what was stored, or the positions of all

@@ -1,15 +1,16 @@
 //! What the user calls: partitions assigned, sought, paused, and what is known of them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::queue::Item;
+use super::rows::RowsEnd;
 use super::shared::Shared;
 use super::state::State;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
-use crate::types::{OffsetAndMetadata, TopicPartition};
+use crate::types::{OffsetAndMetadata, TopicPartition, some_of};
 
 /// How old what a broker said of a partition's end may be.
 const FRESH: Duration = Duration::from_secs(1);
@@ -102,18 +103,31 @@ impl Shared {
     }
 
     /// Moves the offsets after returned rows past what follows without a row: markers, aborted and compacted records. Adds
-    /// partitions of which rows up to such a stretch were committed before.
-    pub(crate) fn past_rowless(&self, mut after: Offsets) -> Offsets {
+    /// partitions of which rows up to such a stretch were committed before, and leaves out those of deleted topics.
+    pub(crate) fn past_rowless(&self, ends: BTreeMap<TopicPartition, RowsEnd>) -> Offsets {
         let mut state = self.lock();
-        for (tp, at) in &mut after {
+        let (mut after, mut deleted) = (Offsets::with_capacity(ends.len()), Vec::new());
+        for (tp, RowsEnd { mut at, topic_id }) in ends {
             // Of a partition that is no longer assigned the offset stays as it is.
-            if let Some(cursor) = state.cursors.get_mut(tp) {
+            if let Some(cursor) = state.cursors.get_mut(&tp) {
+                if cursor.is_of_another_topic(topic_id) {
+                    deleted.push(format!("{tp} at offset {}", at.offset));
+                    continue;
+                }
                 if let Some(position) = cursor.past_rowless(at.offset) {
                     at.offset = position;
                     at.leader_epoch = Some(cursor.position_epoch).filter(|epoch| *epoch >= 0);
                 }
                 cursor.committed_rows = Some(at.offset);
             }
+            after.push((tp, at));
+        }
+        if !deleted.is_empty() {
+            tracing::warn!(
+                partitions = some_of(&deleted),
+                "rows of a topic that was deleted and created again are not committed: their offsets are not those of the \
+                 new topic"
+            );
         }
         for (tp, cursor) in &mut state.cursors {
             if let Some(position) = cursor.committed_rows.and_then(|offset| cursor.past_rowless(offset)) {

@@ -30,6 +30,7 @@ mod withheld;
 
 pub use calls::Bounds;
 pub(crate) use decode::decode_options;
-pub use rows::{NextOffset, Rows, positions_of, positions_of_all};
+pub(crate) use rows::ends_of_all;
+pub use rows::{NextOffset, Rows, offsets_of_rows};
 pub(crate) use shared::Shared;
 pub(crate) use supervise::Fetcher;

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::Schema;
+use samsarrow_wire::messages::Uuid;
 
 use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
 /// The key in a batch's schema metadata that has the positions after its rows, as a JSON array of arrays: topic, partition,
-/// offset of the last row, next offset to read, leader epoch of the record before it (-1 if unknown).
+/// offset of the last row, next offset to read, leader epoch of the record before it (-1 if unknown), topic id in hexadecimal
+/// (empty if unknown).
 const METADATA_KEY: &str = "samsarrow.positions";
 
 /// The position after the rows of one partition in a batch. It lies beyond the row after the last one where markers, aborted
@@ -25,12 +27,8 @@ pub struct NextOffset {
     pub offset: i64,
     /// Leader epoch of the record before `offset`, -1 if unknown (KIP-320).
     pub leader_epoch: i32,
-}
-
-impl NextOffset {
-    pub(super) fn new(partition: TopicPartition, last_row: i64, offset: i64, leader_epoch: i32) -> Self {
-        Self { partition, last_row, offset, leader_epoch }
-    }
+    /// Id of the topic that the rows were read from, zero if unknown (KIP-516).
+    pub topic_id: Uuid,
 }
 
 /// Rows that a poll returns, with the positions after them.
@@ -52,7 +50,10 @@ impl Rows {
         let next: Vec<_> = self
             .next
             .iter()
-            .map(|n| (&*n.partition.topic, n.partition.partition, n.last_row, n.offset, n.leader_epoch))
+            .map(|n| {
+                let tp = &n.partition;
+                (&*tp.topic, tp.partition, n.last_row, n.offset, n.leader_epoch, to_hex(n.topic_id))
+            })
             .collect();
         let rejected = |error: &dyn std::fmt::Display| Error::corrupt(format!("positions of rows: {error}"));
         let text = serde_json::to_string(&next).map_err(|error| rejected(&error))?;
@@ -63,13 +64,21 @@ impl Rows {
     }
 }
 
+/// The offset that committing the rows of one partition means, and the topic that it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RowsEnd {
+    pub(crate) at: OffsetAndMetadata,
+    /// Zero if unknown.
+    pub(crate) topic_id: Uuid,
+}
+
 /// For each partition in a consumer's batch the offset after its last row, beyond what follows the row without a row of its
 /// own where the batch knows it: what `commit(batch)` commits.
 ///
 /// # Errors
 /// [`Error::Configuration`] if the batch lacks the columns `topic`, `partition` and `offset` or has nulls in them, or if its
 /// metadata is not what a consumer wrote.
-pub fn positions_of(batch: &RecordBatch) -> Result<Offsets> {
+fn ends_of(batch: &RecordBatch) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
     let partitions: &Int32Array = column(batch, "partition", "int32")?;
     let offsets: &Int64Array = column(batch, "offset", "int64")?;
     let topics = Topics::of(batch)?;
@@ -89,44 +98,70 @@ pub fn positions_of(batch: &RecordBatch) -> Result<Offsets> {
         }
     }
     let after = |((topic, partition), last_row): ((&str, i32), i64)| {
+        let known = known.get(&(topic.to_owned(), partition));
+        let topic_id = known.map_or(Uuid::ZERO, |known| known.topic_id);
         // A slice may lack the row that the position follows.
-        let known = known.get(&(topic.to_owned(), partition)).filter(|(of, ..)| *of == last_row);
-        let (offset, epoch) = known.map_or((last_row + 1, -1), |(_, offset, epoch)| (*offset, *epoch));
+        let known = known.filter(|known| known.last_row == last_row);
+        let (offset, epoch) = known.map_or((last_row + 1, -1), |known| (known.offset, known.leader_epoch));
         let leader_epoch = Some(epoch).filter(|epoch| *epoch >= 0);
-        (TopicPartition::new(topic, partition), OffsetAndMetadata { offset, leader_epoch, ..Default::default() })
+        let at = OffsetAndMetadata { offset, leader_epoch, ..Default::default() };
+        (TopicPartition::new(topic, partition), RowsEnd { at, topic_id })
     };
     Ok(last.into_iter().map(after).collect())
 }
 
-/// As [`positions_of`], for several batches of one consumer in any order: the largest offset of each partition.
+/// As [`ends_of`], for several batches of one consumer in any order: the largest offset of each partition.
 ///
 /// # Errors
-/// As [`positions_of`].
-pub fn positions_of_all(batches: &[RecordBatch]) -> Result<Offsets> {
-    let mut newest: BTreeMap<TopicPartition, OffsetAndMetadata> = BTreeMap::new();
+/// As [`ends_of`].
+pub(crate) fn ends_of_all(batches: &[RecordBatch]) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
+    let mut newest: BTreeMap<TopicPartition, RowsEnd> = BTreeMap::new();
     for batch in batches {
-        for (tp, at) in positions_of(batch)? {
-            let kept = newest.entry(tp).or_insert_with(|| at.clone());
-            if at.offset > kept.offset {
-                *kept = at;
+        for (tp, end) in ends_of(batch)? {
+            let kept = newest.entry(tp).or_insert_with(|| end.clone());
+            if end.at.offset > kept.at.offset {
+                *kept = end;
             }
         }
     }
-    Ok(newest.into_iter().collect())
+    Ok(newest)
 }
 
-/// Offset of the last row, next offset and leader epoch, by topic and partition.
-type Known = HashMap<(String, i32), (i64, i64, i32)>;
+/// Returns the offsets after the rows of batches: what committing them means.
+///
+/// # Errors
+/// [`Error::Configuration`] for batches that a consumer has not made.
+pub fn offsets_of_rows(batches: &[RecordBatch]) -> Result<Offsets> {
+    Ok(ends_of_all(batches)?.into_iter().map(|(tp, end)| (tp, end.at)).collect())
+}
+
+/// Positions by topic and partition.
+type Known = HashMap<(String, i32), NextOffset>;
 
 fn known_positions(batch: &RecordBatch) -> Result<Known> {
     let Some(text) = batch.schema_ref().metadata().get(METADATA_KEY) else { return Ok(Known::new()) };
-    let found: Vec<(String, i32, i64, i64, i32)> = serde_json::from_str(text).map_err(|error| {
-        Error::configuration(format!("the batch's schema metadata {METADATA_KEY} was changed: {error}; remove it"))
-    })?;
-    Ok(found
-        .into_iter()
-        .map(|(topic, partition, last, next, epoch)| ((topic, partition), (last, next, epoch)))
-        .collect())
+    let changed = |why: &dyn std::fmt::Display| {
+        Error::configuration(format!("the batch's schema metadata {METADATA_KEY} was changed: {why}; remove it"))
+    };
+    let found: Vec<(String, i32, i64, i64, i32, String)> =
+        serde_json::from_str(text).map_err(|error| changed(&error))?;
+    let one = |(topic, partition, last_row, offset, leader_epoch, id): (String, i32, i64, i64, i32, String)| {
+        let topic_id = from_hex(&id).ok_or_else(|| changed(&format_args!("{id:?} is no topic id")))?;
+        let partition_of = TopicPartition::new(topic.as_str(), partition);
+        Ok(((topic, partition), NextOffset { partition: partition_of, last_row, offset, leader_epoch, topic_id }))
+    };
+    found.into_iter().map(one).collect()
+}
+
+fn to_hex(id: Uuid) -> String {
+    if id.is_zero() { String::new() } else { format!("{:032x}", u128::from_be_bytes(id.0)) }
+}
+
+fn from_hex(text: &str) -> Option<Uuid> {
+    if text.is_empty() {
+        return Some(Uuid::ZERO);
+    }
+    u128::from_str_radix(text, 16).ok().map(|id| Uuid(id.to_be_bytes()))
 }
 
 fn column<'a, A: Array + 'static>(batch: &'a RecordBatch, name: &str, kind: &str) -> Result<&'a A> {
@@ -198,7 +233,7 @@ mod tests {
         let names = ["a", "a", "b", "b", "a"];
         let dictionary: DictionaryArray<Int32Type> = names.into_iter().collect();
         for topics in [Arc::new(dictionary) as Arc<dyn Array>, Arc::new(StringArray::from(names.to_vec()))] {
-            let found = positions_of(&batch(topics, vec![0, 0, 0, 1, 0], vec![4, 7, 1, 2, 5])).unwrap();
+            let found = offsets_of_rows(&[batch(topics, vec![0, 0, 0, 1, 0], vec![4, 7, 1, 2, 5])]).unwrap();
             let wanted = [("a", 0, 8), ("b", 0, 2), ("b", 1, 3)];
             assert_eq!(found, wanted.map(|(t, p, o)| (TopicPartition::new(t, p), at(o, None))));
         }
@@ -211,15 +246,26 @@ mod tests {
     #[test]
     fn positions_in_the_metadata_go_past_what_has_no_row() {
         let names: DictionaryArray<Int32Type> = ["a", "a", "b"].into_iter().collect();
-        let next = |topic: &str, last_row, offset| NextOffset::new(TopicPartition::new(topic, 0), last_row, offset, 3);
+        let next = |topic: &str, last_row, offset| NextOffset {
+            partition: TopicPartition::new(topic, 0),
+            last_row,
+            offset,
+            leader_epoch: 3,
+            topic_id: Uuid([9; 16]),
+        };
         let rows = batch(Arc::new(names), vec![0, 0, 0], vec![4, 7, 1]);
         let rows = Rows { batch: Some(rows), next: vec![next("a", 7, 1005), next("b", 1, 2)] };
         let rows = rows.with_metadata().unwrap().unwrap();
         let found = |rows: &RecordBatch| -> Vec<_> {
-            positions_of(rows).unwrap().into_iter().map(|(tp, at)| (tp.topic.to_string(), at)).collect()
+            offsets_of_rows(std::slice::from_ref(rows))
+                .unwrap()
+                .into_iter()
+                .map(|(tp, at)| (tp.topic.to_string(), at))
+                .collect()
         };
         let all = [("a".to_owned(), at(1005, Some(3))), ("b".to_owned(), at(2, Some(3)))];
         assert_eq!(found(&rows), all);
+        assert_eq!(ends_of(&rows.slice(0, 1)).unwrap()[&TopicPartition::new("a", 0)].topic_id, Uuid([9; 16]));
         // Of a slice, the row after its last one.
         assert_eq!(found(&rows.slice(0, 1)), [("a".to_owned(), at(5, None))]);
         assert_eq!(found(&rows.slice(1, 2)), all);
@@ -231,14 +277,14 @@ mod tests {
         let metadata = HashMap::from([(METADATA_KEY.to_owned(), "[1]".to_owned())]);
         let schema = Schema::new_with_metadata(rows.schema_ref().fields().clone(), metadata);
         let rows = rows.with_schema(Arc::new(schema)).unwrap();
-        assert!(positions_of(&rows).unwrap_err().to_string().contains("samsarrow.positions"));
+        assert!(ends_of(&rows).unwrap_err().to_string().contains("samsarrow.positions"));
     }
 
     #[test]
     fn other_batches_are_refused() {
         let one = batch(Arc::new(Int32Array::from(vec![1])), vec![0], vec![0]);
-        assert!(positions_of(&one).unwrap_err().to_string().contains("column topic"));
+        assert!(ends_of(&one).unwrap_err().to_string().contains("column topic"));
         let empty = RecordBatch::new_empty(Arc::new(Schema::empty()));
-        assert!(positions_of(&empty).unwrap_err().to_string().contains("column partition"));
+        assert!(ends_of(&empty).unwrap_err().to_string().contains("column partition"));
     }
 }

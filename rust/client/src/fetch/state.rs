@@ -160,7 +160,13 @@ impl State {
                 cursor.advance(segment.next_offset, epoch, last_row);
                 self.end_reached |= cursor.is_at_end();
                 if let Some(last_row) = last_row {
-                    let after = NextOffset::new(segment.tp.clone(), last_row, segment.next_offset, epoch);
+                    let after = NextOffset {
+                        partition: segment.tp.clone(),
+                        last_row,
+                        offset: segment.next_offset,
+                        leader_epoch: epoch,
+                        topic_id: cursor.topic_id,
+                    };
                     next.insert(segment.tp.clone(), after);
                 } else if let Some(after) = next.get_mut(&segment.tp) {
                     (after.offset, after.leader_epoch) = (segment.next_offset, epoch);
