@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from samsarrow import Consumer, Producer, TopicPartition
@@ -127,3 +129,19 @@ def test_a_begin_that_timed_out_can_be_repeated() -> None:
             assert values(broker) == [b"0", b"1"]
             with pytest.raises(KafkaError, match="was called before"):
                 p.init_transactions()
+
+
+def test_close_takes_its_timeout_once() -> None:
+    with Broker(topics={"t": 1}) as broker:
+        p = producer(broker)
+        p.begin_transaction()
+        p.send("t", b"v").result(30)
+        for api in ("EndTxn", "Produce"):
+            broker.fail(api, delay=60.0, times=None)
+        p.send("t", b"v")
+        # The record is in flight: it is not dropped by the abort.
+        time.sleep(0.5)
+        started = time.monotonic()
+        with pytest.raises(KafkaTimeoutError):
+            p.close(4)
+        assert time.monotonic() - started < 7.0

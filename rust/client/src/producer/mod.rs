@@ -302,6 +302,7 @@ impl Producer {
     /// # Errors
     /// Records were left over: each of them has its error, too.
     pub async fn close(&self, timeout: Duration) -> Result<()> {
+        let deadline = Instant::now() + timeout;
         if !self.shared.lock().closed {
             transact::leave(&self.shared, timeout.min(self.shared.settings.request_timeout)).await;
         }
@@ -312,8 +313,8 @@ impl Producer {
             }
             accumulator.closed = true;
         }
-        let deadline = Instant::now() + timeout;
-        let flushed = self.flush(Some(timeout)).await;
+        // An abort that the coordinator does not answer takes its time from the same timeout.
+        let flushed = self.flush(Some(left_until(deadline))).await;
         let left = Error::closed("the producer (before this record was delivered)");
         self.shared.abandon(&left);
         self.shared.cluster.close_within(left_until(deadline)).await;
