@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
@@ -16,7 +17,14 @@ from samsarrow import _core
 from samsarrow._faces import Face
 from samsarrow._unclosed import forget, watch_consumer
 from samsarrow.config import merge
-from samsarrow.exceptions import ClosedError, ConfigurationError, IllegalStateError, KafkaError, KafkaTimeoutError
+from samsarrow.exceptions import (
+    BadValueError,
+    ClosedError,
+    ConfigurationError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+)
 from samsarrow.group import Assignor, ConsumerGroupMetadata, Offsets, RebalanceListener, to_offsets
 from samsarrow.metrics.client import ConsumerMetrics, of_consumer, to_uuid
 from samsarrow.types import (
@@ -81,6 +89,9 @@ class ConsumerBase(Face):
         self._giving_up = False
         # Whether the group has given partitions, be it none, and has not taken all of them away since.
         self._given = False
+        self._polling = Lock()
+        # The row that every poll raises until the program seeks.
+        self._bad: BadValueError | None = None
         self._completed: deque[_Completed] = deque()
         self._callbacks: dict[int, tuple[CommitCallback | None, dict[TopicPartition, OffsetAndMetadata] | None]] = {}
         # A consumer that is forgotten, or still open when the interpreter ends, leaves its group all the same.
@@ -207,6 +218,7 @@ class ConsumerBase(Face):
             raise
         if read.taken < raw.num_rows:
             _put_back(core, raw.slice(read.taken))
+            self._bad = read.error
         if read.error is not None and not read.taken:
             raise read.error
         return read.rows
@@ -257,7 +269,7 @@ class ConsumerBase(Face):
         """
         offsets = self._offsets(what)
         named = None if offsets is None else {TopicPartition(*tp): OffsetAndMetadata(*o) for tp, o in offsets}
-        # The answer can be there before the number is: only this thread or one that polls takes answers out.
+        # Another thread may take the answer before the number is here: `_complete` leaves it for later then.
         self._callbacks[self._open.commit_async(offsets)] = (callback, named)
 
     def store_offsets(self, what: Offsets | pa.RecordBatch) -> None:
@@ -294,6 +306,7 @@ class ConsumerBase(Face):
             offset: a number, or the result of `committed` or of your own store: with its leader epoch the broker can
                 detect whether the record before it was lost, and reading continues where the logs diverged.
         """
+        self._bad = None
         if isinstance(offset, OffsetAndMetadata):
             self._open.seek(to_pair(partition), offset.offset, offset.leader_epoch)
         else:
@@ -354,35 +367,65 @@ class ConsumerBase(Face):
             self._listener = None
 
     async def _poll(self, timeout: Seconds, until_settled: bool = False) -> pa.RecordBatch:
-        """Polls for rows, or without taking any until the group has assigned partitions."""
+        """Polls for rows, or without taking any until the group has assigned partitions.
+
+        Raises:
+            IllegalStateError: another poll runs. Each of two would commit the rows of the other.
+        """
+        if not self._polling.acquire(blocking=False):
+            raise IllegalStateError(
+                "the consumer is being polled already: only one may poll at a time, be it a thread, a task, a listener "
+                "or a callback"
+            )
+        try:
+            return await self._poll_alone(timeout, until_settled)
+        finally:
+            self._polling.release()
+
+    async def _poll_alone(self, timeout: Seconds, until_settled: bool) -> pa.RecordBatch:
         core, typed = self._open, self._typed
         if typed is not None and not typed.ready:
             await typed.prepare(self._do, self._topics())
         left = core.begin_poll(to_seconds(timeout))
         deadline = monotonic() + left
+        if self._completed:
+            await self._complete(core)
         # What is found is taken in this thread, after all waits: a wait that is given up loses nothing.
         while not (until_settled and self._settled()):
-            found = core.look(not until_settled)
+            bad = self._next_bad(core)
+            found = core.look(not until_settled and bad is None)
             if isinstance(found, pa.RecordBatch):
                 if typed is None:
                     return found
                 # The end of a bounded read was reached without a row.
                 if not found.num_rows:
                     return self._nothing(core)
-                # Without rows if all of them went elsewhere.
-                if (rows := await self._read(core, found, typed)).num_rows:
+                # Without rows if all of them went elsewhere: these are finished.
+                if (rows := await self._read(core, found, typed)).num_rows or (left := deadline - monotonic()) <= 0.0:
                     return rows
+                core.begin_poll(left)
             elif isinstance(found, _core.Rebalance):
                 if not await self._rebalanced(core, found, left):
                     return self._nothing(core)
             elif found:
                 await self._complete(core)
+            elif bad is not None and not until_settled:
+                raise bad.with_traceback(None)
             elif left <= 0.0:
                 return self._nothing(core)
             else:
                 await self._while_wanted(core.ready(left))
             left = max(0.0, deadline - monotonic())
         return self._nothing(core)
+
+    def _next_bad(self, core: _core.Consumer) -> BadValueError | None:
+        """Returns why the next row cannot be read, as long as it is the next."""
+        bad = self._bad
+        if bad is None or bad.partition is None or bad.offset is None:
+            return None
+        if not core.is_next(to_pair(bad.partition), bad.offset):
+            self._bad = bad = None
+        return bad
 
     async def _while_wanted(self, call: _core.Call[Any]) -> Any:
         """Waits for what is given up with the wait."""
@@ -433,11 +476,21 @@ class ConsumerBase(Face):
     async def _complete(self, core: _core.Consumer) -> None:
         """Calls back for asynchronous commits that are done; after one that raises, the next call goes on."""
         self._completed.extend(core.take_completed())
-        while self._completed:
-            commit, failures, error = self._completed.popleft()
-            callback, offsets = self._callbacks.pop(commit, (None, None))
-            if callback is not None:
-                await self._heard(callback(offsets, error or _joined(failures)))
+        unregistered: list[_Completed] = []
+        try:
+            while True:
+                try:
+                    done = self._completed.popleft()
+                except IndexError:
+                    # Another thread that polls or commits may have called back for the last one.
+                    break
+                commit, failures, error = done
+                if (registered := self._callbacks.pop(commit, None)) is None:
+                    unregistered.append(done)
+                elif registered[0] is not None:
+                    await self._heard(registered[0](registered[1], error or _joined(failures)))
+        finally:
+            self._completed.extend(unregistered)
 
     async def _ends(self, timeout: Seconds | None) -> dict[TopicPartition, int]:
         """Joins the group if the consumer is subscribed, and returns where partitions that are not paused end now.
@@ -495,10 +548,17 @@ class ConsumerBase(Face):
     async def _partitions_for(self, topic: str, timeout: Seconds | None) -> list[TopicPartition]:
         return [TopicPartition(*tp) for tp in await self._do(self._open.partitions_for(topic, to_seconds(timeout)))]
 
-    async def _seek_to(self, target: str | int, partitions: Sequence[TopicPartition]) -> None:
+    async def _seek_to(
+        self, seek: Callable[[list[tuple[str, int]]], _core.Call[None]], partitions: Sequence[TopicPartition]
+    ) -> None:
         if not partitions:
             self._check_settled("seeking without naming partitions")
-        await self._do(self._open.seek_to([to_pair(tp) for tp in partitions], target, None))
+        self._bad = None
+        await self._do(seek([to_pair(tp) for tp in partitions]))
+
+    async def _seek_to_timestamp(self, when: int | datetime, partitions: Sequence[TopicPartition]) -> None:
+        timestamp = to_milliseconds(when)
+        await self._seek_to(lambda to: self._open.seek_to_timestamp(to, timestamp), partitions)
 
     async def _close(self, everything: bool, timeout: Seconds | None) -> None:
         core, left = self._core, to_seconds(timeout)

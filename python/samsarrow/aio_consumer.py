@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from datetime import datetime
 from inspect import isawaitable
 from types import TracebackType
@@ -26,7 +25,6 @@ from samsarrow.types import (
     OffsetAndTimestamp,
     Seconds,
     TopicPartition,
-    to_milliseconds,
     to_seconds,
 )
 
@@ -60,8 +58,6 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         ConfigurationError: an option is unknown, given twice or has an invalid value.
     """
 
-    _polling = False
-
     @staticmethod
     def _abandon(core: _core.Consumer) -> None:
         close_consumer_in_background(core)
@@ -84,17 +80,6 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         if not isinstance(letters.producer, Awaiting):
             raise TypeError("the DeadLetter of an AsyncConsumer needs an AsyncProducer")
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Two tasks that poll would both believe that the other's rows are finished."""
-        if self._polling:
-            raise IllegalStateError("another task is polling this consumer: only one may poll at a time")
-        self._polling = True
-        try:
-            yield
-        finally:
-            self._polling = False
-
     async def unsubscribe(self, *, timeout: Seconds | None = None) -> None:
         await self._unsubscribe(timeout)
 
@@ -102,9 +87,8 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         return await self._client_instance_id(timeout)
 
     async def poll(self, timeout: Seconds = 1.0) -> pa.RecordBatch:
-        with self._alone():
-            await turn()
-            return await self._poll(timeout)
+        await turn()
+        return await self._poll(timeout)
 
     def records(self, timeout: Seconds = 1.0) -> AsyncIterator[ConsumerRecord]:
         return _Records(self, timeout)
@@ -126,14 +110,12 @@ class AsyncConsumer(Awaiting, ConsumerBase):
             ConfigurationError: nothing is subscribed or assigned.
             KafkaTimeoutError: the group assigned no partitions in time, or a broker did not answer.
         """
-        with self._alone():
-            ends = await self._ends(timeout)
+        ends = await self._ends(timeout)
         batches = up_to(self, ends)
         try:
             while True:
-                with self._alone():
-                    await turn()
-                    batch = await anext(batches, None)
+                await turn()
+                batch = await anext(batches, None)
                 if batch is None:
                     break
                 yield batch
@@ -177,16 +159,16 @@ class AsyncConsumer(Awaiting, ConsumerBase):
         return await self._partitions_for(topic, timeout)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        await self._seek_to("beginning", partitions)
+        await self._seek_to(self._open.seek_to_beginning, partitions)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        await self._seek_to("end", partitions)
+        await self._seek_to(self._open.seek_to_end, partitions)
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> None:
-        await self._seek_to("committed", partitions)
+        await self._seek_to(self._open.seek_to_committed, partitions)
 
     async def seek_to_timestamp(self, when: int | datetime, *partitions: TopicPartition) -> None:
-        await self._seek_to(to_milliseconds(when), partitions)
+        await self._seek_to_timestamp(when, partitions)
 
     async def close(self, timeout: Seconds | None = None) -> None:
         await self._close(True, timeout)
@@ -223,7 +205,10 @@ class _Batches:
             try:
                 batch = await self._consumer.poll(1.0)
             except ClosedError:
-                break
+                if self._consumer.closed:
+                    break
+                # Of a producer that a listener or a DeadLetter uses.
+                raise
             if batch.num_rows:
                 return batch
         raise StopAsyncIteration

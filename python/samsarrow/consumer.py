@@ -24,7 +24,6 @@ from samsarrow.types import (
     OffsetAndTimestamp,
     Seconds,
     TopicPartition,
-    to_milliseconds,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +43,8 @@ class Consumer(Blocking, ConsumerBase):
     `layout="view"` keys and values are `binary_view`.
 
     The consumer connects on the first call that needs a connection. It belongs to the process that created it. Its
-    methods may be called from many threads; listeners and callbacks run in the thread that polls.
+    methods may be called from many threads, but only one thread at a time may poll: a poll means that earlier rows are
+    finished. Listeners and callbacks run in the thread that polls, callbacks also in one that commits.
 
     With `enable.auto.commit`, the default with a `group.id`, a `poll` commits the rows that earlier polls returned, and
     never rows that the program may still be processing. `close` also commits the rows of the last poll; a `with` block
@@ -123,12 +123,14 @@ class Consumer(Blocking, ConsumerBase):
 
         Raises:
             ConfigurationError: nothing is subscribed or assigned, so no row can arrive.
+            IllegalStateError: another thread polls this consumer, or this is called within a poll, by a listener or a
+                callback.
             WakeupError: `wakeup` was called.
             Exception: an exception of a listener or a callback, raised after the rebalance.
             OffsetOutOfRangeError: the position no longer exists and `auto.offset.reset` is `none`.
             CorruptRecordError: a fetched batch is corrupt; seek past it to continue.
-            BadValueError: the next row cannot be read in the consumer's formats; seek past its `partition` and `offset`
-                to continue.
+            BadValueError: the next row cannot be read in the consumer's formats; every poll raises it until you seek
+                past its `partition` and `offset`.
             RegistryError: the registry cannot be reached for a schema. Positions do not move.
             KafkaError: any other error that prevents reading an assigned partition, raised once per occurrence.
         """
@@ -145,7 +147,10 @@ class Consumer(Blocking, ConsumerBase):
             try:
                 batch = self.poll(1.0)
             except ClosedError:
-                return
+                if self._core is None:
+                    return
+                # Of a producer that a listener or a DeadLetter uses.
+                raise
             if batch.num_rows:
                 yield batch
 
@@ -252,15 +257,15 @@ class Consumer(Blocking, ConsumerBase):
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Moves these partitions, or all assigned ones, to their first offset."""
-        now(self._seek_to("beginning", partitions))
+        now(self._seek_to(self._open.seek_to_beginning, partitions))
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Moves these partitions, or all assigned ones, to their end."""
-        now(self._seek_to("end", partitions))
+        now(self._seek_to(self._open.seek_to_end, partitions))
 
     def seek_to_committed(self, *partitions: TopicPartition) -> None:
         """Moves to the group's committed offsets; partitions without one follow `auto.offset.reset`."""
-        now(self._seek_to("committed", partitions))
+        now(self._seek_to(self._open.seek_to_committed, partitions))
 
     def seek_to_timestamp(self, when: int | datetime, *partitions: TopicPartition) -> None:
         """Moves to the first record at or after a time, or to the end if there is none.
@@ -269,7 +274,7 @@ class Consumer(Blocking, ConsumerBase):
             when: milliseconds since 1970, or a `datetime`.
             *partitions: partitions to move, by default all assigned ones.
         """
-        now(self._seek_to(to_milliseconds(when), partitions))
+        now(self._seek_to_timestamp(when, partitions))
 
     def close(self, timeout: Seconds | None = None) -> None:
         """Commits finished rows (with `enable.auto.commit`), leaves the group and closes all connections.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import index
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -250,7 +251,12 @@ def to_seconds(time: Seconds | None) -> float | None:
 
 def to_milliseconds(time: int | datetime) -> int:
     """Milliseconds since 1970. A `datetime` without a time zone is local time, as everywhere in Python."""
-    return round(time.timestamp() * 1000) if isinstance(time, datetime) else time
+    if isinstance(time, datetime):
+        return round(time.timestamp() * 1000)
+    try:
+        return index(time)
+    except TypeError:
+        raise TypeError(f"a time is an int, in milliseconds since 1970, or a datetime: got {time!r}") from None
 
 
 def to_pair(partition: TopicPartition) -> tuple[str, int]:

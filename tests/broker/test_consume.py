@@ -1,5 +1,6 @@
 """Consumer on the embedded broker."""
 
+import asyncio
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -7,7 +8,15 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from samsarrow import Consumer, ConsumerRecord, OffsetAndMetadata, Producer, TopicPartition
+from samsarrow import (
+    AsyncConsumer,
+    Consumer,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    Producer,
+    RebalanceListener,
+    TopicPartition,
+)
 from samsarrow.exceptions import (
     ClosedError,
     ConfigurationError,
@@ -372,3 +381,113 @@ def test_close_is_final_and_wakes_waiting_calls(servers):
         consumer.commit()
     with pytest.raises(ClosedError):
         consumer.seek(TP, 0)
+
+
+def test_a_second_thread_that_polls_gets_an_error(servers):
+    with Consumer(bootstrap_servers=servers) as consumer:
+        consumer.assign([TP])
+        ended = []
+        thread = threading.Thread(target=lambda: ended.append(consumer.poll(60)))
+        thread.start()
+        deadline = time.monotonic() + 60
+        while consumer._polling.acquire(blocking=False):
+            consumer._polling.release()
+            assert time.monotonic() < deadline
+        with pytest.raises(IllegalStateError, match="only one may poll at a time"):
+            consumer.poll(0)
+        with pytest.raises(IllegalStateError, match="only one may poll at a time"):
+            list(consumer.records(0))
+        # Other calls may come from any thread.
+        assert consumer.assignment() == {TP}
+        consumer.seek_to_beginning()
+        assert consumer.position(TP) == 0
+        with Producer(bootstrap_servers=servers) as producer:
+            producer.send("t", b"v", partition=0).result(30)
+        thread.join(60)
+        assert [batch.num_rows for batch in ended] == [1]
+        assert consumer.poll(0).num_rows == 0
+
+
+def test_a_listener_may_call_what_does_not_poll(servers):
+    calls = []
+
+    class Listener(RebalanceListener):
+        def on_partitions_assigned(self, partitions):
+            calls.append(consumer.position(TP))
+            consumer.commit({TP: 3})
+            consumer.commit_async({TP: 4}, lambda offsets, error: calls.append(error))
+            with pytest.raises(IllegalStateError, match="only one may poll at a time"):
+                consumer.poll(0)
+
+    with Consumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["t"], listener=Listener())
+        deadline = time.monotonic() + 60
+        while len(calls) < 2 and time.monotonic() < deadline:
+            consumer.poll(0.1)
+        assert calls == [0, None]
+        assert consumer.committed([TP])[TP].offset == 4
+
+
+def test_an_answer_that_is_there_before_its_callback_waits_for_it(servers):
+    with Consumer(bootstrap_servers=servers, group_id="g") as consumer:
+        consumer.assign([TP])
+        calls = []
+        # As another thread sees it that polls while `commit_async` is about to return.
+        consumer._completed.append((1, [], None))
+        consumer.poll(0)
+        consumer._callbacks[1] = (lambda offsets, error: calls.append(error), None)
+        consumer.poll(0)
+        assert calls == [None]
+
+
+@pytest.mark.parametrize("when", ["2026-01-01", "beginning", 1_700_000_005_000.0, None])
+def test_a_time_that_is_none_is_an_error(servers, when):
+    with Consumer(bootstrap_servers=servers, group_id="g") as consumer:
+        consumer.assign([TP])
+        with pytest.raises(TypeError, match=r"a time is an int, .* or a datetime: got "):
+            consumer.seek_to_timestamp(when, TP)
+        with pytest.raises(TypeError, match=r"a time is an int, .* or a datetime: got "):
+            consumer.offsets_for_times({TP: when})
+
+
+def test_a_loop_ends_only_if_its_own_consumer_is_closed(servers):
+    producer = Producer(bootstrap_servers=servers)
+    producer.send("t", b"v", partition=0).result(30)
+    producer.close()
+
+    class Listener(RebalanceListener):
+        def on_partitions_assigned(self, partitions):
+            producer.send("t", b"v")
+
+    with Consumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["t"], listener=Listener())
+        with pytest.raises(ClosedError, match="producer"):
+            list(consumer)
+        rows = 0
+        for batch in consumer:
+            rows += batch.num_rows
+            consumer.close()
+        assert rows == 1
+
+
+def test_an_async_loop_ends_only_if_its_own_consumer_is_closed(servers):
+    producer = Producer(bootstrap_servers=servers)
+    producer.send("t", b"v", partition=0).result(30)
+    producer.close()
+
+    class Listener(RebalanceListener):
+        def on_partitions_assigned(self, partitions):
+            producer.send("t", b"v")
+
+    async def read():
+        async with AsyncConsumer(bootstrap_servers=servers, group_id="g", auto_offset_reset="earliest") as consumer:
+            consumer.subscribe(["t"], listener=Listener())
+            with pytest.raises(ClosedError, match="producer"):
+                [batch async for batch in consumer]
+            rows = 0
+            async for batch in consumer:
+                rows += batch.num_rows
+                await consumer.close()
+            return rows
+
+    assert asyncio.run(read()) == 1

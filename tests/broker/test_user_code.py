@@ -283,7 +283,7 @@ def test_eight_threads_use_one_consumer(servers, capfd):
     with Producer(bootstrap_servers=servers) as producer:
         for i in range(total):
             producer.send("four", b"%d" % i)
-    seen, failures, lock = [], [], threading.Lock()
+    seen, failures, lock, polling = [], [], threading.Lock(), threading.Lock()
     with Consumer(
         bootstrap_servers=servers, group_id="eight", auto_offset_reset="earliest", max_poll_records=50
     ) as consumer:
@@ -293,7 +293,8 @@ def test_eight_threads_use_one_consumer(servers, capfd):
         def work(number):
             try:
                 while len(seen) < total and time.monotonic() < deadline:
-                    rows = consumer.poll(0.2)
+                    with polling:
+                        rows = consumer.poll(0.2)
                     with lock:
                         seen.extend(rows.column("value").to_pylist())
                     if number % 4 == 0 and rows.num_rows:

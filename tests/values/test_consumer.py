@@ -27,6 +27,7 @@ from samsarrow import (
 from samsarrow.exceptions import BadValueError, ConfigurationError, IllegalStateError, RegistryError
 from samsarrow.testing import Broker, Registry
 from support.kafka import KafkaServer
+from support.waiting import until
 
 ORDER = {
     "type": "record",
@@ -405,3 +406,43 @@ def test_on_real_kafka(kafka: KafkaServer, new_topic: Callable[..., str]) -> Non
     with Consumer(bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest") as reader:
         reader.assign([TopicPartition(dead, 0)])
         assert sum(batch.num_rows for batch in reader.reader()) == 500
+
+
+def test_short_polls_raise_what_is_bad_and_never_end_a_loop_early(broker: Broker, send: Callable[..., None]) -> None:
+    send(*(order(n) for n in range(5)), BAD, *(order(n) for n in range(6, 10)))
+    with consumer(broker, TopicPartition("orders", 0)) as reader:
+        rows = 0
+        # The first fetch may take longer than a poll.
+        while not rows:
+            rows = reader.poll(0.3).num_rows
+        while rows < 5:
+            rows += reader.poll(0.3).num_rows
+        for _ in range(5):
+            with pytest.raises(BadValueError):
+                reader.poll(0)
+        reader.seek(TopicPartition("orders", 0), 6)
+        assert taken(reader, 4)["offset"].to_pylist() == [6, 7, 8, 9]
+        reader.seek(TopicPartition("orders", 0), 5)
+        for _ in range(2):
+            with pytest.raises(BadValueError):
+                reader.poll(5.0)
+        reader.pause()
+        assert reader.poll(0.1).num_rows == 0
+
+
+def test_a_poll_of_dead_letters_ends_at_its_deadline(broker: Broker, send: Callable[..., None]) -> None:
+    send(*[BAD] * 50)
+    broker.create_topic("dead", partitions=1)
+    tp = TopicPartition("orders", 0)
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        options: dict[str, Any] = {"max_poll_records": 1, "auto_commit_interval_ms": 1}
+        letters = DeadLetter("dead", producer)
+        with consumer(broker, tp, group_id="g", bad_values=letters, **options) as reader:
+            while not reader.position(tp):
+                assert reader.poll(0).num_rows == 0
+            assert reader.position(tp) < 10
+            # What is written is finished, and committed within the poll.
+            assert reader.poll(2.0).num_rows == 0
+            until(lambda: reader.committed([tp])[tp])
+            while reader.position(tp) < 50:
+                assert reader.poll(1.0).num_rows == 0

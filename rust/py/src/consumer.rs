@@ -39,6 +39,12 @@ impl Consumer {
     fn arc(&self, py: Python<'_>) -> PyResult<Arc<Core>> {
         Ok(Arc::clone(&*self.core.get(py)?))
     }
+
+    fn seek_to(&self, py: Python<'_>, partitions: &[Tp], target: SeekTarget) -> PyResult<Call> {
+        let (core, partitions) = (self.arc(py)?, tps(partitions));
+        let timeout = core.default_timeout();
+        Ok(Call::done(async move { core.seek_to(&partitions, target, timeout).await }))
+    }
 }
 
 #[pymethods]
@@ -343,20 +349,26 @@ impl Consumer {
         Ok((open.collect(), tuples(&bounds.unbounded)))
     }
 
-    /// `target` is `beginning`, `end`, `committed` or a timestamp in milliseconds.
-    #[pyo3(signature = (partitions, target, timeout))]
-    fn seek_to(&self, py: Python<'_>, partitions: Vec<Tp>, target: Target, timeout: Option<f64>) -> PyResult<Call> {
-        let core = self.arc(py)?;
-        let timeout = seconds(py, timeout, core.default_timeout())?;
-        let target = match target {
-            Target::Timestamp(time) => SeekTarget::Timestamp(time),
-            Target::Named(name) => match name.as_str() {
-                "beginning" => SeekTarget::Beginning,
-                "end" => SeekTarget::End,
-                _ => SeekTarget::Committed,
-            },
-        };
-        Ok(Call::done(async move { core.seek_to(&tps(&partitions), target, timeout).await }))
+    fn seek_to_beginning(&self, py: Python<'_>, partitions: Vec<Tp>) -> PyResult<Call> {
+        self.seek_to(py, &partitions, SeekTarget::Beginning)
+    }
+
+    fn seek_to_end(&self, py: Python<'_>, partitions: Vec<Tp>) -> PyResult<Call> {
+        self.seek_to(py, &partitions, SeekTarget::End)
+    }
+
+    fn seek_to_committed(&self, py: Python<'_>, partitions: Vec<Tp>) -> PyResult<Call> {
+        self.seek_to(py, &partitions, SeekTarget::Committed)
+    }
+
+    /// The time is in milliseconds.
+    fn seek_to_timestamp(&self, py: Python<'_>, partitions: Vec<Tp>, timestamp: i64) -> PyResult<Call> {
+        self.seek_to(py, &partitions, SeekTarget::Timestamp(timestamp))
+    }
+
+    /// Returns whether the next row of a partition has this offset, and may be returned: it is assigned and not paused.
+    fn is_next(&self, py: Python<'_>, partition: Tp, offset: i64) -> PyResult<bool> {
+        Ok(self.core.get(py)?.is_next(&tp(&partition), offset))
     }
 
     fn pause(&self, py: Python<'_>, partitions: Vec<Tp>) -> PyResult<()> {
@@ -398,11 +410,4 @@ impl Consumer {
 /// What Python gets of plain values.
 fn object<T: for<'py> IntoPyObject<'py>>(py: Python<'_>, value: T) -> PyResult<Py<PyAny>> {
     value.into_py_any(py)
-}
-
-/// Where to seek, as Python gives it.
-#[derive(FromPyObject)]
-enum Target {
-    Timestamp(i64),
-    Named(String),
 }

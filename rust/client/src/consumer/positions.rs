@@ -138,6 +138,11 @@ impl Consumer {
         self.fetcher.shared.read_until(tp, until)
     }
 
+    /// Returns whether the next row of a partition has this offset, and may be returned: it is assigned and not paused.
+    pub fn is_next(&self, tp: &TopicPartition, offset: i64) -> bool {
+        self.fetcher.shared.is_next(tp, offset)
+    }
+
     /// Ends bounded reading of all partitions.
     pub fn lift_ends(&self) {
         self.fetcher.shared.lift_ends();

@@ -181,6 +181,11 @@ impl Shared {
         self.lock().cursors.contains_key(tp)
     }
 
+    /// Returns whether the next row of a partition has this offset, and may be returned.
+    pub(crate) fn is_next(&self, tp: &TopicPartition, offset: i64) -> bool {
+        self.lock().cursors.get(tp).is_some_and(|cursor| !cursor.paused && cursor.position == Some(offset))
+    }
+
     /// Positions that are known, of all assigned partitions, with the leader epoch of the record before.
     pub(crate) fn positions(&self) -> Vec<(TopicPartition, i64, Option<i32>)> {
         let state = self.lock();
