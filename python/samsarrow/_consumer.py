@@ -488,7 +488,15 @@ class ConsumerBase(Face):
                 if (registered := self._callbacks.pop(commit, None)) is None:
                     unregistered.append(done)
                 elif registered[0] is not None:
-                    await self._heard(registered[0](registered[1], error or _joined(failures)))
+                    try:
+                        await self._heard(registered[0](registered[1], error or _joined(failures)))
+                    except Exception:
+                        raise
+                    except BaseException:
+                        # Cancelled or interrupted: as with a listener, the next call repeats it.
+                        self._callbacks[commit] = registered
+                        self._completed.appendleft(done)
+                        raise
         finally:
             self._completed.extend(unregistered)
 

@@ -330,3 +330,26 @@ def test_a_listener_that_was_cancelled_is_called_again(servers: str, kind: str) 
 
     RUN[kind](main)
     assert calls == ["begun", "begun", "begun", "assigned", "revoked"]
+
+
+@pytest.mark.parametrize("kind", COMMON)
+def test_a_callback_that_was_cancelled_is_called_again(servers: str, kind: str) -> None:
+    calls: list[str] = []
+    tp = TopicPartition("t", 0)
+
+    async def slow(offsets: object, error: object) -> None:
+        calls.append("begun")
+        await pause(60.0 if len(calls) < 2 else 0.0)
+        calls.append("ended")
+
+    async def main() -> None:
+        async with AsyncConsumer(bootstrap_servers=servers, group_id="g") as consumer:
+            consumer.assign([tp])
+            consumer.commit_async({tp: 3}, slow)
+            deadline = time.monotonic() + 60
+            while "ended" not in calls:
+                await within(0.2, lambda: consumer.poll(0.2))
+                assert time.monotonic() < deadline
+
+    RUN[kind](main)
+    assert calls == ["begun", "begun", "ended"]
