@@ -69,6 +69,17 @@ impl Op {
             Op::Finer(to, factor) => {
                 columns.longs[*to].push(input.long()?.checked_mul(*factor).ok_or(Reason::TimeUnit)?);
             }
+            Op::Time(of) => {
+                let value = if of.of_int { input.int()?.into() } else { input.long()? };
+                if !(0..of.end).contains(&value) {
+                    return Err(Reason::Other(format!("the time {value} is not within a day").into()).into());
+                }
+                match (of.int, i32::try_from(value)) {
+                    (true, Ok(value)) => columns.ints[of.to].push(value),
+                    (true, Err(_)) => return Err(Reason::TimeUnit.into()),
+                    (false, _) => columns.longs[of.to].push(value * of.factor),
+                }
+            }
             Op::Fixed(to, size) => columns.fixed[*to].push(input.bytes(*size)?),
             Op::Uuid(to) => columns.bytes[*to].push(Piece::from(hyphened(&input.chunk()?).as_bytes()))?,
             Op::Duration(to) => columns.intervals[*to].push(duration(input.chunk()?)?),

@@ -33,6 +33,7 @@ pub(crate) enum Op {
     Double(usize),
     /// A time in a finer unit: so many of it.
     Finer(usize, i64),
+    Time(Box<Time>),
     Bytes(usize),
     Text(usize),
     Fixed(usize, usize),
@@ -105,6 +106,19 @@ pub(crate) struct Entries {
     pub(crate) keys: usize,
     pub(crate) value: Op,
     pub(crate) bound: Bound,
+}
+
+/// A time of day: a number of the writer's unit that is below `end`, in the reader's unit.
+#[derive(Debug)]
+pub(crate) struct Time {
+    /// Whether the writer's number is an `int`.
+    pub(crate) of_int: bool,
+    /// Whether its place is among numbers of 32 bits, else among those of 64.
+    pub(crate) int: bool,
+    pub(crate) to: usize,
+    /// How many of the reader's units one of the writer's is.
+    pub(crate) factor: i64,
+    pub(crate) end: i64,
 }
 
 /// What an item takes at least, and what it becomes.

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_buffer::i256;
+use arrow_schema::TimeUnit;
 
 use super::Schema;
 use super::default;
 use super::parse::join;
-use super::plan::{Bound, Decimal, Entries, Field, Items, Op, Plan, Symbol};
+use super::plan::{Bound, Decimal, Entries, Field, Items, Op, Plan, Symbol, Time};
 use super::recursion::Definitions;
 use super::schema::{Enum, Kind, Logical, Members, Node, Record, members};
 use super::skip::Skip;
@@ -78,6 +79,14 @@ fn leaf(w: &Node, r: &Node, shape: &Shape, path: &str) -> Result<Op, SchemaError
     Ok(match (&w.kind, &shape.slot) {
         (Null, &Slot::Null(to)) => Op::Null(to),
         (Boolean, &Slot::Boolean(to)) => Op::Boolean(to),
+        (Int | Long, &(Slot::Int(to) | Slot::Long(to))) if let Some(Logical::Time(unit)) = r.logical => {
+            let (int, of_int) = (matches!(shape.slot, Slot::Int(_)), matches!(w.kind, Int));
+            if int && !of_int {
+                return Err(unfit(w, r, path));
+            }
+            let end = 86_400 * per_second(unit) / finer;
+            Op::Time(Box::new(Time { of_int, int, to, factor: finer, end }))
+        }
         (Int | Long, &Slot::Long(to)) if finer > 1 => Op::Finer(to, finer),
         (Int, &Slot::Int(to)) if matches!(r.kind, Int) => Op::Int(to),
         (Int, &Slot::Long(to)) => Op::IntToLong(to),
@@ -110,20 +119,25 @@ fn unfit(w: &Node, r: &Node, path: &str) -> SchemaError {
     SchemaError::new(path, format!("the writer's {} cannot be read as {}{hint}", w.described(), r.described()))
 }
 
+fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
 /// How many of the reader's units one of the writer's is. The bytes do not say what a number means: what means something
 /// else is refused, as is what would lose digits.
 fn finer(w: &Node, r: &Node, path: &str) -> Result<i64, SchemaError> {
-    use Logical::{Decimal, LocalTimestamp, Time, Timestamp};
+    use Logical::{Decimal, LocalTimestamp, Timestamp};
     let (Some(of), Some(into)) = (w.logical, r.logical) else { return Ok(1) };
-    let per_second = |unit| match unit {
-        arrow_schema::TimeUnit::Second => 1,
-        arrow_schema::TimeUnit::Millisecond => 1_000,
-        arrow_schema::TimeUnit::Microsecond => 1_000_000,
-        arrow_schema::TimeUnit::Nanosecond => 1_000_000_000_i64,
-    };
     match (of, into) {
         (Decimal { scale: of, .. }, Decimal { scale: into, .. }) if of == into => Ok(1),
-        (Time(of), Time(into)) | (Timestamp(of), Timestamp(into)) | (LocalTimestamp(of), LocalTimestamp(into))
+        (Logical::Time(of), Logical::Time(into))
+        | (Timestamp(of), Timestamp(into))
+        | (LocalTimestamp(of), LocalTimestamp(into))
             if per_second(of) <= per_second(into) =>
         {
             Ok(per_second(into) / per_second(of))

@@ -227,6 +227,28 @@ fn unions_of_records_that_are_compared_by_their_fields_are_bounded() {
 }
 
 #[test]
+fn times_are_within_a_day() {
+    let millis = r#"{"type": "int", "logicalType": "time-millis"}"#;
+    let micros = r#"{"type": "long", "logicalType": "time-micros"}"#;
+    for (writer, reader, end) in [
+        (millis, millis, 86_400_000),
+        (micros, micros, 86_400_000_000),
+        (millis, micros, 86_400_000),
+        ("int", millis, 86_400_000),
+        ("int", micros, 1 << 31),
+    ] {
+        for (value, is_time) in [(-1, false), (0, true), (end - 1, true), (end, false)] {
+            let mut bytes = Vec::new();
+            long(value, &mut bytes);
+            let found = read(writer, reader, &bytes);
+            assert_eq!(found.is_ok(), is_time, "{writer} {reader} {value}");
+            found.iter().for_each(|array| array.to_data().validate_full().unwrap());
+        }
+    }
+    assert!(read(micros, millis, &[0]).is_err());
+}
+
+#[test]
 fn the_default_of_a_text_is_no_number_where_there_are_texts() {
     let reader = |of: &str, default: &str| record(&format!(r#"{{"name": "a", "type": {of}, "default": {default}}}"#));
     let row = read(&record(""), &reader(r#"["null", "double", "string"]"#, r#""NaN""#), &[]).unwrap();
