@@ -3,11 +3,13 @@
 import csv
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ import pyarrow.parquet
 import pytest
 
 from samsarrow import Admin, Consumer, Producer, TopicPartition, infer_schema
+from samsarrow.cli.consume.reading import Membership
 from support.waiting import until
 
 FOUR = [TopicPartition("four", p) for p in range(4)]
@@ -338,3 +341,59 @@ def test_a_reader_that_has_enough_ends_it_in_silence(servers):
     )
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert (done.stdout.split(), done.stderr) == (["1001", "141"], "")
+
+
+def test_a_signal_at_any_time_commits_what_is_written(servers, broker, tmp_path):
+    broker.create_topic("many", 50)
+    rows = pa.record_batch(
+        {"value": [b"x"] * 20_000, "partition": pa.array([i % 50 for i in range(20_000)], pa.int32())}
+    )
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send_batch("many", rows, value="value", partition="partition").result()
+    chance = random.Random(7)
+    with Admin(bootstrap_servers=servers) as admin:
+        for run in range(6):
+            path = tmp_path / f"{run}.txt"
+            options = ["-g", f"g{run}", "-O", path, "--format", "envelope", "-X", "max.poll.records=20"]
+            with subprocess.Popen([*COMMAND, "consume", "many", "-b", servers, *options]) as reading:
+                until(lambda path=path: path.exists() and path.stat().st_size)
+                time.sleep(chance.random() / 4)
+                reading.send_signal(signal.SIGTERM)
+                assert reading.wait(60) in (0, 128 + signal.SIGTERM)
+            written = Counter(json.loads(line)["partition"] for line in path.read_text().splitlines())
+            committed = {tp.partition: at.offset for tp, at in admin.fetch_offsets(f"g{run}").items() if at.offset}
+            assert committed == written
+
+
+def test_a_member_never_goes_back_to_ends_from_before_the_join(servers, monkeypatch):
+    tp = TopicPartition("t", 0)
+    with Producer(bootstrap_servers=servers) as producer, Admin(bootstrap_servers=servers) as admin:
+        for _ in range(20):
+            producer.send("t", b"x")
+        producer.flush()
+        admin.commit_offsets("g", {tp: 15})
+        with Consumer(bootstrap_servers=servers, group_id="g", enable_auto_commit=False) as consumer:
+            monkeypatch.setattr(consumer, "end_offsets", lambda partitions: dict.fromkeys(partitions, 10))
+            membership = Membership(consumer, False, 60, lambda: True)
+            consumer.subscribe(["t"], listener=membership)
+            assert sum(batch.num_rows for batch in membership.batches()) == 0
+            assert membership.finished()[tp].offset == consumer.position(tp) == 15
+
+
+def test_what_is_written_is_committed_when_a_partition_is_revoked_and_never_after(servers):
+    with Producer(bootstrap_servers=servers) as producer, Admin(bootstrap_servers=servers) as admin:
+        for i in range(20):
+            producer.send("four", b"x", partition=i % 4)
+        producer.flush()
+        with Consumer(
+            bootstrap_servers=servers, group_id="g", enable_auto_commit=False, auto_offset_reset="earliest"
+        ) as consumer:
+            membership = Membership(consumer, False, 60, lambda: True)
+            consumer.subscribe(["four"], listener=membership)
+            for batch in membership.batches():
+                membership.wrote(batch)
+            assert membership.written().keys() == set(FOUR)
+            membership.on_partitions_revoked(FOUR[:2])
+            assert {tp: at.offset for tp, at in admin.fetch_offsets("g").items()} == dict.fromkeys(FOUR[:2], 5)
+            membership.on_partitions_lost(FOUR[2:3])
+            assert membership.written().keys() == set(FOUR[3:])

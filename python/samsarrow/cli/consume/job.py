@@ -16,7 +16,7 @@ from samsarrow.cli.connection import Connection
 from samsarrow.cli.consume.filters import Filters
 from samsarrow.cli.consume.formats import CODECS, LINES, SUFFIXES, Rotation
 from samsarrow.cli.consume.places import Place, offsets_at, partitions_of
-from samsarrow.cli.consume.reading import Membership, Progress, by_hand
+from samsarrow.cli.consume.reading import Membership, Progress, by_hand, commit
 from samsarrow.cli.consume.sinks import Output, Shape
 from samsarrow.cli.consume.tail import newest
 from samsarrow.cli.consume.texts import TypedLines
@@ -24,7 +24,6 @@ from samsarrow.cli.consume.typed import Typed
 from samsarrow.cli.progress import progress
 from samsarrow.cli.signals import Signals
 from samsarrow.exceptions import BadValueError, SchemaNotFoundError, WakeupError
-from samsarrow.types import TopicPartition
 
 if TYPE_CHECKING:
     from samsarrow import Consumer
@@ -93,6 +92,7 @@ class Job:
         self.filters = Filters(grep, headers, where, typed)
         self.shape = _shape(form, template, text, unpack, compress, output_file, typed)
         self.output = Output(self.shape, output_file, rotate)
+        self.membership: Membership | None = None
         self.at = Progress()
         self.bad = Bad()
         self.signals = Signals()
@@ -102,6 +102,10 @@ class Job:
         with self.signals:
             try:
                 self._run()
+            except WakeupError:
+                # Before anything was read, or while offsets were looked up: nothing is half written.
+                if self.signals.received is None:
+                    raise
             finally:
                 self.output.abandon()
                 self.bad.say()
@@ -124,11 +128,13 @@ class Job:
         self.signals.wake = consumer.wakeup
         if self.typed:
             self.output.expect(self._schema(consumer))
-        ends = consumer.end_offsets(tps)
         if self.member:
-            self._write(consumer, self._joined(consumer, None if self.follow else ends))
+            limit = self.connection.timeout or JOIN_SECONDS
+            self.membership = Membership(consumer, self.follow, limit, self._may_commit)
+            consumer.subscribe(list(dict.fromkeys(self.topics)), listener=self.membership)
+            self._write(consumer, self.membership.batches())
         else:
-            beginnings = consumer.beginning_offsets(tps)
+            beginnings, ends = consumer.beginning_offsets(tps), consumer.end_offsets(tps)
             if self.tail is not None:
                 self._write(consumer, newest(consumer, beginnings, ends, self.tail, self.per_partition))
                 starts = dict(ends)
@@ -142,8 +148,8 @@ class Job:
         # What was interrupted would look whole; what is followed has no other end.
         if self.signals.received is None or self.follow:
             self.output.close()
-        if self.commits and self.output.settled:
-            self._commit(consumer)
+        if self.membership is not None and self._may_commit():
+            self._commit(consumer, self.membership)
 
     @staticmethod
     def _schema(consumer: Consumer) -> pa.Schema:
@@ -157,16 +163,19 @@ class Job:
     def _stops(self, consumer: Consumer, beginnings: dict[Any, int], ends: dict[Any, int]) -> dict[Any, int]:
         return ends if self.until is None else offsets_at(consumer, self.until, beginnings, ends)
 
-    def _joined(self, consumer: Consumer, ends: dict[Any, int] | None) -> Iterator[pa.RecordBatch]:
-        membership = Membership(consumer, ends, self.connection.timeout or JOIN_SECONDS)
-        consumer.subscribe(list(dict.fromkeys(self.topics)), listener=membership)
-        return membership.batches()
+    def _may_commit(self) -> bool:
+        return self.commits and self.output.settled
 
-    def _commit(self, consumer: Consumer) -> None:
+    def _commit(self, consumer: Consumer, membership: Membership) -> None:
+        """Commits what was written: positions may be past rows that were not."""
+        whole = self.signals.received is None and self.left != 0
+        # A signal may come at any time; the second one is raised as another error.
         try:
-            consumer.commit()
+            offsets = membership.finished() if whole else membership.written()
         except WakeupError:
-            consumer.commit()
+            offsets = membership.written()
+        if offsets:
+            commit(consumer, offsets)
 
     def _write(self, consumer: Consumer, batches: Iterator[pa.RecordBatch]) -> None:
         """Writes what passes, up to the count, or to a signal."""
@@ -181,22 +190,15 @@ class Job:
                     self.output.tick()
                 if self.left is not None:
                     self.left -= kept.num_rows
+                if self.membership is not None:
+                    self.membership.wrote(batch.slice(0, rows))
                 if self.left == 0:
-                    self._take_back(consumer, batch.slice(rows))
                     return
-                if self.commits and self.output.settled and batch.num_rows:
-                    consumer.commit_async()
-
-    def _take_back(self, consumer: Consumer, rest: pa.RecordBatch) -> None:
-        """Moves positions back to the rows that were not written, so that these are not committed."""
-        if not self.member or not rest.num_rows:
-            return
-        firsts: dict[TopicPartition, int] = {}
-        rows = zip(*(rest[name].to_pylist() for name in ("topic", "partition", "offset")), strict=True)
-        for topic, partition, offset in rows:
-            firsts.setdefault(TopicPartition(topic, partition), offset)
-        for tp, offset in firsts.items():
-            consumer.seek(tp, offset)
+                if self.membership is not None:
+                    self.membership.commit_written()
+                if self.signals.received is not None:
+                    # A call in a listener may have taken the wake-up.
+                    return
 
     def _kept(self, batch: pa.RecordBatch, left: int | None) -> tuple[int, pa.RecordBatch]:
         """How many rows of a batch are done with, and those of them that are written."""

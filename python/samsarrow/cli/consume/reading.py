@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from samsarrow._rows import before
-from samsarrow.exceptions import KafkaTimeoutError
+from samsarrow._faces import now
+from samsarrow._rows import bound
+from samsarrow.exceptions import KafkaError, KafkaTimeoutError, RebalanceInProgressError, WakeupError
 from samsarrow.group import RebalanceListener
-from samsarrow.types import TopicPartition
+from samsarrow.offsets.rows import next_offsets
+from samsarrow.types import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from samsarrow import Consumer
@@ -50,39 +52,65 @@ def by_hand(
         at.total = sum(ends[tp] - starts[tp] for tp in wanted)
     if not wanted:
         return
+    core = consumer._open
     consumer.assign(wanted)
-    # By an earlier call.
-    if paused := consumer.paused():
-        consumer.resume(*paused)
+    # Of an earlier read.
+    core.lift_ends()
     for tp in wanted:
         consumer.seek(tp, starts[tp])
     if ends is None:
         while True:
             yield consumer.poll(PATIENCE)
-    yield from _until(consumer, {tp: ends[tp] for tp in wanted}, starts, at)
+    bound(core, {tp: ends[tp] for tp in wanted})
+
+    def look(unfinished: list[Unfinished], without_end: list[TopicPartition]) -> None:
+        if without_end:
+            raise KafkaError(f"{_names(without_end)} would be read without an end: the assignment has changed")
+        left = (end - max(position or 0, starts[tp]) for tp, position, end in unfinished)
+        at.done = at.total - sum(left)
+
+    yield from _until_ends(consumer, look)
 
 
-def _until(
-    consumer: Consumer, ends: dict[TopicPartition, int], starts: Mapping[TopicPartition, int], at: Progress
+Unfinished = tuple[TopicPartition, int | None, int]
+
+
+def _until_ends(
+    consumer: Consumer, look: Callable[[list[Unfinished], list[TopicPartition]], None]
 ) -> Iterator[pa.RecordBatch]:
-    open_ends = dict(ends)
-    closed = 0
+    """Polls until all assigned partitions are at the ends that the core has of them.
+
+    The core returns no row past an end: nothing is moved back, and nothing can fail between a poll and its rows.
+
+    Args:
+        consumer: its ends are set by the caller, or by `look`.
+        look: takes partitions that are not at their ends, with positions and ends, and those without an end.
+    """
+    core = consumer._open
     stall = Stall()
-    while open_ends:
-        batch = consumer.poll(PATIENCE)
-        moved = 0
-        for tp, end in list(open_ends.items()):
-            position = consumer.position(tp)
-            if position >= end:
-                batch = before(batch, tp, end) if position > end else batch
-                del open_ends[tp]
-                consumer.pause(tp)
-                closed += end - starts[tp]
-            else:
-                moved += position - starts[tp]
-        at.done = closed + moved
-        stall.check(at.done, open_ends)
-        yield batch
+    while True:
+        unfinished, without_end = core.bounds()
+        open_ends = [(TopicPartition(*tp), position, end) for tp, position, end in unfinished]
+        look(open_ends, [TopicPartition(*tp) for tp in without_end])
+        if without_end:
+            continue
+        # A member that a rebalance has left without partitions waits for those that it gets.
+        if not open_ends and consumer._settled():
+            return
+        stall.check(hash(frozenset(open_ends)), [tp for tp, _, _ in open_ends])
+        yield consumer.poll(PATIENCE)
+
+
+def commit(consumer: Consumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    """Commits, also where a signal has woken the consumer: the second one ends the command at once."""
+    try:
+        consumer.commit(offsets)
+    except WakeupError:
+        consumer.commit(offsets)
+
+
+def _names(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(f"{tp.topic}-{tp.partition}" for tp in list(partitions)[:5])
 
 
 class Stall:
@@ -106,65 +134,100 @@ class Stall:
         if state != self._before:
             self._before, self._since = state, time.monotonic()
         elif time.monotonic() - self._since > self._limit:
-            names = ", ".join(f"{tp.topic}-{tp.partition}" for tp in list(missing)[:5])
+            names = _names(missing) or "the group's partitions"
             raise KafkaTimeoutError(
                 f"no record arrived for {self._limit:g} s, and {names} not read to the end: are the leaders reachable?"
             )
 
 
 class Membership(RebalanceListener):
-    """Reads as a member of a group, up to the ends that partitions had at the start.
+    """Reads as a member of a group, up to the ends that partitions have when the group assigns them.
 
-    What comes and goes by rebalances is heeded: it ends when all that is assigned to this member is at its end.
+    Rebalances may add and remove partitions: it ends when all that is assigned to this member is at its end. The
+    position that a partition is handed over with is never moved back, be it past the end.
 
     Args:
         consumer: that subscribes with this as its listener.
-        ends: of all partitions of the topics; None to follow for ever.
-        limit: seconds for the group to give partitions.
+        follow: whether to read on past the ends.
+        limit: seconds for the group to assign partitions.
+        commits: whether what was written may be committed now.
     """
 
-    def __init__(self, consumer: Consumer, ends: Mapping[TopicPartition, int] | None, limit: float) -> None:
+    def __init__(self, consumer: Consumer, follow: bool, limit: float, commits: Callable[[], bool]) -> None:
         super().__init__()
         self._consumer = consumer
-        self._ends = ends
+        self._follow = follow
         self._limit = limit
-        self._given = False
+        self._commits = commits
+        self._uncommitted = False
+        self._written: dict[TopicPartition, OffsetAndMetadata] = {}
 
-    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        """The group has given partitions, be it none."""
-        self._given = True
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        """Commits what was written of these, which other members go on with."""
+        going = {tp: self._written[tp] for tp in partitions if tp in self._written}
+        if going and self._commits():
+            commit(self._consumer, going)
+        self.on_partitions_lost(partitions)
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        """Commits nothing of these from now on: other members may be past it."""
+        for tp in partitions:
+            # Not there if no row of it was written.
+            self._written.pop(tp, None)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """What comes; rows past the ends are left for the next who reads.
 
         Raises:
-            KafkaTimeoutError: the group gave no partitions in time.
+            KafkaTimeoutError: the group assigned no partitions in time.
         """
-        deadline = time.monotonic() + self._limit
-        stall = Stall()
-        while True:
-            batch = self._consumer.poll(PATIENCE if self._given else 0.2)
-            if not self._given and not batch.num_rows and time.monotonic() > deadline:
+        consumer, deadline = self._consumer, time.monotonic() + self._limit
+        while not consumer._settled():
+            if time.monotonic() > deadline:
                 raise KafkaTimeoutError(
                     f"the group gave this member no partitions within {self._limit:g} s: "
                     "--timeout SECONDS waits longer, the log of the brokers says what it waits for"
                 )
-            if self._ends is None:
-                yield batch
-                continue
-            left: dict[TopicPartition, int] = {}
-            for tp in self._consumer.assignment() - self._consumer.paused():
-                end = self._ends.get(tp, 0)
-                position = self._consumer.position(tp)
-                if position < end:
-                    left[tp] = position
-                    continue
-                if position > end:
-                    batch = before(batch, tp, end)
-                    self._consumer.seek(tp, end)
-                self._consumer.pause(tp)
-            yield batch
-            if self._given and not left:
-                return
-            if left:
-                stall.check(hash(frozenset(left.items())), left)
+            now(consumer._poll(PATIENCE, until_settled=True))
+        if self._follow:
+            while True:
+                yield consumer.poll(PATIENCE)
+        yield from _until_ends(consumer, self._set_ends)
+
+    def _set_ends(self, _unfinished: list[Unfinished], without_end: list[TopicPartition]) -> None:
+        if without_end:
+            bound(self._consumer._open, self._consumer.end_offsets(without_end))
+
+    def wrote(self, rows: pa.RecordBatch) -> None:
+        """Takes note of rows that need not be read again."""
+        if rows.num_rows:
+            self._written.update(next_offsets(rows))
+            self._uncommitted = True
+
+    def commit_written(self) -> None:
+        """Commits in the background what was written, if it may be committed."""
+        if not self._uncommitted or not self._commits():
+            return
+        try:
+            self._consumer.commit_async(self._written)
+        except RebalanceInProgressError:
+            # The next poll rejoins the group, and calls the listener for what goes.
+            return
+        self._uncommitted = False
+
+    def written(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets after the rows that were written, of partitions that were assigned all the time."""
+        return dict(self._written)
+
+    def finished(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets to commit after all rows up to the ends were written.
+
+        Positions go past what has no rows, and partitions without any row have one.
+        """
+        consumer = self._consumer
+        found = self.written()
+        for tp in consumer.assignment():
+            position = consumer.position(tp)
+            if tp not in found or position > found[tp].offset:
+                found[tp] = OffsetAndMetadata(position)
+        return found
