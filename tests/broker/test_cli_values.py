@@ -333,3 +333,32 @@ def test_of_other_formats_the_registry_has_the_schema(command, registry):
         "there is no JSON Schema"
         in command("schema", "infer", "t", "--value", "avro", "--as", "json-schema", code=2).err
     )
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "csv"])
+def test_records_without_fields_are_written_or_the_reason_is_named(command, servers, registry, tmp_path, form):
+    schema = {
+        "type": "record",
+        "name": "Event",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "none", "type": {"type": "record", "name": "Empty", "fields": []}},
+        ],
+    }
+    frame = b"\0" + registry.register("t-value", schema).to_bytes(4, "big")
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send("t", frame + b"\x02", key=b"\x00\x00\x00\x00\x01\xff")
+    path = tmp_path / f"x.{form}"
+    read = ["consume", "t", "-O", path, "--value", "avro"]
+    if form == "csv":
+        assert "is not text" in command(*read, code=1).err
+        return
+    for options in ([], ["--unpack"]):
+        done = command(*read, *options, code=1 if form == "parquet" else 0)
+        if form == "parquet":
+            assert "these rows cannot be written as parquet" in done.err
+            assert len(done.err.splitlines()) == 1
+            assert list(tmp_path.iterdir()) == []
+    command(*read, "--unpack", "--fields", "id")
+    table = pq.read_table(path) if form == "parquet" else pa.ipc.open_file(path).read_all()
+    assert (table["key"].to_pylist(), table["id"].to_pylist()) == ([b"\x00\x00\x00\x00\x01\xff"], [1])

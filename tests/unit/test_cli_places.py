@@ -7,7 +7,10 @@ import pytest
 
 from samsarrow.cli.consume.formats import Rotation
 from samsarrow.cli.consume.places import Place, partitions_option
+from samsarrow.cli.ends import beginnings, ends
 from samsarrow.cli.times import instant_of, span_of
+from samsarrow.exceptions import KafkaError
+from samsarrow.types import TopicPartition
 
 
 @pytest.mark.parametrize(
@@ -93,3 +96,11 @@ def test_rotation():
     for text in ("", "0", "much", "1TBx", "0s", "5MB,"):
         with pytest.raises(click.BadParameter):
             Rotation.of(text)
+
+
+def test_a_partition_without_a_first_offset_or_end_is_an_error(monkeypatch):
+    tps = [TopicPartition("t", 0)]
+    monkeypatch.setattr("samsarrow.cli.ends.look_up", lambda _connection, tps, _what: dict.fromkeys(tps))
+    for look_up, what in ((beginnings, "first offset"), (ends, "end")):
+        with pytest.raises(KafkaError, match=f"no {what} of t-0"):
+            look_up(None, tps)

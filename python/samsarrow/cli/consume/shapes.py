@@ -58,7 +58,7 @@ class Shaper:
                 named.pop(name, None)
         if "key" in shape.typed:
             named["key"] = _cells(named["key"]) if shape.form == "csv" else named["key"]
-        elif shape.text or shape.unpack or shape.form == "csv":
+        elif shape.text or shape.form == "csv":
             named["key"] = _text(batch, "key")
         if shape.unpack:
             value = named.pop("value")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
@@ -178,6 +179,18 @@ class Shape:
         return self.lines.wants_headers if self.lines is not None else self.form != "csv"
 
 
+@contextlib.contextmanager
+def _writable(form: str) -> Iterator[None]:
+    """Reports types that a format does not have, such as structs without fields in Parquet."""
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise click.ClickException(
+            f"these rows cannot be written as {form}: {error}; with --value, --fields leaves a field out, and --format "
+            "arrow has all types"
+        ) from None
+
+
 class Output:
     """Standard output, or a file, or one file after the other.
 
@@ -235,8 +248,9 @@ class Output:
 
     def _write(self, batch: pa.RecordBatch) -> None:
         shaped = self._shaper.shaped(batch)
-        writer = self._writer or self._open(shaped.schema)
-        writer.write(shaped)
+        with _writable(self._shape.form):
+            writer = self._writer or self._open(shaped.schema)
+            writer.write(shaped)
         self._rows += batch.num_rows
         self.settled = not self._whole
         self.tick()
@@ -288,7 +302,8 @@ class Output:
 
         if self._writer is None or self._out is None:
             return
-        self._writer.close()
+        with _writable(self._shape.form):
+            self._writer.close()
         self._out.flush()
         if self._path is not None and self._target is not None:
             os.fsync(self._out.fileno())
@@ -301,7 +316,8 @@ class Output:
     def close(self) -> None:
         """Ends the file; one without rows is written too, with its columns, unless files follow each other."""
         if self._writer is None and (self._path is None or self._rotation == Rotation()) and not self._number:
-            self._open(self._shaper.empty().schema)
+            with _writable(self._shape.form):
+                self._open(self._shaper.empty().schema)
         self._complete()
         self._number = self._number or 1
 
