@@ -53,7 +53,7 @@ ARM := aarch64-unknown-linux-gnu
 LINUXES := x86_64-unknown-linux-gnu $(ARM)
 MUSLS := x86_64-unknown-linux-musl aarch64-unknown-linux-musl
 
-.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits deny check check-python check-stub check-rust bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check fuzz fuzz-guided generate format clean
+.PHONY: help archives dev demo jar jar-linux test test-built test-rust test-python test-spark-whole test-spark-cluster test-spark-versions test-spark-leaks test-spark-jni test-matrix test-chaos test-security test-exits test-conservation deny check check-python check-stub check-rust bench bench-rust bench-python bench-tls bench-spark bench-spark-scale bench-scale wheel wheel-arm wheel-musl wheel-native wheel-spark wheels test-wheels sdist test-arm site release-check fuzz fuzz-guided generate format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-14s %s\n", $$1, $$2}'
@@ -168,6 +168,9 @@ test-security: $(BUILT) ## every login, store and certificate on real Kafka, wit
 
 test-exits: $(BUILT) ## programs that use clients end, EXITS=500 of them (PYTHON_EXITS=3.14 or a path, BOOTSTRAP=host:port)
 	$(BIN)/python tests/exits --runs $(EXITS) $(if $(PYTHON_EXITS),--python $(PYTHON_EXITS)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
+
+test-conservation: $(RELEASE) ## rows that are read and written under each disturbance, on real Kafka and the embedded broker: none is lost in silence (SECONDS=3600 SEED=1 BOOTSTRAP=host:port)
+	$(BIN)/python tests/conservation --seconds $(if $(filter file,$(origin SECONDS)),3600,$(SECONDS)) --seed $(SEED) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
 
 deny:
 	cargo deny --version >/dev/null 2>&1 || cargo install --locked --debug --quiet cargo-deny

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 # With brokers of Kafka's, with sessions of Spark, with other Kafkas, clusters and a program that is killed; the rest
 # has none of these for long, and one of the clusters.
 APART = (
-    ["interop", "kafka"],
+    ["conservation", "interop", "kafka"],
     ["spark"],
     ["foreign", "matrix", "network", "security", "spark/test_kills.py"],
 )

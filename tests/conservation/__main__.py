@@ -1,0 +1,110 @@
+"""`make test-conservation`: each face under each disturbance, again and again, and the three sums after each run."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from conservation.clusters import clusters
+from conservation.run import Pair, Result, pairs, run
+from support.kafka import KafkaServer
+
+
+def main() -> int:
+    """Runs pairs in turn until the time is over, and prints the results."""
+    options = arguments()
+    # Errors of clients under test are what runs are about.
+    logger = logging.getLogger("samsarrow")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    with contextlib.ExitStack() as stack:
+        bootstrap = options.bootstrap
+        if bootstrap is None and not options.embedded:
+            bootstrap = stack.enter_context(KafkaServer()).bootstrap_servers
+        made = stack.enter_context(clusters(bootstrap))
+        wanted, reasons = pairs(made)
+        named = {pair: f"{pair.name} on {pair.cluster.name}" for pair in wanted}
+        wanted = [pair for pair, name in named.items() if all(text in name for text in options.only)]
+        if options.pair:
+            wanted = [pair for pair in wanted if any(named[pair].startswith(text) for text in options.pair)]
+        number, parts = options.part
+        wanted = wanted[number - 1 :: parts]
+        results = list[Result]()
+        deadline, seed = time.monotonic() + options.seconds, options.seed
+        while time.monotonic() < deadline:
+            # A session that is shorter than all pairs meets others with another seed.
+            order = random.Random(seed).sample(wanted, len(wanted))
+            for pair in order:
+                if time.monotonic() >= deadline:
+                    break
+                result = run(pair, seed, quick=options.quick)
+                results.append(result)
+                if result.violations:
+                    print(result, flush=True)
+                elif options.verbose:
+                    print(f"{pair.name} on {pair.cluster.name}: {result.rows} rows, {result.seconds:.1f} s", flush=True)
+            if options.once:
+                break
+            seed += 1
+    table(wanted, results, reasons)
+    if options.json:
+        options.json.write_text(json.dumps([[one.pair.name, str(one), one.violations] for one in results]))
+    violations = sum(bool(result.violations) for result in results)
+    print(f"{len(results)} runs, {sum(one.rows for one in results):,} rows, {violations} with violations")
+    return 1 if violations or not results else 0
+
+
+def table(wanted: list[Pair], results: list[Result], reasons: dict[tuple[str, str], str]) -> None:
+    """Prints a line for each pair."""
+    runs, rows, bad = Counter[str](), Counter[str](), Counter[str]()
+    for one in results:
+        name = one.pair.name
+        runs[name] += 1
+        rows[name] += one.rows
+        bad[name] += bool(one.violations)
+    width = max((len(pair.name) for pair in wanted), default=20)
+    print(f"{'face × disturbance':<{width}} {'runs':>6} {'rows':>12} {'violations':>10}")
+    for name in dict.fromkeys(pair.name for pair in wanted):
+        print(f"{name:<{width}} {runs[name]:>6} {rows[name]:>12,} {bad[name]:>10}")
+    print("not run:")
+    why: dict[str, list[str]] = {}
+    for (face, disturbance), reason in reasons.items():
+        why.setdefault(f"{disturbance}: {reason}", []).append(face)
+    for reason, faces in why.items():
+        print(f"  {reason}: {', '.join(faces)}")
+
+
+def part(text: str) -> tuple[int, int]:
+    """Reads N/M."""
+    number, _, parts = text.partition("/")
+    return int(number), int(parts)
+
+
+def arguments() -> argparse.Namespace:
+    """Returns the arguments of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--bootstrap", help="a Kafka of one node on 127.0.0.1; by default one is started")
+    parser.add_argument("--embedded", action="store_true", help="the embedded broker only")
+    parser.add_argument("--once", action="store_true", help="each pair once")
+    parser.add_argument("--verbose", action="store_true", help="a line for each run")
+    parser.add_argument("--part", type=part, default=(1, 1), metavar="N/M", help="one of M equal parts of all pairs")
+    parser.add_argument("--json", type=Path, help="a file for the pairs that were run, with their violations")
+    parser.add_argument("--quick", action="store_true", help="fewer rows, and shorter")
+    parser.add_argument("--pair", action="append", default=[], help="pairs whose name begins so; repeatable")
+    parser.add_argument("--only", action="append", default=[], help="pairs whose name has this text; repeatable")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""A program that sends: SIGTERM ends it with `close`, SIGUSR1 without, SIGUSR2 forks it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import sys
+import time
+
+from samsarrow import Producer
+
+
+def main() -> None:
+    given = json.loads(sys.argv[1])
+    # Ids of one process begin with its number: those of the next one are others.
+    rows = (f"row {given['first']}.{number}" for number in itertools.count())
+    received: list[int] = []
+
+    def note(number: int, _frame: object) -> None:
+        received.append(number)
+
+    def fork(_number: int, _frame: object) -> None:
+        if os.fork() == 0:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            sys.exit()
+
+    signal.signal(signal.SIGTERM, note)
+    signal.signal(signal.SIGUSR1, note)
+    signal.signal(signal.SIGUSR2, fork)
+    producer = Producer(**given["options"])
+    while not received:
+        some = list(itertools.islice(rows, 20))
+        for row in some:
+            producer.send(given["topic"], b"v" * 100, row)
+        os.write(1, json.dumps(some).encode() + b"\n")
+        time.sleep(0.002)
+    if signal.SIGTERM in received:
+        producer.close()
+
+
+if __name__ == "__main__":
+    main()

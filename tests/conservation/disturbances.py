@@ -1,0 +1,340 @@
+"""Disturbances of a program, a topic, a group or a broker while rows are read or written."""
+
+from __future__ import annotations
+
+import gc
+import random
+import signal
+import subprocess
+import threading
+import time
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from conservation.cancelling import Cancelled
+from conservation.clusters import Apache, Cluster, Topic
+from conservation.reading import Application, Face, Poll
+from conservation.writing import Writer, WritingFace
+from samsarrow.exceptions import ClosedError
+
+
+@dataclass
+class Scene:
+    """Program, topic and cluster that a disturbance acts on."""
+
+    cluster: Cluster
+    topic: Topic
+    program: Application | Writer
+    face: Face | WritingFace
+    random: random.Random
+    others: list[tuple[threading.Thread, Application]] = field(default_factory=list)
+    """Other members of the group."""
+
+    def rest(self, low: float = 0.02, high: float = 0.3) -> None:
+        """Waits for a moment that the seed gives."""
+        time.sleep(self.random.uniform(low, high))
+
+
+class Disturbance:
+    """One kind of event."""
+
+    name: str
+    reads = True
+    """Whether it means something to reading faces."""
+    writes = True
+    """Whether it means something to writing faces."""
+    repeats = False
+    """Whether rows may be returned twice after it."""
+    fills = True
+    """Whether rows are written meanwhile."""
+    process = False
+    """Whether it needs a separate process."""
+    times = 3
+
+    def options(self) -> dict[str, Any]:
+        """Options of the client under test."""
+        return {}
+
+    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+        """Returns why the pair is not run, if it is not."""
+        if isinstance(face, Face) and not self.reads:
+            return "about producers"
+        if isinstance(face, WritingFace) and not self.writes:
+            return "about consumers"
+        return None
+
+    def before(self, scene: Scene) -> None:
+        """Changes the program or the cluster before the program starts."""
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        """Disturbs once."""
+        raise NotImplementedError
+
+
+class Nothing(Disturbance):
+    name = "none"
+    fills = False
+    times = 1
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        pass
+
+
+class Rebalance(Disturbance):
+    writes = False
+    times = 2
+
+    def __init__(self, name: str, **options: Any) -> None:
+        self.name, self._options = f"rebalance, {name}", options
+
+    def options(self) -> dict[str, Any]:
+        return self._options
+
+    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+        if isinstance(face, Face) and not face.group:
+            return "no member of a group"
+        return super().inapplicable(face, cluster)
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        """Has another member join, and leave after a while."""
+        assert isinstance(scene.program, Application)
+        other = Application(
+            scene.cluster, scene.topic.name, scene.program.group, scene.random.randrange(1 << 30), self._options
+        )
+        thread = threading.Thread(target=Poll().run, args=(other,), daemon=True)
+        thread.start()
+        scene.others.append((thread, other))
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and not (other.consumer and _assignment(other)):
+            time.sleep(0.05)
+        scene.rest(0.1, 0.6)
+        if turn % 2:
+            other.stopped.set()
+
+
+def _assignment(app: Application) -> object:
+    with suppress(ClosedError, AttributeError):
+        return app.consumer.assignment()
+    return None
+
+
+class Wakeup(Disturbance):
+    name = "wakeup"
+    writes = False
+    times = 200
+
+    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+        if isinstance(face, Face) and (not face.group or face.process):
+            return "no consumer of the program"
+        return super().inapplicable(face, cluster)
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        assert isinstance(scene.program, Application)
+        if (consumer := scene.program.consumer) is not None:
+            with suppress(ClosedError):
+                consumer.wakeup()
+        scene.rest(0.0, 0.01)
+
+
+class Cancellation(Disturbance):
+    name = "cancellation at each await"
+    times = 1
+    # Cancelled calls of a run; later calls are not cancelled.
+    CALLS = 60
+
+    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+        return super().inapplicable(face, cluster) or (None if face.loop else "no event loop")
+
+    def before(self, scene: Scene) -> None:
+        cancelled = Cancelled(self.CALLS, scene.random.random() < 0.5, scene.face.loop or "")
+        scene.program.guard = cancelled.call
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        time.sleep(0.5)
+
+
+class Terminated(Disturbance):
+    name = "SIGTERM"
+    process = True
+    repeats = True
+    times = 2
+
+    def __init__(self, name: str = "SIGTERM", number: signal.Signals = signal.SIGTERM) -> None:
+        self.name, self._number = name, number
+
+    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+        if face.name.startswith("samsarrow ") and self._number is not signal.SIGTERM:
+            return "the command line has SIGTERM"
+        if isinstance(face, Face) and not face.group:
+            return "commits nothing"
+        return super().inapplicable(face, cluster)
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and not isinstance(scene.program.consumer, subprocess.Popen):
+            time.sleep(0.01)
+        before = len(scene.program.snapshot())
+        while time.monotonic() < deadline and len(scene.program.snapshot()) == before:
+            time.sleep(0.005)
+        process = scene.program.consumer
+        if isinstance(process, subprocess.Popen):
+            process.send_signal(self._number)
+            scene.rest(0.05, 0.1)
+
+
+class PartitionAdded(Disturbance):
+    name = "partitions added"
+    fills = False
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        scene.topic.add_partition()
+        if isinstance(scene.face, Face):
+            scene.topic.fill(scene.topic.partitions * 4)
+        scene.rest()
+
+
+class TopicCreatedAgain(Disturbance):
+    name = "topic created again"
+    fills = False
+    times = 1
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        if isinstance(scene.program, Application):
+            # Rows that were not returned before the deletion are gone: the rest of the sums is about the others.
+            deadline = time.monotonic() + 20
+            returned = {row.id for row in scene.program.snapshot()}
+            while time.monotonic() < deadline and len(scene.topic.expected & returned) < len(scene.topic.expected) // 3:
+                time.sleep(0.01)
+                returned = {row.id for row in scene.program.snapshot()}
+        scene.topic.delete()
+        scene.topic.create(scene.topic.partitions)
+        scene.topic.created_again = True
+        scene.topic.expected.clear()
+
+
+class LeaderMoved(Disturbance):
+    name = "leader moved"
+
+    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+        if isinstance(cluster, Apache):
+            return "one node"
+        return super().inapplicable(face, cluster)
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        for partition in range(scene.topic.partitions):
+            scene.cluster.move_leader(scene.topic.name, partition, turn + partition)
+        scene.rest()
+
+
+class Rejected(Disturbance):
+    fills = False
+    times = 2
+
+    def __init__(self, api: str, error: str, *, reads: bool = True, writes: bool = True, reopens: bool = False) -> None:
+        self.name, self._api, self._error = f"{api} rejected or late", api, error
+        self.reads, self.writes, self._reopens = reads, writes, reopens
+
+    def before(self, scene: Scene) -> None:
+        self._reject(scene, scene.random.randrange(2))
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        self._reject(scene, turn)
+        if self._reopens:
+            scene.program.restart.set()
+        scene.rest(0.5, 1.0)
+
+    def _reject(self, scene: Scene, turn: int) -> None:
+        if turn % 2:
+            scene.cluster.delay(self._api, 0.4)
+        else:
+            scene.cluster.reject(self._api, self._error)
+
+
+class LoginRejected(Disturbance):
+    name = "login rejected once"
+    fills = False
+    times = 2
+    # The program gets the error, and continues with another consumer if it is fatal.
+    repeats = True
+
+    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+        if "sasl_mechanism" not in cluster.options():
+            return "no logins"
+        if face.name.startswith("samsarrow "):
+            return "the command ends with the error"
+        return super().inapplicable(face, cluster)
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        scene.cluster.reject_login()
+        scene.rest(0.5, 1.0)
+
+
+class Closed(Disturbance):
+    name = "close"
+    times = 2
+    repeats = True
+
+    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+        if face.process or face.loop == "trio" or (isinstance(face, Face) and not face.group):
+            return "no other thread or task can close it"
+        return super().inapplicable(face, cluster)
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        client = scene.program.consumer
+        if client is not None:
+            if scene.face.loop == "asyncio":
+                assert scene.program.in_loop is not None
+                # The event loop may end before the call does.
+                with suppress(CancelledError):
+                    scene.program.in_loop(lambda: client.close(10))
+            else:
+                client.close(10)
+        scene.rest()
+
+
+class Collected(Disturbance):
+    name = "garbage collection"
+    times = 2
+    repeats = True
+
+    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+        if face.process or (isinstance(face, Face) and not face.group):
+            return "no client of the program"
+        return super().inapplicable(face, cluster)
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        scene.program.closes = False
+        scene.program.restart.set()
+        scene.rest(0.3, 0.5)
+        gc.collect()
+        scene.program.closes = True
+
+
+DISTURBANCES: tuple[Disturbance, ...] = (
+    Nothing(),
+    Rebalance("range", partition_assignment_strategy="range", heartbeat_interval_ms=200, session_timeout_ms=10000),
+    Rebalance(
+        "cooperative-sticky",
+        partition_assignment_strategy="cooperative-sticky",
+        heartbeat_interval_ms=200,
+        session_timeout_ms=10000,
+    ),
+    Rebalance("KIP-848", group_protocol="consumer"),
+    Wakeup(),
+    Cancellation(),
+    Terminated(),
+    Terminated("exit", signal.SIGUSR1),
+    Terminated("fork", signal.SIGUSR2),
+    PartitionAdded(),
+    TopicCreatedAgain(),
+    LeaderMoved(),
+    Rejected("ListOffsets", "TOPIC_AUTHORIZATION_FAILED", writes=False),
+    Rejected("OffsetFetch", "GROUP_AUTHORIZATION_FAILED", writes=False, reopens=True),
+    Rejected("Metadata", "UNKNOWN_SERVER_ERROR"),
+    Rejected("Produce", "TOPIC_AUTHORIZATION_FAILED", reads=False),
+    LoginRejected(),
+    Closed(),
+    Collected(),
+)

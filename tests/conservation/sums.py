@@ -1,0 +1,79 @@
+"""The three sums that hold after every run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+from conservation.clusters import Row
+
+# Differences that a violation shows.
+SHOWN = 5
+
+
+def missing(log: Iterable[Row], returned: Collection[Row], expected: Collection[str]) -> list[str]:
+    """Returns rows of the log that were not returned: the third sum, first half."""
+    have = {row.id for row in returned}
+    places = {row.id: row for row in log}
+    lost = sorted(places.get(one, Row(-1, -1, one)) for one in expected if one not in have)
+    return _lines(f"{len(lost)} of {len(expected)} rows were never returned", [_place(row) for row in lost])
+
+
+def repeated(returned: Iterable[Row]) -> list[str]:
+    """Returns rows that were returned more than once: the third sum, second half."""
+    counts = Counter(returned)
+    twice = sorted(row for row, count in counts.items() if count > 1)
+    return _lines(f"{len(twice)} rows were returned more than once", [_place(row) for row in twice])
+
+
+def passed(log: Iterable[Row], committed: Mapping[int, int], returned: Iterable[Row]) -> list[str]:
+    """Returns rows below the committed offset of their partition that were not returned: the second sum."""
+    have = {row.id for row in returned}
+    lost = sorted(row for row in log if row.offset < committed.get(row.partition, 0) and row.id not in have)
+    return _lines(f"{len(lost)} rows were committed and not returned", [_place(row) for row in lost])
+
+
+def unreported(
+    given: Collection[str], acknowledged: Collection[str], failed: Collection[str], log: Iterable[Row], reports: int
+) -> list[str]:
+    """Returns rows given to a producer that were neither acknowledged nor reported as failed: the first sum.
+
+    Rows without an observed delivery count as acknowledged if they are in the log, and as failed if the producer reported
+    failures by itself: by an exception of `flush` or `close`, or in the log.
+    """
+    written = Counter(row.id for row in log)
+    silent = sorted(
+        (one for one in given if one not in acknowledged and one not in failed and (not written[one] and not reports)),
+        key=_number,
+    )
+    lost = sorted((one for one in acknowledged if not written[one]), key=_number)
+    twice = sorted((one for one, count in written.items() if count > 1), key=_number)
+    foreign = sorted((one for one in written if one not in given), key=_number)
+    return [
+        *_lines(f"{len(silent)} of {len(given)} rows were neither written nor reported as failed", silent),
+        *_lines(f"{len(lost)} rows were acknowledged and are not in the log", lost),
+        *_lines(f"{len(twice)} rows are in the log more than once", twice),
+        *_lines(f"{len(foreign)} rows of the log were never given", foreign),
+    ]
+
+
+def joined(rejected: Collection[str], log: Iterable[Row]) -> list[str]:
+    """Returns rows of aborted transactions, or of cancelled calls, that are in the log nonetheless."""
+    written = {row.id for row in log}
+    there = sorted((one for one in rejected if one in written), key=_number)
+    return _lines(f"{len(there)} rows of aborted transactions are committed", there)
+
+
+def _place(row: Row) -> str:
+    return f"{row.id} at {row.partition}:{row.offset}"
+
+
+def _number(one: str) -> tuple[int, str]:
+    return (int(digits) if (digits := one.rpartition(" ")[2]).isdigit() else -1, one)
+
+
+def _lines(what: str, where: Collection[str]) -> list[str]:
+    if not where:
+        return []
+    first = list(where)[:SHOWN]
+    return [f"{what}: {', '.join(first)}{', …' if len(where) > SHOWN else ''}"]
