@@ -177,7 +177,9 @@ impl StreamPlanner {
         end: &Offsets,
         first: &Offsets,
     ) -> Result<Vec<OffsetRange>> {
-        if !std::mem::replace(&mut self.opened, true) {
+        // Before it resolves a start, Spark may have an empty range planned at the last end of the checkpoint
+        // (`setLatestSeenOffset` of sources without limits).
+        if self.initial.is_some() && !std::mem::replace(&mut self.opened, true) {
             self.repeated = Some((start.clone(), end.clone()));
             if !self.planned_without_start && self.is_resolved_again(start, end) && start != end {
                 tracing::warn!(

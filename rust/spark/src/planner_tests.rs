@@ -50,6 +50,17 @@ fn every_start_is_stored_by_an_empty_first_batch() {
 }
 
 #[test]
+fn an_empty_range_that_is_planned_before_the_start_is_no_first_micro_batch() {
+    let options = options(&[("startingOffsets", "latest"), ("failOnDataLoss", "true")]);
+    let mut planner = StreamPlanner::new(&options);
+    assert_eq!(spans(&mut planner, &options, 26, 26).unwrap(), []);
+    planner.start_at(at(27), Keeping::Never);
+    assert_eq!(spans(&mut planner, &options, 27, 26).unwrap(), []);
+    assert_eq!(spans(&mut planner, &options, 26, 27).unwrap(), [(26, 27)]);
+    assert!(spans(&mut planner, &options, 27, 25).is_err(), "a later micro-batch");
+}
+
+#[test]
 fn a_partition_added_since_the_first_micro_batch_was_planned_is_not_lost() {
     let strict = options(&[("startingOffsets", "earliest"), ("failOnDataLoss", "true")]);
     let more = |offset| Offsets::from([(TopicPartition::new("t", 0), offset), (TopicPartition::new("t", 1), 0)]);
