@@ -377,7 +377,7 @@ def test_a_member_never_goes_back_to_ends_from_before_the_join(servers, monkeypa
             membership = Membership(consumer, False, 60, lambda: True)
             consumer.subscribe(["t"], listener=membership)
             assert sum(batch.num_rows for batch in membership.batches()) == 0
-            assert membership.finished()[tp].offset == consumer.position(tp) == 15
+            assert membership.final_offsets()[tp].offset == consumer.position(tp) == 15
 
 
 def test_what_is_written_is_committed_when_a_partition_is_revoked_and_never_after(servers):
@@ -391,9 +391,9 @@ def test_what_is_written_is_committed_when_a_partition_is_revoked_and_never_afte
             membership = Membership(consumer, False, 60, lambda: True)
             consumer.subscribe(["four"], listener=membership)
             for batch in membership.batches():
-                membership.wrote(batch)
-            assert membership.written().keys() == set(FOUR)
+                membership.add_written(batch)
+            assert membership.written_offsets().keys() == set(FOUR)
             membership.on_partitions_revoked(FOUR[:2])
             assert {tp: at.offset for tp, at in admin.fetch_offsets("g").items()} == dict.fromkeys(FOUR[:2], 5)
             membership.on_partitions_lost(FOUR[2:3])
-            assert membership.written().keys() == set(FOUR[3:])
+            assert membership.written_offsets().keys() == set(FOUR[3:])

@@ -19,7 +19,7 @@ _LIMIT = 253_402_300_799_999
 
 
 def span_of(text: str) -> float:
-    """Returns the seconds of `90s`, `1h`, `1h30m`, `500ms`, or of ISO 8601: `P1DT2H`.
+    """Returns the seconds of a span such as `90s`, `1h30m` and `500ms`, or of ISO 8601 such as `P1DT2H`.
 
     Raises:
         ValueError: it is no time span.

@@ -103,7 +103,7 @@ class Job:
             try:
                 self._run()
             except WakeupError:
-                # Before anything was read, or while offsets were looked up: nothing is half written.
+                # Raised before the first row, or by a lookup of offsets: no row was read without being written.
                 if self.signals.received is None:
                     raise
             finally:
@@ -171,9 +171,9 @@ class Job:
         whole = self.signals.received is None and self.left != 0
         # A signal may come at any time; the second one is raised as another error.
         try:
-            offsets = membership.finished() if whole else membership.written()
+            offsets = membership.final_offsets() if whole else membership.written_offsets()
         except WakeupError:
-            offsets = membership.written()
+            offsets = membership.written_offsets()
         if offsets:
             commit(consumer, offsets)
 
@@ -191,13 +191,13 @@ class Job:
                 if self.left is not None:
                     self.left -= kept.num_rows
                 if self.membership is not None:
-                    self.membership.wrote(batch.slice(0, rows))
+                    self.membership.add_written(batch.slice(0, rows))
                 if self.left == 0:
                     return
                 if self.membership is not None:
                     self.membership.commit_written()
                 if self.signals.received is not None:
-                    # A call in a listener may have taken the wake-up.
+                    # A commit in the listener may have received the wake-up in place of the poll.
                     return
 
     def _kept(self, batch: pa.RecordBatch, left: int | None) -> tuple[int, pa.RecordBatch]:

@@ -66,6 +66,7 @@ def by_hand(
     def look(unfinished: list[Unfinished], without_end: list[TopicPartition]) -> None:
         if without_end:
             raise KafkaError(f"{_names(without_end)} would be read without an end: the assignment has changed")
+        # For the progress bar only: a position that is not known yet counts as the start.
         left = (end - max(position or 0, starts[tp]) for tp, position, end in unfinished)
         at.done = at.total - sum(left)
 
@@ -102,7 +103,7 @@ def _until_ends(
 
 
 def commit(consumer: Consumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-    """Commits, also where a signal has woken the consumer: the second one ends the command at once."""
+    """Commits offsets, and repeats it once if a signal has woken the consumer."""
     try:
         consumer.commit(offsets)
     except WakeupError:
@@ -164,15 +165,15 @@ class Membership(RebalanceListener):
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Commits what was written of these, which other members go on with."""
-        going = {tp: self._written[tp] for tp in partitions if tp in self._written}
-        if going and self._commits():
-            commit(self._consumer, going)
+        revoked = {tp: self._written[tp] for tp in partitions if tp in self._written}
+        if revoked and self._commits():
+            commit(self._consumer, revoked)
         self.on_partitions_lost(partitions)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         """Commits nothing of these from now on: other members may be past it."""
         for tp in partitions:
-            # Not there if no row of it was written.
+            # A partition without written rows has no entry.
             self._written.pop(tp, None)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -198,8 +199,8 @@ class Membership(RebalanceListener):
         if without_end:
             bound(self._consumer._open, self._consumer.end_offsets(without_end))
 
-    def wrote(self, rows: pa.RecordBatch) -> None:
-        """Takes note of rows that need not be read again."""
+    def add_written(self, rows: pa.RecordBatch) -> None:
+        """Records the offsets after rows that were written, or that a filter left out."""
         if rows.num_rows:
             self._written.update(next_offsets(rows))
             self._uncommitted = True
@@ -211,21 +212,21 @@ class Membership(RebalanceListener):
         try:
             self._consumer.commit_async(self._written)
         except RebalanceInProgressError:
-            # The next poll rejoins the group, and calls the listener for what goes.
+            # The next poll rejoins the group, and passes revoked partitions to the listener.
             return
         self._uncommitted = False
 
-    def written(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets after the rows that were written, of partitions that were assigned all the time."""
+    def written_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Returns the offsets after the rows that were written, of partitions that are still assigned."""
         return dict(self._written)
 
-    def finished(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets to commit after all rows up to the ends were written.
+    def final_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Returns the offsets to commit after all rows up to the ends were written.
 
         Positions go past what has no rows, and partitions without any row have one.
         """
         consumer = self._consumer
-        found = self.written()
+        found = self.written_offsets()
         for tp in consumer.assignment():
             position = consumer.position(tp)
             if tp not in found or position > found[tp].offset:

@@ -412,7 +412,7 @@ def _batches(form: str, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns are what; `ours` are those of a table that `consume` wrote."""
+    """The columns of keys, values, partitions and timestamps; `ours` is whether `consume` wrote the table."""
 
     key: str | None
     value: list[str]
@@ -440,7 +440,7 @@ def _roles(names: list[str], reading: Reading) -> Roles:
 
 
 def _shaped(batch: pa.RecordBatch, first: int, name: str, reading: Reading) -> Chunk:
-    """Says which columns are what."""
+    """Returns the rows with the roles of their columns."""
     names = batch.schema.names
     _check_columns(names, name, reading)
     roles = _roles(names, reading)
