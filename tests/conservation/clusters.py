@@ -64,7 +64,7 @@ class Embedded:
     def __init__(self, *, logins: bool = False) -> None:
         secured: dict[str, Any] = {"security": "SASL_PLAINTEXT", "users": {"u": "p"}} if logins else {}
         self.name = "embedded broker, logins" if logins else "embedded broker"
-        self._broker = Broker(brokers=2, auto_create_topics=False, **secured)
+        self._broker = Broker(brokers=2, auto_create_topics=False, consumer_group_session_timeout=6, **secured)
         self.bootstrap_servers = self.direct = self._broker.bootstrap_servers
         self._options = self._broker.client_options("u", "PLAIN") if logins else {}
         self.foreign = {"bootstrap.servers": self.direct, "log_level": 3} | self._options

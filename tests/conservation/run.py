@@ -25,7 +25,7 @@ PARTITIONS = 16
 ROWS = 1200
 QUICK_ROWS = 400
 # A run that makes no progress for so long has lost rows, or hangs.
-PATIENCE = 8.0
+PATIENCE = 15.0
 
 # Events of a quick run.
 QUICK_TIMES = {200: 60}
@@ -148,7 +148,9 @@ def _read(pair: Pair, face: Face, topic: Topic, draw: random.Random, result: Res
     log, returned = topic.rows(), _returned(scene, face)
     result.rows = len(everything)
     result.violations += sums.missing(log, returned, everything)
-    if not topic.created_again and not pair.disturbance.repeats and not face.whole:
+    # A process that ended with an error did not commit what it returned last.
+    repeats = pair.disturbance.repeats or any(error.startswith("code ") for error in program.errors)
+    if not topic.created_again and not repeats and not face.whole:
         result.violations += sums.repeated(row for row in _of_members(scene))
     result.violations = list(dict.fromkeys(result.violations))
 
