@@ -596,7 +596,13 @@ class ValueDecoder:
         recursion: int,
     ) -> ValueDecoder: ...
     @staticmethod
-    def json(schema: Any, needed: Sequence[str], fields: Sequence[str] | None, framing: str) -> ValueDecoder: ...
+    def json(
+        schema: Any,
+        needed: Sequence[str],
+        links: Sequence[tuple[int, str, int]],
+        fields: Sequence[str] | None,
+        framing: str,
+    ) -> ValueDecoder: ...
     @staticmethod
     def protobuf(
         schema: str | bytes,
@@ -648,7 +654,16 @@ def avro_refusal(writer: tuple[str, Sequence[str]], reader: tuple[str, Sequence[
 
 _NewSchema = tuple[str, str, list[tuple[str, str, int]]]
 _RegisteredSchema = tuple[
-    str, str, int | None, str | None, str | None, int | None, list[tuple[str, str, int]], list[str], bool
+    str,
+    str,
+    int | None,
+    str | None,
+    str | None,
+    int | None,
+    list[tuple[str, str, int]],
+    list[str],
+    list[tuple[int, str, int]],
+    bool,
 ]
 
 @final
@@ -736,7 +751,7 @@ def encode_batches(
 ) -> bytes: ...
 def write_values(
     data: Any, value: str | list[str] | None, value_format: str, reader: ValueDecoder | None = None
-) -> pa.RecordBatch: ...
+) -> tuple[pa.RecordBatch | None, tuple[int, None, str, str, None] | None]: ...
 def empty_batch(data: Any) -> pa.RecordBatch: ...
 def callbacks_crowd() -> Call[None] | None: ...
 def loop_wake_ups() -> int: ...

@@ -119,7 +119,11 @@ def written(
     for batch in source:
         start = 0
         while start < batch.num_rows:
-            [values] = _core.write_values(batch.slice(start), value, value_format).columns
+            done, bad = _core.write_values(batch.slice(start), value, value_format)
+            if done is None:
+                row, _, field, reason, _ = bad or (0, None, "", "", None)
+                raise ConfigurationError(f"row {start + row}{', field ' if field else ''}{field}: {reason}")
+            [values] = done.columns
             rows = batch.slice(start, len(values))
             yield pa.RecordBatch.from_arrays([*rows.columns, values], schema=schema)
             start += len(values)

@@ -50,6 +50,8 @@ class RegisteredSchema:
         version: the requested version; None for an id or a GUID.
         references: the schemas that it uses directly.
         needed: the texts of all schemas that it needs, in dependency order.
+        links: the references between these: the place in `needed` of the schema that has one, the reference's name, and
+            the place of the schema that it leads to. The place behind the last is that of this schema.
         has_rules: whether it has rules (a data contract), which samsarrow does not run.
     """
 
@@ -62,6 +64,7 @@ class RegisteredSchema:
     references: tuple[SchemaReference, ...]
     needed: tuple[str, ...]
     has_rules: bool = False
+    links: tuple[tuple[int, str, int], ...] = ()
 
 
 class SchemaRegistry:
@@ -310,7 +313,9 @@ def _new(
 
 
 def _registered(found: _core._RegisteredSchema) -> RegisteredSchema:
-    text, kind, schema_id, guid, subject, version, references, needed, has_rules = found
+    text, kind, schema_id, guid, subject, version, references, needed, links, has_rules = found
     refers = tuple(SchemaReference(*reference) for reference in references)
     known = UUID(guid) if guid else None
-    return RegisteredSchema(text, kind, schema_id, known, subject, version, refers, tuple(needed), has_rules)
+    return RegisteredSchema(
+        text, kind, schema_id, known, subject, version, refers, tuple(needed), has_rules, tuple(links)
+    )

@@ -25,11 +25,13 @@ class Generator:
 
     Args:
         seed: everything follows from it.
+        namesakes: whether unions may have two types of one short name.
         rename: whether records of `evolved` schemas move to another namespace, which Java takes for others.
     """
 
-    def __init__(self, seed: int, *, rename: bool = True) -> None:
+    def __init__(self, seed: int, *, rename: bool = True, namesakes: bool = False) -> None:
         self.random = random.Random(seed)
+        self.namesakes = namesakes
         self.rename = rename
         self.names = 0
 
@@ -81,6 +83,13 @@ class Generator:
         branches.append({"type": "array", "items": "int"})
         if depth:
             branches.append(self.record(depth - 1))
+        if self.namesakes and self.random.random() < 0.5:
+            self.names += 1
+            # fastavro takes the first record that has a value's fields, unless the value names one.
+            fields = [{"name": "x", "type": "int"}]
+            same = [f"same{self.names}.{at}.Same" for at in ("v1", "v2", "v3")]
+            branches = [b for b in branches if b in PRIMITIVES]
+            return [*branches, *({"type": "record", "name": one, "fields": fields} for one in same)]
         return self.random.sample(branches, self.random.randint(2, 4))
 
     def logical(self) -> dict[str, Any]:
@@ -104,7 +113,9 @@ class Generator:
         """A value that fastavro writes."""
         pick = self.random
         if isinstance(schema, list):
-            return self.value(pick.choice(schema))
+            chosen = pick.choice(schema)
+            value = self.value(chosen)
+            return (chosen["name"], value) if is_namesake(chosen) else value
         kind = schema if isinstance(schema, str) else schema["type"]
         if isinstance(schema, dict) and "logicalType" in schema:
             return self.logical_value(schema)
@@ -207,19 +218,27 @@ def encoded(schema: Any, value: Any) -> bytes:
 
 
 def by_fastavro(value: bytes, writer: Any, reader: Any = None) -> Any:
-    return fastavro.schemaless_reader(io.BytesIO(value), writer, reader)
+    return fastavro.schemaless_reader(io.BytesIO(value), writer, reader, return_record_name=True)
+
+
+def is_namesake(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get("name", "").endswith(".Same")
 
 
 def expected(value: Any, schema: Any) -> Any:
     """What fastavro read, as pyarrow gives our column."""
     if isinstance(schema, list):
         members = [branch for branch in schema if branch != "null"]
+        # A record of a union comes with its name.
+        named, value = value if isinstance(value, tuple) else ("", value)
         if value is None or not members:
             return None
         if len(members) == 1:
             return expected(value, members[0])
-        chosen = next(branch for branch in members if is_of(value, branch))
-        names = [name(branch) for branch in members]
+        chosen = next(
+            branch for branch in members if (branch["name"] == named if is_namesake(branch) else is_of(value, branch))
+        )
+        names = [branch["name"] if is_namesake(branch) else name(branch) for branch in members]
         return {
             key: expected(value, chosen) if branch is chosen else None
             for key, branch in zip(names, members, strict=True)

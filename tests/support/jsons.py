@@ -101,6 +101,93 @@ class Generator:
             return f"[{self.space()}{self.comma().join(items)}{self.space()}]"
         return self.leaf(kind)
 
+    def json_schema(self, depth: int, *, whole: bool = False) -> dict[str, Any]:
+        """A JSON Schema, of objects if `whole`."""
+        kinds = [
+            "integer",
+            "number",
+            "string",
+            "boolean",
+            "date",
+            "time",
+            "date-time",
+            "several",
+            "any",
+            "enum",
+            "self",
+        ]
+        if depth:
+            kinds += ["array", "map", "object"]
+        match "object" if whole else self.random.choice(kinds):
+            case "integer" | "number" | "string" | "boolean" as kind:
+                return {"type": [kind, "null"] if self.random.random() < 0.2 else kind}
+            case "date" | "time" | "date-time" as form:
+                return {"type": "string", "format": form}
+            case "several":
+                return {"type": ["integer", "string", "boolean"]}
+            case "any":
+                return self.random.choice([{}, {"anyOf": [{"type": "integer"}, {"type": "object"}]}])
+            case "enum":
+                return {"enum": ["a", "b"]}
+            case "self":
+                return {"$ref": "#"}
+            case "array":
+                return {"type": "array", "items": self.json_schema(depth - 1)}
+            case "map":
+                return {"type": "object", "additionalProperties": self.json_schema(depth - 1)}
+            case _:
+                names = self.random.sample([*NAMES, "host.name", "host"], self.random.randint(1, 5))
+                required = [name for name in names if self.random.random() < 0.5]
+                properties = {name: self.json_schema(depth - 1) for name in names}
+                properties = {
+                    name: {} if one == {"$ref": "#"} and name in required else one for name, one in properties.items()
+                }
+                return {"type": "object", "properties": properties, "required": required}
+
+    def json_value(self, schema: dict[str, Any], root: dict[str, Any], depth: int = 3) -> Any:
+        """A value of such a schema, as Python has it."""
+        some = self.random
+        if schema.get("$ref"):
+            return self.json_value(root, root, depth - 1)
+        if "enum" in schema:
+            return some.choice(schema["enum"])
+        if "properties" in schema:
+            there = {name: one for name, one in schema["properties"].items() if name in schema["required"]}
+            if depth > 0:
+                there = {
+                    name: one for name, one in schema["properties"].items() if name in there or some.random() < 0.7
+                }
+            return {name: self.json_value(one, root, depth) for name, one in there.items()}
+        if "additionalProperties" in schema:
+            return {
+                name: self.json_value(schema["additionalProperties"], root, depth)
+                for name in some.sample(NAMES, 2 if depth > 0 else 0)
+            }
+        if "items" in schema:
+            return [self.json_value(schema["items"], root, depth) for _ in range(some.randrange(3) if depth > 0 else 0)]
+        match schema.get("format"):
+            case "date":
+                return "2026-01-02"
+            case "time":
+                return some.choice(["03:04:05Z", "23:59:59.600Z"])
+            case "date-time":
+                return some.choice(["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.600Z"])
+        kind = schema.get("type", "any")
+        if isinstance(kind, list):
+            kind = some.choice(kind)
+        match kind:
+            case "integer":
+                return some.randrange(-(2**63), 2**63)
+            case "number":
+                return some.randrange(-(10**6), 10**6) / 8
+            case "boolean":
+                return some.random() < 0.5
+            case "null":
+                return None
+            case "string":
+                return some.choice(STRINGS)
+        return some.choice([1, "1", '"1"', "null", True, {"k": [1, None]}, ["a", {}], -0.5])
+
     def any(self, depth: int) -> str:
         """A value of any kind."""
         choice = self.random.randrange(7 if depth else 5)

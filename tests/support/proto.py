@@ -41,15 +41,25 @@ TYPES += ["Struct", "Value", "ListValue"]
 class Generator:
     """A file with a message `p.M0`, and what that is made of; a plain one is of proto3, and imports nothing."""
 
-    def __init__(self, seed: int, *, plain: bool = False) -> None:
+    def __init__(self, seed: int, *, plain: bool = False, delimited: bool = False) -> None:
         self.random = random.Random(seed)
         self.plain = plain
-        self.syntax = "proto3" if plain else self.random.choice(["proto2", "proto3", "proto3", "editions"])
+        self.delimited = delimited
+        self.syntax = (
+            "editions"
+            if delimited
+            else "proto3"
+            if plain
+            else self.random.choice(["proto2", "proto3", "proto3", "editions"])
+        )
         self.file = descriptor_pb2.FileDescriptorProto(name=f"f{seed}.proto", package="p", syntax=self.syntax)
         if self.syntax == "proto2":
             self.file.ClearField("syntax")
         if self.syntax == "editions":
             self.file.edition = descriptor_pb2.EDITION_2023
+            # Of all messages but the values of maps; well-known types are read only with a length before them.
+            if self.delimited:
+                self.file.options.features.message_encoding = 2
         if not plain:
             self.file.dependency.extend(known.DESCRIPTOR.name for known in KNOWN)
         self.count = 0
@@ -129,7 +139,7 @@ class Generator:
         return "7"
 
     def kind(self, field: Any, into: Any, full: str, depth: int, *, group: bool = True) -> None:
-        kinds = ["scalar"] * 6 + ["enum"] + ["known"] * (not self.plain)
+        kinds = ["scalar"] * 6 + ["enum"] + ["known"] * (not self.plain and not self.delimited)
         kinds += ["message"] * 2 * (depth > 0) + ["group"] * (depth > 0 and group)
         match self.random.choice(kinds):
             case "enum":
@@ -159,7 +169,8 @@ class Generator:
         lines = {"editions": 'edition = "2023";'}.get(self.syntax, f'syntax = "{self.syntax}";')
         imports = "".join(f'import "{name}";\n' for name in self.file.dependency)
         body = "".join(self.message_text(message) for message in self.file.message_type)
-        return f"// A file.\n{lines}\npackage p;\n{imports}{body}"
+        option = "option features.message_encoding = DELIMITED;\n" * self.delimited
+        return f"// A file.\n{lines}\npackage p;\n{imports}{option}{body}"
 
     def message_text(self, message: Any) -> str:
         entries = {nested.name: nested for nested in message.nested_type if nested.options.map_entry}

@@ -59,7 +59,7 @@ def framed(schema_id: int, *values: bytes) -> list[bytes]:
 @pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
 def test_fastavro_reads_what_is_written(block: int) -> None:
     for seed in range(block, block + BLOCK):
-        make = generate.Generator(seed + 5_000_000)
+        make = generate.Generator(seed + 5_000_000, namesakes=True)
         schema = make.record(3)
         parsed = fastavro.parse_schema(copy.deepcopy(schema))
         theirs = [generate.encoded(parsed, make.value(schema)) for _ in range(ROWS)]

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from samsarrow import Consumer, Json, Producer, SchemaRegistry, TopicPartition, decode_values, encode_values
+from samsarrow import (
+    Consumer,
+    Json,
+    Producer,
+    SchemaRegistry,
+    TopicPartition,
+    decode_values,
+    encode_values,
+    infer_schema,
+)
 from samsarrow.exceptions import BadValueError, ConfigurationError, SchemaNotFoundError
 from samsarrow.testing import Broker, Registry
+from support import jsons
 
+PAIRS = int(os.environ.get("SAMSARROW_JSON_PAIRS", "200"))
+BLOCK = 50
 ORDER: dict[str, Any] = {
     "type": "object",
     "properties": {"id": {"type": "integer"}, "city": {"type": ["null", "string"]}},
@@ -39,6 +52,63 @@ def test_texts_with_a_schema_and_without_a_registry() -> None:
     assert [one and json.loads(one) for one in values.to_pylist()] == ROWS.to_pylist()
     assert decode_values(values, Json(ORDER)).to_pylist() == ROWS.to_pylist()
     assert encode_values(ROWS.slice(0, 0), Json(ORDER)).to_pylist() == []
+
+
+def without_nulls(value: Any) -> Any:
+    """A value without members that are null, which are written only where a schema asks for them."""
+    if isinstance(value, dict):
+        return {name: without_nulls(one) for name, one in value.items() if one is not None}
+    return [without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
+def test_what_a_json_schema_reads_is_written_as_it_was(block: int) -> None:
+    for seed in range(block, block + BLOCK):
+        make = jsons.Generator(seed + 7_000_000)
+        schema = make.json_schema(3, whole=True)
+        texts = [json.dumps(make.json_value(schema, schema)) for _ in range(5)]
+        form = Json(schema)
+        column = decode_values(pa.array([text.encode() for text in texts]), form)
+        written = encode_values(column, form)
+        assert decode_values(written, form).equals(column), (seed, schema, texts)
+        for text, again in zip(texts, written.to_pylist(), strict=True):
+            assert without_nulls(json.loads(again)) == without_nulls(json.loads(text)), (seed, schema)
+
+
+@pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
+def test_what_an_inferred_schema_reads_is_written_as_it_was(block: int) -> None:
+    for seed in range(block, block + BLOCK):
+        make = jsons.Generator(seed + 8_000_000)
+        schema = make.json_schema(2, whole=True)
+        values = [make.json_value(schema, schema) for _ in range(4)] + [{"one": 1, "k": {"a": 1}}, {"k": "x"}]
+        texts = pa.array([json.dumps(value).encode() for value in values])
+        form = Json(infer_schema(texts))
+        column = decode_values(texts, form)
+        written = encode_values(column, form)
+        assert decode_values(written, form).equals(column), (seed, texts)
+        again = [json.loads(text) for text in written.to_pylist()]
+        assert [without_nulls(one) for one in again] == [without_nulls(one) for one in values], seed
+
+
+def test_texts_that_are_json_are_written_as_they_stand() -> None:
+    values = pa.array([b'{"id":5,"x":{"k":[1]}}', b'{"id":"a","x":7}'])
+    form = Json(infer_schema(values))
+    rows = decode_values(values, form)
+    assert encode_values(rows, form).to_pylist() == values.to_pylist()
+    with pytest.raises(BadValueError, match="row 1, field x: the text is not JSON") as caught:
+        encode_values(pa.array([{"id": "1", "x": "2"}, {"id": "1", "x": "no"}], rows.type), form)
+    assert (caught.value.row, caught.value.field) == (1, "x")
+    # A column of that type needs no schema.
+    field = pa.field("x", pa.string(), metadata={"ARROW:extension:name": "arrow.json"})
+    table = pa.table([pa.array(["[1]", None])], schema=pa.schema([field]))
+    with Broker() as broker:
+        broker.create_topic("t")
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            producer.send_batch("t", table, value=["x"], value_format="json")
+        with Consumer(bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TopicPartition("t", 0)])
+            got = consumer.poll(10)["value"].to_pylist()
+    assert got == [b'{"x":[1]}', b'{"x":null}']
 
 
 def test_a_schema_is_registered_once_and_its_id_written(registry: SchemaRegistry, server: Registry) -> None:

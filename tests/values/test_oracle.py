@@ -22,7 +22,7 @@ ROWS = 6
 @pytest.mark.parametrize("block", range(0, PAIRS, BLOCK))
 def test_values_are_what_fastavro_reads(block: int) -> None:
     for seed in range(block, block + BLOCK):
-        make = generate.Generator(seed)
+        make = generate.Generator(seed, namesakes=True)
         schema = make.record(3)
         parsed = fastavro.parse_schema(copy.deepcopy(schema))
         values = [generate.encoded(parsed, make.value(schema)) for _ in range(ROWS)]

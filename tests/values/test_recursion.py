@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from samsarrow import Avro, Protobuf, decode_values
+from samsarrow import Avro, Protobuf, decode_values, encode_values
 from samsarrow.exceptions import BadValueError, ConfigurationError
 
 fastavro = pytest.importorskip("fastavro", reason="fastavro is not installed")
@@ -54,6 +54,16 @@ def test_it_is_read_as_deep_as_asked_for() -> None:
     assert got.to_pylist()[4] is None
     with pytest.raises(BadValueError, match=r"row 4, .*field next\.next\.next\.next: it is within itself more than 3"):
         decode_values(VALUES, form)
+
+
+def test_what_was_read_to_a_depth_is_written() -> None:
+    avro = Avro(TREE, framing="none", recursion=3)
+    rows = decode_values(VALUES[:4], avro)
+    assert encode_values(rows, avro).to_pylist() == VALUES[:4].to_pylist()
+    file = 'syntax = "proto3"; message M { int32 v = 1; M m = 2; repeated M l = 3; map<string, M> k = 4; }'
+    messages = Protobuf(file, framing="none", recursion=1)
+    values = pa.array([b"\x08\x01", b"\x12\x02\x08\x02", b"\x1a\x00", b"\x22\x05\x0a\x01k\x12\x00"])
+    assert encode_values(decode_values(values, messages), messages).to_pylist() == values.to_pylist()
 
 
 def test_messages_too() -> None:

@@ -18,7 +18,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from samsarrow import AsyncSchemaRegistry, Avro, SchemaReference, SchemaRegistry, decode_values
+from samsarrow import AsyncSchemaRegistry, Avro, Json, SchemaReference, SchemaRegistry, decode_values
 from samsarrow.exceptions import (
     BadValueError,
     ClosedError,
@@ -350,6 +350,49 @@ def test_references_that_cannot_be_are_data_errors(registry: Registry, client: S
     with pytest.raises(SchemaNotFoundError, match="more than 256 others"):
         client.schema(id=100)
     assert len(client.schema(id=100 + 299 - 256).needed) == 256
+
+
+def test_references_to_a_deleted_subject_are_read(registry: Registry, client: SchemaRegistry) -> None:
+    client.register("user", USER)
+    number = client.register("login-value", LOGIN, references=[SchemaReference("app.User", "user", 1)])
+    assert registry.delete("user") == [1]
+    found = decode_values(pa.array([framed(number, b"\x06ann")]), Avro(client), topic="login")
+    assert found.to_pylist() == [{"user": {"name": "ann"}}]
+    with pytest.raises(SchemaNotFoundError):
+        client.schema(subject="user", version=1)
+
+
+def test_references_of_json_schemas_have_names(client: SchemaRegistry) -> None:
+    client.register("person", {"type": "string"}, schema_type="JSON")
+    client.register("address", {"type": "integer"}, schema_type="JSON")
+    names = [SchemaReference(f"{name}.json", name, 1) for name in ("person", "address")]
+    pair = {"type": "object", "properties": {"p": {"$ref": "person.json"}, "a": {"$ref": "address.json"}}}
+    client.register("pair", pair, schema_type="JSON", references=names)
+    whole = {"type": "array", "items": {"$ref": "pair.json"}}
+    # The same name here is another schema there.
+    refers = [SchemaReference("pair.json", "pair", 1), SchemaReference("person.json", "address", 1)]
+    client.register("all-value", whole, schema_type="JSON", references=refers)
+    got = decode_values(pa.array([b'[{"p": "ann", "a": 7}]']), Json(client), topic="all")
+    assert got.to_pylist() == [[{"p": "ann", "a": 7}]]
+
+
+def test_ids_of_another_context_are_not_ours(registry: Registry) -> None:
+    registry.put(7, '"long"')
+    registry.put(7, '"string"', context=":.other:")
+    registry.put(8, '["long", "U"]', context=":.other:", references=[("U", "u", 1)])
+    registry.put(9, '{"type": "fixed", "name": "U", "size": 2}', context=":.other:")
+    registry.put(10, '{"type": "fixed", "name": "U", "size": 3}')
+    registry.put_version(":.other:s", 1, 7)
+    registry.put_version(":.other:r", 1, 8)
+    registry.put_version(":.other:u", 1, 9)
+    registry.put_version("u", 1, 10)
+    with SchemaRegistry(registry.url, **QUICK) as client:
+        assert client.schema(subject=":.other:s").schema == '"string"'
+        assert client.schema(id=7).schema == '"long"'
+        # Nor are the subjects that its schemas refer to.
+        assert client.schema(subject=":.other:r").needed == ('{"type": "fixed", "name": "U", "size": 2}',)
+    with SchemaRegistry(registry.url, context=".other", **QUICK) as client:
+        assert client.schema(subject=":.other:s").schema == client.schema(id=7).schema == '"string"'
 
 
 def test_contexts(registry: Registry) -> None:

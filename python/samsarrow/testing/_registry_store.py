@@ -60,6 +60,8 @@ class Context:
 
     ids: dict[int, Schema] = field(default_factory=dict)
     subjects: dict[str, dict[int, int]] = field(default_factory=dict)
+    # Versions of subjects that were deleted; registries give them with `deleted=true`, and their ids always.
+    deleted: dict[str, dict[int, int]] = field(default_factory=dict)
 
 
 class Store:
@@ -92,7 +94,7 @@ class Store:
             raise Refused(409, text)
         number = known or max(context.ids, default=0) + 1
         context.ids[number] = schema
-        version = max(versions, default=0) + 1
+        version = max([*versions, *context.deleted.get(name, {})], default=0) + 1
         context.subjects.setdefault(name, {})[version] = number
         return number, version
 
@@ -102,16 +104,24 @@ class Store:
             raise Refused(40401, f"Subject {subject!r} not found.")
         return context.subjects[name]
 
-    def version(self, subject: str, version: str) -> dict[str, Any]:
-        versions = self.versions(subject)
+    def version(self, subject: str, version: str, *, deleted: bool = False) -> dict[str, Any]:
+        context, name = self.context(subject)
+        gone = context.deleted.get(name, {}) if deleted else {}
+        versions = {**gone, **context.subjects.get(name, {})} if gone else self.versions(subject)
         number = max(versions) if version in ("latest", "-1") else int(version) if version.isdigit() else 0
         if number < 1:
             raise Refused(42202, f"The specified version {version!r} is not a valid version id.")
         if number not in versions:
             raise Refused(40402, f"Version {version} not found.")
-        context, _ = self.context(subject)
         schema = context.ids[versions[number]]
         return {"subject": subject, "version": number, "id": versions[number], **schema.answer()}
+
+    def delete(self, subject: str) -> list[int]:
+        """Deletes a subject, whose ids stay."""
+        versions = self.versions(subject)
+        context, name = self.context(subject)
+        context.deleted.setdefault(name, {}).update(context.subjects.pop(name))
+        return sorted(versions)
 
     def by_id(self, number: str, subject: str) -> Schema:
         context, _ = self.context(subject)

@@ -141,6 +141,15 @@ class Registry:
                     del versions[version]
             of.subjects = {name: versions for name, versions in of.subjects.items() if versions}
 
+    def delete(self, subject: str) -> list[int]:
+        """Deletes a subject as Confluent's registry does by default: its ids, and references to it, still work.
+
+        Returns:
+            Its versions.
+        """
+        with self._lock:
+            return self._store.delete(subject)
+
     def guid(self, schema_id: int, *, context: str = "") -> str:
         """The GUID of a schema."""
         with self._lock:
@@ -269,12 +278,9 @@ class Registry:
                 schema = store.by_id(str(number), subject)
                 return {"id": number, "version": version, **schema.answer()}
             case "GET", ["subjects", subject, "versions", version]:
-                return store.version(subject, version)
+                return store.version(subject, version, deleted=query.get("deleted") == "true")
             case "DELETE", ["subjects", subject]:
-                versions = sorted(store.versions(subject))
-                context, name = store.context(subject)
-                del context.subjects[name]
-                return versions
+                return store.delete(subject)
             case "GET", ["schemas", "types"]:
                 return ["AVRO", "JSON", "PROTOBUF"]
             case "GET", ["schemas", "ids", number]:

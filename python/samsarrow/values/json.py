@@ -95,12 +95,13 @@ class Json(Registered):
             }
         )
         if schema is not None:
-            self._decoders[None] = self._made(_columns(schema), [])
+            self._decoders[None] = self._made(_columns(schema), None)
 
-    def _made(self, schema: Any, needed: list[str]) -> _core.ValueDecoder:
+    def _made(self, schema: Any, found: RegisteredSchema | None) -> _core.ValueDecoder:
         fields = self._arguments["fields"]
+        needed, links = ((), ()) if found is None else (found.needed, found.links)
         return _core.ValueDecoder.json(
-            schema, needed, None if fields is None else list(fields), self._arguments["framing"]
+            schema, needed, links, None if fields is None else list(fields), self._arguments["framing"]
         )
 
     async def _decoder(self, do: Do, topic: str | None, key: bool) -> _core.ValueDecoder:
@@ -111,7 +112,7 @@ class Json(Registered):
         subject = self._subject(topic, key)
         if subject not in self._decoders:
             found = await self._registered(do, subject)
-            self._decoders[subject] = self._made(found.schema, list(found.needed))
+            self._decoders[subject] = self._made(found.schema, found)
         return self._decoders[subject]
 
     def _subject(self, topic: str | None, key: bool) -> str:
@@ -133,16 +134,17 @@ class Json(Registered):
             if framing in ("header", "confluent", "apicurio8"):
                 text = f"framing {framing!r} needs the id of the written schema, which is unknown"
                 raise ConfigurationError(f"{text}: give a registry")
-            return JsonTexts(like, b"", _core.ValueDecoder.json(_columns(schema), [], None, framing))
+            return JsonTexts(like, b"", _core.ValueDecoder.json(_columns(schema), (), (), None, framing))
         subject = self._subject(topic, key)
         if schema is None:
             found = await self._registered(do, subject)
-            number, reader = found.id, _core.ValueDecoder.json(found.schema, list(found.needed), None, framing)
+            number = found.id
+            reader = _core.ValueDecoder.json(found.schema, found.needed, found.links, None, framing)
         else:
             text = _columns(schema)
             if not isinstance(text, str):
                 raise ConfigurationError("a registry takes a JSON Schema, and schema is Arrow's: give its text")
-            reader = _core.ValueDecoder.json(text, [], None, framing)
+            reader = _core.ValueDecoder.json(text, (), (), None, framing)
             # What does not fit is not registered.
             JsonTexts(like, b"", reader)
             number = await self._id_of(do, subject, text)

@@ -47,7 +47,11 @@ class JsonTexts:
         start, column = 0, batch.column("value")
         fits = self._fits and not any(column.field(name).null_count for name in self._required)
         while start < batch.num_rows or not done:
-            [texts] = _core.write_values(batch.slice(start), "value", "json", self._reader).columns
+            written, bad_text = _core.write_values(batch.slice(start), "value", "json", self._reader)
+            if written is None:
+                assert bad_text is not None
+                return None, (start + bad_text[0], *bad_text[1:])
+            [texts] = written.columns
             if self._frame:
                 # All typed values import this module, few write JSON, and this import takes long.
                 import pyarrow.compute as pc
@@ -55,9 +59,9 @@ class JsonTexts:
                 frame, end = (pa.scalar(one, texts.type) for one in (self._frame, b""))
                 texts = pc.binary_join_element_wise(frame, texts, end)
             if not fits:
-                _, bad_text = self._reader.decode(pa.record_batch({"value": texts}), False, True)
-                if bad_text is not None:
-                    return None, (start + bad_text[0], *bad_text[1:])
+                _, unread = self._reader.decode(pa.record_batch({"value": texts}), False, True)
+                if unread is not None:
+                    return None, (start + unread[0], *unread[1:])
             if texts.nbytes < _NARROW:
                 texts = texts.cast(pa.binary())
             done.append(pa.record_batch({"value": texts}))

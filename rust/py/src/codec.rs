@@ -10,16 +10,17 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use samsarrow_arrow::decode::{DecodeOptions, decode_batches as decode};
 use samsarrow_arrow::digest;
-use samsarrow_arrow::encode::{Columns, EncodeOptions, encode_batches as encode};
+use samsarrow_arrow::encode::{Columns, EncodeError, EncodeOptions, encode_batches as encode};
 use samsarrow_arrow::layout::Layout;
-use samsarrow_arrow::values::{ValueColumns, ValueFormat, ValueWriter};
+use samsarrow_arrow::values::{FieldRules, ValueColumns, ValueFormat, ValueWriter};
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::error::to_py;
 use samsarrow_bridge::gate;
 use samsarrow_client::error::Error;
-use samsarrow_values::json::is_omitted;
+use samsarrow_values::json::{is_full_time, is_json, is_omitted};
 use samsarrow_wire::compression::Codec;
 
+use crate::encoder::Bad;
 use crate::values::ValueDecoder;
 
 /// Bytes of values that [`write_values`] makes at most, but for the last one.
@@ -153,7 +154,7 @@ pub(crate) fn value_columns(py: Python<'_>, names: Option<Names>) -> PyResult<Va
 }
 
 /// The values of the first rows of a batch, as many as are written in one go, as a batch of one column: valid for the
-/// schema of `reader`, if there is one.
+/// schema of `reader`, if there is one. Or the first row with a value that cannot be written.
 #[pyfunction]
 #[pyo3(signature = (data, value, value_format, reader=None))]
 pub(crate) fn write_values<'py>(
@@ -162,24 +163,33 @@ pub(crate) fn write_values<'py>(
     value: Option<Names>,
     value_format: &str,
     reader: Option<&ValueDecoder>,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> PyResult<(Option<Bound<'py, PyAny>>, Option<Bad>)> {
     let (format, value) = (format_of(py, value_format)?, value_columns(py, value)?);
     let mut input = arrow_ffi::from_python(data)?;
     let written = gate::detach_within(py, || {
-        let Some(batch) = input.next().transpose().map_err(|error| error.to_string())? else { return Ok(None) };
+        let Some(batch) = input.next().transpose().map_err(|error| error.to_string())? else { return Ok(Ok(None)) };
         let writer = ValueWriter::new(&batch, &value, format).and_then(|writer| {
-            match reader.and_then(ValueDecoder::json_type) {
-                Some(schema) => writer.omitting(schema, is_omitted),
+            match reader.and_then(ValueDecoder::json_field) {
+                Some(schema) => writer.following(schema, FieldRules { is_omitted, is_json, is_full_time }),
                 None => Ok(writer),
             }
         });
         let mut writer = writer.map_err(|error| error.to_string())?;
-        writer.next(MAX_WRITTEN).map_err(|error| error.to_string())
+        match writer.next(MAX_WRITTEN) {
+            Ok(written) => Ok(Ok(written)),
+            Err(EncodeError::Value { row, path, what }) => Ok(Err((row, path, what))),
+            Err(error) => Err(error.to_string()),
+        }
     });
     let written = written.map_err(|text: String| to_py(py, &Error::configuration(text)))?;
+    let written = match written {
+        Ok(written) => written,
+        Err((row, path, what)) => return Ok((None, Some((row, None, path, what, None)))),
+    };
     let values: ArrayRef = Arc::new(written.map_or_else(|| LargeBinaryArray::from_iter_values([b""; 0]), |(_, v)| v));
     let batch = RecordBatch::try_from_iter([("value", values)]);
-    arrow_ffi::to_pyarrow(py, &batch.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?)
+    let batch = batch.map_err(|error| to_py(py, &Error::configuration(error.to_string())))?;
+    Ok((Some(arrow_ffi::to_pyarrow(py, &batch)?), None))
 }
 
 /// A batch without rows, with the columns of Arrow data: of some types pyarrow cannot make one.

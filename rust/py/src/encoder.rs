@@ -16,7 +16,7 @@ use samsarrow_values::{EncodeError, Encoder, Framing, SchemaError, json, proto, 
 use crate::value_options::File;
 
 /// Row, nothing, field, reason and nothing, as what cannot be decoded has a schema in these places.
-type Bad = (usize, Option<u64>, String, String, Option<String>);
+pub(crate) type Bad = (usize, Option<u64>, String, String, Option<String>);
 
 /// Batches of one column, or the first row that cannot be written.
 type Encoded<'py> = (Option<Vec<Bound<'py, PyAny>>>, Option<Bad>);

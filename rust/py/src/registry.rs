@@ -111,11 +111,11 @@ fn new((text, kind, references): PyNew) -> NewSchema {
     NewSchema { text, kind, references: references.into_iter().map(one).collect() }
 }
 
-/// Text, kind, id, GUID, subject, version, references, texts of what it needs, whether it has rules.
+/// Text, kind, id, GUID, subject, version, references, texts of what it needs, references between these, whether it has rules.
 fn plain(py: Python<'_>, found: Arc<RegisteredSchema>) -> PyResult<Py<PyAny>> {
     let references: Vec<PyReference> =
         found.references.iter().map(|one| (one.name.clone(), one.subject.clone(), one.version)).collect();
     let named = (&found.text, &found.kind, found.id, &found.guid, &found.subject, found.version);
     let (text, kind, id, guid, subject, version) = named;
-    (text, kind, id, guid, subject, version, references, &found.needed, found.has_rules).into_py_any(py)
+    (text, kind, id, guid, subject, version, references, &found.needed, &found.links, found.has_rules).into_py_any(py)
 }

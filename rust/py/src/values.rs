@@ -14,6 +14,7 @@ use samsarrow_bridge::call::Call;
 use samsarrow_bridge::error::to_py;
 use samsarrow_bridge::gate;
 use samsarrow_client::error::Error;
+use samsarrow_client::registry::Link;
 use samsarrow_spark::typed::ask;
 use samsarrow_values::avro::Schema;
 use samsarrow_values::json;
@@ -46,10 +47,10 @@ impl ValueDecoder {
         Ok(Self { format, idle: Mutex::new(vec![(first, 0)]) })
     }
 
-    /// The type of JSON values, with what their schema says of members.
-    pub(crate) fn json_type(&self) -> Option<&DataType> {
+    /// The field of JSON values, with what their schema says of members.
+    pub(crate) fn json_field(&self) -> Option<&Field> {
         match &self.format {
-            Format::Json { schema, .. } => Some(schema.field().data_type()),
+            Format::Json { schema, .. } => Some(schema.field()),
             _ => None,
         }
     }
@@ -258,11 +259,12 @@ impl ValueDecoder {
 
     /// For JSON values; `schema` is the text of a JSON Schema, or Arrow data with a column of the type.
     #[staticmethod]
-    #[pyo3(signature = (schema, needed, fields, framing))]
+    #[pyo3(signature = (schema, needed, links, fields, framing))]
     fn json(
         py: Python<'_>,
         schema: &Bound<'_, PyAny>,
         needed: Vec<String>,
+        links: Vec<Link>,
         fields: Option<Vec<String>>,
         framing: &str,
     ) -> PyResult<Self> {
@@ -271,7 +273,7 @@ impl ValueDecoder {
             refuse(format!("framing must be auto, header, confluent, apicurio8 or none, not {framing:?}"))
         })?;
         let schema = match schema.extract::<String>() {
-            Ok(text) => json::Schema::parse(&text, &needed).map_err(|error| refuse(error.to_string()))?,
+            Ok(text) => json::Schema::parse(&text, &needed, &links).map_err(|error| refuse(error.to_string()))?,
             Err(_) => {
                 let columns = arrow_ffi::schema_of(schema)?;
                 let column = columns.fields().first().ok_or_else(|| refuse("there is no column".to_owned()))?;

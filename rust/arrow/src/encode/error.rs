@@ -49,6 +49,16 @@ pub enum EncodeError {
         /// What is wrong with it.
         what: String,
     },
+    /// One row has a value that its format does not allow.
+    #[error("row {row}, field {path}: {what}")]
+    Value {
+        /// Which row, from 0.
+        row: usize,
+        /// The names that lead to the value; empty for the whole one.
+        path: String,
+        /// What is wrong with it.
+        what: String,
+    },
     /// A format that does not exist.
     #[error("there is no magic {magic}; it is 2 (from Kafka 0.11 on), 1 (from 0.10 on) or 0")]
     Magic {

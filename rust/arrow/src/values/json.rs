@@ -15,7 +15,7 @@ use arrow_json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncode
 use arrow_schema::{ArrowError, DataType, FieldRef, TimeUnit};
 
 use super::Values;
-use super::omit::is_omitted;
+use super::omit::{Written, is_omitted, written};
 use crate::encode::EncodeError;
 use crate::lines::json::string;
 
@@ -35,24 +35,30 @@ pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &m
             continue;
         }
         encoder.encode(row, &mut out.bytes);
-        if let Some(what) = failure.take() {
-            return Err(EncodeError::Row { row, what });
+        match failure.take() {
+            None => (),
+            Some((None, what)) => return Err(EncodeError::Row { row, what }),
+            Some((Some(path), what)) => return Err(EncodeError::Value { row, path, what }),
         }
         out.close();
     }
     Ok(())
 }
 
-/// What went wrong within a row: encoders cannot report it themselves.
+/// What went wrong within a row, and where, if that is known: encoders cannot report it themselves.
 #[derive(Debug, Clone, Default)]
-struct Failure(Arc<Mutex<Option<String>>>);
+struct Failure(Arc<Mutex<Option<(Option<String>, String)>>>);
 
 impl Failure {
     fn set(&self, what: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((None, what));
     }
 
-    fn take(&self) -> Option<String> {
+    fn set_at(&self, path: &str, what: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((Some(path.to_owned()), what));
+    }
+
+    fn take(&self) -> Option<(Option<String>, String)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -87,7 +93,14 @@ impl EncoderFactory for Ours {
                         *child = Some(make_encoder(field, array.child(id), options)?);
                     }
                 }
-                Box::new(Union { array, children })
+                Box::new(Union { array, children, failure: self.failure.clone() })
+            }
+            DataType::Struct(fields) if let Some((how, path)) = written(fields) => {
+                let column = array.as_struct().column(0);
+                match how {
+                    Written::Json => Box::new(JsonText { column, path, failure: self.failure.clone() }),
+                    Written::FullTime => Box::new(FullTime { time: make_encoder(field, column, options)? }),
+                }
             }
             DataType::Struct(fields) if fields.iter().any(|field| is_omitted(field)) => {
                 let columns = fields.iter().zip(array.as_struct().columns());
@@ -140,6 +153,41 @@ fn encode_or_null(encoder: &mut NullableEncoder<'_>, row: usize, out: &mut Vec<u
     }
 }
 
+/// Texts that are JSON, as they stand.
+struct JsonText<'a> {
+    column: &'a ArrayRef,
+    path: &'a str,
+    failure: Failure,
+}
+
+impl Encoder for JsonText<'_> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        let text = match self.column.data_type() {
+            DataType::Utf8 => self.column.as_string::<i32>().value(row),
+            DataType::LargeUtf8 => self.column.as_string::<i64>().value(row),
+            _ => self.column.as_string_view().value(row),
+        };
+        match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+            Ok(_) => out.extend_from_slice(text.as_bytes()),
+            Err(error) => self.failure.set_at(self.path, format!("the text is not JSON: {error}")),
+        }
+    }
+}
+
+/// Times of day in UTC.
+struct FullTime<'a> {
+    time: NullableEncoder<'a>,
+}
+
+impl Encoder for FullTime<'_> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        self.time.encode(row, out);
+        if out.pop_if(|last| *last == b'"').is_some() {
+            out.extend_from_slice(b"Z\"");
+        }
+    }
+}
+
 /// A key may point to a null, which Arrow's encoder takes for a value.
 struct Dictionary<'a, K: ArrowDictionaryKeyType> {
     array: &'a DictionaryArray<K>,
@@ -157,6 +205,7 @@ struct Union<'a> {
     array: &'a UnionArray,
     /// By type id.
     children: Vec<Option<NullableEncoder<'a>>>,
+    failure: Failure,
 }
 
 impl Encoder for Union<'_> {
@@ -164,7 +213,7 @@ impl Encoder for Union<'_> {
         let id = usize::try_from(self.array.type_id(row)).unwrap_or(usize::MAX);
         match self.children.get_mut(id) {
             Some(Some(child)) => encode_or_null(child, self.array.value_offset(row), out),
-            _ => out.extend_from_slice(b"null"),
+            _ => self.failure.set(format!("a union has no column for its type id {}", self.array.type_id(row))),
         }
     }
 }

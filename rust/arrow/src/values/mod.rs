@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, LargeBinaryArray, RecordBatch, StructArray};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef};
+use arrow_schema::{ArrowError, Field, FieldRef};
 
-use self::omit::Omitted;
+pub use self::omit::FieldRules;
+use self::omit::Marks;
 use crate::encode::{EncodeError, no_such_column};
 
 /// How values are written.
@@ -79,15 +80,24 @@ impl ValueWriter {
                 (Arc::new(field), Arc::new(rows) as ArrayRef)
             }
         };
-        let writer = ValueWriter { field, column, format, next: 0, bytes: 0 };
+        let mut writer = ValueWriter { field, column, format, next: 0, bytes: 0 };
+        if format == ValueFormat::Json {
+            writer.mark(None, omit::OWN)?;
+        }
         writer.check()?;
         Ok(writer)
     }
 
-    /// Leaves out null members of JSON objects where `is_omitted` holds of the field of the same name in a schema.
-    pub fn omitting(mut self, schema: &DataType, is_omitted: fn(&Field) -> bool) -> Result<ValueWriter, EncodeError> {
-        self.column = Omitted::of(self.column.data_type(), schema, is_omitted).mark(&self.column)?;
+    /// Writes JSON as a schema has it: members that are left out where they are null, texts that are JSON, times.
+    pub fn following(mut self, schema: &Field, rules: FieldRules) -> Result<ValueWriter, EncodeError> {
+        self.mark(Some(schema), rules)?;
         Ok(self)
+    }
+
+    fn mark(&mut self, schema: Option<&Field>, rules: FieldRules) -> Result<(), EncodeError> {
+        let field = Field::clone(&self.field).with_data_type(self.column.data_type().clone());
+        self.column = Marks::of(&field, schema, rules, "").mark(&self.column)?;
+        Ok(())
     }
 
     /// What cannot be written shows at no rows at all.
@@ -120,6 +130,7 @@ impl ValueWriter {
         let mut out = Values::default();
         self.write(&rows, max_bytes, &mut out).map_err(|error| match error {
             EncodeError::Row { row, what } => EncodeError::Row { row: row + self.next, what },
+            EncodeError::Value { row, path, what } => EncodeError::Value { row: row + self.next, path, what },
             error => error,
         })?;
         let start = self.next;

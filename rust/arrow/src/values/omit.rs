@@ -1,4 +1,4 @@
-//! Arrays that name the members of structs to be left out where they are null.
+//! Arrays that say what is written by other rules than its type's: members to be left out, JSON texts, times of day.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use arrow_array::{
     Array, ArrayRef, FixedSizeListArray, GenericListArray, GenericListViewArray, MapArray, OffsetSizeTrait,
     StructArray, UnionArray,
 };
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, UnionFields};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, UnionFields};
 
 /// The key of the metadata of such a member.
 const OMITTED: &str = "samsarrow:omitted";
@@ -16,50 +16,102 @@ pub(super) fn is_omitted(field: &Field) -> bool {
     field.metadata().contains_key(OMITTED)
 }
 
-/// Members to be left out, by their places in a type.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Omitted {
-    /// The fields of a struct or a union that it is about; of a list, its item, and of a map, its value. What stands for
-    /// other values has those of these.
-    below: Vec<(usize, bool, Omitted)>,
+/// What a schema says of a field beside its type.
+#[derive(Debug, Clone, Copy)]
+pub struct FieldRules {
+    /// Whether a member is left out where it is null.
+    pub is_omitted: fn(&Field) -> bool,
+    /// Whether texts are JSON and are written as they stand.
+    pub is_json: fn(&Field) -> bool,
+    /// Whether times have an offset from UTC, as RFC 3339 has it.
+    pub is_full_time: fn(&Field) -> bool,
 }
 
-impl Omitted {
-    /// Those of a type among which `is_omitted` holds of the field of the same name in a schema.
-    pub(super) fn of(kind: &DataType, schema: &DataType, is_omitted: fn(&Field) -> bool) -> Omitted {
-        let below = match (kind, schema) {
+/// The rules of columns without a schema.
+pub(super) const OWN: FieldRules = FieldRules { is_omitted: |_| false, is_json: |_| false, is_full_time: |_| false };
+
+/// The extension type of columns of JSON texts.
+const JSON: &str = "arrow.json";
+/// The key of the metadata that says how a marked array is written: a struct whose only column is the array.
+const WRITTEN: &str = "samsarrow:written";
+
+/// How an array is written that is not written by its type alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    /// Texts as they stand.
+    Json,
+    /// Times with a `Z`.
+    FullTime,
+}
+
+/// Returns how a marked array is written, and the path of its field.
+pub(super) fn written(fields: &Fields) -> Option<(Written, &str)> {
+    let [field] = &**fields else { return None };
+    let how = match field.metadata().get(WRITTEN)?.as_str() {
+        "json" => Written::Json,
+        _ => Written::FullTime,
+    };
+    Some((how, field.name()))
+}
+
+/// What is written by other rules than its type's, by its place in a type.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// This one itself, and the path to it.
+    this: Option<(Written, String)>,
+    /// The fields of a struct or a union that it is about, and whether they are left out; of a list, its item, and of a
+    /// map, its value. What stands for other values has those of these.
+    below: Vec<(usize, bool, Marks)>,
+}
+
+impl Marks {
+    /// Those of a field, by itself and by the field of the same name in a schema.
+    pub(super) fn of(field: &Field, wanted: Option<&Field>, rules: FieldRules, path: &str) -> Marks {
+        let says = |rule: fn(&Field) -> bool| wanted.is_some_and(rule);
+        let like = |kind: &DataType| Field::clone(field).with_data_type(kind.clone());
+        let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        let is_json = field.extension_type_name() == Some(JSON) || says(rules.is_json);
+        let this = match field.data_type() {
             // Of these only the values are written, which is all that a schema knows.
-            (DataType::Dictionary(_, values), _) => return Omitted::of(values, schema, is_omitted),
-            (DataType::RunEndEncoded(_, values), _) => return Omitted::of(values.data_type(), schema, is_omitted),
-            (DataType::Union(fields, _), _) => fields
-                .iter()
-                .enumerate()
-                .map(|(at, (_, field))| (at, false, Omitted::of(field.data_type(), schema, is_omitted)))
-                .filter(|(.., below)| !below.is_empty())
-                .collect(),
-            (DataType::Struct(fields), DataType::Struct(wanted)) => fields
-                .iter()
-                .enumerate()
-                .filter_map(|(at, field)| {
-                    let (_, wanted) = wanted.find(field.name())?;
-                    let below = Omitted::of(field.data_type(), wanted.data_type(), is_omitted);
-                    let this = is_omitted(wanted);
-                    (this || !below.is_empty()).then_some((at, this, below))
-                })
-                .collect(),
-            _ => match (inner(kind), inner(schema)) {
-                (Some(inner), Some(wanted)) => {
-                    let below = Omitted::of(inner.data_type(), wanted.data_type(), is_omitted);
-                    if below.is_empty() { Vec::new() } else { vec![(0, false, below)] }
-                }
-                _ => Vec::new(),
-            },
+            DataType::Dictionary(_, values) => return Marks::of(&like(values), wanted, rules, path),
+            DataType::RunEndEncoded(_, values) => {
+                return Marks::of(&like(values.data_type()), wanted, rules, path);
+            }
+            DataType::Struct(fields) if written(fields).is_some() => return Marks::default(),
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View if is_json => Some(Written::Json),
+            DataType::Time32(_) | DataType::Time64(_) if says(rules.is_full_time) => Some(Written::FullTime),
+            _ => None,
         };
-        Omitted { below }
+        let below: Vec<(usize, bool, Marks)> = match field.data_type() {
+            DataType::Union(fields, _) => {
+                let of =
+                    |(at, (_, field)): (usize, (i8, &FieldRef))| (at, false, Marks::of(field, wanted, rules, path));
+                fields.iter().enumerate().map(of).collect()
+            }
+            DataType::Struct(fields) => {
+                let named = |name: &str| match wanted.map(Field::data_type) {
+                    Some(DataType::Struct(wanted)) => wanted.find(name).map(|(_, field)| &**field),
+                    _ => None,
+                };
+                let of = |(at, field): (usize, &FieldRef)| {
+                    let wanted = named(field.name());
+                    let is_omitted = wanted.is_some_and(rules.is_omitted);
+                    (at, is_omitted, Marks::of(field, wanted, rules, &join(field.name())))
+                };
+                fields.iter().enumerate().map(of).collect()
+            }
+            kind => {
+                let wanted = wanted.and_then(|wanted| inner(wanted.data_type())).map(|field| &**field);
+                let path = format!("{path}[]");
+                inner(kind).map(|inner| (0, false, Marks::of(inner, wanted, rules, &path))).into_iter().collect()
+            }
+        };
+        let below = below.into_iter().filter(|(_, is_omitted, below)| *is_omitted || !below.is_empty()).collect();
+        Marks { this: this.map(|this| (this, path.to_owned())), below }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.below.is_empty()
+        self.this.is_none() && self.below.is_empty()
     }
 
     /// The same array, of a type in which they are marked. Nothing is copied.
@@ -68,12 +120,27 @@ impl Omitted {
             return Ok(Arc::clone(array));
         }
         Ok(match array.data_type() {
+            kind if !matches!(kind, DataType::Dictionary(..) | DataType::RunEndEncoded(..)) && self.this.is_some() => {
+                let Some((how, path)) = &self.this else { return Ok(Arc::clone(array)) };
+                let how = match how {
+                    Written::Json => "json",
+                    Written::FullTime => "full-time",
+                };
+                let field = Field::new(path, kind.clone(), true).with_metadata([(WRITTEN, how)]);
+                let nulls = array.logical_nulls();
+                let (fields, columns) = (vec![field].into(), vec![Arc::clone(array)]);
+                Arc::new(StructArray::try_new_with_length(fields, columns, nulls, array.len())?)
+            }
             DataType::Struct(fields) => {
                 let rows = array.as_struct();
                 let mut fields = fields.to_vec();
                 let mut columns = rows.columns().to_vec();
                 for (at, this, below) in &self.below {
-                    let (Some(field), Some(column)) = (fields.get_mut(*at), columns.get_mut(*at)) else { continue };
+                    let (Some(field), Some(column)) = (fields.get_mut(*at), columns.get_mut(*at)) else {
+                        return Err(ArrowError::SchemaError(
+                            "a column has not the type that it was announced with".to_owned(),
+                        ));
+                    };
                     *column = below.mark(column)?;
                     *field = retyped(field, column);
                     if *this {
@@ -178,8 +245,7 @@ fn retyped(field: &FieldRef, column: &ArrayRef) -> FieldRef {
 #[cfg(test)]
 mod tests {
     use arrow_array::{DictionaryArray, Int8Array, Int32Array, RecordBatch, RunArray, StringArray};
-    use arrow_buffer::NullBuffer;
-    use arrow_schema::Fields;
+    use arrow_buffer::{NullBuffer, OffsetBuffer};
 
     use super::*;
     use crate::values::{ValueColumns, ValueFormat, ValueWriter};
@@ -207,7 +273,9 @@ mod tests {
     fn written(column: &ArrayRef, schema: &DataType) -> Vec<String> {
         let data = RecordBatch::try_from_iter_with_nullable([("v", Arc::clone(column), true)]).unwrap();
         let writer = ValueWriter::new(&data, &ValueColumns::One("v".to_owned()), ValueFormat::Json).unwrap();
-        let (_, texts) = writer.omitting(schema, is_a).unwrap().next(usize::MAX).unwrap().unwrap();
+        let rules = FieldRules { is_omitted: is_a, ..OWN };
+        let (_, texts) =
+            writer.following(&Field::new("v", schema.clone(), true), rules).unwrap().next(usize::MAX).unwrap().unwrap();
         texts.iter().map(|text| String::from_utf8(text.unwrap_or(b"-").to_vec()).unwrap()).collect()
     }
 
@@ -267,6 +335,73 @@ mod tests {
             assert_eq!(written(&column, &schema), wanted);
             assert_eq!(written(&column.slice(1, 2), &schema), wanted[1..]);
         }
+    }
+
+    #[test]
+    fn texts_that_are_json_are_written_as_they_stand() {
+        let json =
+            |name: &str, kind: DataType| Field::new(name, kind, true).with_metadata([("ARROW:extension:name", JSON)]);
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some(r#"{"k": [1]}"#), None, Some("\"a\""), Some("7")]));
+        let wanted = [r#"{"k": [1]}"#, "null", r#""a""#, "7"];
+        let is_json: fn(&Field) -> bool = |field| field.name() == "j";
+        let rules = FieldRules { is_json, ..OWN };
+        let of = |column: &ArrayRef, field: Field, schema: Option<&Field>| {
+            let data = RecordBatch::try_new(Arc::new(arrow_schema::Schema::new(vec![field])), vec![Arc::clone(column)]);
+            let writer =
+                ValueWriter::new(&data.unwrap(), &ValueColumns::One("v".to_owned()), ValueFormat::Json).unwrap();
+            let mut writer = match schema {
+                Some(schema) => writer.following(schema, rules).unwrap(),
+                None => writer,
+            };
+            writer.next(usize::MAX).map(|done| {
+                let (_, texts) = done.unwrap();
+                texts.iter().map(|text| String::from_utf8(text.unwrap_or(b"-").to_vec()).unwrap()).collect::<Vec<_>>()
+            })
+        };
+        let objects = |texts: &ArrayRef, field: Field| -> ArrayRef {
+            let field = field.with_data_type(texts.data_type().clone());
+            Arc::new(StructArray::try_new(vec![field].into(), vec![Arc::clone(texts)], None).unwrap())
+        };
+        let whole = wanted.map(|text| format!(r#"{{"j":{text}}}"#));
+        for column in [
+            Arc::clone(&texts),
+            coded(vec![Some(0), Some(1), Some(2), Some(3)], Arc::clone(&texts)),
+            runs(vec![1, 2, 3, 4], &texts),
+        ] {
+            // By the column's own type, and by the schema's.
+            let rows = objects(&column, json("j", DataType::Utf8));
+            assert_eq!(of(&rows, Field::new("v", rows.data_type().clone(), true), None).unwrap(), whole);
+            let rows = objects(&column, Field::new("j", DataType::Utf8, true));
+            let schema = Field::new("v", object(&[("j", &DataType::Utf8)]), true);
+            assert_eq!(of(&rows, Field::new("v", rows.data_type().clone(), true), Some(&schema)).unwrap(), whole);
+            let alone = wanted.map(|text| text.replace("null", "-"));
+            assert_eq!(of(&column, json("v", column.data_type().clone()), None).unwrap(), alone);
+        }
+        let list: ArrayRef = Arc::new(arrow_array::ListArray::new(
+            Arc::new(json("item", DataType::Utf8)),
+            OffsetBuffer::from_lengths([3, 1]),
+            texts,
+            None,
+        ));
+        let field = Field::new("v", list.data_type().clone(), true);
+        assert_eq!(of(&list, field, None).unwrap(), [format!("[{}]", wanted[..3].join(",")), "[7]".to_owned()]);
+        for bad in ["abc", "", "1 2", "{\"a\":}", "[1"] {
+            let column: ArrayRef = Arc::new(StringArray::from(vec!["1", bad]));
+            let rows = objects(&column, json("j", DataType::Utf8));
+            let error = of(&rows, Field::new("v", rows.data_type().clone(), true), None).unwrap_err().to_string();
+            assert!(error.starts_with("row 1, field j: the text is not JSON"), "{error}");
+        }
+    }
+
+    #[test]
+    fn times_of_day_have_an_offset_where_the_schema_has_it() {
+        let times: ArrayRef = Arc::new(arrow_array::Time64MicrosecondArray::from(vec![Some(11_045_600_000), None]));
+        let rules = FieldRules { is_full_time: |field| field.name() == "v", ..OWN };
+        let data = RecordBatch::try_from_iter_with_nullable([("v", times, true)]).unwrap();
+        let writer = ValueWriter::new(&data, &ValueColumns::One("v".to_owned()), ValueFormat::Json).unwrap();
+        let schema = Field::new("v", DataType::Time64(arrow_schema::TimeUnit::Microsecond), true);
+        let (_, texts) = writer.following(&schema, rules).unwrap().next(usize::MAX).unwrap().unwrap();
+        assert_eq!(texts.iter().collect::<Vec<_>>(), [Some(&br#""03:04:05.600Z""#[..]), None]);
     }
 
     /// Those of which the array itself does not say that they are null.

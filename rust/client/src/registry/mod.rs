@@ -13,7 +13,8 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use self::cache::Cache;
-pub use self::schema::{NewSchema, Reference, RegisteredSchema};
+use self::references::{Needed, context_of};
+pub use self::schema::{Link, NewSchema, Reference, RegisteredSchema};
 use self::transport::{Refusal, Transport};
 use crate::config::RegistryOptions;
 use crate::error::{Error, Result};
@@ -56,7 +57,8 @@ struct Inner {
     missing_wait: Duration,
     missing_kept: Duration,
     schemas: Cache<SchemaKey, Arc<RegisteredSchema>>,
-    versions: Cache<(String, i32), Arc<RegisteredSchema>>,
+    /// By subject, version, and whether the subject may be deleted.
+    versions: Cache<(String, i32, bool), Arc<RegisteredSchema>>,
 }
 
 impl Registry {
@@ -106,12 +108,14 @@ impl Registry {
     /// As [`Self::schema`]; what is not there is not remembered.
     pub async fn version(&self, subject: &str, version: Option<i32>) -> Result<Arc<RegisteredSchema>> {
         let found = match version {
-            Some(version) => self.inner.by_version(subject, version).await?,
+            Some(version) => self.inner.by_version(subject, version, false).await?,
             None => Arc::new(self.inner.one(&self.inner.path(subject, "latest"), &format!("subject {subject}")).await?),
         };
-        let needed = references::needed(&self.inner, &found).await?;
-        let found = Arc::new(RegisteredSchema { needed, ..(*found).clone() });
-        if let Some(id) = found.id {
+        let Needed { texts: needed, links } = references::needed(&self.inner, &found, subject).await?;
+        let found = Arc::new(RegisteredSchema { needed, links, ..(*found).clone() });
+        // Ids are those of a context: another one has other schemas for them.
+        let is_own = context_of(subject).is_none_or(|context| context == self.inner.context);
+        if let Some(id) = found.id.filter(|_| is_own) {
             // An id alone does not say whose it is.
             let bare = RegisteredSchema { subject: None, version: None, ..(*found).clone() };
             self.inner.schemas.put(SchemaKey::Id(id), Arc::new(bare));
@@ -248,19 +252,21 @@ impl Inner {
             SchemaKey::Id(id) => found.id = Some(id),
             SchemaKey::Guid(guid) => found.guid = Some(hyphened(&guid)),
         }
-        let needed = references::needed(self, &found).await;
-        found.needed = needed.map_err(|error| error.context(key.to_string()))?;
+        let needed = references::needed(self, &found, "").await;
+        let needed = needed.map_err(|error| error.context(key.to_string()))?;
+        (found.needed, found.links) = (needed.texts, needed.links);
         Ok(found)
     }
 
-    /// A version as it is, fetched once.
-    async fn by_version(self: &Arc<Self>, subject: &str, version: i32) -> Result<Arc<RegisteredSchema>> {
+    /// Returns a version, fetched once; also one that was deleted, which registries still have, if that is asked for.
+    async fn by_version(self: &Arc<Self>, subject: &str, version: i32, deleted: bool) -> Result<Arc<RegisteredSchema>> {
         let inner = Arc::clone(self);
-        let key = (subject.to_owned(), version);
+        let key = (subject.to_owned(), version, deleted);
         let fetch = || {
             let subject = subject.to_owned();
             async move {
-                let path = inner.path(&subject, &version.to_string());
+                let query = if deleted { "?deleted=true" } else { "" };
+                let path = inner.path(&subject, &format!("{version}{query}"));
                 inner.one(&path, &format!("version {version} of subject {subject}")).await.map(Arc::new)
             }
         };

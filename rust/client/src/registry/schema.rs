@@ -13,6 +13,10 @@ pub struct Reference {
     pub version: i32,
 }
 
+/// A reference: the place in `needed` of the schema that has it, its name there, and the place of the schema that it
+/// leads to. The place behind the last is that of the schema itself.
+pub type Link = (usize, String, usize);
+
 /// A schema as it is registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegisteredSchema {
@@ -32,6 +36,8 @@ pub struct RegisteredSchema {
     pub references: Vec<Reference>,
     /// The texts of all schemas that it needs, each after those that it needs itself.
     pub needed: Vec<String>,
+    /// The references between `needed` and this schema.
+    pub links: Vec<Link>,
     /// Whether it has rules, which a registry's own serializers would run.
     pub has_rules: bool,
 }
@@ -86,6 +92,7 @@ impl RegisteredSchema {
             version: answer.get("version").and_then(version),
             references,
             needed: Vec::new(),
+            links: Vec::new(),
             has_rules: answer.get("ruleSet").is_some_and(has_rules),
         })
     }

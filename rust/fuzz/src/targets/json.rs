@@ -39,7 +39,7 @@ pub(super) fn json(input: &[u8]) {
     let Some((text, field)) = SCHEMAS.get(usize::from(flags & 63) % SCHEMAS.len()) else { return };
     let fields = (flags & 128 != 0 && !field.is_empty()).then(|| vec![(*field).to_owned()]);
     let options = Options { fields, framing: Framing::Auto, ..Options::default() };
-    let schema = Schema::parse(text, &[]).unwrap_or_else(|error| broken(&format!("{text}: {error}")));
+    let schema = Schema::parse(text, &[], &[]).unwrap_or_else(|error| broken(&format!("{text}: {error}")));
     let rows = rows(&mut rest, MAX_ROWS);
     decode(|| Decoder::json(&schema, &options).unwrap_or_else(|error| broken(&error.to_string())), &rows);
     inferred(&rows);
@@ -72,7 +72,7 @@ fn beyond(reason: &str) -> bool {
 pub(super) fn schema(input: &[u8]) {
     let Some((_, mut rest)) = input.split_first() else { return };
     let Some(text) = part(&mut rest) else { return };
-    let Ok(schema) = Schema::parse(&String::from_utf8_lossy(text), &[]) else { return };
+    let Ok(schema) = Schema::parse(&String::from_utf8_lossy(text), &[], &[]) else { return };
     let options = Options { framing: Framing::Bare, ..Options::default() };
     if Decoder::json(&schema, &options).is_ok() {
         let make = || Decoder::json(&schema, &options).unwrap_or_else(|error| broken(&error.to_string()));

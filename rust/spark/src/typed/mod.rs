@@ -8,7 +8,7 @@ mod types;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use samsarrow_client::registry::Registry;
+use samsarrow_client::registry::{Link, Registry};
 use samsarrow_values::avro::Schema;
 use samsarrow_values::plain::Plain;
 use samsarrow_values::{Format, Framing, Options, Part, SchemaError, Writers, json, proto};
@@ -64,18 +64,26 @@ pub type Found = BTreeMap<String, Registered>;
 pub struct Registered {
     text: String,
     needed: Vec<String>,
+    links: Vec<Link>,
 }
 
 impl Registered {
     /// As [`Self::read`] takes it.
     pub(crate) fn json(&self) -> Value {
-        value!({"text": self.text, "needed": self.needed})
+        value!({"text": self.text, "needed": self.needed, "links": self.links})
     }
 
-    /// From `{"text","needed":[...]}`.
+    /// From `{"text","needed":[...],"links":[[...]]}`.
     pub fn read(told: &Value) -> Option<Registered> {
         let needed = told.get("needed")?.as_array()?.iter().map(|one| Some(one.as_str()?.to_owned()));
-        Some(Registered { text: told.get("text")?.as_str()?.to_owned(), needed: needed.collect::<Option<_>>()? })
+        let place = |one: &Value| usize::try_from(one.as_u64()?).ok();
+        let link = |one: &Value| Some((place(one.get(0)?)?, one.get(1)?.as_str()?.to_owned(), place(one.get(2)?)?));
+        let links = match told.get("links") {
+            Some(links) => links.as_array()?.iter().map(link).collect::<Option<_>>()?,
+            None => Vec::new(),
+        };
+        let text = told.get("text")?.as_str()?.to_owned();
+        Some(Registered { text, needed: needed.collect::<Option<_>>()?, links })
     }
 }
 
@@ -171,7 +179,7 @@ impl Typed {
                  values as they are"
             )));
         }
-        Ok(Some(Registered { text: found.text.clone(), needed: found.needed.clone() }))
+        Ok(Some(Registered { text: found.text.clone(), needed: found.needed.clone(), links: found.links.clone() }))
     }
 
     /// How they are read: as the registry says, if it was asked, and as these fields in the place of the option's.
@@ -186,10 +194,10 @@ impl Typed {
     ) -> Result<Format> {
         let refused = |error: SchemaError| Error::configuration(error.to_string());
         let framing = |names: &[&str]| Framing::among(names, &self.framing).map_err(Error::configuration);
-        let (text, needed) = match (&self.schema, found) {
-            (Some(text), _) => (text.as_str(), &[][..]),
-            (None, Some(found)) => (found.text.as_str(), found.needed.as_slice()),
-            (None, None) => ("", &[][..]),
+        let (text, needed, links) = match (&self.schema, found) {
+            (Some(text), _) => (text.as_str(), &[][..], &[][..]),
+            (None, Some(found)) => (found.text.as_str(), found.needed.as_slice(), found.links.as_slice()),
+            (None, None) => ("", &[][..], &[][..]),
         };
         let options = |framing| {
             let fields = fields.or_else(|| self.fields.clone());
@@ -204,7 +212,7 @@ impl Typed {
             }
             Named::Json => {
                 let options = options(framing(&["auto", "confluent", "apicurio8", "none"])?);
-                let schema = json::Schema::parse(text, needed).map_err(refused)?;
+                let schema = json::Schema::parse(text, needed, links).map_err(refused)?;
                 Ok(Format::Json { schema, options })
             }
             Named::Protobuf => {

@@ -5,20 +5,24 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 
 use super::plan::{MAX_TYPES, join};
-use super::schema::{base64_decimal, json_field, omitted};
+use super::schema::{base64_decimal, full_time, json_field, omitted};
 use super::tree::Tree;
+use super::uri;
 use crate::error::SchemaError;
 use crate::target::NARROW_DIGITS;
 
 const MAX_DEPTH: usize = 128;
 
+/// The place of a schema that refers, the name that the reference is registered under, and the place of the other one.
+type Link = (usize, String, usize);
+
 /// The field that a schema's text describes. What is beyond an Arrow type is the text of any value.
-pub(super) fn field(text: &str, needed: &[String]) -> Result<Field, SchemaError> {
-    let root = Tree::parse(text)?;
-    let others = needed.iter().map(|text| Tree::parse(text)).collect::<Result<Vec<_>, _>>()?;
-    let documents: Vec<&Tree> = std::iter::once(&root).chain(&others).collect();
-    let at = Place { tree: &root, document: &root };
-    Reading { documents, open: vec![&root], types: 0 }.field("", at, Presence::NEEDED, "", 0)
+pub(super) fn field(text: &str, needed: &[String], links: &[Link]) -> Result<Field, SchemaError> {
+    let texts = needed.iter().map(String::as_str).chain([text]);
+    let documents = texts.map(Tree::parse).collect::<Result<Vec<_>, _>>()?;
+    let Some(root) = documents.last() else { return Err(SchemaError::new("", "there is no schema")) };
+    let at = Place { tree: root, document: needed.len() };
+    Reading { documents: &documents, links, open: vec![root], types: 0 }.field("", at, Presence::NEEDED, "", 0)
 }
 
 /// Whether there may be no value.
@@ -49,11 +53,11 @@ impl Presence {
     }
 }
 
-/// A schema, and the text that it is in.
+/// A schema, and the place of the document that it is in.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     tree: &'a Tree,
-    document: &'a Tree,
+    document: usize,
 }
 
 impl<'a> Place<'a> {
@@ -63,7 +67,9 @@ impl<'a> Place<'a> {
 }
 
 struct Reading<'a> {
-    documents: Vec<&'a Tree>,
+    /// Those that are needed, and last the one that is read.
+    documents: &'a [Tree],
+    links: &'a [Link],
     /// What is being read: a schema that refers to one of these contains itself.
     open: Vec<&'a Tree>,
     types: usize,
@@ -194,23 +200,45 @@ impl<'a> Reading<'a> {
 
     fn resolve(&self, reference: &str, at: Place<'a>, path: &str) -> Result<Place<'a>, SchemaError> {
         let (base, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        let is_called = |document: &&&Tree| {
-            let id = document.get("$id").or_else(|| document.get("id")).and_then(Tree::text);
-            let id = id.map(|id| id.trim_end_matches('#'));
-            id.is_some_and(|id| id == base || id.rsplit('/').next() == Some(base))
-        };
-        let document = match (base, &*self.documents) {
-            ("", _) => Some(at.document),
-            // The one reference that there is, by whatever name it is registered.
-            (_, [_, one]) => Some(*one),
-            (_, documents) => documents.iter().find(is_called).copied(),
-        };
-        let found = document.and_then(|document| Some(Place { tree: document.at(fragment)?, document }));
-        found.filter(|_| fragment.is_empty() || fragment.starts_with('/')).ok_or_else(|| {
-            let text =
-                format!("$ref {reference:?} leads to nothing in this schema, or in those that it refers to by $id");
+        let document = if base.is_empty() { Some(at.document) } else { self.document(base, at.document) };
+        let found = document.and_then(|document| {
+            let tree = self.documents.get(document)?;
+            let tree = match fragment {
+                "" => Some(tree),
+                pointer if pointer.starts_with('/') => tree.at(&uri::decoded(pointer)?),
+                anchor => tree.anchor(anchor),
+            };
+            Some(Place { tree: tree?, document })
+        });
+        found.ok_or_else(|| {
+            let text = format!(
+                "$ref {reference:?} leads to nothing in this schema, nor in one of its references by their names or by $id"
+            );
             SchemaError::new(path, text)
         })
+    }
+
+    /// Returns the document that a reference names: by the name of the registered reference, else by its `$id`.
+    fn document(&self, name: &str, from: usize) -> Option<usize> {
+        let absolute = uri::joined(self.id(from).unwrap_or_default(), name);
+        for name in [name, &absolute] {
+            if let Some((.., to)) = self.links.iter().find(|(by, known, _)| *by == from && known == name) {
+                return Some(*to);
+            }
+        }
+        let all = || (0..self.documents.len()).filter_map(|at| Some((at, self.id(at)?)));
+        if let Some((at, _)) = all().find(|(_, id)| *id == absolute) {
+            return Some(at);
+        }
+        // An `$id` that the reference is the end of, if there is no other such.
+        let mut ends = all().filter(|(_, id)| id.rsplit('/').next() == Some(name));
+        ends.next().filter(|_| ends.next().is_none()).map(|(at, _)| at)
+    }
+
+    fn id(&self, document: usize) -> Option<&'a str> {
+        let tree = self.documents.get(document)?;
+        let id = tree.get("$id").or_else(|| tree.get("id")).and_then(Tree::text)?;
+        Some(id.trim_end_matches('#'))
     }
 }
 
@@ -262,7 +290,9 @@ fn scalar(name: &str, kind: &str, tree: &Tree, nullable: bool, path: &str) -> Re
         ("string", _, "bytes", _) => DataType::Binary,
         (_, _, _, "date-time") => utc(TimeUnit::Microsecond),
         (_, _, _, "date") => DataType::Date32,
-        (_, _, _, "time") => DataType::Time64(TimeUnit::Microsecond),
+        (_, _, _, "time") => {
+            return Ok(full_time(Field::new(name, DataType::Time64(TimeUnit::Microsecond), nullable)));
+        }
         _ if text("contentEncoding").eq_ignore_ascii_case("base64") => DataType::Binary,
         _ => DataType::Utf8,
     };

@@ -14,9 +14,10 @@ mod schema;
 mod temporal;
 mod text;
 mod tree;
+mod uri;
 mod wrong;
 
 pub use finite::check_finite;
 pub use infer::Inference;
-pub use schema::{Schema, is_omitted};
+pub use schema::{Schema, is_full_time, is_json, is_omitted};
 pub(crate) use wrong::Wrong;

@@ -15,6 +15,10 @@ pub(crate) const JSON: &str = "arrow.json";
 const DECIMAL: &str = "samsarrow:decimal";
 /// That a member may be missing, and may not be null.
 const OMITTED: &str = "samsarrow:omitted";
+/// That a time of day has an offset from UTC.
+const FULL_TIME: &str = "samsarrow:full-time";
+/// Keys that say how a field is read and written, and are not for columns.
+const OWN: [&str; 3] = [DECIMAL, OMITTED, FULL_TIME];
 
 /// The type that values are read as.
 #[derive(Debug, Clone)]
@@ -29,12 +33,13 @@ impl Schema {
     }
 
     /// A JSON Schema's text. Of what it says only types count: fields, items, and what is required. Each of `needed` is one
-    /// that it refers to by its `$id`.
+    /// that it, or another one of them, refers to by the name that `links` has, or by its `$id`. A link is the place of
+    /// the schema that refers, the name, and the place of the other one; the schema itself is behind the last.
     ///
     /// # Errors
     /// The text is no JSON Schema, or refers to what is not there.
-    pub fn parse(text: &str, needed: &[String]) -> Result<Schema, SchemaError> {
-        let root = json_schema::field(text, needed)?.with_nullable(true);
+    pub fn parse(text: &str, needed: &[String], links: &[(usize, String, usize)]) -> Result<Schema, SchemaError> {
+        let root = json_schema::field(text, needed, links)?.with_nullable(true);
         Ok(Schema { root: Arc::new(root) })
     }
 
@@ -53,10 +58,6 @@ impl Schema {
     }
 }
 
-pub(crate) fn is_json(field: &Field) -> bool {
-    field.extension_type_name() == Some(JSON)
-}
-
 pub(crate) fn is_base64(field: &Field) -> bool {
     field.metadata().contains_key(DECIMAL)
 }
@@ -64,6 +65,22 @@ pub(crate) fn is_base64(field: &Field) -> bool {
 /// Whether a member may be missing and may not be null, by the JSON Schema of the field: a null is written as nothing.
 pub fn is_omitted(field: &Field) -> bool {
     field.metadata().contains_key(OMITTED)
+}
+
+/// Whether a field takes values of any kind, as their texts.
+pub fn is_json(field: &Field) -> bool {
+    field.extension_type_name() == Some(JSON)
+}
+
+/// Whether a field's times have an offset from UTC, by `"format": "time"` of its JSON Schema.
+pub fn is_full_time(field: &Field) -> bool {
+    field.metadata().contains_key(FULL_TIME)
+}
+
+/// The same field for times with an offset.
+pub(crate) fn full_time(mut field: Field) -> Field {
+    field.metadata_mut().insert(FULL_TIME, "");
+    field
 }
 
 /// The same field for a member that may be missing and may not be null.
@@ -85,6 +102,6 @@ pub(crate) fn base64_decimal(field: Field) -> Field {
 /// The field of a column that is read as another: without what says how.
 pub(crate) fn output(field: &Field, data_type: &DataType) -> FieldRef {
     let mut metadata = field.metadata().clone();
-    metadata.retain(|key, _| !key.starts_with("ARROW:extension:") && key != DECIMAL && key != OMITTED);
+    metadata.retain(|key, _| !key.starts_with("ARROW:extension:") && !OWN.contains(&key.as_ref()));
     Arc::new(Field::new(field.name(), data_type.clone(), field.is_nullable()).with_metadata(metadata))
 }

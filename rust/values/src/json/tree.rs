@@ -46,6 +46,24 @@ impl Tree {
         }
     }
 
+    /// Returns the schema with this `$anchor`, or with `#` and it as its `$id`, as in draft 6.
+    pub(crate) fn anchor(&self, name: &str) -> Option<&Tree> {
+        match self {
+            Tree::Object(members) => {
+                let is = |key: &str, prefix: &str| {
+                    self.get(key).and_then(Tree::text).and_then(|text| text.strip_prefix(prefix)) == Some(name)
+                };
+                if is("$anchor", "") || is("$id", "#") || is("id", "#") {
+                    return Some(self);
+                }
+                let schemas = members.iter().filter(|(key, _)| !matches!(key.as_str(), "const" | "enum" | "default"));
+                schemas.map(|(_, value)| value).find_map(|value| value.anchor(name))
+            }
+            Tree::List(items) => items.iter().find_map(|item| item.anchor(name)),
+            _ => None,
+        }
+    }
+
     /// What a JSON pointer leads to.
     pub(crate) fn at(&self, pointer: &str) -> Option<&Tree> {
         let mut at = self;

@@ -33,7 +33,9 @@ pub(super) fn link(own: File, others: Vec<File>) -> Linked<Pool> {
         }
     }
     for Open { id, raw, features, file } in open {
-        let Some(of) = files.get(file) else { continue };
+        let Some(of) = files.get(file) else {
+            return Err(SchemaError::new(&raw.name, "the message's file is missing"));
+        };
         let scope = pool.messages.get(id).map_or_else(Default::default, |message| Arc::clone(&message.name));
         let made = raw.fields.iter().map(|field| self::field(&pool, of, raw, field, features, &scope));
         let fields = made.collect::<Linked<Vec<_>>>()?;

@@ -205,6 +205,9 @@ impl<'a> Builder<'a> {
                 let message = self.get(id)?;
                 if let Some(known) = self.known(message) {
                     leaf(&message.name)?;
+                    if matches!(field.kind, Kind::Group(_)) {
+                        return Err(SchemaError::new(path, delimited(&message.name)));
+                    }
                     return known;
                 }
                 let around = self.open.iter().filter(|open| **open == id).count();
@@ -248,6 +251,7 @@ impl Parts {
         let tags: Vec<u32> = entries.iter().map(|entry| entry.tag).collect();
         entries.sort_by_key(|entry| entry.tag);
         for one in &mut absent {
+            // Each was made together with its entry, whose tag is found.
             if let Absent::Empty(at) = one {
                 let tag = tags.get(*at).copied().unwrap_or_default();
                 *at = entries.binary_search_by_key(&tag, |entry| entry.tag).unwrap_or_default();
@@ -302,6 +306,14 @@ fn growth(one: &One) -> u64 {
         }
         _ => 0,
     }
+}
+
+/// Why a message with an Arrow type of its own is neither read nor written.
+pub(super) fn delimited(message: &str) -> String {
+    format!(
+        "{message} is delimited here, which samsarrow supports for messages that become structs: leave the field out \
+             of `fields`, or give it the feature message_encoding = LENGTH_PREFIXED"
+    )
 }
 
 /// Whether it is deeper than what is read: of that there is nothing.

@@ -9,8 +9,14 @@ use crate::bare;
 use crate::json::{any, field, list, of};
 
 fn parsed(schema: &Value, needed: &[Value]) -> Result<DataType, String> {
+    linked(schema, needed, &[])
+}
+
+/// The same with the names of references: the place of who refers, the name, and the place of the other.
+fn linked(schema: &Value, needed: &[Value], links: &[(usize, &str, usize)]) -> Result<DataType, String> {
+    let links: Vec<_> = links.iter().map(|(by, name, to)| (*by, (*name).to_owned(), *to)).collect();
     let needed: Vec<_> = needed.iter().map(Value::to_string).collect();
-    let schema = Schema::parse(&schema.to_string(), &needed).map_err(|error| error.to_string())?;
+    let schema = Schema::parse(&schema.to_string(), &needed, &links).map_err(|error| error.to_string())?;
     Decoder::json(&schema, &bare()).map(|decoder| decoder.data_type().clone()).map_err(|error| error.to_string())
 }
 
@@ -81,7 +87,7 @@ fn types_of_json_schema() {
 #[test]
 fn what_is_beyond_a_type_is_kept_as_text() {
     let schema = json!({"type": "object", "properties": {"a": {"oneOf": [{"type": "string"}, {"type": "integer"}]}, "b": {"type": "object"}}});
-    let mut decoder = Decoder::json(&Schema::parse(&schema.to_string(), &[]).unwrap(), &bare()).unwrap();
+    let mut decoder = Decoder::json(&Schema::parse(&schema.to_string(), &[], &[]).unwrap(), &bare()).unwrap();
     decoder.push(Some(br#"{"a": "x", "b": {"c": [1]}}"#), None).unwrap();
     let array = decoder.finish().unwrap();
     let text = |at: usize| {
@@ -116,12 +122,60 @@ fn references_lead_to_types() {
     let want = of(vec![field("city", DataType::Utf8), field("id", DataType::Int64)]);
     assert_eq!(parsed(&uses, &[city.clone(), ids]), Ok(want));
     let by_any_name = json!({"type": "object", "properties": {"city": {"$ref": "registered-as.json"}}});
-    assert_eq!(parsed(&by_any_name, &[city]), Ok(of(vec![field("city", DataType::Utf8)])));
+    assert!(parsed(&by_any_name, std::slice::from_ref(&city)).unwrap_err().contains("leads to nothing"));
+    let want = Ok(of(vec![field("city", DataType::Utf8)]));
+    assert_eq!(linked(&by_any_name, &[city], &[(1, "registered-as.json", 0)]), want);
+}
+
+#[test]
+fn references_are_found_by_their_names_then_by_ids() {
+    let kind = |kind: &str| json!({"type": kind});
+    let refers = |to: &str| json!({"type": "object", "properties": {"f": {"$ref": to}}});
+    let f = |kind| Ok(of(vec![field("f", kind)]));
+    // Two without `$id`.
+    let two = [kind("string"), kind("integer")];
+    let links = [(2, "person.json", 0), (2, "address.json", 1)];
+    assert_eq!(linked(&refers("person.json"), &two, &links), f(DataType::Utf8));
+    assert_eq!(linked(&refers("address.json"), &two, &links), f(DataType::Int64));
+    // A name is one of the schema that has the reference: its sibling has another one of that name.
+    let all = [kind("string"), refers("common.json"), kind("integer")];
+    let links = [(1, "common.json", 0), (3, "child.json", 1), (3, "common.json", 2)];
+    assert_eq!(linked(&refers("child.json"), &all, &links), f(of(vec![field("f", DataType::Utf8)])));
+    assert_eq!(linked(&refers("common.json"), &all, &links), f(DataType::Int64));
+    // The name comes before an `$id`, and a name that an `$id` makes absolute is one, too.
+    let ids = [json!({"$id": "http://h/s/a.json", "type": "string"}), kind("integer")];
+    assert_eq!(linked(&refers("http://h/s/a.json"), &ids, &[(2, "http://h/s/a.json", 1)]), f(DataType::Int64));
+    let mut root = refers("a.json");
+    root["$id"] = json!("http://h/s/root.json");
+    assert_eq!(parsed(&root, &ids), f(DataType::Utf8));
+    assert_eq!(linked(&root, &ids, &[(2, "http://h/s/a.json", 1)]), f(DataType::Int64));
+    // The root itself, although there is one other schema with an equal path.
+    let other = json!({"definitions": {"line": {"type": "integer"}}});
+    let mut root = refers("order.json#/definitions/line");
+    root["$id"] = json!("http://h/order.json");
+    root["definitions"] = json!({"line": {"type": "string"}});
+    assert_eq!(linked(&root, std::slice::from_ref(&other), &[(1, "other.json", 0)]), f(DataType::Utf8));
+    // By the end of an `$id`, if that names one.
+    let ends =
+        [json!({"$id": "http://h/a/x.json", "type": "string"}), json!({"$id": "http://h/b/x.json", "type": "integer"})];
+    assert_eq!(parsed(&refers("x.json"), &ends[1..]), f(DataType::Int64));
+    assert!(parsed(&refers("x.json"), &ends).unwrap_err().contains("leads to nothing"));
+    // Anchors, of both ages.
+    let mut root = refers("#here");
+    root["$defs"] = json!({"a": {"const": {"$anchor": "here"}}, "b": {"$anchor": "here", "type": "integer"}});
+    assert_eq!(parsed(&root, &[]), f(DataType::Int64));
+    root["$defs"] = json!({"b": {"$id": "#here", "type": "string"}});
+    assert_eq!(parsed(&root, &[]), f(DataType::Utf8));
+    let anchored = json!({"$defs": {"x y": {"$anchor": "it", "type": "integer"}}});
+    for to in ["o.json#it", "o.json#/$defs/x%20y"] {
+        assert_eq!(linked(&refers(to), std::slice::from_ref(&anchored), &[(1, "o.json", 0)]), f(DataType::Int64));
+    }
 }
 
 #[test]
 fn properties_keep_their_order() {
-    let names = |text: &str| match Decoder::json(&Schema::parse(text, &[]).unwrap(), &bare()).unwrap().data_type() {
+    let names = |text: &str| match Decoder::json(&Schema::parse(text, &[], &[]).unwrap(), &bare()).unwrap().data_type()
+    {
         DataType::Struct(fields) => fields.iter().map(|field| field.name().clone()).collect::<Vec<_>>().join(""),
         other => panic!("{other}"),
     };
@@ -143,7 +197,7 @@ fn decimals_of_connect_are_bytes() {
     let parameters = json!({"scale": "2", "connect.decimal.precision": "10"});
     for (kind, text) in [("string", "\"MDk=\""), ("number", "123.45")] {
         let schema = json!({"type": kind, "title": title, "connect.type": "bytes", "connect.parameters": parameters});
-        let mut decoder = Decoder::json(&Schema::parse(&schema.to_string(), &[]).unwrap(), &bare()).unwrap();
+        let mut decoder = Decoder::json(&Schema::parse(&schema.to_string(), &[], &[]).unwrap(), &bare()).unwrap();
         decoder.push(Some(text.as_bytes()), None).unwrap();
         let array = decoder.finish().unwrap();
         assert_eq!(array.data_type(), &DataType::Decimal128(10, 2));
@@ -162,7 +216,7 @@ fn schemas_that_cannot_be_are_refused() {
         let error = parsed(&schema, &[]).unwrap_err();
         assert!(error.contains(why), "{schema}: {error}");
     }
-    let error = Schema::parse("{\"a\": }", &[]).unwrap_err().to_string();
+    let error = Schema::parse("{\"a\": }", &[], &[]).unwrap_err().to_string();
     assert_eq!(error, "the schema is no JSON: expected a value, found '}' at byte 6");
     // Each definition has the one before it twice.
     let mut definitions = serde_json::Map::new();
@@ -287,7 +341,7 @@ fn members_that_are_omitted_where_they_are_null() {
                     "self": {"type": "object", "properties": {"of": {"$ref": "#/definitions/self"}}},
                 },
             });
-            let parsed = Schema::parse(&whole.to_string(), &[]).unwrap();
+            let parsed = Schema::parse(&whole.to_string(), &[], &[]).unwrap();
             let DataType::Struct(fields) = parsed.field().data_type() else { panic!("{whole}") };
             assert_eq!(is_omitted(&fields[0]), omitted && !required, "{whole}");
             let decoder = Decoder::json(&parsed, &bare()).unwrap();

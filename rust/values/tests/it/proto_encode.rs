@@ -77,6 +77,22 @@ fn values_of_maps_have_lengths_in_every_edition() {
 }
 
 #[test]
+fn delimited_messages_with_types_of_their_own_are_refused() {
+    let schema = "edition = '2023'; import 'google/protobuf/timestamp.proto'; \
+                  message M { google.protobuf.Timestamp t = 1 [features.message_encoding = DELIMITED]; int32 x = 2; }";
+    let parsed = Schema::parse(schema).unwrap();
+    let error = Decoder::protobuf(&parsed, None, false, &bare()).unwrap_err().to_string();
+    assert!(error.starts_with("field t: google.protobuf.Timestamp is delimited here"), "{error}");
+    let options = Options { fields: Some(vec!["x".to_owned()]), ..bare() };
+    assert!(Decoder::protobuf(&parsed, None, false, &options).is_ok());
+    let times: ArrayRef = Arc::new(TimestampSecondArray::from(vec![1]).with_timezone("UTC"));
+    let rows = StructArray::from(vec![(Arc::new(Field::new("t", times.data_type().clone(), true)), times)]);
+    let writer = Writer::new(&parsed, None).unwrap();
+    let error = Encoder::protobuf(writer, rows.data_type(), Framing::Bare, None).unwrap_err().to_string();
+    assert!(error.starts_with("field t: google.protobuf.Timestamp is delimited here"), "{error}");
+}
+
+#[test]
 fn what_was_read_to_a_depth_is_written_back() {
     let schema = Schema::parse(
         "syntax = 'proto3'; message M { int32 v = 1; M m = 2; repeated M l = 3; map<string, M> k = 4; oneof o { M p = 5; } }",

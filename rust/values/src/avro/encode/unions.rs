@@ -60,6 +60,7 @@ fn members(
     }
     let mut members = Vec::new();
     for ((branch, node), name) in values.iter().zip(names) {
+        // A member without a column is never set; that each column is one of a member is checked above.
         let Some(column) = columns.column_by_name(&name) else { continue };
         let of = valid(node, column, named, &join(path, &name))?;
         members.push(Member { name: name.into(), nulls: nulls_of(column), branch: *branch, of });

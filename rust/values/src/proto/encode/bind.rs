@@ -17,6 +17,7 @@ use super::super::Schema;
 use super::super::frame;
 use super::super::plan::Json;
 use super::super::schema::{Field as Declared, Kind, Message, Pool, Scalar};
+use super::super::target;
 use super::source::{Field, Names, Rule, Slices, Source, Value};
 use crate::error::SchemaError;
 use crate::frame::Framing;
@@ -227,6 +228,9 @@ fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value>
                 return Ok(if matches!(kind, Kind::Group(_)) { Value::Group(source) } else { Value::Message(source) });
             }
             if let Some(known) = known(message, column) {
+                if matches!(kind, Kind::Group(_)) {
+                    return Err(SchemaError::new(path, target::delimited(&message.name)));
+                }
                 return known.ok_or_else(|| unfit(&message.name, column, path));
             }
             let Some(rows) = column.as_struct_opt() else { return Err(unfit(&message.name, column, path)) };
