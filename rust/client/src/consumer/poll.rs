@@ -201,7 +201,7 @@ impl Consumer {
     pub fn acknowledge(&self, event: &Rebalance) {
         let Some(group) = &self.group else { return };
         self.cluster.metrics().tell(|| Event::Rebalanced(event.clone()));
-        group.membership.acknowledge();
+        group.acknowledge();
         if let Rebalance::Revoked(gone) | Rebalance::Lost(gone) = event {
             group.forget(gone);
             self.fetcher.shared.assign(&group.membership.owned());

@@ -32,9 +32,10 @@ pub struct Completed {
     pub outcome: Result<Outcomes>,
 }
 
-/// A commit that a rebalance waits for, over several polls if need be.
+/// The automatic commit of one event that takes partitions away. Several polls may wait for it, if the first has no
+/// time; an event for the same partitions later on has a commit of its own.
 struct LastCommit {
-    of: Vec<TopicPartition>,
+    ticket: u64,
     until: Instant,
     outcome: oneshot::Receiver<Result<Outcomes>>,
 }
@@ -283,13 +284,21 @@ impl ConsumerGroup {
         deadline: Instant,
     ) -> bool {
         let mut last = self.last_commit.lock().await;
-        if last.as_ref().is_none_or(|last| last.of != gone) {
-            let Ok(who) = self.committer() else { return true };
+        // Without an event the program unsubscribed meanwhile, which commits by itself.
+        let Some(ticket) = self.membership.ticket() else { return true };
+        if last.as_ref().is_none_or(|last| last.ticket != ticket) {
+            let who = match self.committer() {
+                Ok(who) => who,
+                Err(error) => {
+                    report(self.coordinator.group(), Err(error));
+                    return true;
+                }
+            };
             let partitions: HashSet<&TopicPartition> = gone.iter().collect();
             let finished = finished().into_iter().filter(|(tp, _)| partitions.contains(tp)).collect();
             let (offsets, limit) = (self.commits.news(finished), rebalance_limit(&self.options));
             let outcome = self.commits.submit(who, offsets, limit, Duration::ZERO);
-            *last = Some(LastCommit { of: gone.to_vec(), until: Instant::now() + limit, outcome });
+            *last = Some(LastCommit { ticket, until: Instant::now() + limit, outcome });
         }
         let Some(commit) = last.as_mut() else { return true };
         match timeout_at(commit.until.min(deadline), &mut commit.outcome).await {
@@ -302,6 +311,15 @@ impl ConsumerGroup {
         }
         *last = None;
         true
+    }
+
+    /// Drops the commit of an event that is acknowledged, by whatever other way it ended.
+    pub(crate) fn acknowledge(&self) {
+        self.membership.acknowledge();
+        // A call that waits for a commit holds the lock, and compares tickets before it takes the commit for its own.
+        if let Ok(mut last) = self.last_commit.try_lock() {
+            *last = None;
+        }
     }
 
     /// With `enable.auto.commit`, commits now, at the end. What fails is logged, and read again.

@@ -105,6 +105,11 @@ impl Membership {
         Some(event)
     }
 
+    /// The number of the event that was taken and is not acknowledged: no other event of this consumer has it.
+    pub(crate) fn ticket(&self) -> Option<u64> {
+        self.lock().handed.as_ref().filter(|handed| handed.taken).map(|handed| handed.ticket)
+    }
+
     /// The event that was taken was not seen by the program after all: the next poll takes it again.
     pub(crate) fn give_back(&self) {
         if let Some(handed) = &mut self.lock().handed {
