@@ -4,6 +4,7 @@ mod commit;
 mod poll;
 mod positions;
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -112,8 +113,9 @@ impl Consumer {
         self.cluster.options().default_api_timeout
     }
 
-    /// Reads these partitions from now on; those that were assigned before keep their positions. Must be called within a
-    /// tokio runtime.
+    /// Reads these partitions from now on; those that were assigned before keep their positions. With
+    /// `enable.auto.commit`, what is finished of the others is committed in the background, without the rows of the last
+    /// poll, which the program may still be processing. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// [`Error::Configuration`] while there is a subscription: then the group assigns.
@@ -123,6 +125,12 @@ impl Consumer {
             return Err(Error::configuration(
                 "cannot assign partitions while subscribed to topics, which the group assigns: call unsubscribe first",
             ));
+        }
+        if let Some(group) = self.group.as_ref().filter(|group| group.commits_by_itself()) {
+            let kept: HashSet<&TopicPartition> = partitions.iter().collect();
+            let mut finished = self.finished(group, false);
+            finished.retain(|(tp, _)| !kept.contains(tp));
+            group.commit_unassigned(finished, self.default_timeout());
         }
         self.fetcher.shared.assign(partitions);
         if !partitions.is_empty() {

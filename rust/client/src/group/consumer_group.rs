@@ -313,6 +313,22 @@ impl ConsumerGroup {
         true
     }
 
+    /// With `enable.auto.commit`, commits in the background what is finished of partitions that the program no longer
+    /// reads, behind earlier commits and before later ones. Must be called within a tokio runtime.
+    pub(crate) fn commit_unassigned(&self, finished: Offsets, limit: Duration) {
+        let gone: Vec<_> = finished.iter().map(|(tp, _)| tp.clone()).collect();
+        let offsets = self.commits.news(finished);
+        let group = self.coordinator.group().to_owned();
+        match self.committer() {
+            _ if offsets.is_empty() => {}
+            Ok(who) => {
+                self.commits.submit_then(who, offsets, limit, Duration::ZERO, move |outcome| report(&group, outcome));
+            }
+            Err(error) => report(&group, Err(error)),
+        }
+        self.forget(&gone);
+    }
+
     /// Drops the commit of an event that is acknowledged, by whatever other way it ended.
     pub(crate) fn acknowledge(&self) {
         self.membership.acknowledge();
