@@ -102,7 +102,15 @@ class Assignor(ABC):
         """
 
     def user_data(self, owned: list[TopicPartition], generation: int) -> bytes | None:
-        """Data that this member sends to the leader's `assign`; empty by default."""
+        """Returns data that this member sends to the leader's `assign`; empty by default.
+
+        An exception that it raises ends the membership, and `poll` raises it as an error.
+
+        Args:
+            owned: partitions that the last generation assigned to this member; with `cooperative`, those of them that
+                it still has.
+            generation: number of that generation; -1 before the first.
+        """
         return None
 
     def _assign(

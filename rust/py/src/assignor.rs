@@ -116,11 +116,13 @@ impl Assignor for Custom {
         self.cooperative
     }
 
-    fn user_data(&self, owned: &[TopicPartition], generation: i32) -> Option<Bytes> {
+    fn user_data(&self, owned: &[TopicPartition], generation: i32) -> samsarrow_client::error::Result<Option<Bytes>> {
         let owned: Vec<Tp> = owned.iter().map(tuple).collect();
         let arguments = move |py: Python<'_>| Ok((owned, generation).into_pyobject(py)?.unbind());
         let found = self.ask("_user_data", arguments, |data| data.extract::<Option<Vec<u8>>>());
-        found.ok().flatten().map(Bytes::from)
+        let found =
+            found.map_err(|text| Error::configuration(format!("assignor {}: user_data failed: {text}", self.name)))?;
+        Ok(found.map(Bytes::from))
     }
 
     fn assign(&self, topics: &Topics, members: &Members) -> samsarrow_client::error::Result<Assignment> {

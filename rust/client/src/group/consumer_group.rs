@@ -110,6 +110,7 @@ impl ConsumerGroup {
             membership: Arc::clone(&membership),
             commits: Arc::clone(&commits),
             bell: Arc::clone(&bell),
+            previous: Mutex::default(),
             troubled: AtomicBool::new(false),
         };
         Ok(ConsumerGroup {

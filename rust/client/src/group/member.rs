@@ -1,7 +1,7 @@
 //! A member of a group: what its task and both protocols work with.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::config::{GroupOptions, GroupProtocol};
 use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
 use crate::retry::Retry;
+use crate::types::TopicPartition;
 
 /// How a membership ended.
 #[derive(Debug)]
@@ -56,6 +57,10 @@ pub(crate) struct Member {
     pub(crate) membership: Arc<Membership>,
     pub(crate) commits: Arc<Commits>,
     pub(crate) bell: Arc<dyn Bell>,
+    /// The partitions of the last generation and its number: eager members own nothing when they join, and their
+    /// assignors report these, as Java's do since `onAssignment`. Kept when the member is fenced: the coordinator may
+    /// have forgotten the group, and a claim of an old generation yields to newer ones.
+    pub(crate) previous: Mutex<Option<(Vec<TopicPartition>, i32)>>,
     /// What keeps the membership from being was reported once.
     pub(crate) troubled: AtomicBool,
 }

@@ -186,7 +186,7 @@ fn any_member(topics: usize) -> impl Strategy<Value = Subscription> {
         |(wants, owned, generation, rack, in_user_data, is_static)| Subscription {
             topics: wants.iter().enumerate().filter(|(_, wants)| **wants).map(|(topic, _)| name(topic)).collect(),
             user_data: if in_user_data {
-                by_name("sticky").unwrap().user_data(&owned, generation.unwrap_or(-1))
+                by_name("sticky").unwrap().user_data(&owned, generation.unwrap_or(-1)).unwrap()
             } else {
                 generation.map(|generation| Bytes::copy_from_slice(&generation.to_be_bytes()))
             },
@@ -232,7 +232,7 @@ fn assigned(assignor: &str, topics: &Topics, members: &Members) -> BTreeMap<Stri
 fn rejoined(members: &Members, given: &BTreeMap<String, BTreeSet<TopicPartition>>, generation: i32) -> Members {
     let again = |(id, member): (&String, &Subscription)| {
         let owned: Vec<TopicPartition> = given.get(id).into_iter().flatten().cloned().collect();
-        let user_data = by_name("sticky").unwrap().user_data(&owned, generation);
+        let user_data = by_name("sticky").unwrap().user_data(&owned, generation).unwrap();
         (id.clone(), Subscription { owned, generation: Some(generation), user_data, ..member.clone() })
     };
     members.iter().map(again).collect()

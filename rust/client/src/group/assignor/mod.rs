@@ -60,9 +60,13 @@ pub trait Assignor: Send + Sync + Debug {
         false
     }
 
-    /// What a member that owns these partitions since that generation sends the leader in its next subscription.
-    fn user_data(&self, _owned: &[TopicPartition], _generation: i32) -> Option<Bytes> {
-        None
+    /// Returns data that a member sends the leader in its next subscription: `owned` is what it was assigned in `generation`, of a
+    /// cooperative member what it still has of that.
+    ///
+    /// # Errors
+    /// What an assignor of the program's own raises.
+    fn user_data(&self, _owned: &[TopicPartition], _generation: i32) -> Result<Option<Bytes>> {
+        Ok(None)
     }
 
     /// Divides the partitions; every member is in the result.

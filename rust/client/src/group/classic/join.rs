@@ -1,6 +1,7 @@
 //! Into a generation: JoinGroup, the leader's assignment, SyncGroup.
 
 use std::collections::BTreeSet;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -80,21 +81,27 @@ impl Classic<'_> {
     async fn ask_to_join(&self, names: &BTreeSet<String>) -> Result<(i16, JoinGroupResponse)> {
         let identity = self.membership.identity();
         let owned = self.membership.owned();
-        let protocols = self.assignors.iter().map(|assignor| {
+        let previous = self.previous.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (had, since) = match previous {
+            Some(previous) if !self.cooperative() => previous,
+            _ => (owned.clone(), identity.generation),
+        };
+        let mut protocols = Vec::with_capacity(self.assignors.len());
+        for assignor in &self.assignors {
             let subscription = Subscription {
                 topics: names.iter().cloned().collect(),
-                user_data: assignor.user_data(&owned, identity.generation),
+                user_data: assignor.user_data(&had, since)?,
                 owned: owned.clone(),
                 generation: Some(identity.generation).filter(|generation| *generation >= 0),
                 rack: Some(self.rack.clone()).filter(|rack| !rack.is_empty()),
                 instance_id: None,
             };
-            JoinGroupRequestProtocol {
+            protocols.push(JoinGroupRequestProtocol {
                 name: assignor.name().to_owned(),
                 metadata: subscription.encode(),
                 ..Default::default()
-            }
-        });
+            });
+        }
         let request = JoinGroupRequest {
             group_id: self.coordinator.group().to_owned(),
             session_timeout_ms: millis(self.options.session_timeout),
@@ -102,7 +109,7 @@ impl Classic<'_> {
             member_id: identity.member_id,
             group_instance_id: identity.instance_id,
             protocol_type: PROTOCOL_TYPE.to_owned(),
-            protocols: protocols.collect(),
+            protocols,
             reason: self.membership.take_reason(),
             ..Default::default()
         };

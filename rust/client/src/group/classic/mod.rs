@@ -212,6 +212,9 @@ impl Classic<'_> {
         if again {
             self.hand(|_| Some(Rebalance::Revoked(revoked.clone()))).await?;
         }
+        let generation = self.membership.identity().generation;
+        *self.previous.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((assigned.iter().cloned().collect(), generation));
         let new = |owned: &Owned| {
             Some(Rebalance::Assigned(assigned.iter().filter(|tp| !owned.contains(*tp)).cloned().collect()))
         };

@@ -35,9 +35,9 @@ impl Assignor for Sticky {
         "sticky"
     }
 
-    fn user_data(&self, owned: &[TopicPartition], generation: i32) -> Option<Bytes> {
+    fn user_data(&self, owned: &[TopicPartition], generation: i32) -> Result<Option<Bytes>> {
         // A member that never had an assignment says nothing.
-        (generation >= 0 || !owned.is_empty()).then(|| encode_previous(owned, generation))
+        Ok((generation >= 0 || !owned.is_empty()).then(|| encode_previous(owned, generation)))
     }
 
     fn assign(&self, topics: &Topics, members: &Members) -> Result<Assignment> {
@@ -56,8 +56,8 @@ impl Assignor for CooperativeSticky {
         true
     }
 
-    fn user_data(&self, _: &[TopicPartition], generation: i32) -> Option<Bytes> {
-        Some(encode_generation(generation))
+    fn user_data(&self, _: &[TopicPartition], generation: i32) -> Result<Option<Bytes>> {
+        Ok(Some(encode_generation(generation)))
     }
 
     fn assign(&self, topics: &Topics, members: &Members) -> Result<Assignment> {
