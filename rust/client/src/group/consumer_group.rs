@@ -111,6 +111,7 @@ impl ConsumerGroup {
             commits: Arc::clone(&commits),
             bell: Arc::clone(&bell),
             previous: Mutex::default(),
+            join_sent: AtomicBool::new(false),
             troubled: AtomicBool::new(false),
         };
         Ok(ConsumerGroup {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
@@ -41,6 +42,7 @@ pub(super) async fn live(member: &Member) -> End {
     if identity.member_id.is_empty() {
         member.membership.set_member_id(&new_id());
     }
+    member.join_sent.store(false, Ordering::Release);
     let life = Life {
         member,
         epoch: JOIN,
@@ -206,6 +208,10 @@ impl<'a> Life<'a> {
         // Brokers that match no patterns get the names that match now.
         let names = if new_wish { Some(member.names(wanted).await?) } else { None };
         let build = |api: i16| {
+            // Before that version the coordinator chooses the id, so a member that has no answer cannot leave.
+            if api >= OWN_IDS {
+                member.join_sent.store(true, Ordering::Release);
+            }
             let pattern = wanted.given_pattern().filter(|_| api >= OWN_IDS);
             Ok(ConsumerGroupHeartbeatRequest {
                 group_id: member.coordinator.group().to_owned(),
@@ -308,7 +314,7 @@ fn by_id(member: &Member, owned: &Owned) -> Result<Vec<TopicPartitions>> {
 /// Leaves the group; a static member says that it will be back.
 pub(super) async fn leave(member: &Member) {
     let identity = member.membership.identity();
-    if identity.generation < 0 {
+    if identity.generation < 0 && !member.join_sent.load(Ordering::Acquire) {
         return;
     }
     let request = ConsumerGroupHeartbeatRequest {

@@ -61,6 +61,8 @@ pub(crate) struct Member {
     /// assignors report these, as Java's do since `onAssignment`. Kept when the member is fenced: the coordinator may
     /// have forgotten the group, and a claim of an old generation yields to newer ones.
     pub(crate) previous: Mutex<Option<(Vec<TopicPartition>, i32)>>,
+    /// Whether the coordinator may know the member since its last life began, answered or not (KIP-848).
+    pub(crate) join_sent: AtomicBool,
     /// What keeps the membership from being was reported once.
     pub(crate) troubled: AtomicBool,
 }
