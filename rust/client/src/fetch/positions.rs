@@ -14,7 +14,7 @@ use crate::cluster::Cluster;
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
-use crate::offsets::{Absent, ListTarget, fetch_committed, list_as_found};
+use crate::offsets::{Absent, ListTarget, fetch_committed_each, list_as_found};
 use crate::retry::Retry;
 use crate::types::{TopicPartition, some_of};
 
@@ -109,7 +109,11 @@ impl Positioner {
             if refused.is_empty() {
                 if !std::mem::replace(&mut awaits_broker, true) {
                     let partitions = some_of(silent.iter().map(|((tp, ..), _)| tp));
-                    tracing::warn!(error = %failure, partitions, "reading waits for a broker that does not answer");
+                    let why = match is_unstable(&failure) {
+                        true => "reading waits for an open transaction that commits offsets",
+                        false => "reading waits for a broker that does not answer",
+                    };
+                    tracing::warn!(error = %failure, partitions, "{why}");
                 }
                 // Maybe there was not time enough for an answer.
                 limit = limit.max(options.request_timeout.min(limit * 2));
@@ -132,7 +136,8 @@ impl Positioner {
         }
     }
 
-    /// Places partitions of topics that are there; gives back those of which no broker said anything, with the reason.
+    /// Places partitions of topics that are there; returns those of which no broker said anything, or whose committed
+    /// offset depends on an open transaction, with the reason.
     async fn place(&self, open: &[Open], limit: Duration) -> Vec<Silent> {
         let mut silent = Vec::new();
         let mut unset = HashMap::new();
@@ -140,7 +145,8 @@ impl Positioner {
         for (one, committed) in open.iter().zip(self.committed(open, limit).await) {
             match committed {
                 Ok(None) => drop(unset.insert(&one.0, one)),
-                Err(error) if error.unanswered() => silent.push((one.clone(), error)),
+                // An open transaction commits an offset: it is waited for without an error, as in Java.
+                Err(error) if error.unanswered() || is_unstable(&error) => silent.push((one.clone(), error)),
                 Ok(Some(place)) => found.push((one.0.clone(), one.1, Ok(place))),
                 Err(error) => found.push((one.0.clone(), one.1, Err(error))),
             }
@@ -228,9 +234,9 @@ impl Positioner {
             return Ok(HashMap::new());
         };
         let stable = self.isolation == IsolationLevel::ReadCommitted;
-        let fetched = fetch_committed(&self.cluster, coordinator, wanted, stable, limit).await?;
-        let fetched = fetched.into_iter().filter_map(|(tp, found)| Some((tp, found?)));
-        Ok(fetched.map(|(tp, found)| (tp, Ok((found.offset, found.leader_epoch)))).collect())
+        let fetched = fetch_committed_each(&self.cluster, coordinator, wanted, stable, limit).await?;
+        let fetched = fetched.into_iter().filter_map(|(tp, found)| Some((tp, found.transpose()?)));
+        Ok(fetched.map(|(tp, found)| (tp, found.map(|at| (at.offset, at.leader_epoch)))).collect())
     }
 }
 
@@ -243,6 +249,11 @@ fn is_of_a_topic(code: ErrorCode) -> bool {
             | ErrorCode::UNKNOWN_TOPIC_ID
             | ErrorCode::INVALID_TOPIC_EXCEPTION
     )
+}
+
+/// Returns true if a committed offset depends on an open transaction (KIP-447).
+fn is_unstable(error: &Error) -> bool {
+    error.code() == Some(ErrorCode::UNSTABLE_OFFSET_COMMIT.code())
 }
 
 /// Since 1970.

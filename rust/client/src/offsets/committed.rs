@@ -14,6 +14,7 @@ use crate::cluster::{Cluster, Wanted};
 use crate::coordinator::{Coordinator, Verdict};
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
+use crate::retry::Retry;
 use crate::types::{Identity, OffsetAndMetadata, TopicPartition, some_of};
 
 /// From this version on, a commit names a static member.
@@ -183,6 +184,33 @@ pub async fn fetch_committed(
     stable: bool,
     timeout: Duration,
 ) -> Result<Vec<(TopicPartition, Option<OffsetAndMetadata>)>> {
+    let mut retry = Retry::new(cluster.options(), timeout);
+    let (mut found, mut open) = (HashMap::new(), partitions.to_vec());
+    loop {
+        let mut unstable = Vec::new();
+        for (tp, outcome) in fetch_committed_each(cluster, coordinator, &open, stable, retry.left()).await? {
+            match outcome {
+                Ok(at) => drop(found.insert(tp, at)),
+                Err(error) => unstable.push((tp, error)),
+            }
+        }
+        let Some((_, error)) = unstable.first().cloned() else { break };
+        open = unstable.into_iter().map(|(tp, _)| tp).collect();
+        retry.wait(error, || format!("OffsetFetch for group {}", coordinator.group())).await?;
+    }
+    // Every partition that is not open any more was found, or is known to have no offset.
+    Ok(partitions.iter().map(|tp| (tp.clone(), found.get(tp).cloned().flatten())).collect())
+}
+
+/// As [`fetch_committed`], without waiting for open transactions: a partition in one is `UNSTABLE_OFFSET_COMMIT`, and
+/// the others have their offsets.
+pub(crate) async fn fetch_committed_each(
+    cluster: &Cluster,
+    coordinator: &Coordinator,
+    partitions: &[TopicPartition],
+    stable: bool,
+    timeout: Duration,
+) -> Result<Vec<(TopicPartition, Result<Option<OffsetAndMetadata>>)>> {
     if partitions.is_empty() {
         return Ok(Vec::new());
     }
@@ -211,10 +239,10 @@ pub async fn fetch_committed(
     let judge = |version, response| read_fetched(&names, coordinator.group(), version, response);
     let mut found = coordinator.call_as(timeout.saturating_sub(began.elapsed()), change, build, judge).await?;
     // A coordinator may leave out partitions that it has nothing for.
-    Ok(partitions.iter().map(|tp| (tp.clone(), found.remove(tp))).collect())
+    Ok(partitions.iter().map(|tp| (tp.clone(), found.remove(tp).transpose())).collect())
 }
 
-type Committed = HashMap<TopicPartition, OffsetAndMetadata>;
+type Committed = HashMap<TopicPartition, Result<OffsetAndMetadata>>;
 
 fn read_fetched(names: &Names, group: &str, version: i16, response: OffsetFetchResponse) -> Result<Verdict<Committed>> {
     let mut found = HashMap::new();
@@ -238,8 +266,12 @@ fn read_fetched(names: &Names, group: &str, version: i16, response: OffsetFetchR
                 if partition.error_code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code() {
                     continue;
                 }
-                if !failed(partition.error_code, &format!(" of {tp}"))? {
-                    found.extend(committed(partition).map(|at| (tp, at)));
+                // A transaction is open for as long as its producer wants: the other partitions do not wait for it.
+                if partition.error_code == ErrorCode::UNSTABLE_OFFSET_COMMIT.code() {
+                    let context = format!("OffsetFetch of {tp} for group {group}");
+                    found.insert(tp, Err(Error::server(ErrorCode::UNSTABLE_OFFSET_COMMIT, context)));
+                } else if !failed(partition.error_code, &format!(" of {tp}"))? {
+                    found.extend(committed(partition).map(|at| (tp, Ok(at))));
                 }
             }
         }
