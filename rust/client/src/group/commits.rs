@@ -73,12 +73,17 @@ impl Batch {
     }
 }
 
+/// Fails a partition that a commit has no outcome for: nothing shows that it was committed.
+fn without_outcome(tp: &TopicPartition) -> Error {
+    Error::protocol("the coordinator", format!("OffsetCommit has no outcome for {tp}"))
+}
+
 /// Answers every job with what became of its partitions, in the order of the calls.
 fn answer(jobs: Vec<Job>, outcome: Result<Outcomes>) {
     let outcome = outcome.map(|outcomes| outcomes.into_iter().collect::<BTreeMap<_, _>>());
     for job in jobs {
         let own = |found: &BTreeMap<TopicPartition, Result<()>>| {
-            let of = |tp| found.get(tp).cloned().unwrap_or(Ok(()));
+            let of = |tp| found.get(tp).cloned().unwrap_or_else(|| Err(without_outcome(tp)));
             job.offsets.iter().map(|(tp, _)| (tp.clone(), of(tp))).collect()
         };
         (job.answer)(outcome.as_ref().map(own).map_err(Error::clone));
@@ -225,7 +230,8 @@ impl Committer {
             let Err(error @ Error::Server { code, .. }) = &outcome else {
                 let mut done: BTreeMap<_, _> = outcome?.into_iter().collect();
                 done.append(&mut gone);
-                return Ok(batch.offsets.iter().filter_map(|(tp, _)| done.remove_entry(tp)).collect());
+                let mut outcome = |tp| done.remove(tp).unwrap_or_else(|| Err(without_outcome(tp)));
+                return Ok(batch.offsets.iter().map(|(tp, _)| (tp.clone(), outcome(tp))).collect());
             };
             match *code {
                 // The epoch went on without a word about these partitions: it is the same member (KIP-848).

@@ -258,6 +258,7 @@ impl ConsumerGroup {
             }
             *due = Instant::now() + interval;
         }
+        // A generation forms, or the member is outside: what is finished is committed before the partitions go, or later.
         let Ok(who) = self.committer() else { return };
         if !self.commits.start_automatic() {
             return;
@@ -272,7 +273,7 @@ impl ConsumerGroup {
         let answer = self.commits.submit(who, offsets, limit, Duration::ZERO);
         let group = self.coordinator.group().to_owned();
         tokio::spawn(async move {
-            report(&group, answer.await.unwrap_or_else(|_| Ok(Vec::new())));
+            report(&group, answer.await.unwrap_or_else(|_| Err(Error::closed("the consumer"))));
             automatic.store(false, Ordering::Release);
         });
     }
@@ -304,7 +305,9 @@ impl ConsumerGroup {
         }
         let Some(commit) = last.as_mut() else { return true };
         match timeout_at(commit.until.min(deadline), &mut commit.outcome).await {
-            Ok(outcome) => report(self.coordinator.group(), outcome.unwrap_or_else(|_| Ok(Vec::new()))),
+            Ok(outcome) => {
+                report(self.coordinator.group(), outcome.unwrap_or_else(|_| Err(Error::closed("the consumer"))))
+            }
             Err(_) if Instant::now() < commit.until => return false,
             Err(_) => {
                 let late = Error::timeout("the commit before partitions are given up", rebalance_limit(&self.options));
