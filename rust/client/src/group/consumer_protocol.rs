@@ -35,6 +35,15 @@ const FIRST_INTERVAL: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_millis(500);
 
 type Handing<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+type Lookup<'a> = Pin<Box<dyn Future<Output = std::result::Result<Option<Topics>, End>> + Send + 'a>>;
+
+/// The names that a wish comes to.
+#[derive(Debug, Clone)]
+struct Topics {
+    wanted: Arc<Wanted>,
+    version: u64,
+    names: BTreeSet<String>,
+}
 
 /// Lives until the membership ends.
 pub(super) async fn live(member: &Member) -> End {
@@ -49,6 +58,8 @@ pub(super) async fn live(member: &Member) -> End {
         interval: FIRST_INTERVAL,
         told: None,
         version: 0,
+        topics: None,
+        assigned: None,
         target: None,
         before: None,
         strangers: BTreeSet::new(),
@@ -70,6 +81,10 @@ struct Life<'a> {
     told: Option<Owned>,
     /// Of the wish that was sent.
     version: u64,
+    /// Of the newest wish whose names are known.
+    topics: Option<Topics>,
+    /// The assignment that the coordinator sent last, until its topics have names.
+    assigned: Option<Assignment>,
     /// What the coordinator wants it to own.
     target: Option<Owned>,
     /// What it owned before it gives something up: that is reported until the last commits are through.
@@ -82,12 +97,28 @@ impl<'a> Life<'a> {
     async fn run(mut self) -> std::result::Result<Never, End> {
         let membership = &self.member.membership;
         let mut handing: Option<Handing<'a>> = None;
+        let mut lookup: Option<Lookup<'a>> = None;
         self.beat().await?;
         let mut next = Instant::now() + self.interval;
         loop {
-            if handing.is_none() {
+            if let Some(assignment) = self.assigned.take_if(|assignment| self.member.can_name(assignment)) {
+                self.target = Some(self.named(assignment)?);
+            }
+            // Metadata comes from other brokers, which may be slow: heartbeats do not wait for it.
+            if self.assigned.is_some() && lookup.is_none() {
+                lookup = Some(Box::pin(look_up(self.member, true)));
+            }
+            // An older assignment may have what this one takes away: the coordinator counts on both.
+            if handing.is_none() && self.assigned.is_none() {
                 handing = self.reconcile();
             }
+            let looks = lookup.is_some();
+            let looked = async {
+                match lookup.as_mut() {
+                    Some(lookup) => lookup.await,
+                    None => std::future::pending().await,
+                }
+            };
             let handed = async {
                 match handing.as_mut() {
                     Some(handing) => handing.await,
@@ -107,7 +138,21 @@ impl<'a> Life<'a> {
                         return Err(End::Fenced { keep_id: true, error });
                     }
                 }
-                () = membership.other_wish(self.version) => {}
+                topics = looked => {
+                    lookup = None;
+                    self.topics = topics?.or(self.topics.take());
+                    // A topic that has no name now is left out, and the assignment comes again.
+                    if let Some(assignment) = self.assigned.take() {
+                        self.target = Some(self.named(assignment)?);
+                    }
+                    if self.topics.as_ref().is_some_and(|topics| topics.version == self.version) {
+                        continue;
+                    }
+                }
+                () = membership.other_wish(self.known_version()), if !looks => {
+                    lookup = Some(Box::pin(look_up(self.member, false)));
+                    continue;
+                }
                 () = membership.overdue() => return Err(End::Overdue),
                 () = sleep_until(next) => {}
             }
@@ -151,15 +196,16 @@ impl<'a> Life<'a> {
         let group = member.coordinator.group();
         let mut backoff = member.cluster.backoff();
         loop {
-            let (wanted, version) = member.membership.wish().await;
             let owned = self.before.clone().unwrap_or_else(|| member.membership.owned().into_iter().collect());
-            let error = match self.ask(&wanted, version, &owned).await {
-                Ok(answer) => {
+            let error = match self.ask(&owned).await {
+                Ok((topics, answer)) => {
                     let code = ErrorCode::from_i16(answer.error_code);
                     if code.is_none() {
-                        self.version = version;
+                        self.version = topics.version;
+                        self.topics = Some(topics);
                         self.told = Some(owned);
-                        return self.heed(answer).await;
+                        self.heed(answer);
+                        return Ok(());
                     }
                     let text = answer.error_message.filter(|text| !text.is_empty());
                     let context = match text {
@@ -199,20 +245,34 @@ impl<'a> Life<'a> {
         }
     }
 
-    async fn ask(&self, wanted: &Arc<Wanted>, version: u64, owned: &Owned) -> Result<ConsumerGroupHeartbeatResponse> {
+    /// The version of the wish whose names are known.
+    fn known_version(&self) -> u64 {
+        self.topics.as_ref().map_or(self.version, |topics| topics.version)
+    }
+
+    async fn ask(&self, owned: &Owned) -> Result<(Topics, ConsumerGroupHeartbeatResponse)> {
         let member = self.member;
+        let topics = match &self.topics {
+            Some(topics) if self.epoch != JOIN => topics.clone(),
+            // There is no membership yet that could be lost meanwhile.
+            _ => {
+                let (wanted, version) = member.membership.wish().await;
+                let names = member.names(&wanted).await?;
+                Topics { wanted, version, names }
+            }
+        };
         let identity = member.membership.identity();
         let all = self.epoch == JOIN || self.told.is_none();
-        let new_wish = all || version != self.version;
+        let new_wish = all || topics.version != self.version;
         let ids = if all || self.told.as_ref() != Some(owned) { Some(by_id(member, owned)?) } else { None };
         // Brokers that match no patterns get the names that match now.
-        let names = if new_wish { Some(member.names(wanted).await?) } else { None };
+        let names = Some(topics.names.clone()).filter(|_| new_wish);
         let build = |api: i16| {
             // Before that version the coordinator chooses the id, so a member that has no answer cannot leave.
             if api >= OWN_IDS {
                 member.join_sent.store(true, Ordering::Release);
             }
-            let pattern = wanted.given_pattern().filter(|_| api >= OWN_IDS);
+            let pattern = topics.wanted.given_pattern().filter(|_| api >= OWN_IDS);
             Ok(ConsumerGroupHeartbeatRequest {
                 group_id: member.coordinator.group().to_owned(),
                 member_id: if api < OWN_IDS && self.epoch == JOIN { String::new() } else { identity.member_id.clone() },
@@ -228,11 +288,12 @@ impl<'a> Life<'a> {
             })
         };
         let limit = member.cluster.options().request_timeout;
-        member.coordinator.ask(limit, build).await.map(|(_, answer)| answer)
+        let (_, answer) = member.coordinator.ask(limit, build).await?;
+        Ok((topics, answer))
     }
 
     /// Takes an answer in.
-    async fn heed(&mut self, answer: ConsumerGroupHeartbeatResponse) -> std::result::Result<(), End> {
+    fn heed(&mut self, answer: ConsumerGroupHeartbeatResponse) {
         let member = self.member;
         let id = answer.member_id.filter(|id| !id.is_empty()).unwrap_or(member.membership.identity().member_id);
         if self.epoch != answer.member_epoch {
@@ -244,31 +305,14 @@ impl<'a> Life<'a> {
         if answer.heartbeat_interval_ms > 0 {
             self.interval = Duration::from_millis(u64::try_from(answer.heartbeat_interval_ms).unwrap_or(5000));
         }
-        if let Some(assignment) = answer.assignment {
-            self.target = Some(self.named(assignment).await?);
-        }
-        Ok(())
+        self.assigned = answer.assignment.or(self.assigned.take());
     }
 
     /// The assignment by name. A topic whose id nobody knows is left out: the coordinator names it again.
-    async fn named(&mut self, assignment: Assignment) -> std::result::Result<Owned, End> {
-        let cluster = &self.member.cluster;
-        let unknown =
-            |ids: &[TopicPartitions]| ids.iter().any(|topic| cluster.metadata().topic_name(&topic.topic_id).is_none());
-        if unknown(&assignment.topic_partitions) {
-            let (wanted, _) = self.member.membership.wish().await;
-            let looked = match self.member.names(&wanted).await {
-                Ok(_) => cluster.refresh(cluster.options().request_timeout).await,
-                Err(error) => Err(error),
-            };
-            match looked {
-                Err(error) if error.retriable() => tracing::debug!(%error, "no metadata of what is assigned"),
-                looked => looked.map_err(End::Fatal)?,
-            }
-        }
-        let metadata = cluster.metadata();
+    fn named(&mut self, assignment: Assignment) -> std::result::Result<Owned, End> {
+        let metadata = self.member.cluster.metadata();
         // Every broker that speaks this protocol has ids, and gives them to anyone who asks in a version that has them.
-        if unknown(&assignment.topic_partitions) && metadata.topics().any(|topic| topic.topic_id.is_zero()) {
+        if !self.member.can_name(&assignment) && metadata.topics().any(|topic| topic.topic_id.is_zero()) {
             let text = "group.protocol=consumer needs the ids of topics, which Metadata has from version 10 (Kafka 2.8) \
                         on: omit api.version.metadata, or set group.protocol to classic";
             return Err(End::Fatal(Error::UnsupportedVersion(text.to_owned())));
@@ -293,6 +337,36 @@ impl<'a> Life<'a> {
         }
         self.strangers = strangers;
         Ok(named)
+    }
+}
+
+impl Member {
+    /// Returns true if the metadata has a name for every topic of an assignment.
+    fn can_name(&self, assignment: &Assignment) -> bool {
+        let metadata = self.cluster.metadata();
+        assignment.topic_partitions.iter().all(|topic| metadata.topic_name(&topic.topic_id).is_some())
+    }
+}
+
+/// Looks up the topics that are wanted now, and with `unnamed` those of an assignment too; `None` where no broker could
+/// say.
+async fn look_up(member: &Member, unnamed: bool) -> std::result::Result<Option<Topics>, End> {
+    let (wanted, version) = member.membership.wish().await;
+    let looked = async {
+        let names = member.names(&wanted).await?;
+        if unnamed {
+            member.cluster.refresh(member.cluster.options().request_timeout).await?;
+        }
+        Ok(names)
+    };
+    match looked.await {
+        Ok(names) => Ok(Some(Topics { wanted, version, names })),
+        Err(error) if Error::retriable(&error) => {
+            tracing::debug!(%error, "no metadata of what is wanted or assigned");
+            tokio::time::sleep(AGAIN).await;
+            Ok(None)
+        }
+        Err(error) => Err(End::Fatal(error)),
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Heart<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) coordinator: &'a Coordinator,
     pub(super) membership: &'a Membership,
+    /// A generation that was joined and not entered yet; otherwise that of the membership.
+    pub(super) joined: Option<i32>,
     pub(super) interval: Duration,
     pub(super) session_timeout: Duration,
 }
@@ -90,7 +92,7 @@ impl Heart<'_> {
         let identity = self.membership.identity();
         let request = HeartbeatRequest {
             group_id: self.coordinator.group().to_owned(),
-            generation_id: identity.generation,
+            generation_id: self.joined.unwrap_or(identity.generation),
             member_id: identity.member_id,
             group_instance_id: identity.instance_id,
             ..Default::default()

@@ -1,8 +1,8 @@
 //! A member of a group: what its task and both protocols work with.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::assignor::Assignor;
@@ -61,7 +61,7 @@ pub(crate) struct Member {
     /// assignors report these, as Java's do since `onAssignment`. Kept when the member is fenced: the coordinator may
     /// have forgotten the group, and a claim of an old generation yields to newer ones.
     pub(crate) previous: Mutex<Option<(Vec<TopicPartition>, i32)>>,
-    /// Whether the coordinator may know the member since its last life began, answered or not (KIP-848).
+    /// A request to join was sent and may have been handled, answered or not (KIP-848).
     pub(crate) join_sent: AtomicBool,
     /// What keeps the membership from being was reported once.
     pub(crate) troubled: AtomicBool,

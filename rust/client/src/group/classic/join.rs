@@ -159,7 +159,9 @@ impl Classic<'_> {
         }
         let names: BTreeSet<String> = members.values().flat_map(|member| member.topics.iter().cloned()).collect();
         let limit = self.cluster.options().default_api_timeout;
-        let metadata = self.learn(|| self.cluster.learn(&names, limit)).await?;
+        // The session runs since JoinGroup was answered.
+        let learn = self.learn(|| self.cluster.learn(&names, limit));
+        let metadata = self.alive(Some(answer.generation_id), learn).await??;
         let topics = topics_of(&metadata, &names);
         let seen = self.seen(&metadata, &names);
         // A static leader that came back: the others keep what they have (KIP-814).

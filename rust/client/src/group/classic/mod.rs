@@ -84,11 +84,12 @@ impl std::ops::Deref for Classic<'_> {
 }
 
 impl Classic<'_> {
-    fn heart(&self) -> Heart<'_> {
+    fn heart(&self, joined: Option<i32>) -> Heart<'_> {
         Heart {
             cluster: &self.cluster,
             coordinator: &self.coordinator,
             membership: &self.membership,
+            joined,
             interval: self.options.heartbeat_interval,
             session_timeout: self.options.session_timeout,
         }
@@ -102,11 +103,7 @@ impl Classic<'_> {
     /// One generation, from giving up what has to be given up to the next rebalance.
     async fn generation(&self) -> std::result::Result<Round, End> {
         let (wanted, version) = self.membership.wish().await;
-        let names = tokio::select! {
-            biased;
-            () = self.membership.overdue() => return Err(End::Overdue),
-            names = self.learn(|| self.names(&wanted)) => names?,
-        };
+        let names = self.alive(None, self.learn(|| self.names(&wanted))).await??;
         self.prepare(&names).await?;
         let (joined, assigned) = match self.join(names, version).await? {
             Ok(joined) => joined,
@@ -134,7 +131,7 @@ impl Classic<'_> {
                 () = self.membership.overdue() => Err(End::Overdue),
             }
         };
-        let why = match self.heart().beating(true, wait).await? {
+        let why = match self.heart(None).beating(true, wait).await? {
             Beat::Done(why) => why?,
             Beat::Rebalance => "the coordinator's answer to a heartbeat",
         };
@@ -173,32 +170,35 @@ impl Classic<'_> {
         self.hand(gone).await?;
         self.membership.joining();
         // The coordinator refuses what comes after JoinGroup in the name of the generation before.
-        self.alive(self.settle()).await?;
+        self.alive(None, self.settle()).await?;
         self.membership.gave_up();
         Ok(())
     }
 
     /// Hands an event over; heartbeats go on, and the program has to poll in time.
     async fn hand(&self, make: impl Fn(&Owned) -> Option<Rebalance>) -> std::result::Result<(), End> {
-        self.alive(self.member.hand(make)).await
+        self.alive(None, self.member.hand(make)).await
     }
 
-    /// Waits for `work`; heartbeats go on, and the program has to poll in time.
-    async fn alive(&self, work: impl Future<Output = ()>) -> std::result::Result<(), End> {
+    /// Waits for `work`; heartbeats go on, in the name of the generation that was `joined` if there is one, and the
+    /// program has to poll in time.
+    async fn alive<T>(&self, joined: Option<i32>, work: impl Future<Output = T>) -> std::result::Result<T, End> {
         let work = async {
             tokio::select! {
                 biased;
-                () = work => Ok(()),
+                done = work => Ok(done),
                 () = self.membership.overdue() => Err(End::Overdue),
             }
         };
         // Who is no member yet has nothing to keep alive.
-        if self.membership.identity().generation < 0 {
+        if joined.is_none() && self.membership.identity().generation < 0 {
             return work.await;
         }
-        match self.heart().beating(false, work).await? {
+        match self.heart(joined).beating(false, work).await? {
             Beat::Done(done) => done,
-            Beat::Rebalance => Ok(()),
+            Beat::Rebalance => {
+                Err(End::Fatal(Error::protocol("the membership", "a rebalance ended a wait that does not heed it")))
+            }
         }
     }
 
