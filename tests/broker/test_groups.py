@@ -3,13 +3,24 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import pytest
 
-from samsarrow import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
-from samsarrow.exceptions import IllegalStateError, KafkaError, WakeupError
+from samsarrow import (
+    Admin,
+    Assignor,
+    Consumer,
+    ConsumerGroupMetadata,
+    GroupMember,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    TopicPartition,
+)
+from samsarrow.admin_types import RemovedMember
+from samsarrow.exceptions import IllegalStateError, KafkaError, KafkaTimeoutError, WakeupError
 from samsarrow.testing import Broker
 from support.waiting import until
 
@@ -140,3 +151,201 @@ def test_an_assigned_topic_that_has_no_name_yet_is_logged_once(
         assert len(told()) == 1, told()
         broker.heal("Metadata")
         _read(consumer, 10)
+
+
+def _poll_until(condition: Callable[[], bool], *consumers: Consumer) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        for consumer in consumers:
+            consumer.poll(0.1)
+        assert time.monotonic() < deadline
+
+
+def test_an_abandoned_revocation_leaves_no_commit_to_a_later_one(broker: Broker, servers: str) -> None:
+    _fill(servers)
+    with (
+        _member(servers, auto_commit_interval_ms=600_000, heartbeat_interval_ms=200) as consumer,
+        Admin(bootstrap_servers=servers) as admin,
+    ):
+        _read(consumer, 10)
+        member = consumer.group_metadata().member_id
+        broker.fail("OffsetCommit", delay=2.0, times=1)
+        consumer.enforce_rebalance()
+        before = broker.requests("OffsetCommit")
+        deadline = time.monotonic() + 30
+        while broker.requests("OffsetCommit") == before:
+            consumer.poll(0.1)
+            assert time.monotonic() < deadline
+        admin.remove_members("g", [RemovedMember(member_id=member)])
+        # The member learns of it by a heartbeat while the event waits for a poll.
+        time.sleep(3)
+        _read(consumer, 10)
+        _fill(servers)
+        _read(consumer, 10)
+        joins = broker.requests("JoinGroup")
+        consumer.enforce_rebalance()
+        _poll_until(lambda: broker.requests("JoinGroup") > joins and consumer.assignment() == {T0}, consumer)
+        assert admin.fetch_offsets("g")[T0].offset == 20
+
+
+def test_assign_commits_what_is_finished_of_partitions_that_go(broker: Broker, servers: str) -> None:
+    first, second = TopicPartition("four", 0), TopicPartition("four", 1)
+    with Producer(bootstrap_servers=servers) as producer:
+        for partition in (0, 1):
+            for i in range(10):
+                producer.send("four", b"%d" % i, partition=partition)
+    with (
+        Consumer(
+            bootstrap_servers=servers,
+            group_id="g",
+            auto_offset_reset="earliest",
+            auto_commit_interval_ms=600_000,
+            max_poll_records=5,
+        ) as consumer,
+        Admin(bootstrap_servers=servers) as admin,
+    ):
+        consumer.assign([first])
+        _read(consumer, 10)
+        # The program may still be processing the rows of the last poll.
+        consumer.assign([second])
+        until(lambda: first in admin.fetch_offsets("g"))
+        assert admin.fetch_offsets("g")[first].offset == 5
+        _read(consumer, 10)
+        consumer.poll(0)
+        consumer.assign([first])
+        until(lambda: second in admin.fetch_offsets("g"))
+        assert admin.fetch_offsets("g")[second].offset == 10
+
+
+def test_sticky_moves_nothing_between_members_that_stay(broker: Broker, servers: str) -> None:
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic("twelve", 12)])
+
+    def join() -> Consumer:
+        consumer = Consumer(
+            bootstrap_servers=servers,
+            group_id="g",
+            partition_assignment_strategy="sticky",
+            heartbeat_interval_ms=200,
+        )
+        consumer.subscribe(["twelve"])
+        return consumer
+
+    with join() as one, join() as two:
+        _poll_until(lambda: len(one.assignment()) == len(two.assignment()) == 6, one, two)
+        before = one.assignment(), two.assignment()
+        with join() as three:
+            _poll_until(
+                lambda: len(one.assignment()) == len(two.assignment()) == len(three.assignment()) == 4, one, two, three
+            )
+            assert one.assignment() < before[0]
+            assert two.assignment() < before[1]
+
+
+class _Recorder(Assignor):
+    name = "recorder"
+
+    def __init__(self, fails: bool = False) -> None:
+        self.calls: list[tuple[list[TopicPartition], int]] = []
+        self.fails = fails
+
+    def user_data(self, owned: list[TopicPartition], generation: int) -> bytes | None:
+        if self.fails:
+            raise LookupError("no rack")
+        self.calls.append((owned, generation))
+        return None
+
+    def assign(
+        self, partitions: Mapping[str, int], members: Mapping[str, GroupMember]
+    ) -> Mapping[str, Sequence[TopicPartition]]:
+        return {member: [T0] for member in members}
+
+
+def test_user_data_gets_what_the_last_generation_assigned(broker: Broker, servers: str) -> None:
+    assignor = _Recorder()
+    with _member(servers, partition_assignment_strategy=[assignor]) as consumer:
+        _poll_until(lambda: consumer.assignment() == {T0}, consumer)
+        consumer.enforce_rebalance()
+        _poll_until(lambda: assignor.calls[-1][1] == 1 and consumer.assignment() == {T0}, consumer)
+    assert assignor.calls[0] == ([], -1)
+    assert assignor.calls[-1] == ([T0], 1)
+
+
+def test_user_data_that_raises_is_an_error_of_poll(broker: Broker, servers: str) -> None:
+    with (
+        _member(servers, partition_assignment_strategy=[_Recorder(fails=True)]) as consumer,
+        pytest.raises(KafkaError, match="no rack"),
+    ):
+        _poll_until(lambda: False, consumer)
+
+
+@pytest.mark.parametrize("ends", ["close", "unsubscribe"])
+def test_a_member_that_is_joining_leaves(broker: Broker, servers: str, ends: str) -> None:
+    with Admin(bootstrap_servers=servers) as admin:
+        broker.fail("ConsumerGroupHeartbeat", delay=1.0, times=1)
+        with _member(servers, group_protocol="consumer") as consumer:
+            _poll_until(lambda: broker.requests("ConsumerGroupHeartbeat") > 0, consumer)
+            if ends == "unsubscribe":
+                consumer.unsubscribe()
+            else:
+                consumer.close()
+            until(lambda: broker.requests("ConsumerGroupHeartbeat") > 1)
+            until(lambda: not admin.describe_groups(["g"])["g"].members)
+
+
+@pytest.mark.parametrize(("protocol", "api"), [("classic", "Heartbeat"), ("consumer", "ConsumerGroupHeartbeat")])
+def test_heartbeats_go_on_while_a_rebalance_waits_for_metadata(
+    broker: Broker, servers: str, protocol: str, api: str
+) -> None:
+    _fill(servers)
+    options = {"session_timeout_ms": 6000} if protocol == "classic" else {}
+    with _member(servers, group_protocol=protocol, auto_commit_interval_ms=600_000, **options) as consumer:
+        _read(consumer, 10)
+        broker.fail("Metadata", delay=12.0, times=1)
+        metadata = broker.requests("Metadata")
+        consumer.subscribe(["t", "four"])
+        _poll_until(lambda: broker.requests("Metadata") > metadata, consumer)
+        start, heartbeats = time.monotonic(), broker.requests(api)
+        _poll_until(lambda: broker.requests(api) > heartbeats, consumer)
+        assert time.monotonic() - start < 11
+        assert consumer.assignment() == {T0}
+        _poll_until(lambda: len(consumer.assignment()) == 5, consumer)
+        with Admin(bootstrap_servers=servers) as admin:
+            if protocol == "classic":
+                assert admin.fetch_offsets("g")[T0].offset == 10
+
+
+def test_an_open_transaction_holds_up_only_the_partitions_that_it_commits(
+    broker: Broker, servers: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "samsarrow")
+    pending, free = TopicPartition("four", 0), TopicPartition("four", 1)
+    with Producer(bootstrap_servers=servers) as producer:
+        for partition in (0, 1):
+            for i in range(10):
+                producer.send("four", b"%d" % i, partition=partition)
+    with (
+        Producer(bootstrap_servers=servers, transactional_id="x") as writer,
+        Consumer(
+            bootstrap_servers=servers,
+            group_id="g",
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            default_api_timeout_ms=3000,
+        ) as consumer,
+    ):
+        writer.begin_transaction()
+        writer.send_offsets_to_transaction({pending: 5}, ConsumerGroupMetadata("g", "", -1, None))
+        consumer.assign([pending, free])
+        _read(consumer, 10)
+        assert consumer.position(free) == 10
+        # Longer than the timeout after which it raised.
+        quiet = time.monotonic() + 5
+        while time.monotonic() < quiet:
+            assert consumer.poll(0.5).num_rows == 0
+        with pytest.raises(KafkaTimeoutError, match="UNSTABLE_OFFSET_COMMIT"):
+            consumer.committed([pending, free], timeout=1)
+        assert len([r for r in caplog.records if "open transaction" in r.getMessage()]) == 1
+        writer.commit_transaction()
+        _read(consumer, 5)
+        assert consumer.position(pending) == 10
