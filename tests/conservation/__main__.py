@@ -31,7 +31,7 @@ def main() -> int:
         if bootstrap is None and not options.embedded:
             bootstrap = stack.enter_context(KafkaServer()).bootstrap_servers
         made = stack.enter_context(clusters(bootstrap))
-        wanted, reasons = pairs(made)
+        wanted, reasons = pairs(made, quick=options.quick)
         named = {pair: f"{pair.name} on {pair.cluster.name}" for pair in wanted}
         wanted = [pair for pair, name in named.items() if all(text in name for text in options.only)]
         if options.pair:

@@ -52,6 +52,8 @@ class Disturbance:
     process = False
     """Whether it needs a separate process."""
     times = 3
+    """How often it happens in a run."""
+    quick_times = 1
 
     def options(self) -> dict[str, Any]:
         """Options of the client under test."""
@@ -124,6 +126,7 @@ class Wakeup(Disturbance):
     name = "wakeup"
     writes = False
     times = 200
+    quick_times = 60
 
     def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
         if isinstance(face, Face) and (not face.group or face.process):
