@@ -33,6 +33,7 @@ OWN = {
     "ForkError": "make clients in the process that uses them",
     "ConfigurationError": "change the option or argument that the text names",
     "IllegalStateError": "call in the order that the text names",
+    "RejectedWithOthersError": "send the record again",
     "TransactionAbortedError": "send again in the next transaction",
     "CorruptRecordError": "look at the broker's disk and the network; seek past it to go on",
     "BadValueError": 'seek past `offset`, or take `bad_values="null"` or `DeadLetter`: [values](values.md#consumers)',

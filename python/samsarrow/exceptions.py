@@ -120,6 +120,12 @@ class IllegalStateError(KafkaError, RuntimeError):
     name = "ILLEGAL_STATE"
 
 
+class RejectedWithOthersError(RetriableError):
+    """The record was rejected with its batch because of another record in it; the record itself is valid."""
+
+    name = "REJECTED_WITH_OTHERS"
+
+
 class TransactionAbortedError(KafkaError):
     """The record, or the offsets, were dropped unsent with their transaction."""
 

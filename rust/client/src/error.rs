@@ -99,6 +99,9 @@ pub enum Error {
     /// A call that does not fit the state that the client is in.
     #[error("{0}")]
     State(String),
+    /// A record was rejected with its batch because of other records in it; nothing is wrong with the record itself.
+    #[error("{0}")]
+    RejectedWithOthers(String),
     /// A record was given up with its transaction, unsent.
     #[error("{0}")]
     Aborted(String),
@@ -252,6 +255,7 @@ impl Error {
             Self::Corrupt(text) => Self::Corrupt(format!("{doing}: {text}")),
             Self::OffsetOutOfRange(text) => Self::OffsetOutOfRange(format!("{doing}: {text}")),
             Self::State(text) => Self::State(format!("{doing}: {text}")),
+            Self::RejectedWithOthers(text) => Self::RejectedWithOthers(format!("{doing}: {text}")),
             Self::Aborted(text) => Self::Aborted(format!("{doing}: {text}")),
             Self::Transaction { fatal, cause } => Self::Transaction { fatal, cause: Box::new(cause.context(doing)) },
             Self::Registry { url, reason, status, passes } => {
@@ -283,6 +287,7 @@ impl Error {
             Self::SchemaNotFound(_) => "SchemaNotFoundError".into(),
             Self::SchemaIncompatible { .. } => "SchemaIncompatibleError".into(),
             Self::State(_) => "IllegalStateError".into(),
+            Self::RejectedWithOthers(_) => "RejectedWithOthersError".into(),
             Self::Aborted(_) => "TransactionAbortedError".into(),
             // Not the class of a call that may be made again.
             Self::Transaction { fatal: false, cause } if cause.retriable() => {
@@ -311,7 +316,7 @@ impl Error {
     pub fn retriable(&self) -> bool {
         match self {
             Self::Server { code, .. } => code.retriable(),
-            Self::Timeout { .. } | Self::Connection { .. } => true,
+            Self::Timeout { .. } | Self::Connection { .. } | Self::RejectedWithOthers(_) => true,
             Self::Registry { passes, .. } => *passes,
             _ => false,
         }

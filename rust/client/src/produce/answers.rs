@@ -1,5 +1,6 @@
 //! The end of a request: each of its batches has its answer, goes back to its queue, or is cut in two.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,26 +23,36 @@ pub(super) fn answer_all(
 ) {
     let now = Instant::now();
     let mut answered = Vec::with_capacity(batches.len());
-    for outgoing in batches {
-        let outcome = answer(&outgoing);
+    for mut outgoing in batches {
+        let outcome = match outgoing.unsendable.take() {
+            Some(error) => Err(Failure::new(error, FailureKind::Refused)),
+            None => answer(&outgoing),
+        };
         answered.push((outgoing, outcome));
     }
     let mut settled = Vec::with_capacity(answered.len());
     {
         let mut accumulator = shared.lock();
         accumulator.node_answered(node, throttle);
-        for (Outgoing { slot, batch, .. }, outcome) in answered {
+        for (Outgoing { slot, batch, .. }, mut outcome) in answered {
             let late = accumulator.queue_of(slot).is_some_and(|(queue, _)| queue.has_expired(batch.order));
-            if outcome.is_ok() && !late {
-                accumulator.count_taken(slot, &batch, now);
-            }
+            let records = match &mut outcome {
+                Ok(_) => {
+                    if !late {
+                        accumulator.count_taken(slot, &batch, now);
+                    }
+                    BTreeMap::new()
+                }
+                Err(failure) => std::mem::take(&mut failure.records),
+            };
+            // A slot that was sent has a queue: none is ever removed.
             if let Some((queue, rules)) = accumulator.queue_of(slot) {
-                let records = batch.count;
+                let count = batch.count;
                 let one = queue.answered(batch, outcome, rules, now);
                 if one.is_none() {
-                    accumulator.count_retried(slot, records, now);
+                    accumulator.count_retried(slot, count, now);
                 }
-                settled.extend(one);
+                settled.extend(one.into_iter().flat_map(|one| one.apart(&records)));
             }
             accumulator.retire_identity(slot);
         }
@@ -51,7 +62,7 @@ pub(super) fn answer_all(
 }
 
 pub(super) fn fail_shipment(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: &Error, kind: FailureKind) {
-    answer_all(shared, node, Duration::ZERO, batches, |_| Err(Failure { error: error.clone(), kind }));
+    answer_all(shared, node, Duration::ZERO, batches, |_| Err(Failure::new(error.clone(), kind)));
 }
 
 /// No answer came: the connection failed, or time ran out.
@@ -116,7 +127,7 @@ fn split_in_two(shared: &Shared, outgoing: Outgoing, answers: &Answers<'_>) {
             Err(failed) => {
                 let (batch, error) = *failed;
                 let error = answers.of_batch(&batch).err().map_or(error, |failure| failure.error);
-                let failure = Failure { error, kind: FailureKind::Refused };
+                let failure = Failure::new(error, FailureKind::Refused);
                 queue.answered(batch, Err(failure), rules, Instant::now()).into_iter().collect()
             }
         }

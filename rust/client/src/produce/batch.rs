@@ -1,5 +1,6 @@
 //! A batch on its way to a partition, from its first record to its end.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -93,6 +94,34 @@ impl Batch {
             late: false,
             outcome,
         }
+    }
+}
+
+impl Settled {
+    /// Gives each of `records`, by their index, its own error, and the others that of all. Those with their own come
+    /// first: they are the reason why a transaction fails.
+    pub(crate) fn apart(self, records: &BTreeMap<u32, Error>) -> Vec<Settled> {
+        let Err(common) = self.outcome else { return vec![self] };
+        let mut runs: Vec<(u32, u32, Error)> =
+            records.iter().map(|(index, error)| (*index, 1, error.clone())).collect();
+        let mut next = 0;
+        for index in records.keys().copied().chain([self.count]) {
+            if index > next {
+                runs.push((next, index - next, common.clone()));
+            }
+            next = index + 1;
+        }
+        let mut reserved = self.reserved;
+        let piece = |(first, count, error)| Settled {
+            state: Arc::clone(&self.state),
+            first: self.first + first,
+            count,
+            // The first piece gives all of the memory back.
+            reserved: std::mem::take(&mut reserved),
+            late: self.late,
+            outcome: Err(error),
+        };
+        runs.into_iter().map(piece).collect()
     }
 }
 

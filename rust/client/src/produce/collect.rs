@@ -9,6 +9,7 @@ use super::accumulator::Accumulator;
 use super::batch::{Batch, Settled};
 use super::queue::{PartitionQueue, Readiness};
 use super::topic::Slot;
+use crate::error::Error;
 
 /// A batch taken out for its broker.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct Outgoing {
     /// The topic's id when it was taken out, zero for none. The answer names the topic by it, whatever metadata says then.
     pub(crate) topic_id: Uuid,
     pub(crate) batch: Batch,
+    /// The reason why this batch cannot be part of a request; the others are sent without it.
+    pub(crate) unsendable: Option<Error>,
 }
 
 /// One request's worth of batches for one broker.
@@ -149,7 +152,7 @@ impl Accumulator {
                 if let Some(transaction) = &mut self.transaction {
                     transaction.writes();
                 }
-                shipment.batches.push(Outgoing { slot, topic_id, batch });
+                shipment.batches.push(Outgoing { slot, topic_id, batch, unsendable: None });
             }
         }
         let before = collected.shipments.len();

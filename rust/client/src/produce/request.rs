@@ -1,7 +1,7 @@
 //! Produce requests and what their answers say of each batch.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +10,8 @@ use samsarrow_wire::batch::legacy::convert;
 use samsarrow_wire::compression::{Codec, Compressor};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::produce::{
-    NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData,
+    BatchIndexAndErrorMessage, NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceRequest,
+    TopicProduceData,
 };
 use samsarrow_wire::messages::{ApiKey, Request, Uuid};
 
@@ -48,26 +49,56 @@ pub(crate) fn newest_version(batches: &[Outgoing]) -> i16 {
     if nameless { TOPIC_ID_VERSION - 1 } else { ProduceRequest::MAX_VERSION }
 }
 
-/// The encoded batches of a request.
-pub(crate) fn parcels(batches: &[Outgoing]) -> Vec<Parcel> {
-    let mut parcels: Vec<Parcel> = batches
-        .iter()
-        .filter_map(|outgoing| match &outgoing.batch.payload {
-            Payload::Encoded(records) => Some(Parcel {
-                topic: Arc::clone(&outgoing.batch.state.topic),
+/// The encoded batches of a request. A batch that is not encoded gets an error.
+pub(crate) fn parcels(batches: &mut [Outgoing]) -> Vec<Parcel> {
+    let mut parcels: Vec<Parcel> = Vec::with_capacity(batches.len());
+    for outgoing in batches.iter_mut().filter(|outgoing| outgoing.unsendable.is_none()) {
+        let (topic, partition) = (&outgoing.batch.state.topic, outgoing.batch.state.partition);
+        match &outgoing.batch.payload {
+            Payload::Encoded(records) => parcels.push(Parcel {
+                topic: Arc::clone(topic),
                 topic_id: outgoing.topic_id,
-                partition: outgoing.batch.state.partition,
+                partition,
                 records: records.clone(),
             }),
-            Payload::Draft(_) => None,
-        })
-        .collect();
+            Payload::Draft(_) => {
+                let text = format!("a batch for {topic}-{partition} was not encoded: please report this as a bug");
+                outgoing.unsendable = Some(Error::configuration(text));
+            }
+        }
+    }
     parcels.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
     parcels
 }
 
-/// The request in the version that was chosen for the broker.
-pub(crate) fn build(version: i16, parcels: Vec<Parcel>, settings: &Settings) -> Result<ProduceRequest> {
+/// The errors of batches that a request was built without, by topic and partition.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LeftOut(Arc<Mutex<HashMap<(Arc<str>, i32), Error>>>);
+
+impl LeftOut {
+    /// Gives each batch that was left out its error.
+    pub(crate) fn give_out(&self, batches: &mut [Outgoing]) {
+        let mut errors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for outgoing in batches {
+            let state = &outgoing.batch.state;
+            if let Some(error) = errors.remove(&(Arc::clone(&state.topic), state.partition)) {
+                outgoing.unsendable = Some(error);
+            }
+        }
+    }
+
+    fn add(&self, topic: Arc<str>, partition: i32, error: Error) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((topic, partition), error);
+    }
+}
+
+/// The request in the version that was chosen for the broker, without the batches that cannot be written in it.
+pub(crate) fn build(
+    version: i16,
+    parcels: Vec<Parcel>,
+    settings: &Settings,
+    left_out: &LeftOut,
+) -> Result<ProduceRequest> {
     let magic = settings.magic.min(newest_magic(version));
     if settings.codec == Codec::Zstd && version < ZSTD_VERSION {
         return Err(Error::configuration(format!(
@@ -78,7 +109,14 @@ pub(crate) fn build(version: i16, parcels: Vec<Parcel>, settings: &Settings) -> 
     let mut topic_data: Vec<TopicProduceData> = Vec::new();
     let mut last: Option<Arc<str>> = None;
     for Parcel { topic, topic_id, partition, records } in parcels {
-        let records = if magic < 2 { messages(magic, records, settings, &topic, partition)? } else { records };
+        let records = if magic < 2 { messages(magic, records, settings, &topic, partition) } else { Ok(records) };
+        let records = match records {
+            Ok(records) => records,
+            Err(error) => {
+                left_out.add(topic, partition, error);
+                continue;
+            }
+        };
         if last.as_ref() != Some(&topic) {
             topic_data.push(address(version, &topic, topic_id)?);
             last = Some(topic);
@@ -90,6 +128,10 @@ pub(crate) fn build(version: i16, parcels: Vec<Parcel>, settings: &Settings) -> 
                 ..Default::default()
             });
         }
+    }
+    if topic_data.is_empty() {
+        // Each batch has an error of its own, which comes first.
+        return Err(Error::configuration("no batch of the request can be written in the broker's message format"));
     }
     let timeout_ms = i32::try_from(settings.request_timeout.as_millis()).unwrap_or(i32::MAX);
     let transactional_id = settings.transactional_id.as_deref().map(str::to_owned);
@@ -193,7 +235,7 @@ impl<'a> Answers<'a> {
         let (topic, partition) = (&batch.state.topic, batch.state.partition);
         let Some(answer) = self.find(batch) else {
             let error = Error::corrupt(format!("the broker's Produce response leaves out {topic}-{partition}"));
-            return Err(Failure { error, kind: FailureKind::Retriable });
+            return Err(Failure::new(error, FailureKind::Retriable));
         };
         let code = ErrorCode::from_i16(answer.error_code);
         let numbered = batch.numbered.is_some();
@@ -213,8 +255,34 @@ impl<'a> Answers<'a> {
             code if code.retriable() => FailureKind::Retriable,
             _ => FailureKind::Refused,
         };
-        Err(Failure { error: Error::server(code, describe(answer, batch)), kind })
+        let error = Error::server(code, describe(answer, batch));
+        if kind != FailureKind::Refused || answer.record_errors.is_empty() {
+            return Err(Failure::new(error, kind));
+        }
+        let records: BTreeMap<u32, Error> =
+            answer.record_errors.iter().filter_map(|record| rejected(record, answer, batch)).collect();
+        let text = format!(
+            "Produce to {topic}-{partition}: the record was rejected together with its batch of {}, because of {} of the \
+             others ({error}): send it again",
+            batch.count,
+            records.len()
+        );
+        Err(Failure { error: Error::RejectedWithOthers(text), kind, records })
     }
+}
+
+/// The index and the error of a record that a broker names as the reason why it rejects a batch.
+fn rejected(
+    record: &BatchIndexAndErrorMessage,
+    answer: &PartitionProduceResponse,
+    batch: &Batch,
+) -> Option<(u32, Error)> {
+    // An index that is not in the batch names no record: all records then have the error of the others.
+    let index = u32::try_from(record.batch_index).ok().filter(|index| *index < batch.count)?;
+    let (topic, partition) = (&batch.state.topic, batch.state.partition);
+    let reason = record.batch_index_error_message.as_deref().or(answer.error_message.as_deref());
+    let text = format!("Produce to {topic}-{partition}: {}", reason.unwrap_or("the broker rejects this record"));
+    Some((index, Error::server(ErrorCode::from_i16(answer.error_code), text)))
 }
 
 fn describe(answer: &PartitionProduceResponse, batch: &Batch) -> String {

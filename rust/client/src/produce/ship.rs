@@ -16,7 +16,7 @@ use super::batch::{Batch, Payload};
 use super::batch_state::Appended;
 use super::collect::{Outgoing, Shipment};
 use super::queue::FailureKind;
-use super::request::{self, ProduceResponse};
+use super::request::{self, LeftOut, ProduceResponse};
 use super::shared::{Settings, Shared};
 use crate::connection::Patience;
 use crate::error::{Error, Result};
@@ -52,6 +52,11 @@ pub(super) async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::U
                 },
             };
             match encoded {
+                // Each of them has its error.
+                Ok(()) if batches.iter().all(|outgoing| outgoing.unsendable.is_some()) => {
+                    let error = Error::configuration("the batch cannot be encoded");
+                    fail_shipment(shared, node, batches, &error, FailureKind::Refused);
+                }
                 Ok(()) => ship_one(shared, node, batches, &sent).await,
                 Err(error) => fail_shipment(shared, node, batches, &error, FailureKind::Refused),
             }
@@ -87,21 +92,24 @@ struct Sent {
     answer: Pin<Box<dyn Future<Output = Result<ProduceResponse>> + Send>>,
 }
 
-async fn ship_one(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>, sent: &mpsc::UnboundedSender<Sent>) {
+async fn ship_one(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgoing>, sent: &mpsc::UnboundedSender<Sent>) {
     if shared.settings.acks == 0 {
         return ship_unanswered(shared, node, batches).await;
     }
     let settings = &shared.settings;
-    let parcels = request::parcels(&batches);
+    let parcels = request::parcels(&mut batches);
+    let left_out = LeftOut::default();
     let cluster = shared.produce_cluster().at_most(ApiKey::Produce, request::newest_version(&batches));
     let too_late = too_late(&batches);
-    let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings));
+    let missing = left_out.clone();
+    let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings, &missing));
     let started = Instant::now();
     let answer: Pin<Box<dyn Future<Output = _> + Send>> =
         match cluster.dispatch(node, Patience::to_send(settings.request_timeout), build).await {
             Ok(answer) => Box::pin(answer),
             Err(error) => Box::pin(ready(Err(error))),
         };
+    left_out.give_out(&mut batches);
     if let Err(mpsc::error::SendError(Sent { batches, answer, .. })) = sent.send(Sent { started, batches, answer }) {
         receive(shared, node, batches, answer.await);
     }
@@ -135,14 +143,18 @@ fn too_late(batches: &[Outgoing]) -> impl Fn() -> Result<()> + use<> {
 }
 
 /// `acks=0`: the broker never answers, so a batch is done once it is on its way.
-async fn ship_unanswered(shared: &Arc<Shared>, node: i32, batches: Vec<Outgoing>) {
+async fn ship_unanswered(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgoing>) {
     let settings = &shared.settings;
-    let parcels = request::parcels(&batches);
+    let parcels = request::parcels(&mut batches);
+    let left_out = LeftOut::default();
     let cluster = shared.cluster.at_most(ApiKey::Produce, request::newest_version(&batches));
     let too_late = too_late(&batches);
-    let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings));
+    let missing = left_out.clone();
+    let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings, &missing));
     let started = Instant::now();
-    match cluster.send_oneway(node, Patience::to_send(settings.request_timeout), build).await {
+    let sent = cluster.send_oneway(node, Patience::to_send(settings.request_timeout), build).await;
+    left_out.give_out(&mut batches);
+    match sent {
         Ok(()) => {
             count_answered(shared, started, &batches);
             answer_all(shared, node, Duration::ZERO, batches, |_| Ok(Appended { base_offset: -1, log_append_time: -1 }))
@@ -176,14 +188,18 @@ fn encode_with(batches: &mut [Outgoing], settings: &Settings, compressor: &mut O
                     options.base_sequence = sequence;
                     options.transactional = settings.transactional_id.is_some();
                 }
-                if compressor.is_none() {
-                    let new = Compressor::new(settings.batch_codec(), settings.level.filter(|_| settings.magic == 2));
-                    *compressor = Some(new.map_err(|error| Error::configuration(error.to_string()))?);
-                }
-                let Some(compressor) = compressor.as_mut() else { continue };
+                let compressor = match compressor {
+                    Some(compressor) => compressor,
+                    None => {
+                        let level = settings.level.filter(|_| settings.magic == 2);
+                        let new = Compressor::new(settings.batch_codec(), level);
+                        compressor.insert(new.map_err(|error| Error::configuration(error.to_string()))?)
+                    }
+                };
                 builder.finish(compressor).map(Bytes::from)
             }
             Payload::Encoded(bytes) => {
+                // Without a number the bytes stay as they are.
                 let Some((identity, sequence)) = numbered else { continue };
                 // Ours alone unless an earlier request is still being written: then a copy is renumbered.
                 let bytes = std::mem::take(bytes);
@@ -193,7 +209,7 @@ fn encode_with(batches: &mut [Outgoing], settings: &Settings, compressor: &mut O
         };
         match encoded {
             Ok(bytes) => batch.payload = Payload::Encoded(bytes),
-            Err(error) => return Err(failed(&error, batch)),
+            Err(error) => outgoing.unsendable = Some(failed(&error, batch)),
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ mod expiry;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,6 +59,15 @@ pub(crate) enum Readiness {
 pub(crate) struct Failure {
     pub(crate) error: Error,
     pub(crate) kind: FailureKind,
+    /// The errors of single records, by their index in the batch (KIP-467); `error` is that of the others.
+    pub(crate) records: BTreeMap<u32, Error>,
+}
+
+impl Failure {
+    /// A failure of all records alike.
+    pub(crate) fn new(error: Error, kind: FailureKind) -> Self {
+        Self { error, kind, records: BTreeMap::new() }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -81,7 +81,7 @@ impl Bench {
             None => Ok(OK),
             Some(kind) => {
                 let error = Error::server(ErrorCode::from_i16(7), "test");
-                Err(Failure { error, kind })
+                Err(Failure::new(error, kind))
             }
         };
         self.queue.answered(batch, answer, &self.rules, self.now)
