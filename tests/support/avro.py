@@ -218,7 +218,8 @@ def encoded(schema: Any, value: Any) -> bytes:
 
 
 def by_fastavro(value: bytes, writer: Any, reader: Any = None) -> Any:
-    return fastavro.schemaless_reader(io.BytesIO(value), writer, reader, return_record_name=True)
+    # With another reader's schema, fastavro gives no names where that names a type again.
+    return fastavro.schemaless_reader(io.BytesIO(value), writer, reader, return_record_name=reader is None)
 
 
 def is_namesake(schema: Any) -> bool:
