@@ -42,6 +42,9 @@ def main() -> None:
             # Rows of the forked process do not count.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             app.stopped.set()
+            if face.loop is not None:
+                # An event loop that ends removes its sockets from the epoll that both processes share.
+                os._exit(0)
             sys.exit()
 
     signal.signal(signal.SIGTERM, end)
