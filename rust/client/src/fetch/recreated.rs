@@ -14,6 +14,9 @@ use crate::metadata::Metadata;
 use crate::metrics::Event;
 use crate::types::{TopicPartition, some_of};
 
+/// Positions by topic: its name, its old id and its new one.
+type PositionsByTopic = BTreeMap<(Arc<str>, Uuid, Uuid), Vec<(TopicPartition, i64)>>;
+
 /// A partition whose position was in a topic that is deleted.
 #[derive(Debug)]
 pub(super) struct Recreated {
@@ -92,7 +95,7 @@ impl Shared {
         if recreated.is_empty() {
             return;
         }
-        let mut topics: BTreeMap<(Arc<str>, Uuid, Uuid), Vec<(TopicPartition, i64)>> = BTreeMap::new();
+        let mut topics = PositionsByTopic::new();
         for one in recreated {
             if let Some(position) = one.position {
                 let topic = (Arc::clone(&one.tp.topic), one.old, one.new);
