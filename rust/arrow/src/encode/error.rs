@@ -52,11 +52,11 @@ pub enum EncodeError {
     /// One row has a value that its format does not allow.
     #[error("row {row}, field {path}: {what}")]
     Value {
-        /// Which row, from 0.
+        /// The row, from 0.
         row: usize,
         /// The names that lead to the value; empty for the whole one.
         path: String,
-        /// What is wrong with it.
+        /// The reason, as the format has it.
         what: String,
     },
     /// A format that does not exist.

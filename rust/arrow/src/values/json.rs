@@ -45,7 +45,7 @@ pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &m
     Ok(())
 }
 
-/// What went wrong within a row, and where, if that is known: encoders cannot report it themselves.
+/// The first error within a row, with its path if that is known: encoders cannot report it themselves.
 #[derive(Debug, Clone, Default)]
 struct Failure(Arc<Mutex<Option<(Option<String>, String)>>>);
 

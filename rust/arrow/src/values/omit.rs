@@ -16,14 +16,14 @@ pub(super) fn is_omitted(field: &Field) -> bool {
     field.metadata().contains_key(OMITTED)
 }
 
-/// What a schema says of a field beside its type.
+/// Properties that a schema gives a field beside its type.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldRules {
-    /// Whether a member is left out where it is null.
+    /// Returns true for a member that is left out where it is null.
     pub is_omitted: fn(&Field) -> bool,
-    /// Whether texts are JSON and are written as they stand.
+    /// Returns true for texts that are JSON and are written as they stand.
     pub is_json: fn(&Field) -> bool,
-    /// Whether times have an offset from UTC, as RFC 3339 has it.
+    /// Returns true for times that have an offset from UTC, as RFC 3339 has it.
     pub is_full_time: fn(&Field) -> bool,
 }
 
@@ -35,7 +35,7 @@ const JSON: &str = "arrow.json";
 /// The key of the metadata that says how a marked array is written: a struct whose only column is the array.
 const WRITTEN: &str = "samsarrow:written";
 
-/// How an array is written that is not written by its type alone.
+/// The way to write an array that is not written by its type alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Written {
     /// Texts as they stand.
@@ -54,7 +54,7 @@ pub(super) fn written(fields: &Fields) -> Option<(Written, &str)> {
     Some((how, field.name()))
 }
 
-/// What is written by other rules than its type's, by its place in a type.
+/// The parts of a type that are written by other rules than their types'.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
     /// This one itself, and the path to it.
@@ -65,7 +65,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Those of a field, by itself and by the field of the same name in a schema.
+    /// Returns the marks of a field, by itself and by the field of the same name in a schema.
     pub(super) fn of(field: &Field, wanted: Option<&Field>, rules: FieldRules, path: &str) -> Marks {
         let says = |rule: fn(&Field) -> bool| wanted.is_some_and(rule);
         let like = |kind: &DataType| Field::clone(field).with_data_type(kind.clone());

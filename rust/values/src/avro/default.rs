@@ -15,7 +15,7 @@ pub(super) fn encoded(node: &Node, json: &Value, named: &Named, path: &str) -> R
     Ok(out)
 }
 
-/// What names stand for, and how many of them may still be followed: a default may lead to itself.
+/// The types of names, and how many names may still be followed: a default may lead to itself.
 #[derive(Clone, Copy)]
 struct Names<'a> {
     named: &'a Named,
@@ -79,7 +79,7 @@ fn write(node: &Node, json: &Value, names: &Names<'_>, path: &str, out: &mut Vec
                 _ => return Err(unfit(node, json, path)),
             }
         }
-        // Of the first branch, or of any, since 1.12. A text is that of a number only where it is no text: Java takes
+        // A default is of the first branch, or of any, since 1.12. A text is that of a number only where it is no text: Java takes
         // "NaN" for the string of `["double", "string"]`.
         (Kind::Union(branches), _) => {
             let is_last = |branch: &Node| json.is_string() && matches!(branch.kind, Kind::Float | Kind::Double);

@@ -111,12 +111,12 @@ pub(crate) struct Entries {
 /// A time of day: a number of the writer's unit that is below `end`, in the reader's unit.
 #[derive(Debug)]
 pub(crate) struct Time {
-    /// Whether the writer's number is an `int`.
+    /// True if the writer's number is an `int`.
     pub(crate) of_int: bool,
-    /// Whether its place is among numbers of 32 bits, else among those of 64.
+    /// True if its place is among numbers of 32 bits, else it is among those of 64.
     pub(crate) int: bool,
     pub(crate) to: usize,
-    /// How many of the reader's units one of the writer's is.
+    /// The number of the reader's units in one of the writer's.
     pub(crate) factor: i64,
     pub(crate) end: i64,
 }

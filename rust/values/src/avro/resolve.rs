@@ -320,7 +320,7 @@ fn member(
     };
     let fits: Vec<Fit> = members.iter().map(|r| fit(w, r)).collect();
     let all = |wanted: Fit| fits.iter().enumerate().filter(move |(_, fit)| **fit == wanted).map(|(at, _)| at);
-    // These decide by themselves, whether or not all that is in the type can be read.
+    // A full name decides even if its type cannot be read.
     if let Some(at) = all(Fit::Same).next().or_else(|| all(Fit::Alias).next()) {
         return branch(at);
     }
@@ -356,7 +356,7 @@ fn resolve_as(w: &Node, r: &Node, shape: &Shape, defs: &Definitions<'_>, path: &
     }
 }
 
-/// How a writer's type matches a member of the reader's union, the closest first.
+/// The match of a writer's type with a member of the reader's union, the closest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fit {
     /// The same type, and the same full name where types have names.

@@ -67,7 +67,7 @@ impl<'a> Place<'a> {
 }
 
 struct Reading<'a> {
-    /// Those that are needed, and last the one that is read.
+    /// The schemas that are needed, and last the one that is read.
     documents: &'a [Tree],
     links: &'a [Link],
     /// What is being read: a schema that refers to one of these contains itself.
@@ -230,7 +230,7 @@ impl<'a> Reading<'a> {
         if let Some((at, _)) = all().find(|(_, id)| *id == absolute) {
             return Some(at);
         }
-        // An `$id` that the reference is the end of, if there is no other such.
+        // The reference may be the end of an `$id`, if there is no other such.
         let mut ends = all().filter(|(_, id)| id.rsplit('/').next() == Some(name));
         ends.next().filter(|_| ends.next().is_none()).map(|(at, _)| at)
     }

@@ -15,7 +15,7 @@ pub(crate) const JSON: &str = "arrow.json";
 const DECIMAL: &str = "samsarrow:decimal";
 /// That a member may be missing, and may not be null.
 const OMITTED: &str = "samsarrow:omitted";
-/// That a time of day has an offset from UTC.
+/// The key of fields of times that have an offset from UTC.
 const FULL_TIME: &str = "samsarrow:full-time";
 /// Keys that say how a field is read and written, and are not for columns.
 const OWN: [&str; 3] = [DECIMAL, OMITTED, FULL_TIME];
