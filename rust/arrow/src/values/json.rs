@@ -47,7 +47,10 @@ pub(super) fn write(field: &FieldRef, rows: &ArrayRef, max_bytes: usize, out: &m
 
 /// The first error within a row, with its path if that is known: encoders cannot report it themselves.
 #[derive(Debug, Clone, Default)]
-struct Failure(Arc<Mutex<Option<(Option<String>, String)>>>);
+struct Failure(Arc<Mutex<Option<Reason>>>);
+
+/// The path, if it is known, and what is wrong.
+type Reason = (Option<String>, String);
 
 impl Failure {
     fn set(&self, what: String) {
@@ -58,7 +61,7 @@ impl Failure {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((Some(path.to_owned()), what));
     }
 
-    fn take(&self) -> Option<(Option<String>, String)> {
+    fn take(&self) -> Option<Reason> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
