@@ -153,6 +153,11 @@ def test_an_assigned_topic_that_has_no_name_yet_is_logged_once(
         _read(consumer, 10)
 
 
+def _committed(admin: Admin, partition: TopicPartition) -> int | None:
+    found = admin.fetch_offsets("g").get(partition)
+    return found and found.offset
+
+
 def _poll_until(condition: Callable[[], bool], *consumers: Consumer) -> None:
     deadline = time.monotonic() + 60
     while not condition():
@@ -185,7 +190,7 @@ def test_an_abandoned_revocation_leaves_no_commit_to_a_later_one(broker: Broker,
         joins = broker.requests("JoinGroup")
         consumer.enforce_rebalance()
         _poll_until(lambda: broker.requests("JoinGroup") > joins and consumer.assignment() == {T0}, consumer)
-        assert admin.fetch_offsets("g")[T0].offset == 20
+        assert _committed(admin, T0) == 20
 
 
 def test_assign_commits_what_is_finished_of_partitions_that_go(broker: Broker, servers: str) -> None:
@@ -209,12 +214,12 @@ def test_assign_commits_what_is_finished_of_partitions_that_go(broker: Broker, s
         # The program may still be processing the rows of the last poll.
         consumer.assign([second])
         until(lambda: first in admin.fetch_offsets("g"))
-        assert admin.fetch_offsets("g")[first].offset == 5
+        assert _committed(admin, first) == 5
         _read(consumer, 10)
         consumer.poll(0)
         consumer.assign([first])
         until(lambda: second in admin.fetch_offsets("g"))
-        assert admin.fetch_offsets("g")[second].offset == 10
+        assert _committed(admin, second) == 10
 
 
 def test_sticky_moves_nothing_between_members_that_stay(broker: Broker, servers: str) -> None:
@@ -312,7 +317,7 @@ def test_heartbeats_go_on_while_a_rebalance_waits_for_metadata(
         _poll_until(lambda: len(consumer.assignment()) == 5, consumer)
         with Admin(bootstrap_servers=servers) as admin:
             if protocol == "classic":
-                assert admin.fetch_offsets("g")[T0].offset == 10
+                assert _committed(admin, T0) == 10
 
 
 def test_an_open_transaction_holds_up_only_the_partitions_that_it_commits(

@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(compare(&no_ids), (true, Some(0)));
         assert_eq!([&anew, &gone, &new, &no_ids].map(|metadata| offsets(&shared, metadata)), [0, 0, 1, 1]);
         assert_eq!(compare(&anew), (false, None));
-        assert_eq!(shared.take_uncommittable(), [tp.clone()]);
+        assert_eq!(shared.take_uncommittable(), std::slice::from_ref(&tp));
         assert_eq!(shared.take_uncommittable(), []);
         let state = shared.lock();
         assert_eq!(

@@ -73,7 +73,9 @@ pub(crate) fn parcels(batches: &mut [Outgoing]) -> Vec<Parcel> {
 
 /// The errors of batches that a request was built without, by topic and partition.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LeftOut(Arc<Mutex<HashMap<(Arc<str>, i32), Error>>>);
+pub(crate) struct LeftOut(Arc<Mutex<Errors>>);
+
+type Errors = HashMap<(Arc<str>, i32), Error>;
 
 impl LeftOut {
     /// Gives each batch that was left out its error.
