@@ -123,6 +123,7 @@ impl<'a> Tables<'a> {
                 "{null} of {rows} rows have a null topic and were not sent: without the option topic every row needs one"
             ))));
         }
+        // A null topic was an error above.
         let named = self.topics.iter().map(|topic| String::from_utf8_lossy(topic.unwrap_or_default()).into());
         let topics: Vec<Arc<str>> = match &options.topic {
             Some(topic) => vec![Arc::from(topic.as_str())],

@@ -42,5 +42,6 @@ impl<C: ValueColumn> Walker<C> {
 
 /// The bytes that the records have at least.
 fn least(batch: &Batch) -> usize {
+    // A negative count only reserves nothing: the walk rejects the batch.
     usize::try_from(batch.header.record_count).unwrap_or_default().saturating_mul(MIN_RECORD_LEN)
 }

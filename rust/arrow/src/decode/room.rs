@@ -32,6 +32,7 @@ impl<C: ValueColumn> Walker<C> {
             if bytes > 0 && bytes + payload > most {
                 break;
             }
+            // A negative count only reserves nothing: the walk rejects the batch.
             let promised = usize::try_from(batch.header.record_count).unwrap_or(0);
             rows += promised.min(payload / (2 * MIN_RECORD_LEN + 2));
             bytes += payload;

@@ -314,6 +314,7 @@ impl<C: ValueColumn> Walker<C> {
 
     /// Whether it is known before decompressing that the batch's records do not fit.
     fn is_full_for(&self, batch: &Batch) -> bool {
+        // A negative count only reserves nothing: the walk rejects the batch.
         let promised = usize::try_from(batch.header.record_count).unwrap_or(0).saturating_mul(MIN_RECORD_LEN);
         // A header may promise anything.
         let least = promised.min(batch.bytes().len()).max(1);

@@ -116,6 +116,7 @@ impl BytesColumn {
             BytesColumn::Null => {}
             BytesColumn::Binary(array) if array.null_count() == 0 => {
                 for (length, ends) in lengths.iter_mut().zip(array.value_offsets().windows(2)) {
+                    // A window has two offsets.
                     let [start, end] = ends else { continue };
                     *length = length.saturating_add(end.wrapping_sub(*start) as u32);
                 }

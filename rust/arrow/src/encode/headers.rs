@@ -70,6 +70,7 @@ impl HeadersReader {
             Lists::Small(o) => o.get(row).zip(o.get(row + 1)).map(|(&a, &b)| (a as usize, b as usize)),
             Lists::Large(o) => o.get(row).zip(o.get(row + 1)).map(|(&a, &b)| (a as usize, b as usize)),
         };
+        // A row of the list array has both of its offsets, which Arrow checked.
         let (start, end) = bounds.unwrap_or_default();
         HeaderRow { columns: Some((&self.keys, &self.values)), range: start..end }
     }
@@ -88,6 +89,7 @@ impl<'a> Iterator for HeaderRow<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let (keys, values) = self.columns?;
         let at = self.range.next()?;
+        // Null keys were rejected when the reader was made.
         Some((keys.get(at).unwrap_or_default(), values.get(at)))
     }
 

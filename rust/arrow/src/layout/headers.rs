@@ -41,6 +41,7 @@ impl HeadersColumn {
             }
             self.key_ends.push(self.keys.len() as i32);
             let len = value.map_or(-1, |v| v.len() as i32);
+            // A null value has no bytes, and the length -1 that makes it null.
             self.values.push_block(value.unwrap_or_default(), Origin::default(), &[0], &[len])?;
         }
         if self.key_ends.len() - before != record.header_count as usize {

@@ -26,6 +26,7 @@ impl Withheld {
 
     /// Hands over what is kept of a partition, in its order.
     pub(super) fn take(&mut self, tp: &TopicPartition) -> VecDeque<Item> {
+        // No rows are withheld of most partitions.
         let items = self.items.remove(tp).unwrap_or_default();
         self.bytes -= items.iter().map(Item::bytes).sum::<usize>();
         items

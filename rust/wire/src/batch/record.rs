@@ -43,6 +43,7 @@ impl RawRecord {
     /// The headers in their order, repeated names included, from the bytes that were walked: the walk has looked at
     /// each. From other bytes there may be fewer than [`header_count`](Self::header_count).
     pub fn headers<'a>(&self, data: &'a [u8]) -> Headers<'a> {
+        // The walk has checked the range: other bytes than those walked give fewer headers.
         Headers { data: data.get(self.headers_start..self.end).unwrap_or_default(), left: self.header_count }
     }
 }

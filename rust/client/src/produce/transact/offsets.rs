@@ -195,6 +195,7 @@ impl Transactions {
         for topic in &response.topics {
             for partition in &topic.partitions {
                 silent.retain(|tp| (&*tp.topic, tp.partition) != (&*topic.name, partition.partition_index));
+                // Without an error the offset is pending.
                 let Err(code) = ErrorCode::from_i16(partition.error_code).ok() else { continue };
                 let what = format!("TxnOffsetCommit of {}-{} for group {group}", topic.name, partition.partition_index);
                 let verdict = Verdict::of(fenced_or(code), &self.context(&what))?;

@@ -48,7 +48,9 @@ async fn register_once(shared: &Shared) -> Result<()> {
         let slots = accumulator.transaction.as_ref().map(Transaction::unregistered).unwrap_or_default();
         let mut names = Names::new();
         for slot in &slots {
-            let Some(topic) = accumulator.topic(slot.topic) else { continue };
+            let Some(topic) = accumulator.topic(slot.topic) else {
+                return Err(Error::State(format!("a partition of topic number {} cannot be registered", slot.topic)));
+            };
             names.entry(topic.name.to_string()).or_default().push(slot.partition as i32);
         }
         let identity = accumulator.identity.ok_or_else(|| Error::closed("the producer's identity"))?;
@@ -103,6 +105,7 @@ impl Transactions {
         for topic in results {
             for partition in &topic.results_by_partition {
                 answered += 1;
+                // Without an error the partition is registered.
                 let Err(code) = ErrorCode::from_i16(partition.partition_error_code).ok() else { continue };
                 let what = format!("AddPartitionsToTxn of {}-{}", topic.name, partition.partition_index);
                 match Verdict::of(fenced_or(code), &self.context(&what)) {

@@ -192,6 +192,7 @@ impl BatchBuilder {
             write_parts(&mut self.buffer, &[Part::of_len(Some(key.len()))]);
             self.buffer.extend_from_slice(key);
             write_parts(&mut self.buffer, &[Part::of_len(value.map(<[u8]>::len))]);
+            // A null value has no bytes: its length says that it is null.
             self.buffer.extend_from_slice(value.unwrap_or_default());
         }
     }

@@ -59,6 +59,7 @@ impl BatchBuilder {
         let records = (room / template.size()).min(alike.timestamps.len()).min(template.same_width(self.count));
         let start = self.buffer.len();
         self.buffer.resize(start + records * template.size(), 0);
+        // The range was made by the resize; the caller gets the number of records that were written.
         let out = self.buffer.get_mut(start..).unwrap_or_default();
         let written = template.write(out, alike, self.base_timestamp, self.count);
         self.buffer.truncate(start + written * template.size());

@@ -209,6 +209,7 @@ fn put_message(
     for field in [key, value] {
         // Sizes are checked by the callers.
         out.extend_from_slice(&field.map_or(-1, |field| field.len() as i32).to_be_bytes());
+        // A null field has no bytes: its length says that it is null.
         out.extend_from_slice(field.unwrap_or_default());
     }
     let Some(message) = out.get_mut(start..) else { return };
