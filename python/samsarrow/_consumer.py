@@ -90,7 +90,7 @@ class ConsumerBase(Face):
         # Whether the group has given partitions, be it none, and has not taken all of them away since.
         self._given = False
         self._polling = Lock()
-        # The row that every poll raises until the program seeks.
+        # The row whose error every poll raises until a seek.
         self._bad: BadValueError | None = None
         self._completed: deque[_Completed] = deque()
         self._callbacks: dict[int, tuple[CommitCallback | None, dict[TopicPartition, OffsetAndMetadata] | None]] = {}
@@ -448,7 +448,7 @@ class ConsumerBase(Face):
                 await self._tell(event.kind, event.partitions)
                 notified = True
             except Exception:
-                # The listener has seen the event, and the program sees the exception.
+                # The listener has seen the event, and the caller gets the exception.
                 notified = True
                 raise
             finally:

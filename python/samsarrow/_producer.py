@@ -246,7 +246,7 @@ class ProducerBase(Face):
             except KafkaError:
                 raise
             except BaseException:
-                # It goes on without a caller, which may not come back.
+                # The close continues without a caller, which may not return.
                 wait_at_exit(core)
                 raise
         elif self._leaving is not None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 async def up_to(consumer: ConsumerBase, ends: Mapping[TopicPartition, int]) -> AsyncGenerator[pa.RecordBatch, None]:
     """Polls until all ends are reached; rows past them stay for later polls.
 
-    The core stops at the ends by itself, so that nothing can fail between a poll and the yield of its rows. Partitions
+    The core stops at the ends, so that nothing can fail between a poll and the yield of its rows. Partitions
     that a rebalance takes away are no longer waited for; those that it assigns are read up to their ends at that time.
 
     Args:

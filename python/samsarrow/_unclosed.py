@@ -13,7 +13,7 @@ from samsarrow.exceptions import ForkError, KafkaError
 
 # The time that the exit of the interpreter has for all clients.
 LAST_SECONDS = 5.0
-# What a producer has after that to log what it gives up.
+# Time after that in which a producer logs records that it gives up.
 _LAST_LINES = 1.0
 
 _consumers: dict[int, _core.Consumer] = {}

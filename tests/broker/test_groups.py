@@ -211,7 +211,7 @@ def test_assign_commits_what_is_finished_of_partitions_that_go(broker: Broker, s
     ):
         consumer.assign([first])
         _read(consumer, 10)
-        # The program may still be processing the rows of the last poll.
+        # The rows of the last poll may still be in processing.
         consumer.assign([second])
         until(lambda: first in admin.fetch_offsets("g"))
         assert _committed(admin, first) == 5

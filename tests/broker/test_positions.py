@@ -77,7 +77,7 @@ def test_a_reader_beside_a_rebalance_returns_each_committed_row(servers: str, op
             see(batch)
             if number == 1:
                 thread.start()
-            # The reader goes on while the other member joins.
+            # Polls continue while the other member joins.
             while number >= 1 and not joined.is_set() and number < 4:
                 see(first.poll(0.1))
         deadline = time.monotonic() + 60

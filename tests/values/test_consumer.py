@@ -441,7 +441,7 @@ def test_a_poll_of_dead_letters_ends_at_its_deadline(broker: Broker, send: Calla
             while not reader.position(tp):
                 assert reader.poll(0).num_rows == 0
             assert reader.position(tp) < 10
-            # What is written is finished, and committed within the poll.
+            # Rows that are written are finished, and committed within the poll.
             assert reader.poll(2.0).num_rows == 0
             until(lambda: reader.committed([tp])[tp])
             while reader.position(tp) < 50:

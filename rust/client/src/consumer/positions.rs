@@ -65,7 +65,7 @@ impl Consumer {
         let found = self.list(&wanted, timeout).await?;
         let known = |(tp, found): (TopicPartition, Option<OffsetAndTimestamp>)| match found {
             Some(found) => Ok((tp, found.offset)),
-            // Zero instead would make a reader of the partition end at once.
+            // With zero, a reader of the partition would end without a row.
             None => Err(Error::protocol(format!("the leader of {tp}"), "ListOffsets returned no offset")),
         };
         found.into_iter().map(known).collect()

@@ -83,7 +83,7 @@ impl Edges {
         self.lacks = 0;
         while let Some(prefix) = here.get(self.whole..).and_then(<[u8]>::first_chunk::<PREFIX>) {
             let [.., a, b, c, d] = *prefix;
-            // A negative length is no batch: the decoder rejects the bytes.
+            // Bytes with a negative length become a chunk that the decoder rejects.
             let length = usize::try_from(i32::from_be_bytes([a, b, c, d])).unwrap_or(0);
             // What is no batch is a chunk of its own.
             let size = if length < SHORTEST { all - self.whole } else { PREFIX + length };

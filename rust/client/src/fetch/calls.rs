@@ -108,7 +108,7 @@ impl Shared {
         let mut state = self.lock();
         let (mut after, mut deleted) = (Offsets::with_capacity(ends.len()), Vec::new());
         for (tp, RowsEnd { mut at, topic_id }) in ends {
-            // Of a partition that is no longer assigned the offset stays as it is.
+            // The offset of a partition that is no longer assigned stays as it is.
             if let Some(cursor) = state.cursors.get_mut(&tp) {
                 if cursor.is_of_another_topic(topic_id) {
                     deleted.push(format!("{tp} at offset {}", at.offset));

@@ -72,7 +72,7 @@ pub(super) struct Cursor {
     pub(super) failed: bool,
     /// Rows at or past this offset are not returned; it stays through seeks.
     pub(super) until: Option<i64>,
-    /// The offset after the last returned row: between it and `position` there is no row to return.
+    /// The offset after the last returned row: no row lies between it and `position`.
     pub(super) rowless_from: Option<i64>,
     /// The offset of the last commit of returned rows.
     pub(super) committed_rows: Option<i64>,

@@ -48,7 +48,7 @@ pub(super) struct State {
     /// The program assigns and seeks, and has not polled since: to ask for the first partition alone would keep the others
     /// waiting for the answer, which may take `fetch.max.wait.ms`.
     pub(super) changing: bool,
-    /// Polls that wait for rows: what changes beside them is read at once.
+    /// Polls that wait for rows: a seek beside them is read without another poll.
     pub(super) waiting: usize,
     /// A broker waits for another's answer to be decoded, so that it does not overtake it.
     pub(super) overtaking: bool,

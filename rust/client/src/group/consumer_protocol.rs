@@ -254,7 +254,7 @@ impl<'a> Life<'a> {
         let member = self.member;
         let topics = match &self.topics {
             Some(topics) if self.epoch != JOIN => topics.clone(),
-            // There is no membership yet that could be lost meanwhile.
+            // No membership exists yet that could be lost.
             _ => {
                 let (wanted, version) = member.membership.wish().await;
                 let names = member.names(&wanted).await?;

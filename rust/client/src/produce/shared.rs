@@ -77,14 +77,14 @@ pub(crate) struct Shared {
     pub(crate) unread: Arc<Unread>,
 }
 
-/// How long a partition that the topic does not have is looked for: brokers learn of added partitions one after the other.
+/// Time to look for a partition that the topic does not have: brokers learn of added partitions one after the other.
 const PARTITION_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Shared {
     /// Waits until the partitions of the topic are known, and `partition` is one of them.
     ///
     /// # Errors
-    /// There is no such topic within `deadline`, or no such partition in metadata that was requested for it.
+    /// The topic does not exist within `deadline`, or metadata that was requested for the partition does not have it.
     pub(crate) async fn know(&self, topic: &Arc<str>, partition: Option<i32>, deadline: Instant) -> Result<()> {
         let count = |shared: &Self| {
             let mut accumulator = shared.lock();

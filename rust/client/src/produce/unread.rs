@@ -31,7 +31,7 @@ struct Cause {
 struct Causes {
     /// By topic and name of the error.
     all: BTreeMap<(Arc<str>, String), Cause>,
-    /// Counts reports: what is read after a report is no longer counted.
+    /// Number of the report: failures read after it are no longer counted.
     reports: u64,
     places: u64,
 }

@@ -67,12 +67,12 @@ pub fn is_omitted(field: &Field) -> bool {
     field.metadata().contains_key(OMITTED)
 }
 
-/// Whether a field takes values of any kind, as their texts.
+/// Returns whether a field takes values of any kind, as their texts.
 pub fn is_json(field: &Field) -> bool {
     field.extension_type_name() == Some(JSON)
 }
 
-/// Whether a field's times have an offset from UTC, by `"format": "time"` of its JSON Schema.
+/// Returns whether a field's times have an offset from UTC, by `"format": "time"` of its JSON Schema.
 pub fn is_full_time(field: &Field) -> bool {
     field.metadata().contains_key(FULL_TIME)
 }

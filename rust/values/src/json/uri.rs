@@ -28,7 +28,7 @@ pub(super) fn joined(base: &str, reference: &str) -> String {
     format!("{authority}{}", parts.join("/"))
 }
 
-/// Returns a text without its percent-encoding; none if that is no text.
+/// Returns a text without its percent-encoding; `None` if the result is not UTF-8.
 pub(super) fn decoded(text: &str) -> Option<String> {
     let mut out = Vec::new();
     let mut rest = text.as_bytes();

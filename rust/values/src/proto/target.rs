@@ -308,7 +308,7 @@ fn growth(one: &One) -> u64 {
     }
 }
 
-/// Why a message with an Arrow type of its own is neither read nor written.
+/// Returns the reason why a message with an Arrow type of its own is neither read nor written.
 pub(super) fn delimited(message: &str) -> String {
     format!(
         "{message} is delimited here, which samsarrow supports for messages that become structs: leave the field out \

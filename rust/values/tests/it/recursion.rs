@@ -172,7 +172,7 @@ fn a_default_is_read_where_what_contains_itself_ends() {
     decoder.add_writer(SchemaId::Id(1), &schema(old));
     let (_, bad) = decode(&mut decoder, [Some(&[0, 0, 0, 0, 1, 14][..])]);
     assert!(bad[0].reason.contains("the default"), "{}", bad[0].reason);
-    // What is written has the default whole, however deep the columns are.
+    // The written value has the whole default, however deep the columns are.
     let columns = DataType::Struct(fields.iter().filter(|field| field.name() == "v").cloned().collect());
     let text = new(r#"[{"v": 3, "kids": [{"v": 4, "kids": []}]}]"#);
     let encoder = Encoder::avro(&schema(&text), &columns, Framing::Bare, None).unwrap();

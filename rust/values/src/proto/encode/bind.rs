@@ -222,7 +222,7 @@ fn value(pool: &Pool, kind: Kind, column: &ArrayRef, path: &str) -> Bound<Value>
         }
         Kind::Message(id) | Kind::Group(id) => {
             let message = pool.messages.get(id).ok_or_else(|| SchemaError::new(path, "the message is missing"))?;
-            // Where `decode_values` ended in a message that contains itself: all rows are null, and none is written.
+            // A column where `decode_values` ended in a message that contains itself: all rows are null, and none is written.
             if *column.data_type() == DataType::Null {
                 let source = Source { fields: Vec::new(), oneofs: Vec::new() };
                 return Ok(if matches!(kind, Kind::Group(_)) { Value::Group(source) } else { Value::Message(source) });
