@@ -254,3 +254,12 @@ def test_types_that_always_fit_need_no_second_look_and_others_get_it() -> None:
         encode_values(rows.select(["tags"]), Json(strict))
     with pytest.raises(BadValueError, match="row 0, field id: it is missing"):
         encode_values(rows.select(["tags"]), Json(narrow))
+
+
+def test_timestamps_without_a_zone_are_no_date_times() -> None:
+    schema = Json({"type": "object", "properties": {"at": {"type": "string", "format": "date-time"}}})
+    column = pa.array([{"at": 0}], pa.struct([("at", pa.timestamp("us"))]))
+    with pytest.raises(ConfigurationError, match=r"field at: a timestamp without a time zone.*cast it"):
+        encode_values(column, schema)
+    zoned = column.cast(pa.struct([("at", pa.timestamp("us", "UTC"))]))
+    assert encode_values(zoned, schema).to_pylist() == [b'{"at":"1970-01-01T00:00:00Z"}']

@@ -96,7 +96,13 @@ impl ValueWriter {
 
     fn mark(&mut self, schema: Option<&Field>, rules: FieldRules) -> Result<(), EncodeError> {
         let field = Field::clone(&self.field).with_data_type(self.column.data_type().clone());
-        self.column = Marks::of(&field, schema, rules, "").mark(&self.column)?;
+        let marked = Marks::of(&field, schema, rules, "").mark(&self.column);
+        self.column = marked.map_err(|error| EncodeError::Unwritable {
+            name: field.name().clone(),
+            data_type: Box::new(field.data_type().clone()),
+            format: self.format.name(),
+            why: plain(&error),
+        })?;
         Ok(())
     }
 

@@ -59,6 +59,8 @@ pub(super) fn written(fields: &Fields) -> Option<(Written, &str)> {
 pub(super) struct Marks {
     /// This one itself, and the path to it.
     this: Option<(Written, String)>,
+    /// The path of timestamps without a time zone where the schema has one: their moments are unknown.
+    naive: Option<String>,
     /// The fields of a struct or a union that it is about, and whether they are left out; of a list, its item, and of a
     /// map, its value. What stands for other values has those of these.
     below: Vec<(usize, bool, Marks)>,
@@ -82,6 +84,8 @@ impl Marks {
             DataType::Time32(_) | DataType::Time64(_) if says(rules.is_full_time) => Some(Written::FullTime),
             _ => None,
         };
+        let naive = matches!(field.data_type(), DataType::Timestamp(_, None))
+            && wanted.is_some_and(|wanted| matches!(wanted.data_type(), DataType::Timestamp(_, Some(_))));
         let below: Vec<(usize, bool, Marks)> = match field.data_type() {
             DataType::Union(fields, _) => {
                 let of =
@@ -107,17 +111,22 @@ impl Marks {
             }
         };
         let below = below.into_iter().filter(|(_, is_omitted, below)| *is_omitted || !below.is_empty()).collect();
-        Marks { this: this.map(|this| (this, path.to_owned())), below }
+        Marks { this: this.map(|this| (this, path.to_owned())), naive: naive.then(|| path.to_owned()), below }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.this.is_none() && self.below.is_empty()
+        self.this.is_none() && self.naive.is_none() && self.below.is_empty()
     }
 
     /// The same array, of a type in which they are marked. Nothing is copied.
     pub(super) fn mark(&self, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         if self.is_empty() {
             return Ok(Arc::clone(array));
+        }
+        if let Some(path) = &self.naive {
+            return Err(ArrowError::InvalidArgumentError(format!(
+                "field {path}: a timestamp without a time zone is no date-time (RFC 3339): cast it to one that has a time zone"
+            )));
         }
         Ok(match array.data_type() {
             kind if !matches!(kind, DataType::Dictionary(..) | DataType::RunEndEncoded(..)) && self.this.is_some() => {
