@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from samsarrow import Admin, Consumer, Producer, TopicPartition, infer_schema
+from samsarrow import Admin, Consumer, NewTopic, Producer, TopicPartition, infer_schema
 from samsarrow.cli.consume.reading import Membership
 from support.waiting import until
 
@@ -397,3 +397,34 @@ def test_what_is_written_is_committed_when_a_partition_is_revoked_and_never_afte
             assert {tp: at.offset for tp, at in admin.fetch_offsets("g").items()} == dict.fromkeys(FOUR[:2], 5)
             membership.on_partitions_lost(FOUR[2:3])
             assert membership.written_offsets().keys() == set(FOUR[3:])
+
+
+def test_offsets_of_written_rows_are_not_committed_to_a_topic_that_was_created_again(servers):
+    tp = TopicPartition("t", 0)
+    with Producer(bootstrap_servers=servers) as producer, Admin(bootstrap_servers=servers) as admin:
+        for _ in range(20):
+            producer.send("t", b"old")
+        producer.flush()
+        with Consumer(
+            bootstrap_servers=servers,
+            group_id="g",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            metadata_max_age_ms=100,
+        ) as consumer:
+            membership = Membership(consumer, True, 60, lambda: True)
+            consumer.subscribe(["t"], listener=membership)
+            batches = membership.batches()
+            membership.add_written(next(batch for batch in batches if batch.num_rows))
+            assert membership.written_offsets()[tp].offset == 20
+            admin.delete_topics(["t"])
+            admin.create_topics([NewTopic("t", 1)])
+            for _ in range(5):
+                producer.send("t", b"new")
+            producer.flush()
+            new = next(batch for batch in batches if batch.num_rows)
+            assert tp not in membership.written_offsets()
+            membership.add_written(new)
+            membership.commit_written()
+            assert membership.written_offsets()[tp].offset == new["offset"][-1].as_py() + 1
+        assert admin.fetch_offsets("g").get(tp) is None or admin.fetch_offsets("g")[tp].offset <= 5

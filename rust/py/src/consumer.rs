@@ -11,15 +11,17 @@ use samsarrow_bridge::error::{to_py, to_py_value};
 use samsarrow_bridge::runtime::{Owned, runtime, seconds};
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::{Consumer as Core, Polled, SeekTarget};
+use samsarrow_client::fetch::RowsEnd;
 use samsarrow_client::group::Completed;
 use samsarrow_client::group::wanted::Wanted;
 use samsarrow_client::types::OffsetAndMetadata;
+use samsarrow_wire::messages::Uuid;
 
 use crate::assignor;
 use crate::config;
 use crate::metrics::{Metrics, instance_id};
 use crate::partitions::{
-    Committed, Failures, Tp, batches, committed, failures, given, offsets, tp, tps, tuple, tuples,
+    Committed, End, Failures, Tp, batches, committed, failures, given, offsets, tp, tps, tuple, tuples,
 };
 use crate::rebalance::{Event, named};
 
@@ -226,6 +228,14 @@ impl Consumer {
         let batches = batches(py, data)?;
         let offsets = self.core.get(py)?.offsets_after(&batches).map_err(|error| to_py(py, &error))?;
         Ok(committed(offsets))
+    }
+
+    /// As `offsets_after`, for what `ends_of` has returned.
+    fn offsets_of_ends(&self, py: Python<'_>, ends: Vec<End>) -> PyResult<Vec<(Tp, Committed)>> {
+        let one = |(at, (offset, metadata, leader_epoch), id): End| {
+            (tp(&at), RowsEnd { at: OffsetAndMetadata { offset, metadata, leader_epoch }, topic_id: Uuid(id) })
+        };
+        Ok(committed(self.core.get(py)?.offsets_of_ends(ends.into_iter().map(one).collect())))
     }
 
     fn store_offsets(&self, py: Python<'_>, offsets: Vec<(Tp, Committed)>) -> PyResult<()> {

@@ -93,7 +93,7 @@ mod _core {
     #[pymodule_export]
     use super::metrics::{Metrics, exposition, metric_table, metrics_markdown, opentelemetry_conventions};
     #[pymodule_export]
-    use super::partitions::offsets_of;
+    use super::partitions::{ends_of, offsets_of};
     #[pymodule_export]
     use super::producer::{Batches, Begin, Producer, Room};
     #[pymodule_export]

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::error::{to_py, to_py_value};
 use samsarrow_client::error::Error;
-use samsarrow_client::fetch::offsets_of_rows;
+use samsarrow_client::fetch::{RowsEnd, ends_of_rows, offsets_of_rows};
 use samsarrow_client::group::Offsets;
 use samsarrow_client::offsets::Outcomes;
 use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};
@@ -56,6 +56,19 @@ pub(crate) fn offsets(found: Vec<(TopicPartition, i64)>) -> Vec<(Tp, i64)> {
 pub(crate) fn offsets_of(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<(Tp, Committed)>> {
     let offsets = offsets_of_rows(&batches(py, data)?).map_err(|error| to_py(py, &error))?;
     Ok(committed(offsets))
+}
+
+/// The end of rows of one partition: the offset to commit, and the topic id.
+pub(crate) type End = (Tp, Committed, [u8; 16]);
+
+/// As [`offsets_of`], with the ids of the topics that the rows were read from.
+#[pyfunction]
+pub(crate) fn ends_of(py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<End>> {
+    let ends = ends_of_rows(&batches(py, data)?).map_err(|error| to_py(py, &error))?;
+    let one = |(tp, end): (TopicPartition, RowsEnd)| {
+        (tuple(&tp), (end.at.offset, end.at.metadata, end.at.leader_epoch), end.topic_id.0)
+    };
+    Ok(ends.into_iter().map(one).collect())
 }
 
 /// Returns the batches of Arrow data.

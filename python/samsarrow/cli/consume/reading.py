@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from samsarrow import _core
 from samsarrow._faces import now
 from samsarrow._rows import bound
 from samsarrow.exceptions import KafkaError, KafkaTimeoutError, RebalanceInProgressError, WakeupError
 from samsarrow.group import RebalanceListener
-from samsarrow.offsets.rows import next_offsets
 from samsarrow.types import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from samsarrow import Consumer
+
+End = tuple[tuple[str, int], tuple[int, str, int | None], bytes]
 
 # For how long a poll waits: signals are heeded all the same, and ends looked at.
 PATIENCE = 1.0
@@ -161,11 +163,12 @@ class Membership(RebalanceListener):
         self._limit = limit
         self._commits = commits
         self._uncommitted = False
-        self._written: dict[TopicPartition, OffsetAndMetadata] = {}
+        # Ends of rows with the ids of their topics: a topic that is deleted and created again has other offsets.
+        self._written: dict[TopicPartition, End] = {}
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Commits what was written of these, which other members go on with."""
-        revoked = {tp: self._written[tp] for tp in partitions if tp in self._written}
+        revoked = self._offsets([self._written[tp] for tp in partitions if tp in self._written])
         if revoked and self._commits():
             commit(self._consumer, revoked)
         self.on_partitions_lost(partitions)
@@ -202,7 +205,7 @@ class Membership(RebalanceListener):
     def add_written(self, rows: pa.RecordBatch) -> None:
         """Records the offsets after rows that were written, or that a filter left out."""
         if rows.num_rows:
-            self._written.update(next_offsets(rows))
+            self._written.update({TopicPartition(*end[0]): end for end in _core.ends_of(rows)})
             self._uncommitted = True
 
     def commit_written(self) -> None:
@@ -210,7 +213,8 @@ class Membership(RebalanceListener):
         if not self._uncommitted or not self._commits():
             return
         try:
-            self._consumer.commit_async(self._written)
+            if offsets := self.written_offsets():
+                self._consumer.commit_async(offsets)
         except RebalanceInProgressError:
             # The next poll rejoins the group, and passes revoked partitions to the listener.
             return
@@ -218,7 +222,10 @@ class Membership(RebalanceListener):
 
     def written_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the offsets after the rows that were written, of partitions that are still assigned."""
-        return dict(self._written)
+        return self._offsets(list(self._written.values()))
+
+    def _offsets(self, ends: list[End]) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {TopicPartition(*tp): OffsetAndMetadata(*at) for tp, at in self._consumer._open.offsets_of_ends(ends)}
 
     def final_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Returns the offsets to commit after all rows up to the ends were written.

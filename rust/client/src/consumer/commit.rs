@@ -1,5 +1,6 @@
 //! What a consumer commits: positions, what was stored, or what the program says.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
@@ -8,7 +9,7 @@ use tokio::time::Instant;
 use super::Consumer;
 use crate::config::IsolationLevel;
 use crate::error::{Error, Result};
-use crate::fetch::ends_of_all;
+use crate::fetch::{RowsEnd, ends_of_rows};
 use crate::group::consumer_group::ConsumerGroup;
 use crate::group::{Completed, Offsets};
 use crate::offsets::{self, Outcomes};
@@ -64,10 +65,16 @@ impl Consumer {
     /// # Errors
     /// [`Error::Configuration`] for batches that a consumer has not made.
     pub fn offsets_after(&self, batches: &[RecordBatch]) -> Result<Offsets> {
+        Ok(self.offsets_of_ends(ends_of_rows(batches)?))
+    }
+
+    /// As [`offsets_after`](Self::offsets_after), for the ends of rows whose batches are no longer there.
+    pub fn offsets_of_ends(&self, ends: BTreeMap<TopicPartition, RowsEnd>) -> Offsets {
         if let Some(group) = &self.group {
             self.forget_old_topics(group);
         }
-        Ok(self.fetcher.shared.past_rowless(ends_of_all(batches)?))
+        let shared = &self.fetcher.shared;
+        shared.of_known_topics(shared.past_rowless(ends), &self.cluster.metadata())
     }
 
     /// Commits offsets to the group, behind earlier commits: the ones given, or what was stored, or the positions of all

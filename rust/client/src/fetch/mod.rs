@@ -30,7 +30,6 @@ mod withheld;
 
 pub use calls::Bounds;
 pub(crate) use decode::decode_options;
-pub(crate) use rows::ends_of_all;
-pub use rows::{NextOffset, Rows, offsets_of_rows};
+pub use rows::{NextOffset, Rows, RowsEnd, ends_of_rows, offsets_of_rows};
 pub(crate) use shared::Shared;
 pub(crate) use supervise::Fetcher;

@@ -66,10 +66,11 @@ impl Rows {
 
 /// The offset that committing the rows of one partition means, and the topic that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RowsEnd {
-    pub(crate) at: OffsetAndMetadata,
+pub struct RowsEnd {
+    /// The next offset to read.
+    pub at: OffsetAndMetadata,
     /// Zero if unknown.
-    pub(crate) topic_id: Uuid,
+    pub topic_id: Uuid,
 }
 
 /// For each partition in a consumer's batch the offset after its last row, beyond what follows the row without a row of its
@@ -114,7 +115,7 @@ fn ends_of(batch: &RecordBatch) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
 ///
 /// # Errors
 /// As [`ends_of`].
-pub(crate) fn ends_of_all(batches: &[RecordBatch]) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
+pub fn ends_of_rows(batches: &[RecordBatch]) -> Result<BTreeMap<TopicPartition, RowsEnd>> {
     let mut newest: BTreeMap<TopicPartition, RowsEnd> = BTreeMap::new();
     for batch in batches {
         for (tp, end) in ends_of(batch)? {
@@ -132,7 +133,7 @@ pub(crate) fn ends_of_all(batches: &[RecordBatch]) -> Result<BTreeMap<TopicParti
 /// # Errors
 /// [`Error::Configuration`] for batches that a consumer has not made.
 pub fn offsets_of_rows(batches: &[RecordBatch]) -> Result<Offsets> {
-    Ok(ends_of_all(batches)?.into_iter().map(|(tp, end)| (tp, end.at)).collect())
+    Ok(ends_of_rows(batches)?.into_iter().map(|(tp, end)| (tp, end.at)).collect())
 }
 
 /// Positions by topic and partition.
