@@ -6,7 +6,7 @@ from typing import Any, Generic, Literal, TypeVar, final
 import pyarrow as pa
 
 from samsarrow.exceptions import KafkaError
-from samsarrow.types import ConsumerRecord, PartitionReceipt, RecordMetadata
+from samsarrow.types import ConsumerRecord, PartitionReceipt, PartOutcome, RecordMetadata
 
 __all__ = [
     "Admin",
@@ -333,7 +333,13 @@ class BatchDelivery:
 
         Raises:
             KafkaTimeoutError: they were not there in time.
-            KafkaError: why a row was not delivered.
+            KafkaError: why a row was not delivered; its `outcomes` are those of all rows.
+        """
+
+    def outcomes(self) -> list[PartOutcome]:
+        """Returns the result of each run of rows so far, in the order in which they were queued.
+
+        Runs without an answer are left out.
         """
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:

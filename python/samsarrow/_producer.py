@@ -165,26 +165,32 @@ class ProducerBase(Face):
         try:
             batches = core.send_batch(transaction, topic, data, key, names, headers, partition, timestamp, text)
             return await self._send_all(batches, topic)
-        except Exception:
+        except Exception as error:
             # A stream has the text of what ended it, and the program wants the error.
             for rows in streams:
                 if rows.failure is not None:
+                    if isinstance(rows.failure, KafkaError) and isinstance(error, KafkaError):
+                        rows.failure.delivery = error.delivery
                     raise rows.failure from None
             raise
 
     async def _send_all(self, batches: _core.Batches, topic: str) -> _core.BatchDelivery:
-        while (call := batches.next()) is not None:
-            try:
+        call = None
+        try:
+            while (call := batches.next()) is not None:
                 await self._do(call)
-            except BaseException as error:
-                # A caller that stops waiting, because it is cancelled or interrupted, stops the call.
-                queued = batches.cancel()
+        except BaseException as error:
+            # A caller that stops waiting, because it is cancelled or interrupted, stops the call.
+            queued = batches.cancel()
+            if call is not None:
                 call.cancel()
-                if not isinstance(error, KafkaError):
-                    error.add_note(
-                        f"send_batch to topic {topic} was stopped: {queued} rows are queued, the rest is not sent"
-                    )
-                raise
+            if not isinstance(error, KafkaError):
+                error.add_note(
+                    f"send_batch to topic {topic} was stopped: {queued} rows are queued, the rest is not sent"
+                )
+            elif queued:
+                error.delivery = batches.delivery()
+            raise
         return batches.delivery()
 
     def _flush(self, timeout: Seconds | None, errors: Errors | None) -> Coroutine[Any, Any, None]:

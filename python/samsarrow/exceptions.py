@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from samsarrow.types import TopicPartition
+    from samsarrow._core import BatchDelivery
+    from samsarrow.types import PartOutcome, TopicPartition
 
 
 class KafkaError(Exception):
@@ -20,6 +21,8 @@ class KafkaError(Exception):
         abortable: whether the transaction must be aborted, after which the producer can continue (KIP-1050).
         fatal: whether this client can never succeed.
         partitions: the error of each failed partition, if a call on several partitions failed in part.
+        outcomes: the result of each run of rows, if rows of a `send_batch` were not delivered.
+        delivery: the pending result of the rows that were queued, if a `send_batch` failed after its first rows.
     """
 
     name: str = "KAFKA_ERROR"
@@ -28,6 +31,8 @@ class KafkaError(Exception):
     abortable: bool = False
     fatal: bool = False
     partitions: Mapping[TopicPartition, KafkaError] = MappingProxyType({})
+    outcomes: Sequence[PartOutcome] = ()
+    delivery: BatchDelivery | None = None
 
 
 class RetriableError(KafkaError):

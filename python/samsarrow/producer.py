@@ -125,6 +125,8 @@ class Producer(Blocking, ProducerBase):
 
         Returns:
             The pending result: `.result(timeout)` returns `PartitionReceipt`s, sorted by partition, or raises.
+            The error has `outcomes`, as the pending result itself has: `PartOutcome`s of what was delivered and what
+            was not.
 
         Raises:
             TypeError: `data` is not Arrow data.
@@ -135,6 +137,9 @@ class Producer(Blocking, ProducerBase):
             RegistryError: the registry cannot be reached for a schema, or rejects it. Nothing is sent.
             MessageTooLargeError: a row is larger than `max.request.size`; the message names it. Nothing of its batch is
                 sent; with `value_format`, which writes values as they are sent, the message says what was sent.
+
+        Row numbers in messages count over the whole call. An error after the first rows were queued has `delivery`, the
+        pending result of those.
         """
         return now(self._send_batch(topic, data, key, value, headers, partition, timestamp, value_format, key_format))
 

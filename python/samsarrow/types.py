@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from operator import index
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from samsarrow.access import AclOperation
+
+if TYPE_CHECKING:
+    from samsarrow.exceptions import KafkaError
 
 Seconds: TypeAlias = float | timedelta
 """A time span: seconds as a number, or a `timedelta`."""
@@ -128,6 +131,28 @@ class PartitionReceipt:
     partition: int
     base_offset: int
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartOutcome:
+    """Result of rows of a `send_batch` that went to a broker together.
+
+    Attributes:
+        topic: topic of the rows.
+        partition: partition of the rows.
+        base_offset: offset of the first row, -1 if the broker does not report it; None if the rows were not delivered.
+        count: number of rows.
+        rows: numbers of the first row of the call that these are among, and of the row after the last. They are exactly
+            these rows if they are as many as `count`; rows of several partitions are taken from the same range.
+        error: the reason why the rows were not delivered, None if they were.
+    """
+
+    topic: str
+    partition: int
+    base_offset: int | None
+    count: int
+    rows: tuple[int, int]
+    error: KafkaError | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from samsarrow import Consumer, Producer
+from samsarrow import Consumer, Producer, TopicPartition
 from samsarrow.testing import Broker
 
 ENVELOPE = ["t", "--format", "envelope"]
@@ -222,6 +222,14 @@ def test_what_one_partition_of_two_lacks_is_a_failure_in_part(command, broker, s
     assert "record 2" in done.err
     assert "topic four has no partition 9" in done.err
     assert "1 records were sent" in done.err
+
+
+def test_what_was_sent_of_a_chunk_that_failed_in_part_is_counted(command, broker, consumer):
+    broker.fail("Produce", error="INVALID_RECORD", times=1)
+    done = command("produce", "t", stdin=(b"x" * 100 + b"\n") * 60_000, code=3)
+    end = consumer.end_offsets([TopicPartition("t", 0)])[TopicPartition("t", 0)]
+    assert end > 0
+    assert f"{end:,} records were sent" in done.err
 
 
 def test_a_broker_that_is_gone_is_an_error(command):

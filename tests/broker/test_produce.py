@@ -11,6 +11,7 @@ from samsarrow import Consumer, PartitionReceipt, Producer, TopicPartition
 from samsarrow.exceptions import (
     ClosedError,
     ConfigurationError,
+    InvalidRecordError,
     KafkaError,
     KafkaTimeoutError,
     MessageTooLargeError,
@@ -180,6 +181,62 @@ def test_a_topic_or_partition_that_does_not_exist(servers):
             producer.send("t", b"x", partition=7).result(10)
         assert producer.send("t", b"x").result(10).offset == 0
         assert producer.partitions_for("four") == [("four", p) for p in range(4)]
+
+
+def test_a_send_batch_that_fails_in_part_says_what_was_sent(broker, servers):
+    table = pa.table({"value": [b"x" * 1000] * 3000, "to": [0, 1, 2] * 1000})
+    with Producer(bootstrap_servers=servers, max_in_flight_requests_per_connection=1) as producer:
+        producer.send("four", b"x").result(10)
+        good = producer.send_batch("four", table, partition="to")
+        assert sum(part.count for part in good.outcomes()) <= 3000
+        good.result(10)
+        parts = good.outcomes()
+        assert {(part.topic, part.error) for part in parts} == {("four", None)}
+        assert sum(part.count for part in parts) == 3000
+        broker.fail("Produce", error="INVALID_RECORD", times=1)
+        chunks = pa.chunked_array([[b"a" * 600] * 2000, [b"b" * 600] * 2000])
+        failed = producer.send_batch("t", pa.table({"value": chunks}))
+        with pytest.raises(InvalidRecordError, match=r"of 4000 rows were not delivered") as raised:
+            failed.result(10)
+        outcomes = raised.value.outcomes
+        assert sum(part.count for part in outcomes) == 4000
+        assert any(part.error is not None for part in outcomes)
+        assert all((part.base_offset is None) == (part.error is not None) for part in outcomes)
+        assert {part.rows for part in outcomes} == {(0, 2000), (2000, 4000)}
+    with Consumer(bootstrap_servers=servers) as consumer:
+        end = consumer.end_offsets([TopicPartition("t", 0)])[TopicPartition("t", 0)]
+    assert sum(part.count for part in outcomes if part.error is None) == end
+
+
+def test_an_error_in_a_later_chunk_names_the_row_of_the_call_and_keeps_the_deliveries(servers):
+    chunks = [[b"a"] * 1000, [b"b"] * 1000, [b"c", b"d" * 20_000]]
+    with Producer(bootstrap_servers=servers, max_request_size=10_000) as producer:
+        with pytest.raises(MessageTooLargeError, match=r"stopped at row 2000: .*row 2001 for topic t") as large:
+            producer.send_batch("t", pa.table({"value": pa.chunked_array(chunks)}))
+        assert len(large.value.delivery) == sum(receipt.count for receipt in large.value.delivery.result(10)) == 2000
+        times = pa.chunked_array([[1, 2], [3, -5]])
+        table = pa.table({"value": pa.chunked_array([[b"x"] * 2, [b"y"] * 2]), "at": times})
+        with pytest.raises(ConfigurationError, match="row 3") as before:
+            producer.send_batch("t", table, timestamp="at")
+        assert len(before.value.delivery) == 2
+        with pytest.raises(ConfigurationError, match="row 0") as first:
+            producer.send_batch("t", pa.table({"value": [b"x"], "at": [-5]}), timestamp="at")
+        assert first.value.delivery is None
+
+
+@pytest.mark.parametrize("value_format", [None, "json"])
+def test_a_stream_that_ends_with_an_error_keeps_the_deliveries_of_its_first_batches(servers, value_format):
+    schema = pa.schema([("value", pa.string())])
+
+    def batches():
+        yield pa.record_batch([["a"] * 3], schema)
+        yield pa.record_batch([["b"] * 4], schema)
+        raise ValueError("the source is gone")
+
+    with Producer(bootstrap_servers=servers) as producer:
+        with pytest.raises(ConfigurationError, match="the source is gone") as raised:
+            producer.send_batch("t", pa.RecordBatchReader.from_batches(schema, batches()), value_format=value_format)
+        assert sum(receipt.count for receipt in raised.value.delivery.result(10)) == 7
 
 
 @pytest.mark.parametrize(("acks", "offset"), [(0, -1), (1, 0), ("all", 0)])

@@ -95,3 +95,9 @@ def test_null_rows_of_a_struct_are_rejected(servers: str, make: object) -> None:
     ):
         producer.send_batch("t", make(rows))  # type: ignore[operator]
     assert rows_of(servers, "t", 1) == 0
+
+
+def test_a_stream_of_other_values_than_rows_is_rejected(servers: str) -> None:
+    with Producer(bootstrap_servers=servers) as producer, pytest.raises(ValueError, match="stream of Int64"):
+        producer.send_batch("t", pa.chunked_array([[1, 2]]))
+    assert rows_of(servers, "t", 1) == 0

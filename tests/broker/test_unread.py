@@ -101,6 +101,22 @@ def test_what_the_program_has_read_is_not_raised_again(servers, caplog):
 
 
 @pytest.mark.usefixtures("denied")
+def test_outcomes_read_a_delivery_once_they_are_there(servers):
+    with Producer(bootstrap_servers=servers, linger_ms=60_000) as producer:
+        batch = producer.send_batch("t", pa.table({"value": ["a"]}))
+        assert batch.outcomes() == []
+        with pytest.raises(TopicAuthorizationFailedError, match="flush: 1 records"):
+            producer.flush(30)
+    with Producer(bootstrap_servers=servers) as producer:
+        batch = producer.send_batch("t", pa.table({"value": ["a"] * 10}))
+        deadline = time.monotonic() + 30
+        while not batch.done() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert [type(part.error) for part in batch.outcomes()] == [TopicAuthorizationFailedError]
+        producer.flush(30)
+
+
+@pytest.mark.usefixtures("denied")
 def test_texts_and_states_of_deliveries_are_no_reading(servers):
     with Producer(bootstrap_servers=servers) as producer:
         delivery, batch = producer.send("t", b"v"), producer.send_batch("t", pa.table({"value": ["a"]}))

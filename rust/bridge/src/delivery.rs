@@ -9,7 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 use samsarrow_client::error::{Error, Result};
 use samsarrow_client::producer::{
-    BatchDelivery as CoreBatch, Delivery as CoreDelivery, PartitionReceipt, RecordMetadata, Watcher,
+    BatchDelivery as CoreBatch, Delivery as CoreDelivery, PartOutcome, PartitionReceipt, RecordMetadata, Watcher,
 };
 
 use crate::aio;
@@ -151,6 +151,18 @@ impl BatchDelivery {
         }
     }
 
+    /// Returns the first error, with the outcomes of all rows.
+    fn failure(&self, py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+        let (mut failed, mut all) = (0, 0);
+        for part in self.parts.get(py)?.iter().flat_map(CoreBatch::outcomes) {
+            all += part.count;
+            failed += if part.outcome.is_err() { part.count } else { 0 };
+        }
+        let raised = to_py(py, &error.clone().context(format!("{failed} of {all} rows were not delivered")));
+        raised.value(py).setattr("outcomes", self.outcomes(py)?)?;
+        Ok(raised)
+    }
+
     /// Calls `done` once every row has its result.
     fn on_done(&self, py: Python<'_>, done: impl FnOnce() + Send + 'static) -> PyResult<()> {
         let parts = self.parts.get(py)?;
@@ -186,7 +198,28 @@ impl BatchDelivery {
     ///     KafkaError: why a row was not delivered.
     #[pyo3(signature = (timeout=None))]
     fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        receipts(py, &self.outcome(py, timeout)?.map_err(|error| to_py(py, &error))?)
+        match self.outcome(py, timeout)? {
+            Ok(landed) => receipts(py, &landed),
+            Err(error) => Err(self.failure(py, &error)?),
+        }
+    }
+
+    /// Returns the result of each run of rows so far, in the order in which they were queued; runs without an answer are
+    /// left out.
+    fn outcomes(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let parts = self.parts.get(py)?;
+        let _pass = gate::enter(py);
+        let class = class(py, &CLASS, "PartOutcome")?;
+        let one = |topic: &str, part: PartOutcome| {
+            let (offset, error) = match part.outcome {
+                Ok(offset) => (Some(offset), None),
+                Err(error) => (None, Some(to_py_value(py, &error))),
+            };
+            class.call1((topic, part.partition, offset, part.count, (part.rows.start, part.rows.end), error))
+        };
+        let all = parts.iter().flat_map(|batch| batch.outcomes().into_iter().map(|part| one(batch.topic(), part)));
+        Ok(all.collect::<PyResult<Vec<_>>>()?.into_pyobject(py)?.unbind())
     }
 
     /// Waits as `result` does; gives why a row was not delivered, None if all were.
@@ -198,7 +231,10 @@ impl BatchDelivery {
     ///     KafkaTimeoutError: not all answers came in time.
     #[pyo3(signature = (timeout=None))]
     fn exception(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<Py<PyAny>>> {
-        Ok(self.outcome(py, timeout)?.err().map(|error| to_py_value(py, &error)))
+        match self.outcome(py, timeout)? {
+            Ok(_) => Ok(None),
+            Err(error) => Ok(Some(self.failure(py, &error)?.into_value(py).into_any())),
+        }
     }
 
     /// Whether every row has its result.
@@ -218,8 +254,8 @@ impl BatchDelivery {
     }
 
     fn __await__(slf: Bound<'_, Self>, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        if let Some(outcome) = peek(&slf.get().parts.get(py)?) {
-            return aio::There::iterator(py, receipts(py, &outcome.map_err(|error| to_py(py, &error))?)?);
+        if slf.get().done(py)? {
+            return aio::There::iterator(py, slf.get().result(py, Some(0.0))?);
         }
         let delivery = slf.clone().unbind();
         let take = move |py: Python<'_>, _| delivery.get().result(py, Some(0.0));
@@ -306,6 +342,8 @@ fn join(receipts: &mut Vec<PartitionReceipt>, more: Vec<PartitionReceipt>) {
             Some(last) if last.base_offset >= 0 && last.base_offset + last.count as i64 == next.base_offset => {
                 last.count += next.count;
             }
+            // Without answers (acks=0) there are no offsets that could be apart.
+            Some(last) if last.base_offset < 0 && next.base_offset < 0 => last.count += next.count,
             _ => receipts.push(next),
         }
     }

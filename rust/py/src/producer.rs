@@ -355,16 +355,15 @@ impl Batches {
         let (written, sent, within) = (self.written.clone(), Arc::clone(&self.sent), Arc::clone(&self.call));
         let work = async move {
             let lent = batch.clone();
-            let done = match written.as_deref() {
-                None => core.send_batch_of(&within, &topic, batch, columns).await,
-                Some((format, value)) => core.send_batch_written(&within, &topic, batch, columns, value, *format).await,
-            };
+            let written = written.as_deref().map(|(format, value)| (value, *format));
+            let done = core.send_part(&within, &topic, batch, columns, written).await;
             // What was lent by Python is given back where Python is at hand, not on a thread of the core.
             Ok((done, lent))
         };
         let call = Call::new(work, move |py, (done, lent)| {
             drop(lent);
-            sent.lock().unwrap_or_else(PoisonError::into_inner).push(done.map_err(|error| to_py(py, &error))?);
+            sent.lock().unwrap_or_else(PoisonError::into_inner).push(done.delivery);
+            done.outcome.map_err(|error| to_py(py, &error))?;
             Ok(py.None())
         });
         Ok(Some(call.elsewhere()))

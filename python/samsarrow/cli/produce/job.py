@@ -141,6 +141,8 @@ class Job:
                 value_format=self.formats["value_format"] or chunk.value_format,  # type: ignore[arg-type]
             )  # fmt: skip
         except KafkaError as error:
+            if error.delivery is not None:
+                self._pending.append((chunk, name, error.delivery))
             raise InputError(f"{_where(chunk, name)}: {error}") from None
         self._pending.append((chunk, name, delivery))
         while self._pending and (len(self._pending) > PENDING or self._pending[0][2].done()):
@@ -151,6 +153,7 @@ class Job:
         try:
             self.sent += sum(receipt.count for receipt in delivery.result())
         except KafkaError as error:
+            self.sent += sum(part.count for part in delivery.outcomes() if part.error is None)
             error.add_note(f"of {_where(chunk, name)}")
             raise
 

@@ -1,6 +1,7 @@
 //! Records of all partitions on their way, behind one short lock.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -296,13 +297,20 @@ impl Accumulator {
     }
 
     /// Adds a batch that was built elsewhere, behind the records that are there.
-    pub(crate) fn push_built(&mut self, slot: Slot, count: u32, payload: Payload, reserved: usize) -> Result<Part> {
+    pub(crate) fn push_built(
+        &mut self,
+        slot: Slot,
+        count: u32,
+        rows: Range<u64>,
+        payload: Payload,
+        reserved: usize,
+    ) -> Result<Part> {
         self.admits()?;
         let topic = Arc::clone(self.queue(slot)?.0);
         let created = Instant::now();
         let deadline = created + self.rules.delivery_timeout;
         let state = self.new_state(topic, slot.partition);
-        let part = Part { state: Arc::clone(&state), first: 0, count };
+        let part = Part { state: Arc::clone(&state), first: 0, count, rows };
         let (_, queue) = self.queue(slot)?;
         queue.close_open();
         let order = queue.place();

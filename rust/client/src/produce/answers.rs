@@ -121,6 +121,7 @@ fn split_in_two(shared: &Shared, outgoing: Outgoing, answers: &Answers<'_>) {
     let halves = split::halve(batch);
     let settled = {
         let mut accumulator = shared.lock();
+        // A slot that was sent has a queue: none is ever removed.
         let Some((queue, rules)) = accumulator.queue_of(slot) else { return };
         match halves {
             Ok(pieces) => queue.split(order, pieces),

@@ -140,6 +140,7 @@ impl Accumulator {
                 continue;
             };
             let (rules, identity, limit) = (&self.rules, self.identity, self.limits.max_request_size);
+            // Topics and queues are never removed, so no batch is left behind here.
             let Some(topic) = self.topics.get_mut(slot.topic) else { continue };
             let topic_id = topic.id;
             let Some(queue) = topic.partitions.get_mut(slot.partition) else { continue };

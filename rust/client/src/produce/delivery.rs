@@ -1,5 +1,6 @@
 //! Receipts: what a sender holds of its records, each an index into the state of a batch.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -83,6 +84,8 @@ pub(crate) struct Part {
     pub(crate) state: Arc<BatchState>,
     pub(crate) first: u32,
     pub(crate) count: u32,
+    /// The rows of the call that these are among.
+    pub(crate) rows: Range<u64>,
 }
 
 /// The fate of a run of rows of one `send_batch`.
@@ -92,6 +95,8 @@ pub struct PartOutcome {
     pub partition: i32,
     /// Number of rows.
     pub count: u64,
+    /// The rows of the call, from 0, that these are among: all of these if they are as many as `count`.
+    pub rows: Range<u64>,
     /// Offset of the first row, or why the rows were not delivered.
     pub outcome: Result<i64>,
 }
@@ -180,18 +185,18 @@ impl BatchDelivery {
         Some(failure.map_or(Ok(receipts), Err))
     }
 
-    /// What became of each run of rows so far; runs without a result are left out.
+    /// Returns the results of the runs of rows so far, which are read then; runs without a result are left out.
     pub fn outcomes(&self) -> Vec<PartOutcome> {
         let mut outcomes = Vec::new();
         for part in self.parts.iter() {
+            let Some(runs) = part.state.range(part.first, part.count) else { continue };
             part.state.read(part.first, part.count);
-            for (count, outcome) in part.state.range(part.first, part.count).unwrap_or_default() {
-                outcomes.push(PartOutcome {
-                    partition: part.state.partition,
-                    count: u64::from(count),
-                    outcome: outcome.map(|appended| appended.base_offset),
-                });
-            }
+            outcomes.extend(runs.into_iter().map(|(count, outcome)| PartOutcome {
+                partition: part.state.partition,
+                count: u64::from(count),
+                rows: part.rows.clone(),
+                outcome: outcome.map(|appended| appended.base_offset),
+            }));
         }
         outcomes
     }

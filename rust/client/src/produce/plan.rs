@@ -37,7 +37,7 @@ pub(super) struct Plan<'a> {
     topic: Arc<str>,
     index: usize,
     pub(super) rows: Arc<RowReader>,
-    /// The number that the first row has for the user.
+    /// The number of the first row in the call.
     first: usize,
     /// The bytes that each row takes at most.
     sizes: Arc<Vec<u32>>,
@@ -48,13 +48,7 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub(super) fn new(
-        shared: &'a Arc<Shared>,
-        call: &'a SendBatch,
-        topic: &Arc<str>,
-        rows: RowReader,
-        first: usize,
-    ) -> Result<Self> {
+    pub(super) fn new(shared: &'a Arc<Shared>, call: &'a SendBatch, topic: &Arc<str>, rows: RowReader) -> Result<Self> {
         let mut accumulator = shared.lock();
         let index = accumulator.find(topic).ok_or_else(|| topic_gone(topic))?;
         let batch_size = accumulator.limits.batch_size;
@@ -67,7 +61,7 @@ impl<'a> Plan<'a> {
             topic: Arc::clone(topic),
             index,
             rows: Arc::new(rows),
-            first,
+            first: call.queued() as usize,
             sizes: Arc::new(sizes),
             timestamp: now_ms(),
             target: batch_size.max(TARGET_BATCH).min(shared.settings.max_request_size),
@@ -137,7 +131,7 @@ impl<'a> Plan<'a> {
         }
         // The partitions of one moment: the topic may get more while the call waits for memory.
         let choices = self.choices()?;
-        let given = range.len();
+        let (given, numbers) = (range.len(), self.of_call(&range));
         let compressed = self.shared.settings.batch_codec() != Codec::None;
         let free = self.partitioning.decides_all() || (self.rows.has_key() && self.partitioning.looks_at_keys());
         let encoded = match (compressed, self.rows.has_partition() || free) {
@@ -153,7 +147,12 @@ impl<'a> Plan<'a> {
                 self.topic
             )));
         }
-        self.push(encoded, reserved, parts)
+        self.push(encoded, &numbers, reserved, parts)
+    }
+
+    /// Returns the numbers of these rows in the call.
+    fn of_call(&self, rows: &Range<usize>) -> Range<u64> {
+        (self.first + rows.start) as u64..(self.first + rows.end) as u64
     }
 
     /// The partitions that rows may go to now.
@@ -190,7 +189,12 @@ impl<'a> Plan<'a> {
             reserved.hand_over(size);
             self.call.add_queued(1);
             wake |= woken;
-            parts.add(Part { state: delivery.state, first: delivery.index, count: 1 });
+            parts.add(Part {
+                state: delivery.state,
+                first: delivery.index,
+                count: 1,
+                rows: self.of_call(&(row..row + 1)),
+            });
         }
         drop(accumulator);
         if wake {
@@ -326,13 +330,19 @@ impl<'a> Plan<'a> {
     }
 
     /// Queues what was encoded.
-    fn push(&self, encoded: Vec<Encoded>, mut reserved: Reserved<'_>, parts: &mut Parts) -> Result<()> {
+    fn push(
+        &self,
+        encoded: Vec<Encoded>,
+        rows: &Range<u64>,
+        mut reserved: Reserved<'_>,
+        parts: &mut Parts,
+    ) -> Result<()> {
         {
             let mut accumulator = self.shared.lock();
             for Encoded { partition, count, payload, bytes } in encoded {
                 accumulator.admits_rows_of(self.call)?;
                 let slot = Slot { topic: self.index, partition };
-                parts.add(accumulator.push_built(slot, count, payload, bytes)?);
+                parts.add(accumulator.push_built(slot, count, rows.clone(), payload, bytes)?);
                 reserved.hand_over(bytes);
                 self.call.add_queued(u64::from(count));
             }
@@ -374,6 +384,7 @@ impl Parts {
             && last.first + last.count == part.first
         {
             last.count += part.count;
+            last.rows.end = part.rows.end;
             return;
         }
         self.0.push(part);

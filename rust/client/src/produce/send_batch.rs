@@ -23,6 +23,11 @@ impl SendBatch {
     pub(super) fn add_queued(&self, rows: u64) {
         self.queued.fetch_add(rows, Ordering::Relaxed);
     }
+
+    /// Returns the number of rows that were queued, which is also the number of the next row.
+    pub(super) fn queued(&self) -> u64 {
+        self.queued.load(Ordering::Relaxed)
+    }
 }
 
 impl Accumulator {
@@ -38,6 +43,6 @@ impl Accumulator {
     /// on another thread.
     pub(crate) fn cancel_batch(&mut self, call: &SendBatch) -> u64 {
         call.cancelled.store(true, Ordering::Relaxed);
-        call.queued.load(Ordering::Relaxed)
+        call.queued()
     }
 }

@@ -19,6 +19,7 @@ use crate::group::Offsets;
 use crate::metrics::{Metrics, Source};
 use crate::produce::accumulator::{Accumulator, Limits};
 use crate::produce::columns;
+pub use crate::produce::columns::Sent;
 use crate::produce::counters::Counters;
 use crate::produce::flush::Flushing;
 use crate::produce::memory::Memory;
@@ -132,6 +133,38 @@ impl Producer {
         self.shared.lock().cancel_batch(call)
     }
 
+    /// Sends one batch of a call as [`send_batch`](Self::send_batch) does, or with values written in a format:
+    /// `columns.value` is not looked at then. Row numbers in errors count over the whole call, and what was queued before
+    /// a failure has its delivery.
+    ///
+    /// The call fails if the transaction in which it began has ended. What is wrong with a column keeps everything of the
+    /// batch from being sent; with values that are written, what is wrong with a row, or its size, keeps the rows from a
+    /// chunk on.
+    pub async fn send_part(
+        &self,
+        call: &SendBatch,
+        topic: &str,
+        data: RecordBatch,
+        columns: Columns,
+        written: Option<(&ValueColumns, ValueFormat)>,
+    ) -> Sent {
+        let topic: Arc<str> = Arc::from(topic);
+        let admitted = self.shared.lock().admits_rows_of(call);
+        let deadline = Instant::now() + self.shared.settings.max_block;
+        let ready = match admitted {
+            Ok(()) => self.shared.know(&topic, None, deadline).await,
+            Err(error) => Err(error),
+        };
+        match (ready, written) {
+            (Err(error), _) => {
+                let error = columns::stopped(call, &topic, error);
+                Sent::nothing(topic, error)
+            }
+            (Ok(()), None) => columns::send(&self.shared, call, topic, data, columns).await,
+            (Ok(()), Some(written)) => columns::send_written(&self.shared, call, topic, data, columns, written).await,
+        }
+    }
+
     /// Sends one batch of a call, as [`send_batch`](Self::send_batch) does.
     ///
     /// # Errors
@@ -143,33 +176,7 @@ impl Producer {
         data: RecordBatch,
         columns: Columns,
     ) -> Result<BatchDelivery> {
-        let topic: Arc<str> = Arc::from(topic);
-        self.shared.lock().admits_rows_of(call)?;
-        let deadline = Instant::now() + self.shared.settings.max_block;
-        self.shared.know(&topic, None, deadline).await?;
-        columns::send(&self.shared, call, topic, data, columns).await
-    }
-
-    /// As [`send_batch_of`](Self::send_batch_of), with values written in a format; `columns.value` is not looked at.
-    ///
-    /// # Errors
-    /// The same. What is wrong with a column keeps everything from being sent; what is wrong with a row, or its size,
-    /// keeps the rows from a chunk on: the message says how many were queued before.
-    #[allow(clippy::too_many_arguments, reason = "the arguments of `send_batch_of` and the format of values")]
-    pub async fn send_batch_written(
-        &self,
-        call: &SendBatch,
-        topic: &str,
-        data: RecordBatch,
-        columns: Columns,
-        value: &ValueColumns,
-        format: ValueFormat,
-    ) -> Result<BatchDelivery> {
-        let topic: Arc<str> = Arc::from(topic);
-        self.shared.lock().admits_rows_of(call)?;
-        let deadline = Instant::now() + self.shared.settings.max_block;
-        self.shared.know(&topic, None, deadline).await?;
-        columns::send_written(&self.shared, call, topic, data, columns, value, format).await
+        self.send_part(call, topic, data, columns, None).await.complete()
     }
 
     /// Sends what lingers now and waits until everything sent before is delivered or failed.
