@@ -195,7 +195,7 @@ impl BatchDelivery {
     ///
     /// Raises:
     ///     KafkaTimeoutError: they were not there in time.
-    ///     KafkaError: why a row was not delivered.
+    ///     KafkaError: why a row was not delivered; its `outcomes` are those of all rows.
     #[pyo3(signature = (timeout=None))]
     fn result(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         match self.outcome(py, timeout)? {

@@ -7,6 +7,7 @@ mod cores;
 mod cursor;
 mod decode;
 mod leaders;
+mod old_topics;
 mod outlet;
 mod packing;
 mod part;

@@ -1,10 +1,11 @@
 //! Topics that were deleted and created again: a position belongs to a topic id (KIP-516), and ends with it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use samsarrow_wire::messages::Uuid;
 
+use super::old_topics::Recreated;
 use super::shared::Shared;
 use super::state::State;
 use crate::cluster::Cluster;
@@ -16,27 +17,6 @@ use crate::types::{TopicPartition, some_of};
 
 /// Positions by topic: its name, its old id and its new one.
 type PositionsByTopic = BTreeMap<(Arc<str>, Uuid, Uuid), Vec<(TopicPartition, i64)>>;
-
-/// A partition whose position was in a topic that is deleted.
-#[derive(Debug)]
-pub(super) struct Recreated {
-    tp: TopicPartition,
-    old: Uuid,
-    new: Uuid,
-    /// The position in the old topic, if it had one.
-    position: Option<i64>,
-}
-
-/// Recreated partitions, and what is still to be done about them.
-#[derive(Debug, Default)]
-pub(super) struct OldTopics {
-    /// The newest metadata whose ids were compared.
-    generation: u64,
-    /// Not logged yet.
-    unreported: Vec<Recreated>,
-    /// Partitions whose offsets in the group's commits are those of the old topic.
-    uncommittable: BTreeSet<TopicPartition>,
-}
 
 impl State {
     /// Drops positions, rows and errors of topics that have another id in `metadata`. Snapshots older than one that was

@@ -10,9 +10,9 @@ use samsarrow_wire::error_code::ErrorCode;
 
 use super::asked::Asked;
 use super::cursor::Cursor;
+use super::old_topics::OldTopics;
 use super::places::Places;
 use super::queue::{Chunk, Epochs, Failed, Fate, Item, Segment, offset_at, take};
-use super::recreated::OldTopics;
 use super::rows::{NextOffset, Rows};
 use super::withheld::Withheld;
 use crate::clock::now_ms;
