@@ -49,6 +49,7 @@ def test_every_class_is_the_clients_own_or_in_the_table():
         "AuthorizationError",
         "FencedError",
         "RegistryError",
+        "RejectedWithOthersError",
         "RetriableError",
         "SchemaIncompatibleError",
         "SchemaNotFoundError",

@@ -114,13 +114,6 @@ impl State {
             Item::Chunk(chunk) => {
                 let mut next = BTreeMap::new();
                 let rows = self.take_rows(chunk, limit, &mut next)?;
-                // Markers and aborted records behind the rows belong to the same positions.
-                while let Some(Item::Chunk(chunk)) = self.queue.front()
-                    && chunk.batch.num_rows() == 0
-                    && let Some(Item::Chunk(chunk)) = self.queue.pop_front()
-                {
-                    self.take_rows(chunk, limit, &mut next);
-                }
                 self.end_reached = false;
                 Some(Ok(Rows { batch: Some(rows), next: next.into_values().collect() }))
             }
