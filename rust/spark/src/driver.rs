@@ -230,5 +230,6 @@ async fn available(
 ) -> Result<Offsets> {
     let (found, ahead) = brokers.look(options, known).await?;
     planner.compare(found.topic_ids);
+    planner.check_topics(options, known)?;
     brokers.latest(options, &found.partitions, &planner.known(known), ahead).await
 }
