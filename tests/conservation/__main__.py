@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from conservation.clusters import clusters
 from conservation.run import Pair, Result, pairs, run
+from conservation.spark import stop
 from support.kafka import KafkaServer
 
 
@@ -31,6 +32,7 @@ def main() -> int:
         if bootstrap is None and not options.embedded:
             bootstrap = stack.enter_context(KafkaServer()).bootstrap_servers
         made = stack.enter_context(clusters(bootstrap))
+        stack.callback(stop)
         wanted, reasons = pairs(made, quick=options.quick)
         named = {pair: f"{pair.name} on {pair.cluster.name}" for pair in wanted}
         wanted = [pair for pair, name in named.items() if all(text in name for text in options.only)]

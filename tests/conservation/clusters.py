@@ -225,35 +225,7 @@ class Topic:
 
     def rows(self, name: str | None = None, *, committed: bool = True) -> list[Row]:
         """Returns all rows of this topic, or of another one."""
-        name = name or self.name
-        isolation = "read_committed" if committed else "read_uncommitted"
-        consumer = ForeignConsumer(
-            self.cluster.foreign
-            | {
-                "group.id": "reader of the log",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": isolation,
-                "fetch.wait.max.ms": 20,
-            }
-        )
-        try:
-            count = len(consumer.list_topics(name, 30).topics[name].partitions)
-            consumer.assign([ForeignPartition(name, partition, 0) for partition in range(count)])
-            left, found, deadline = set(range(count)), list[Row](), time.monotonic() + 60
-            while left:
-                assert time.monotonic() < deadline, f"the log of {name} could not be read to its end"
-                for message in consumer.consume(1000, 0.2):
-                    if message.error() is None:
-                        key = message.key()
-                        found.append(Row(message.partition(), message.offset(), key.decode() if key else ""))
-                    elif message.error().code() == KafkaError._PARTITION_EOF:
-                        left.discard(message.partition())
-                    else:
-                        raise RuntimeError(f"reading the log of {name}: {message.error()}")
-            return found
-        finally:
-            consumer.close()
+        return log_rows(self.cluster, name or self.name, committed=committed)
 
     def committed(self, group: str) -> dict[int, int]:
         """Returns the offsets that a group has committed."""
@@ -261,6 +233,38 @@ class Topic:
         return {
             one.partition: one.offset for one in found.topic_partitions if one.topic == self.name and one.offset >= 0
         }
+
+
+def log_rows(cluster: Cluster, name: str, *, committed: bool = True) -> list[Row]:
+    """Returns all rows of a topic."""
+    isolation = "read_committed" if committed else "read_uncommitted"
+    consumer = ForeignConsumer(
+        cluster.foreign
+        | {
+            "group.id": "reader of the log",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+            "fetch.wait.max.ms": 20,
+        }
+    )
+    try:
+        count = len(consumer.list_topics(name, 30).topics[name].partitions)
+        consumer.assign([ForeignPartition(name, partition, 0) for partition in range(count)])
+        left, found, deadline = set(range(count)), list[Row](), time.monotonic() + 60
+        while left:
+            assert time.monotonic() < deadline, f"the log of {name} could not be read to its end"
+            for message in consumer.consume(1000, 0.2):
+                if message.error() is None:
+                    key = message.key()
+                    found.append(Row(message.partition(), message.offset(), key.decode() if key else ""))
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    left.discard(message.partition())
+                else:
+                    raise RuntimeError(f"reading the log of {name}: {message.error()}")
+        return found
+    finally:
+        consumer.close()
 
 
 @contextmanager

@@ -34,7 +34,7 @@ class Scene:
 
     def rest(self, low: float = 0.02, high: float = 0.3) -> None:
         """Waits for a moment that the seed gives."""
-        time.sleep(self.random.uniform(low, high))
+        time.sleep(self.random.uniform(low, high) * self.face.pace)
 
 
 class Disturbance:
@@ -51,6 +51,8 @@ class Disturbance:
     """Whether rows are written meanwhile."""
     process = False
     """Whether it needs a separate process."""
+    spark = False
+    """Whether it means something to queries of Spark."""
     times = 3
     """How often it happens in a run."""
     quick_times = 1
@@ -61,7 +63,9 @@ class Disturbance:
 
     def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
         """Returns why the pair is not run, if it is not."""
-        if isinstance(face, Face) and not self.reads:
+        if face.spark and not self.spark:
+            return "about a client of the program, and Spark's are in its tasks"
+        if isinstance(face, Face) and not (self.reads or face.writes):
             return "about producers"
         if isinstance(face, WritingFace) and not self.writes:
             return "about consumers"
@@ -77,6 +81,7 @@ class Disturbance:
 
 class Nothing(Disturbance):
     name = "none"
+    spark = True
     fills = False
     times = 1
 
@@ -189,6 +194,7 @@ class Terminated(Disturbance):
 
 class PartitionAdded(Disturbance):
     name = "partitions added"
+    spark = True
     fills = False
 
     def apply(self, scene: Scene, turn: int) -> None:
@@ -200,6 +206,7 @@ class PartitionAdded(Disturbance):
 
 class TopicCreatedAgain(Disturbance):
     name = "topic created again"
+    spark = True
     fills = False
     times = 1
 
@@ -219,6 +226,7 @@ class TopicCreatedAgain(Disturbance):
 
 class LeaderMoved(Disturbance):
     name = "leader moved"
+    spark = True
 
     def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
         if isinstance(cluster, Apache):
@@ -232,6 +240,7 @@ class LeaderMoved(Disturbance):
 
 
 class Rejected(Disturbance):
+    spark = True
     fills = False
     times = 2
 
@@ -315,6 +324,47 @@ class Collected(Disturbance):
         scene.program.closes = True
 
 
+class FetchRejected(Rejected):
+    def __init__(self) -> None:
+        super().__init__("Fetch", "TOPIC_AUTHORIZATION_FAILED", writes=False)
+
+    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+        return super().inapplicable(face, cluster) or (None if face.spark else "in runs of Spark")
+
+
+class DriverKilled(Disturbance):
+    name = "driver killed between micro-batches"
+    spark = True
+    writes = False
+
+    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+        return super().inapplicable(face, cluster) or (None if face.checkpointed else "no checkpoint")
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        """Has the query start again from its checkpoint, which lacks the last micro-batch that was finished."""
+        before = len(scene.program.snapshot())
+        deadline = time.monotonic() + scene.face.patience
+        while time.monotonic() < deadline and len(scene.program.snapshot()) == before:
+            time.sleep(0.05)
+        scene.program.restart.set()
+        scene.rest()
+
+
+class TaskFailed(Disturbance):
+    name = "each task fails once"
+    spark = True
+    times = 2
+
+    def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
+        return super().inapplicable(face, cluster) or (None if face.spark else "no tasks of Spark")
+
+    def before(self, scene: Scene) -> None:
+        scene.program.fails_tasks = True
+
+    def apply(self, scene: Scene, turn: int) -> None:
+        scene.rest()
+
+
 DISTURBANCES: tuple[Disturbance, ...] = (
     Nothing(),
     Rebalance("range", partition_assignment_strategy="range", heartbeat_interval_ms=200, session_timeout_ms=10000),
@@ -335,9 +385,12 @@ DISTURBANCES: tuple[Disturbance, ...] = (
     LeaderMoved(),
     Rejected("ListOffsets", "TOPIC_AUTHORIZATION_FAILED", writes=False),
     Rejected("OffsetFetch", "GROUP_AUTHORIZATION_FAILED", writes=False, reopens=True),
+    FetchRejected(),
     Rejected("Metadata", "UNKNOWN_SERVER_ERROR"),
     Rejected("Produce", "TOPIC_AUTHORIZATION_FAILED", reads=False),
     LoginRejected(),
     Closed(),
     Collected(),
+    DriverKilled(),
+    TaskFailed(),
 )

@@ -24,6 +24,10 @@ from samsarrow.exceptions import ClosedError, KafkaError
 
 T = TypeVar("T")
 
+PARTITIONS = 16
+# A run that makes no progress for so many seconds has lost rows, or hangs.
+PATIENCE = 15.0
+
 
 class Application:
     """State of a reading program: the rows it has returned, and what a disturbance changes."""
@@ -54,6 +58,8 @@ class Application:
         """Set by disturbances after which the program opens another consumer."""
         self.closes = True
         """Whether the program closes its consumer."""
+        self.fails_tasks = False
+        """Whether each task of Spark fails once."""
         self.consumer: Any = None
         self.in_loop: Callable[[Callable[[], Awaitable[object]]], None] | None = None
         self.guard: Callable[[Awaitable[Any]], Awaitable[Any]] | None = None
@@ -107,7 +113,26 @@ class Face:
     whole = False
     """Whether it reads the topic from its beginning each time."""
     dead: str | None = None
-    """Suffix of the topic that takes a part of the rows."""
+    """Suffix of the topic that takes rows, or a part of them."""
+    writes = False
+    """Whether it sends all that it reads."""
+    spark = False
+    """Whether it is a query of Spark."""
+    checkpointed = False
+    """Whether its position is in a checkpoint of Spark."""
+    partitions = PARTITIONS
+    """Number of partitions of its topic."""
+    patience = PATIENCE
+    """Seconds without progress after which a run ends."""
+    pace = 1.0
+    """Factor of the pauses between events."""
+
+    def unavailable(self) -> str | None:
+        """Returns why it cannot be run here, if it cannot."""
+        return None
+
+    def prepare(self) -> None:
+        """Makes what its runs share."""
 
     def run(self, app: Application) -> None:
         """Reads until the application is stopped."""

@@ -15,20 +15,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conservation import sums
-from conservation.clusters import Cluster, Row, Topic, ids
+from conservation.clusters import Apache, Cluster, Row, Topic, ids
 from conservation.disturbances import DISTURBANCES, Disturbance, Scene
 from conservation.reading import FACES, Application, Child, Face, Poll
+from conservation.spark import DATA_LOSS, SPARK_READING, SPARK_WRITING
 from conservation.writing import WRITING, ProducerProgram, Writer, WritingFace, observed
 
-PARTITIONS = 16
 # Rows of a topic before the disturbance; as many come after it.
 ROWS = 1200
 QUICK_ROWS = 400
-# A run that makes no progress for so long has lost rows, or hangs.
-PATIENCE = 15.0
-
 # Reading faces that quick runs have in processes of their own, which take seconds to start.
 QUICK_PROCESSES = {"poll", "reader", "AsyncConsumer.poll", "AsyncConsumer.reader, trio"}
+
+EVERY_FACE: tuple[Face | WritingFace, ...] = (*FACES, *WRITING, *SPARK_READING, *SPARK_WRITING)
 
 _numbers = itertools.count()
 
@@ -69,13 +68,16 @@ def pairs(clusters: Iterable[Any], *, quick: bool = False) -> tuple[list[Pair], 
     done: set[tuple[str, str]] = set()
     for cluster in clusters:
         logins = "sasl_mechanism" in cluster.options()
-        for face, disturbance in itertools.product([*FACES, *WRITING], DISTURBANCES):
+        for face, disturbance in itertools.product(EVERY_FACE, DISTURBANCES):
             # Logins matter to the disturbance that is about them.
             if logins and disturbance.name != "login rejected once":
                 continue
             place = (face.name, disturbance.name)
             used: Face | WritingFace = face
-            if disturbance.process and not face.process:
+            if face.spark and disturbance.spark and (reason := _without_spark(face, cluster, quick=quick)):
+                reasons[place] = reason
+                continue
+            if disturbance.process and not face.process and not face.spark:
                 if isinstance(face, WritingFace):
                     reasons[place] = f"as {ProducerProgram.name}"
                     continue
@@ -94,13 +96,21 @@ def pairs(clusters: Iterable[Any], *, quick: bool = False) -> tuple[list[Pair], 
     return run, {place: reason for place, reason in reasons.items() if place not in done}
 
 
+def _without_spark(face: Face | WritingFace, cluster: Any, *, quick: bool) -> str | None:
+    """Returns why a face of Spark is not run, if it is not."""
+    if quick:
+        return "Spark is in the long form"
+    return "Spark runs on the embedded broker" if isinstance(cluster, Apache) else face.unavailable()
+
+
 def run(pair: Pair, seed: int, *, quick: bool = False) -> Result:
     """Runs a pair once; with fewer rows and events where it is to be quick."""
     result, started = Result(pair, seed), time.monotonic()
     draw = random.Random(f"{seed} {pair.name}")
     name = f"conservation-{os.getpid()}-{next(_numbers)}"
-    topic = Topic(pair.cluster, name, PARTITIONS)
+    topic = Topic(pair.cluster, name, pair.face.partitions)
     try:
+        pair.face.prepare()
         if isinstance(pair.face, Face):
             _read(pair, pair.face, topic, draw, result, QUICK_ROWS if quick else ROWS, _times(pair, quick))
         else:
@@ -125,7 +135,7 @@ def _read(pair: Pair, face: Face, topic: Topic, draw: random.Random, result: Res
     scene = Scene(pair.cluster, topic, program, face, draw)
     pair.disturbance.before(scene)
     thread, crash = _started(face, program)
-    _progressed(program, draw.randrange(1, rows // 2))
+    _progressed(program, draw.randrange(1, rows // 2), face)
     with topic.filling(3 * rows) if pair.disturbance.fills else nullcontext():
         for turn in range(times):
             pair.disturbance.apply(scene, turn)
@@ -136,9 +146,9 @@ def _read(pair: Pair, face: Face, topic: Topic, draw: random.Random, result: Res
     topic.fill(rows)
     everything = set(topic.expected)
     _until(lambda: everything <= _ids(scene, face) or crash or not thread.is_alive(), program, scene)
-    _stop(thread, program, result)
+    _stop(thread, program, result, face)
     for other, app in scene.others:
-        _stop(other, app, result)
+        _stop(other, app, result, face)
     result.errors += program.errors
     result.violations += [f"the program ended: {one}" for one in crash]
     if face.whole:
@@ -146,8 +156,10 @@ def _read(pair: Pair, face: Face, topic: Topic, draw: random.Random, result: Res
             if not topic.created_again:
                 result.violations += sums.missing([], [Row(-1, -1, one) for one in found], expected)
         result.violations += sums.repeated(program.snapshot())
-    else:
+    elif face.group:
         _successor(pair, topic, group, scene, face, result)
+    if face.spark and not topic.created_again:
+        result.violations += [f"rows reported as lost: {one}" for one in program.errors if DATA_LOSS in one]
     log, returned = topic.rows(), _returned(scene, face)
     result.rows = len(everything)
     result.violations += sums.missing(log, returned, everything)
@@ -164,18 +176,20 @@ def _write(pair: Pair, face: WritingFace, topic: Topic, draw: random.Random, res
     with observed(writer):
         pair.disturbance.before(scene)
         thread, crash = _started(face, writer)
-        _progressed(writer, draw.randrange(1, 3 * face.rows))
+        _progressed(writer, draw.randrange(1, 3 * face.rows), face)
         for turn in range(times):
             pair.disturbance.apply(scene, turn)
             scene.rest()
         pair.cluster.heal()
         # Something is sent after the disturbance, too.
-        _progressed(writer, len(writer.snapshot()) + 1)
-        _stop(thread, writer, result)
+        _progressed(writer, len(writer.snapshot()) + 1, face)
+        _stop(thread, writer, result, face)
         gc.collect()
     result.errors += writer.errors + writer.reports
     result.violations += [f"the program ended: {one}" for one in crash]
     log = topic.rows()
+    if face.at_least_once:
+        log = list({row.id: row for row in log}.values())
     result.rows = len(writer.given)
     if topic.created_again:
         # Rows of the deleted topic were acknowledged, and are gone with it.
@@ -207,8 +221,8 @@ def _started(face: Any, program: Any) -> tuple[threading.Thread, list[str]]:
     return thread, crash
 
 
-def _progressed(program: Any, rows: int) -> None:
-    deadline = time.monotonic() + PATIENCE
+def _progressed(program: Any, rows: int, face: Face | WritingFace) -> None:
+    deadline = time.monotonic() + face.patience
     while len(program.snapshot()) < rows and time.monotonic() < deadline:
         time.sleep(0.002)
 
@@ -220,16 +234,17 @@ def _until(met: Any, program: Application, scene: Scene) -> None:
         count = len(program.snapshot()) + sum(len(app.snapshot()) for _, app in scene.others)
         if count != seen:
             last, seen = time.monotonic(), count
-        if time.monotonic() - last > PATIENCE:
+        if time.monotonic() - last > scene.face.patience:
             return
         time.sleep(0.05)
 
 
-def _stop(thread: threading.Thread, program: Any, result: Result) -> None:
+def _stop(thread: threading.Thread, program: Any, result: Result, face: Face | WritingFace) -> None:
     program.stopped.set()
-    thread.join(60)
+    limit = 4 * face.patience
+    thread.join(limit)
     if thread.is_alive():
-        result.violations.append("the program did not end within 60 s")
+        result.violations.append(f"the program did not end within {limit:.0f} s")
 
 
 def _of_members(scene: Scene) -> Iterator[Row]:
@@ -274,4 +289,4 @@ def _successor(pair: Pair, topic: Topic, group: str, scene: Scene, face: Face, r
     thread, _ = _started(Poll(), app)
     scene.others.append((thread, app))
     _until(lambda: set(topic.expected) <= _ids(scene, face), app, scene)
-    _stop(thread, app, result)
+    _stop(thread, app, result, face)

@@ -13,9 +13,7 @@ import pytest
 from conservation import sums
 from conservation.clusters import Row
 from conservation.disturbances import DISTURBANCES
-from conservation.reading import FACES
-from conservation.run import pairs
-from conservation.writing import WRITING
+from conservation.run import EVERY_FACE, pairs
 from support.kafka import KafkaServer
 
 # Two minutes, where no other tests take the processors.
@@ -79,7 +77,7 @@ def test_nothing_is_lost_on_apache_kafka(kafka: KafkaServer, tmp_path: Path) -> 
 def test_each_pair_is_run_or_has_a_reason() -> None:
     clusters: list[Any] = [SimpleNamespace(options=dict), SimpleNamespace(options=lambda: {"sasl_mechanism": "PLAIN"})]
     wanted, reasons = pairs(clusters)
-    every = {f"{face.name} × {disturbance.name}" for face in [*FACES, *WRITING] for disturbance in DISTURBANCES}
+    every = {f"{face.name} × {disturbance.name}" for face in EVERY_FACE for disturbance in DISTURBANCES}
     run = {pair.name for pair in wanted}
     assert run | {f"{face} × {disturbance}" for face, disturbance in reasons} == every
     assert all(reasons.values())

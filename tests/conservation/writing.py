@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from conservation.cancelling import CallCancelledError
 from conservation.clusters import Cluster
+from conservation.reading import PARTITIONS, PATIENCE
 from samsarrow import AsyncProducer, Producer
 from samsarrow.exceptions import ClosedError, KafkaError
 
@@ -60,6 +61,8 @@ class Writer:
         self.stopped = threading.Event()
         self.restart = threading.Event()
         self.closes = True
+        self.fails_tasks = False
+        """Whether each task of Spark fails once."""
         self.consumer: Any = None
         self.in_loop: Callable[[Callable[[], Awaitable[object]]], None] | None = None
         self.guard: Callable[[Awaitable[Any]], Awaitable[Any]] | None = None
@@ -141,6 +144,22 @@ class WritingFace:
     transactional = False
     rows = 200
     """Rows of a call, or of a few."""
+    at_least_once = False
+    """Whether rows may be in the log more than once."""
+    spark = False
+    """Whether it is a query of Spark."""
+    checkpointed = False
+    """Whether its position is in a checkpoint of Spark."""
+    partitions = PARTITIONS
+    patience = PATIENCE
+    pace = 1.0
+
+    def unavailable(self) -> str | None:
+        """Returns why it cannot be run here, if it cannot."""
+        return None
+
+    def prepare(self) -> None:
+        """Makes what its runs share."""
 
     def run(self, app: Writer) -> None:
         while not app.stopped.is_set():

@@ -1,0 +1,251 @@
+"""Spark faces: batches and streams of both implementations, through one session that the first run starts."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from conservation.clusters import Cluster, Row, log_rows
+from conservation.reading import Application, Face
+from conservation.writing import Writer, WritingFace
+
+IMPLEMENTATIONS = ("samsarrow-python", "samsarrow-jvm")
+PARTITIONS = 4
+# A micro-batch takes seconds where other processes take the processors.
+PATIENCE = 60.0
+# Faults that are removed before Spark has sent the next request would never take effect.
+PACE = 3.0
+COLUMNS = "partition int, offset bigint, key binary"
+# An error of a stream whose topic was deleted: another checkpoint is needed.
+DATA_LOSS = "failOnDataLoss"
+
+
+@cache
+def session() -> Any:
+    """Returns the session of all runs, whose tasks have four attempts."""
+    from support.spark import QUICK, local_session
+
+    # Python workers import this module.
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    spark = local_session(scratch(), master="local[2,4]", connector=False, **QUICK | {"spark_driver_memory": "1g"})
+    # Errors of queries are what runs are about.
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+@cache
+def scratch() -> Path:
+    """Returns the folder of checkpoints."""
+    return Path(tempfile.mkdtemp(prefix="samsarrow-conservation-"))
+
+
+def stop() -> None:
+    """Stops the session, where there is one."""
+    if session.cache_info().currsize:
+        session().stop()
+
+
+def unavailable(implementation: str) -> str | None:
+    """Returns why an implementation cannot be run, if it cannot."""
+    if find_spec("pyspark") is None:
+        return "PySpark is not installed"
+    from support.spark import built_jar
+
+    if implementation == "samsarrow-jvm" and not built_jar():
+        return "the jar of samsarrow-jvm is not built: make jar"
+    return None
+
+
+def options(cluster: Cluster) -> dict[str, str]:
+    """Returns the options of a source or sink."""
+    return {
+        "kafka.bootstrap.servers": str(cluster.options()["bootstrap_servers"]),
+        "kafka.metadata.max.age.ms": "500",
+        "kafka.retry.backoff.ms": "50",
+        "kafka.default.api.timeout.ms": "20000",
+        "fetchOffset.retryIntervalMs": "100",
+    }
+
+
+def failing_once(frame: Any, schema: str) -> Any:
+    """Returns a frame each of whose tasks fails at its first attempt, after its rows were read."""
+
+    def fail(batches: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        yield from batches
+        context = TaskContext.get()
+        if context is not None and context.attemptNumber() == 0:
+            raise RuntimeError("on purpose")
+
+    return frame.mapInArrow(fail, schema)
+
+
+def rows_of(frame: Any) -> list[Row]:
+    return [Row(row.partition, row.offset, bytes(row.key).decode()) for row in frame.collect()]
+
+
+class SparkFace(Face):
+    """A query that reads."""
+
+    group = False
+    spark = True
+    partitions, patience, pace = PARTITIONS, PATIENCE, PACE
+
+    def __init__(self, implementation: str) -> None:
+        self.implementation = implementation
+        self.name = f"Spark {self.kind}, {implementation}"
+
+    kind: str
+
+    def unavailable(self) -> str | None:
+        return unavailable(self.implementation)
+
+    def prepare(self) -> None:
+        session()
+
+
+class Batch(SparkFace):
+    kind = "batch"
+    whole = True
+
+    def once(self, app: Application) -> None:
+        while app.going():
+            expected = app.expected()
+            try:
+                reader = session().read.format(self.implementation).options(**options(app.cluster))
+                frame = reader.option("subscribe", app.topic).load().select("partition", "offset", "key")
+                rows = rows_of(failing_once(frame, COLUMNS) if app.fails_tasks else frame)
+            except Exception as error:
+                app.failed(error)
+                continue
+            app.passes.append((expected, {row.id for row in rows}))
+            app.replace(rows)
+
+
+class Stream(SparkFace):
+    """Keeps rows by micro-batch, as an idempotent sink does: a repeated micro-batch replaces its rows."""
+
+    kind = "stream"
+    checkpointed = True
+
+    def run(self, app: Application) -> None:
+        self._batches: dict[tuple[int, int], list[Row]] = {}
+        self._checkpoint = 0
+        super().run(app)
+
+    def once(self, app: Application) -> None:
+        folder = scratch() / f"{app.topic}-{self._checkpoint}"
+        reader = session().readStream.format(self.implementation).options(**options(app.cluster))
+        frame = reader.option("subscribe", app.topic).option("startingOffsets", "earliest").load()
+        query = None
+        try:
+            writer = self._writer(app, frame).option("checkpointLocation", str(folder))
+            app.consumer = query = writer.trigger(processingTime="200 milliseconds").start()
+            while app.going() and query.isActive:
+                query.awaitTermination(0.2)
+                self._progress(app)
+            if (error := query.exception()) is not None:
+                raise error
+        except Exception as failure:
+            app.failed(failure)
+            if DATA_LOSS in str(failure):
+                self._checkpoint += 1
+        finally:
+            app.consumer = None
+            if query is not None:
+                query.stop()
+            self._progress(app)
+        if app.restart.is_set():
+            forget_commit(folder)
+
+    def _writer(self, app: Application, frame: Any) -> Any:
+        checkpoint = self._checkpoint
+
+        def take(batch: Any, number: int) -> None:
+            self._batches[checkpoint, number] = rows_of(batch)
+            app.replace([row for rows in list(self._batches.values()) for row in rows])
+
+        selected = frame.select("partition", "offset", "key")
+        return (failing_once(selected, COLUMNS) if app.fails_tasks else selected).writeStream.foreachBatch(take)
+
+    def _progress(self, app: Application) -> None:
+        """Records rows that arrived in another topic."""
+
+
+class ExactlyOnce(Stream):
+    """A stream into another topic, whose rows are the ones that were returned."""
+
+    kind = "exactly once"
+    dead = "-copy"
+    writes = True
+
+    def _writer(self, app: Application, frame: Any) -> Any:
+        selected = frame.select("key", "value")
+        if app.fails_tasks:
+            selected = failing_once(selected, "key binary, value binary")
+        writer = selected.writeStream.format(self.implementation).options(**options(app.cluster))
+        return writer.option("topic", f"{app.topic}{self.dead}").option("exactlyOnce", "true")
+
+    def _progress(self, app: Application) -> None:
+        # Without their places, so that a row that was written twice is equal to itself.
+        app.replace([Row(-1, -1, row.id) for row in log_rows(app.cluster, f"{app.topic}{self.dead}")])
+
+
+def forget_commit(checkpoint: Path) -> None:
+    """Removes the commit of the last micro-batch, as if the driver had been killed before it: Spark repeats it."""
+    offsets, commits = (
+        [int(path.name) for path in (checkpoint / name).glob("[0-9]*")] for name in ("offsets", "commits")
+    )
+    if commits and max(commits) == max(offsets):
+        (checkpoint / "commits" / f".{max(commits)}.crc").unlink(missing_ok=True)
+        (checkpoint / "commits" / str(max(commits))).unlink()
+
+
+class SparkWrite(WritingFace):
+    """A batch that is written at least once: Spark repeats tasks."""
+
+    spark = True
+    at_least_once = True
+    partitions, patience, pace = PARTITIONS, PATIENCE, PACE
+
+    def __init__(self, implementation: str) -> None:
+        self.implementation = implementation
+        self.name = f"Spark write, {implementation}"
+
+    def unavailable(self) -> str | None:
+        return unavailable(self.implementation)
+
+    def prepare(self) -> None:
+        session()
+
+    def once(self, app: Writer) -> None:
+        while app.going():
+            rows = app.give(self.rows)
+            try:
+                frame = session().createDataFrame(
+                    [(row.encode(), app.value) for row in rows], "key binary, value binary"
+                )
+                frame = frame.repartition(2)
+                if app.fails_tasks:
+                    frame = failing_once(frame, "key binary, value binary")
+                writer = frame.write.format(self.implementation).options(**options(app.cluster))
+                writer.option("topic", app.topic).mode("append").save()
+            except Exception as error:
+                app.failed(rows, error)
+            else:
+                app.acknowledged.update(rows)
+            time.sleep(0.02)
+
+
+SPARK_READING: tuple[Face, ...] = tuple(
+    kind(implementation) for kind in (Batch, Stream, ExactlyOnce) for implementation in IMPLEMENTATIONS
+)
+SPARK_WRITING: tuple[WritingFace, ...] = tuple(SparkWrite(implementation) for implementation in IMPLEMENTATIONS)
