@@ -191,6 +191,9 @@ def _write(pair: Pair, face: WritingFace, topic: Topic, draw: random.Random, res
     if face.at_least_once:
         log = list({row.id: row for row in log}.values())
     result.rows = len(writer.given)
+    if face.spark and not writer.acknowledged:
+        # Otherwise a query that fails always, for instance due to an option, would pass.
+        result.violations.append(f"no write of {len(writer.given)} rows succeeded")
     if topic.created_again:
         # Rows of the deleted topic were acknowledged, and are gone with it.
         writer.acknowledged &= ids(log)

@@ -64,14 +64,17 @@ def unavailable(implementation: str) -> str | None:
 
 
 def options(cluster: Cluster) -> dict[str, str]:
-    """Returns the options of a source or sink."""
+    """Returns the options that sources and sinks share."""
     return {
         "kafka.bootstrap.servers": str(cluster.options()["bootstrap_servers"]),
         "kafka.metadata.max.age.ms": "500",
         "kafka.retry.backoff.ms": "50",
-        "kafka.default.api.timeout.ms": "20000",
-        "fetchOffset.retryIntervalMs": "100",
     }
+
+
+def source_options(cluster: Cluster) -> dict[str, str]:
+    """Returns the options of a source."""
+    return options(cluster) | {"kafka.default.api.timeout.ms": "20000", "fetchOffset.retryIntervalMs": "100"}
 
 
 def failing_once(frame: Any, schema: str) -> Any:
@@ -120,7 +123,7 @@ class Batch(SparkFace):
         while app.going():
             expected = app.expected()
             try:
-                reader = session().read.format(self.implementation).options(**options(app.cluster))
+                reader = session().read.format(self.implementation).options(**source_options(app.cluster))
                 frame = reader.option("subscribe", app.topic).load().select("partition", "offset", "key")
                 rows = rows_of(failing_once(frame, COLUMNS) if app.fails_tasks else frame)
             except Exception as error:
@@ -143,7 +146,7 @@ class Stream(SparkFace):
 
     def once(self, app: Application) -> None:
         folder = scratch() / f"{app.topic}-{self._checkpoint}"
-        reader = session().readStream.format(self.implementation).options(**options(app.cluster))
+        reader = session().readStream.format(self.implementation).options(**source_options(app.cluster))
         frame = reader.option("subscribe", app.topic).option("startingOffsets", "earliest").load()
         query = None
         try:
