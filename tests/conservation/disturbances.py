@@ -336,6 +336,7 @@ class DriverKilled(Disturbance):
     name = "driver killed between micro-batches"
     spark = True
     writes = False
+    fills = False
 
     def inapplicable(self, face: Face | WritingFace, cluster: Cluster) -> str | None:
         return super().inapplicable(face, cluster) or (None if face.checkpointed else "no checkpoint")
@@ -343,6 +344,7 @@ class DriverKilled(Disturbance):
     def apply(self, scene: Scene, turn: int) -> None:
         """Has the query start again from its checkpoint, which lacks the last micro-batch that was finished."""
         before = len(scene.program.snapshot())
+        scene.topic.fill(scene.topic.partitions * 40)
         deadline = time.monotonic() + scene.face.patience
         while time.monotonic() < deadline and len(scene.program.snapshot()) == before:
             time.sleep(0.05)
