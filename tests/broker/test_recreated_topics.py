@@ -6,7 +6,7 @@ import time
 import pytest
 
 from samsarrow import Admin, Consumer, NewTopic, Producer, TopicPartition
-from samsarrow.exceptions import OffsetOutOfRangeError
+from samsarrow.exceptions import KafkaError, OffsetOutOfRangeError
 from samsarrow.testing import Broker
 
 T = TopicPartition("t", 0)
@@ -145,3 +145,27 @@ def test_brokers_without_topic_ids_have_one_topic_of_a_name():
             assert values(consumer, b"old9") == numbered(b"old", 10)
             recreate(servers, *numbered(b"new", 30))
             assert values(consumer, b"new29") == numbered(b"new", 30)[10:]
+
+
+def test_a_commit_does_not_move_to_a_topic_that_is_created_again_meanwhile(servers: str) -> None:
+    with (
+        Admin(bootstrap_servers=servers) as admin,
+        Producer(bootstrap_servers=servers) as producer,
+        # The consumer learns of the new topic by the answer to its commit.
+        Consumer(
+            bootstrap_servers=servers, group_id="g", enable_auto_commit=False, metadata_max_age_ms=300_000
+        ) as consumer,
+    ):
+        for _ in range(10):
+            producer.send("t", b"old")
+        producer.flush()
+        partition = TopicPartition("t", 0)
+        consumer.assign([partition])
+        consumer.seek(partition, 0)
+        batch = consumer.poll(10)
+        consumer.pause(partition)
+        admin.delete_topics(["t"])
+        admin.create_topics([NewTopic("t", 1)])
+        with pytest.raises(KafkaError, match="created again"):
+            consumer.commit({partition: batch.num_rows})
+        assert "t" not in {tp.topic for tp in admin.fetch_offsets("g")}

@@ -72,9 +72,20 @@ pub(crate) async fn commit_with(
     let open = |done: &BTreeMap<TopicPartition, Result<()>>| -> Vec<_> {
         offsets.iter().filter(|(tp, _)| !done.contains_key(tp)).collect()
     };
+    // The offsets are those of the topics that are known now: one that is created again meanwhile has others.
+    let is_recreated = |tp: &TopicPartition, latest: &Metadata| {
+        let id = |of: &Metadata| of.topic(&tp.topic).map_or(Uuid::ZERO, |topic| topic.topic_id);
+        let (before, now) = (id(&metadata), id(latest));
+        !before.is_zero() && !now.is_zero() && before != now
+    };
     let names = Names::default();
     let change = |cluster: &Cluster| {
-        let known = all_have_ids(&cluster.metadata(), open(&lock()).into_iter().map(|(tp, _)| tp));
+        let latest = cluster.metadata();
+        for (tp, _) in offsets.iter().filter(|(tp, _)| is_recreated(tp, &latest)) {
+            let context = format!("OffsetCommit of {tp} for group {group}: the topic was deleted and created again");
+            lock().entry(tp.clone()).or_insert_with(|| Err(Error::server(ErrorCode::UNKNOWN_TOPIC_ID, context)));
+        }
+        let known = all_have_ids(&latest, open(&lock()).into_iter().map(|(tp, _)| tp));
         by_name_unless(known, cluster, ApiKey::OffsetCommit, COMMIT_BY_ID)
     };
     let build = |version| commit_request(&cluster.metadata(), &names, group, who, version, open(&lock()));
