@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::Uuid;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -14,7 +15,8 @@ use super::membership::{Complaint, Identity, Membership};
 use crate::cluster::Cluster;
 use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
-use crate::offsets::{self, Outcomes};
+use crate::metadata::Metadata;
+use crate::offsets::{self, Outcomes, TopicIds};
 use crate::types::{OffsetAndMetadata, TopicPartition};
 
 /// Offsets by partition.
@@ -34,6 +36,8 @@ struct Job {
     deadline: Instant,
     limit: Duration,
     patience: Duration,
+    /// The metadata at the call: the offsets are those of its topics.
+    metadata: Arc<Metadata>,
     answer: Box<dyn FnOnce(Result<Outcomes>) + Send>,
 }
 
@@ -44,6 +48,8 @@ struct Batch {
     deadline: Instant,
     limit: Duration,
     patience: Duration,
+    /// Ids of the topics that the offsets belong to, where they are known.
+    topic_ids: TopicIds,
 }
 
 impl Batch {
@@ -56,12 +62,17 @@ impl Batch {
             deadline: first.deadline,
             limit: first.limit,
             patience: first.patience,
+            topic_ids: TopicIds::new(),
         };
         let mut jobs = Vec::new();
         let mut newest = BTreeMap::new();
         while waiting.front().is_some_and(|job| job.who == batch.who || job.offsets.is_empty()) {
             let Some(job) = waiting.pop_front() else { break };
-            newest.extend(job.offsets.iter().cloned());
+            for (tp, offset) in &job.offsets {
+                let topic = job.metadata.topic(&tp.topic);
+                batch.topic_ids.insert(tp.clone(), topic.map_or(Uuid::ZERO, |topic| topic.topic_id));
+                newest.insert(tp.clone(), offset.clone());
+            }
             if job.deadline > batch.deadline {
                 (batch.deadline, batch.limit) = (job.deadline, job.limit);
             }
@@ -94,6 +105,7 @@ fn answer(jobs: Vec<Job>, outcome: Result<Outcomes>) {
 #[derive(Debug)]
 pub(crate) struct Commits {
     jobs: mpsc::UnboundedSender<Job>,
+    cluster: Cluster,
     waiting: Mutex<Option<(mpsc::UnboundedReceiver<Job>, Committer)>>,
     /// An automatic commit is under way.
     pub(crate) automatic: Arc<AtomicBool>,
@@ -126,7 +138,9 @@ pub(crate) struct Committer {
 impl Commits {
     pub(crate) fn new(committer: Committer) -> Self {
         let (jobs, waiting) = mpsc::unbounded_channel();
-        Self { jobs, waiting: Mutex::new(Some((waiting, committer))), automatic: Arc::default(), last: Arc::default() }
+        let cluster = committer.cluster.clone();
+        let waiting = Mutex::new(Some((waiting, committer)));
+        Self { jobs, cluster, waiting, automatic: Arc::default(), last: Arc::default() }
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
@@ -162,7 +176,8 @@ impl Commits {
         if let Some((waiting, committer)) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() {
             tokio::spawn(work(waiting, committer, Arc::clone(&self.last)));
         }
-        let job = Job { who, offsets, deadline: Instant::now() + limit, limit, patience, answer: Box::new(then) };
+        let (deadline, metadata, answer) = (Instant::now() + limit, self.cluster.metadata(), Box::new(then));
+        let job = Job { who, offsets, deadline, limit, patience, metadata, answer };
         if let Err(mpsc::error::SendError(job)) = self.jobs.send(job) {
             (job.answer)(Err(Error::closed("the consumer")));
         }
@@ -226,7 +241,9 @@ impl Committer {
         loop {
             let left = batch.deadline.saturating_duration_since(Instant::now());
             let (cluster, coordinator) = (&self.cluster, &self.coordinator);
-            let outcome = offsets::commit_with(cluster, coordinator, &who, &offsets, batch.patience, left).await;
+            let outcome =
+                offsets::commit_with(cluster, coordinator, &who, &offsets, &batch.topic_ids, batch.patience, left)
+                    .await;
             let Err(error @ Error::Server { code, .. }) = &outcome else {
                 let mut done: BTreeMap<_, _> = outcome?.into_iter().collect();
                 done.append(&mut gone);

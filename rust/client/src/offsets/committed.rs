@@ -43,16 +43,21 @@ pub async fn commit(
     offsets: &[(TopicPartition, OffsetAndMetadata)],
     timeout: Duration,
 ) -> Result<Outcomes> {
-    commit_with(cluster, coordinator, who, offsets, PATIENCE, timeout).await
+    commit_with(cluster, coordinator, who, offsets, &TopicIds::new(), PATIENCE, timeout).await
 }
 
-/// The same; what the coordinator does not know is asked about again for as long as `patience`, and not looked up before
+/// Ids of the topics that offsets belong to, by partition.
+pub(crate) type TopicIds = BTreeMap<TopicPartition, Uuid>;
+
+/// As [`commit`]. Offsets of a topic that has another id than in `topic_ids` by now are not committed: without an entry
+/// there, they belong to the topic that is known at the call. What the coordinator does not know is asked about again for as long as `patience`, and not looked up before
 /// without any.
 pub(crate) async fn commit_with(
     cluster: &Cluster,
     coordinator: &Coordinator,
     who: &Identity,
     offsets: &[(TopicPartition, OffsetAndMetadata)],
+    topic_ids: &TopicIds,
     patience: Duration,
     timeout: Duration,
 ) -> Result<Outcomes> {
@@ -72,10 +77,10 @@ pub(crate) async fn commit_with(
     let open = |done: &BTreeMap<TopicPartition, Result<()>>| -> Vec<_> {
         offsets.iter().filter(|(tp, _)| !done.contains_key(tp)).collect()
     };
-    // The offsets are those of the topics that are known now: one that is created again meanwhile has others.
     let is_recreated = |tp: &TopicPartition, latest: &Metadata| {
         let id = |of: &Metadata| of.topic(&tp.topic).map_or(Uuid::ZERO, |topic| topic.topic_id);
-        let (before, now) = (id(&metadata), id(latest));
+        let known = topic_ids.get(tp).copied().filter(|id| !id.is_zero());
+        let (before, now) = (known.unwrap_or_else(|| id(&metadata)), id(latest));
         !before.is_zero() && !now.is_zero() && before != now
     };
     let names = Names::default();

@@ -5,7 +5,7 @@ mod listed;
 pub(crate) mod messages;
 
 pub use committed::{Outcomes, commit, fetch_committed};
-pub(crate) use committed::{PATIENCE, commit_with, fetch_committed_each};
+pub(crate) use committed::{PATIENCE, TopicIds, commit_with, fetch_committed_each};
 pub(crate) use listed::{Absent, list_as_found};
 pub use listed::{ListTarget, Listed, list_offsets, list_offsets_each};
 
