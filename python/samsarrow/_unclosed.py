@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 import weakref
 from collections.abc import Callable
@@ -18,6 +20,8 @@ _LAST_LINES = 1.0
 
 _consumers: dict[int, _core.Consumer] = {}
 _producers: dict[int, tuple[_core.Producer, str]] = {}
+# Processes of multiprocessing that call `close_all` as they end.
+_registered: set[int] = set()
 # Calls that close a client in the background; with the core of a producer.
 _closing: list[tuple[_core.Call[None], _core.Producer | None]] = []
 
@@ -33,7 +37,17 @@ def watch_consumer(
 def watch_producer(client: object, core: _core.Producer) -> weakref.finalize[..., object]:
     """Closes the core when `client` is garbage collected or the interpreter exits."""
     _producers[id(core)] = core, type(client).__name__
+    _close_with_process()
     return _watch(client, close_producer, core)
+
+
+def _close_with_process() -> None:
+    """Registers `close_all` in a child of multiprocessing: one that is forked ends without the interpreter's exit."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is None or process.parent_process() is None or os.getpid() in _registered:
+        return
+    _registered.add(os.getpid())
+    sys.modules["multiprocessing.util"].Finalize(None, close_all, exitpriority=0)
 
 
 def _watch(client: object, function: Callable[..., None], core: object) -> weakref.finalize[..., object]:

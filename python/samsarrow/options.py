@@ -350,8 +350,8 @@ class ConsumerOptions(CommonOptions, total=False):
     `poll` joins again. Also how long a rebalance waits for members.
     """
     enable_auto_commit: bool
-    """Whether `poll`, rebalances and `close` commit what the program has processed: the rows of every `poll` but the
-    last. Without `group.id` nothing is committed.
+    """Whether `poll`, rebalances and `close` commit what the program has processed: a `poll` means that the rows of
+    earlier polls are, `close` that all rows are. Without `group.id` nothing is committed.
     """
     auto_commit_interval_ms: int
     """How often `poll` commits with `enable.auto.commit`."""

@@ -101,3 +101,17 @@ def test_a_stream_of_other_values_than_rows_is_rejected(servers: str) -> None:
     with Producer(bootstrap_servers=servers) as producer, pytest.raises(ValueError, match="stream of Int64"):
         producer.send_batch("t", pa.chunked_array([[1, 2]]))
     assert rows_of(servers, "t", 1) == 0
+
+
+def test_columns_of_one_name_are_rejected(servers: str) -> None:
+    one = pa.array([1])
+    twice = pa.Table.from_arrays([one, one], ["a", "a"])
+    values = pa.Table.from_arrays([pa.array([b"x"]), pa.array([b"y"])], ["value", "value"])
+    with Producer(bootstrap_servers=servers) as producer:
+        with pytest.raises(ConfigurationError, match='2 columns "value"'):
+            producer.send_batch("t", values)
+        with pytest.raises(ConfigurationError, match='2 columns "a"'):
+            producer.send_batch("t", twice, value=["a"], value_format="json")
+        with pytest.raises(ConfigurationError, match='2 columns "a"'):
+            producer.send_batch("t", pa.table({"a": one}), value=["a", "a"], value_format="json")
+    assert rows_of(servers, "t", 1) == 0

@@ -208,3 +208,24 @@ def broker():
 @pytest.fixture
 def servers(broker):
     return broker.bootstrap_servers
+
+
+def test_a_forked_child_of_multiprocessing_delivers_its_records(servers: str) -> None:
+    program = """
+import multiprocessing, sys
+from samsarrow import Producer
+
+def send(servers):
+    global producer
+    producer = Producer(bootstrap_servers=servers, linger_ms=100)
+    for i in range(1000):
+        producer.send("t", str(i))
+
+child = multiprocessing.get_context("fork").Process(target=send, args=(sys.argv[1],))
+child.start()
+child.join()
+sys.exit(child.exitcode)
+"""
+    subprocess.run([sys.executable, "-c", program, servers], check=True, timeout=120)
+    with Consumer(bootstrap_servers=servers) as consumer:
+        assert consumer.end_offsets([TopicPartition("t", 0)]) == {TopicPartition("t", 0): 1000}

@@ -17,6 +17,16 @@ pub enum EncodeError {
         /// The columns that exist.
         available: String,
     },
+    /// Several columns have a name.
+    #[error("the data has {count} columns {name:?}: rename or drop all but the one that is the {role}")]
+    AmbiguousColumn {
+        /// What the column is to hold.
+        role: &'static str,
+        /// Its name.
+        name: String,
+        /// The number of columns with the name.
+        count: usize,
+    },
     /// A column has a type that cannot hold what it is to hold.
     #[error("column {name:?} is {data_type}, but the {role} must be {expected}; cast it first")]
     WrongType {
@@ -79,6 +89,14 @@ pub enum EncodeError {
     /// Arrow refuses the columns.
     #[error("Arrow: {0}")]
     Arrow(#[from] ArrowError),
+}
+
+/// Fails if several columns have a name that is to be one column.
+pub(crate) fn check_unique(data: &RecordBatch, role: &'static str, name: &str) -> Result<(), EncodeError> {
+    match data.schema_ref().fields().iter().filter(|field| field.name() == name).count() {
+        0 | 1 => Ok(()),
+        count => Err(EncodeError::AmbiguousColumn { role, name: name.to_owned(), count }),
+    }
 }
 
 pub(crate) fn no_such_column(data: &RecordBatch, role: &'static str, name: &str) -> EncodeError {

@@ -13,7 +13,7 @@ use samsarrow_wire::compression::{Codec, Compressor};
 pub(crate) use self::bytes::BytesColumn;
 pub use self::bytes::is_bytes;
 pub use self::error::EncodeError;
-pub(crate) use self::error::{no_such_column, wrong_type};
+pub(crate) use self::error::{check_unique, no_such_column, wrong_type};
 pub use self::headers::HeaderRow;
 pub(crate) use self::headers::HeadersReader;
 pub use self::rows::{Columns, RowReader};

@@ -9,7 +9,7 @@ use arrow_schema::{DataType, TimeUnit};
 use samsarrow_wire::batch::{self, Alike, Append, BatchBuilder, LegacyBuilder, MOST_ALIKE, PlainRecord};
 
 use super::bytes::BytesColumn;
-use super::error::{EncodeError, no_such_column, wrong_type};
+use super::error::{EncodeError, check_unique, no_such_column, wrong_type};
 use super::headers::{HeaderRow, HeadersReader};
 
 /// Which columns of the data hold what. For `key`, `value` and `headers`, `None` means the column of that name if
@@ -214,6 +214,9 @@ fn find<'a>(
     name: Option<&'a str>,
     implied: bool,
 ) -> Result<Option<(&'a str, &'a ArrayRef)>, EncodeError> {
+    if name.is_some() || implied {
+        check_unique(data, role, name.unwrap_or(role))?;
+    }
     let Some(name) = name else {
         return Ok(if implied { data.column_by_name(role).map(|array| (role, array)) } else { None });
     };

@@ -14,7 +14,7 @@ use arrow_schema::{ArrowError, Field, FieldRef};
 
 pub use self::omit::FieldRules;
 use self::omit::Marks;
-use crate::encode::{EncodeError, no_such_column};
+use crate::encode::{EncodeError, check_unique, no_such_column};
 
 /// How values are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +74,12 @@ impl ValueWriter {
             ValueColumns::One(name) => one(data, name)?,
             ValueColumns::Struct(names) => {
                 let parts = names.iter().map(|name| one(data, name)).collect::<Result<Vec<_>, _>>()?;
+                for name in names {
+                    let count = names.iter().filter(|other| *other == name).count();
+                    if count > 1 {
+                        return Err(EncodeError::AmbiguousColumn { role: "value", name: name.clone(), count });
+                    }
+                }
                 let (fields, arrays): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
                 let rows = StructArray::try_new_with_length(fields.into(), arrays, None, data.num_rows())?;
                 let field = Field::new("value", rows.data_type().clone(), false);
@@ -154,6 +160,7 @@ impl ValueWriter {
 }
 
 fn one(data: &RecordBatch, name: &str) -> Result<(FieldRef, ArrayRef), EncodeError> {
+    check_unique(data, "value", name)?;
     let column = data.schema_ref().fields().find(name).zip(data.column_by_name(name));
     let ((_, field), column) = column.ok_or_else(|| no_such_column(data, "value", name))?;
     Ok((Arc::clone(field), Arc::clone(column)))

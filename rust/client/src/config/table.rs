@@ -272,7 +272,7 @@ options! {
     "max.poll.interval.ms" C Kind::Millis(1, MAX), "300000",
         "A member that does not call `poll` for this long leaves the group, and others take its partitions; the next `poll` joins again. Also how long a rebalance waits for members.";
     "enable.auto.commit" C Kind::Bool, "true",
-        "Whether `poll`, rebalances and `close` commit what the program has processed: the rows of every `poll` but the last. Without `group.id` nothing is committed.";
+        "Whether `poll`, rebalances and `close` commit what the program has processed: a `poll` means that the rows of earlier polls are, `close` that all rows are. Without `group.id` nothing is committed.";
     "auto.commit.interval.ms" C Kind::Millis(0, MAX), "5000",
         "How often `poll` commits with `enable.auto.commit`.";
     "enable.auto.offset.store" C Kind::Bool, "true",
