@@ -129,6 +129,7 @@ mod tests {
     use samsarrow_wire::messages::MetadataResponse;
     use samsarrow_wire::messages::metadata::{MetadataResponsePartition, MetadataResponseTopic};
 
+    use super::super::cursor::Start;
     use super::*;
     use crate::metadata::Asked;
     use crate::types::OffsetAndMetadata;
@@ -172,9 +173,27 @@ mod tests {
         assert_eq!(shared.take_uncommittable(), std::slice::from_ref(&tp));
         assert_eq!(shared.take_uncommittable(), []);
         let state = shared.lock();
-        assert_eq!(
-            (state.cursors[&tp].start, state.cursors[&tp].topic_id),
-            (super::super::cursor::Start::Reset, Uuid([3; 16]))
-        );
+        assert_eq!((state.cursors[&tp].start, state.cursors[&tp].topic_id), (Start::Reset, Uuid([3; 16])));
+    }
+
+    #[test]
+    fn a_partition_that_comes_back_in_another_topic_does_not_start_at_the_committed_offset() {
+        let (shared, tp, _) = Shared::at_start(64 << 20);
+        let old = with_id(&Metadata::default(), 1);
+        let start = |metadata: &Metadata| {
+            let mut state = shared.lock();
+            state.compare_topic_ids(metadata, OffsetReset::Earliest);
+            state.cursors[&tp].start
+        };
+        shared.lock().cursors.get_mut(&tp).unwrap().topic_id = Uuid([1; 16]);
+        for (metadata, expected) in [(&old, Start::Committed), (&with_id(&old, 2), Start::Reset)] {
+            shared.assign(&[]);
+            shared.assign(std::slice::from_ref(&tp));
+            assert_eq!(start(metadata), expected);
+        }
+        // From now on the group's offsets are those of the new topic.
+        shared.assign(&[]);
+        shared.assign(std::slice::from_ref(&tp));
+        assert_eq!(start(&with_id(&with_id(&old, 2), 2)), Start::Committed);
     }
 }

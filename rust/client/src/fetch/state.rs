@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use arrow_array::{Array, RecordBatch, TimestampMillisecondArray};
 use arrow_schema::Schema;
 use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::Uuid;
 
 use super::asked::Asked;
 use super::cursor::Cursor;
@@ -58,6 +59,9 @@ pub(super) struct State {
     end_reached: bool,
     versions: u64,
     pub(super) old_topics: OldTopics,
+    /// Topic ids of partitions that were assigned before. Where one comes back with another id, the group's offsets may
+    /// still be those of the deleted topic: brokers remove them later than they create the new one.
+    topic_ids: HashMap<TopicPartition, Uuid>,
     pub(super) meters: ReadMeters,
 }
 
@@ -234,14 +238,17 @@ impl State {
         let wanted: HashSet<&TopicPartition> = partitions.iter().collect();
         let gone: Vec<_> = self.cursors.keys().filter(|tp| !wanted.contains(tp)).cloned().collect();
         for tp in gone {
-            self.cursors.remove(&tp);
+            if let Some(cursor) = self.cursors.remove(&tp).filter(|cursor| !cursor.topic_id.is_zero()) {
+                self.topic_ids.insert(tp.clone(), cursor.topic_id);
+            }
             self.withheld.take(&tp);
             self.given.remove(&tp);
         }
         for tp in partitions {
             if !self.cursors.contains_key(tp) {
-                let version = self.next_version();
-                self.cursors.insert(tp.clone(), Cursor::new(version));
+                let mut cursor = Cursor::new(self.next_version());
+                cursor.topic_id = self.topic_ids.remove(tp).unwrap_or(Uuid::ZERO);
+                self.cursors.insert(tp.clone(), cursor);
             }
         }
     }
