@@ -184,14 +184,19 @@ async fn a_coordinator_that_never_comes_ends_with_the_timeout_and_its_cause() {
 }
 
 #[tokio::test]
-async fn a_topic_made_anew_is_committed_to_by_its_new_id() {
+async fn a_topic_made_anew_is_committed_to_once_its_id_is_known() {
     let broker = broker(1, &[("t", 1)]).await;
     let (cluster, coordinator) = group(&broker, &[]);
     commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(5, ""))], SOON).await.unwrap();
     let admin = Admin::new(&options(ClientKind::Admin, &broker, &[])).unwrap();
     admin.delete_topics(&["t".into()], SOON).await.unwrap().remove(0).1.unwrap();
     broker.create_topic("t", 1).unwrap();
-    commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(7, ""))], SOON).await.unwrap();
+    // The offset is one of the topic that was known at the call.
+    let old = commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(6, ""))], SOON).await.unwrap();
+    let error = old.into_iter().next().unwrap().1.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::UNKNOWN_TOPIC_ID.code()));
+    let new = commit(&cluster, &coordinator, &Identity::default(), &[(tp(0), at(7, ""))], SOON).await.unwrap();
+    assert!(new.into_iter().all(|(_, outcome)| outcome.is_ok()));
     assert_eq!(broker.committed_offset("g", "t", 0), Some(7));
     broker.shutdown().await;
 }
