@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 
+import anyio
 import pyarrow as pa
 import pytest
 
@@ -11,6 +12,7 @@ from samsarrow import Admin, AsyncProducer, NewTopic, Producer
 from samsarrow.exceptions import (
     ConfigurationError,
     KafkaError,
+    KafkaTimeoutError,
     MessageTooLargeError,
     TopicAuthorizationFailedError,
 )
@@ -210,3 +212,52 @@ def test_a_transaction_reports_its_failures_by_its_commit(broker, servers, caplo
             producer.commit_transaction()
         producer.abort_transaction()
     assert errors(caplog) == []
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_cancelled_await_of_a_delivery_reads_nothing(broker, servers, backend):
+    async def main():
+        async with AsyncProducer(bootstrap_servers=servers, errors="log") as producer:
+            broker.fail("Produce", delay=1.0, error="TOPIC_AUTHORIZATION_FAILED", times=None)
+            for send in (
+                lambda: producer.send("t", b"v"),
+                lambda: producer.send_batch("t", pa.table({"value": ["a"]})),
+            ):
+                delivery = await send()
+                with anyio.move_on_after(0.1) as scope:
+                    await delivery
+                assert scope.cancelled_caught
+                with pytest.raises(TopicAuthorizationFailedError, match="flush: 1 records were not delivered"):
+                    await producer.flush(30, errors="raise")
+                # The delivery still has its result.
+                with pytest.raises(TopicAuthorizationFailedError):
+                    await delivery
+                await producer.flush(30, errors="raise")
+
+    anyio.run(main, backend=backend)
+
+
+def test_a_wait_that_timed_out_reads_nothing(broker, servers):
+    with Producer(bootstrap_servers=servers, errors="log") as producer:
+        broker.fail("Produce", delay=1.0, error="TOPIC_AUTHORIZATION_FAILED", times=None)
+        deliveries = [producer.send("t", b"v"), producer.send_batch("t", pa.table({"value": ["a"] * 2}))]
+        for delivery in deliveries:
+            with pytest.raises(KafkaTimeoutError):
+                delivery.result(0.1)
+        with pytest.raises(TopicAuthorizationFailedError, match="flush: 3 records were not delivered"):
+            producer.flush(30, errors="raise")
+
+
+def test_a_cancelled_flush_takes_no_failures(broker, servers):
+    async def main():
+        async with AsyncProducer(bootstrap_servers=servers, errors="log") as producer:
+            broker.fail("Produce", delay=1.0, error="TOPIC_AUTHORIZATION_FAILED", times=None)
+            delivery = await producer.send("t", b"v")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(producer.flush(30, errors="raise"), 0.1)
+            while not delivery.done():
+                await asyncio.sleep(0.05)
+            with pytest.raises(TopicAuthorizationFailedError, match="flush: 1 records were not delivered"):
+                await producer.flush(30, errors="raise")
+
+    asyncio.run(main())

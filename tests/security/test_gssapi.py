@@ -166,7 +166,7 @@ def test_a_ticket_cache_is_read_at_each_login(kafka: KerberosKafka, kdc: Kdc, al
     assert kdc.gate.asked - before == {"service": 1}
     assert "the ticket cache has no ticket of bob: run kinit" in refusal(kafka, sasl_kerberos_principal="bob")
     with Admin(**options(kafka, connections_max_idle_ms=50)) as admin:
-        # A KDC that answers after the end of the lifetime rejects the request: one second is too short on a loaded machine.
+        # A KDC rejects a request that it answers after the end of the lifetime: a second is too short under load.
         kinit("alice", alice, tmp_path / "cache", life_s=5)
         time.sleep(6)
         with pytest.raises(AuthenticationError, match="the ticket cache's ticket has expired: run kinit"):

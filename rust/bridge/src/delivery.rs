@@ -101,8 +101,13 @@ impl Delivery {
         if let Some(outcome) = core.peek() {
             return aio::There::iterator(py, metadata(py, outcome.map_err(|error| to_py(py, &error))?)?);
         }
-        let delivery = slf.clone().unbind();
-        let take = move |py: Python<'_>, _| delivery.get().result(py, Some(0.0));
+        let (delivery, reading) = (slf.clone().unbind(), core.reading());
+        // A cancelled await does not take the result: the guard is dropped, and a failure counts as unread.
+        let take = move |py: Python<'_>, _| {
+            let result = delivery.get().result(py, Some(0.0));
+            drop(reading);
+            result
+        };
         let (ticket, iterator) = aio::wait(py, Box::new(take))?;
         let (inbox, number) = ticket.redeem();
         core.watch(inbox, number);
@@ -163,8 +168,8 @@ impl BatchDelivery {
         Ok(raised)
     }
 
-    /// Calls `done` once every row has its result.
-    fn on_done(&self, py: Python<'_>, done: impl FnOnce() + Send + 'static) -> PyResult<()> {
+    /// Calls `done` once every row has its result, without reading it.
+    fn on_ready(&self, py: Python<'_>, done: impl FnOnce() + Send + 'static) -> PyResult<()> {
         let parts = self.parts.get(py)?;
         if parts.is_empty() {
             done();
@@ -174,13 +179,13 @@ impl BatchDelivery {
         let done = Arc::new(Mutex::new(Some(done)));
         for part in parts.iter() {
             let (left, done) = (Arc::clone(&left), Arc::clone(&done));
-            part.on_done(Box::new(move |_| {
+            part.on_ready(move || {
                 if left.fetch_sub(1, Ordering::AcqRel) == 1
                     && let Some(done) = done.lock().unwrap_or_else(PoisonError::into_inner).take()
                 {
                     done();
                 }
-            }));
+            });
         }
         Ok(())
     }
@@ -248,7 +253,12 @@ impl BatchDelivery {
     fn add_done_callback(slf: Bound<'_, Self>, py: Python<'_>, r#fn: Py<PyAny>) -> PyResult<()> {
         let (lane, context) = (uncrowded(py)?, Context::here(py)?);
         let delivery = slf.clone().unbind();
-        slf.get().on_done(py, move || {
+        let parts = slf.get().parts.get(py)?.clone();
+        let reading: Vec<_> = parts.iter().map(CoreBatch::reading).collect();
+        slf.get().on_ready(py, move || {
+            // The callback gets the delivery, and with it the results of all rows.
+            parts.iter().for_each(|part| drop(part.peek()));
+            drop(reading);
             lane.push(usize::MAX, move |py| context.call(py, r#fn, [delivery.into_bound(py).into_any()]));
         })
     }
@@ -257,10 +267,16 @@ impl BatchDelivery {
         if slf.get().done(py)? {
             return aio::There::iterator(py, slf.get().result(py, Some(0.0))?);
         }
+        let reading: Vec<_> = slf.get().parts.get(py)?.iter().map(CoreBatch::reading).collect();
         let delivery = slf.clone().unbind();
-        let take = move |py: Python<'_>, _| delivery.get().result(py, Some(0.0));
+        // As for one record: a cancelled await leaves failures unread.
+        let take = move |py: Python<'_>, _| {
+            let result = delivery.get().result(py, Some(0.0));
+            drop(reading);
+            result
+        };
         let (ticket, iterator) = aio::wait(py, Box::new(take))?;
-        slf.get().on_done(py, move || ticket.settle(None))?;
+        slf.get().on_ready(py, move || ticket.settle(None))?;
         Ok(iterator)
     }
 

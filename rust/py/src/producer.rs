@@ -150,11 +150,17 @@ impl Producer {
         let core = Arc::clone(&*self.core.get(py)?);
         let limit = seconds(py, timeout, FOREVER)?;
         let lane = callbacks();
-        Ok(Call::done(async move {
+        let flushed = async move {
             let started = Instant::now();
             core.flush(timeout.map(|_| limit)).await?;
             called_back(lane, limit.saturating_sub(started.elapsed())).await;
-            check_unread(&core, "flush", raises)
+            Ok(core)
+        };
+        // In the thread of the caller: awaits that were cancelled have left their results unread by then, and a flush that
+        // was cancelled takes no failures.
+        Ok(Call::new(flushed, move |py, core| {
+            check_unread(&core, "flush", raises).map_err(|error| to_py(py, &error))?;
+            Ok(py.None())
         }))
     }
 
@@ -234,11 +240,16 @@ impl Producer {
             let started = Instant::now();
             let closed = core.close(limit).await;
             called_back(lane, limit.saturating_sub(started.elapsed())).await;
-            // After an error of its own, the numbers of records go to the log.
-            check_unread(&core, "close", raises && closed.is_ok())?;
-            closed
+            Ok((core, closed))
         };
-        Ok(Call::done(closing).going_on())
+        // As for `flush`: a close that continues without a caller leaves the failures to the log, at the producer's end.
+        let call = Call::new(closing, move |py, (core, closed)| {
+            // After an error of its own, the numbers of records go to the log.
+            let reported = check_unread(&core, "close", raises && closed.is_ok());
+            reported.and(closed).map_err(|error| to_py(py, &error))?;
+            Ok(py.None())
+        });
+        Ok(call.going_on())
     }
 
     /// Ends a producer that the application did not close, and logs what is not delivered. It is closed unless it is to stay

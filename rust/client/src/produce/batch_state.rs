@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,9 +20,10 @@ pub(crate) struct Appended {
     pub(crate) log_append_time: i64,
 }
 
-/// What a result is given to.
+/// Receiver of a result. A callback has read it then; the others are notified that it can be read.
 pub(super) enum Waker {
     Callback(Box<dyn FnOnce(Result<Appended>) + Send>),
+    Notice(Box<dyn FnOnce() + Send>),
     Watcher(Arc<dyn Watcher>, u64),
 }
 
@@ -56,7 +58,7 @@ struct Segment {
     first: u32,
     count: u32,
     outcome: Result<Appended>,
-    /// The records of a failed run that the application has not read.
+    /// Records of a failed run, as far as the application has read them.
     unread: Option<UnreadRun>,
     /// Anyone who waited was called; until then those who come wait for their turn, or they would overtake.
     called: bool,
@@ -131,12 +133,10 @@ impl BatchState {
             }
             let unread = match (&outcome, unread) {
                 (Err(error), Some(unread)) => {
-                    let end = first + count;
-                    let waited = inner.readers.keys().map(|(first, count)| *first..*first + *count);
-                    let called = inner.wakers.iter().map(|(index, _)| *index..*index + 1);
-                    let read = waited.chain(called).map(|run| run.start.max(first)..run.end.min(end));
-                    let read = read.filter(|run| !run.is_empty()).map(|run| run.start - first..run.end - first);
-                    unread.add(&self.topic, count, error, read)
+                    let called = inner.wakers.iter().filter(|(_, waker)| matches!(waker, Waker::Callback(_)));
+                    let called = called.filter_map(|(index, _)| within(first, count, *index..*index + 1));
+                    let waited = waited(&inner.readers, first, count);
+                    Some(unread.add(&self.topic, count, error, called, waited))
                 }
                 _ => None,
             };
@@ -146,7 +146,8 @@ impl BatchState {
             for (index, wake) in ready {
                 let found = || outcome.clone().map(|appended| appended.at(index - first));
                 match wake {
-                    Waker::Callback(callback) => call(callback, found()),
+                    Waker::Callback(callback) => call(|| callback(found())),
+                    Waker::Notice(notice) => call(notice),
                     Waker::Watcher(watcher, number) => watched.add(watcher, number),
                 }
             }
@@ -184,12 +185,13 @@ impl BatchState {
         true
     }
 
-    /// Registers that the application waits for the results of these records, until the guard is dropped.
-    pub(super) fn reader(&self, first: u32, count: u32) -> Reader<'_> {
+    /// Registers that the application waits for the results of these records, until the guard is dropped. Failures that it
+    /// has not read by then count as unread.
+    pub(super) fn reader(self: &Arc<Self>, first: u32, count: u32) -> Reader {
         let mut inner = self.lock();
         *inner.readers.entry((first, count)).or_default() += 1;
-        inner.read(first, count);
-        Reader { state: self, first, count }
+        inner.failed(first, count, |unread, records, _| unread.hold(records));
+        Reader { state: Arc::clone(self), first, count }
     }
 
     /// Registers that the application has read the results of these records, as far as they have come.
@@ -215,7 +217,9 @@ impl BatchState {
     pub(super) fn on_done(&self, index: u32, wake: Waker) {
         let outcome = {
             let mut inner = self.lock();
-            inner.read(index, 1);
+            if matches!(wake, Waker::Callback(_)) {
+                inner.read(index, 1);
+            }
             match inner.find(index).filter(|segment| segment.called) {
                 Some(segment) => segment.outcome.clone().map(|appended| appended.at(index - segment.first)),
                 None => {
@@ -225,12 +229,13 @@ impl BatchState {
             }
         };
         match wake {
-            Waker::Callback(callback) => call(callback, outcome),
+            Waker::Callback(callback) => call(|| callback(outcome)),
+            Waker::Notice(notice) => call(notice),
             Waker::Watcher(watcher, number) => watcher.came(vec![number]),
         }
     }
 
-    pub(super) async fn wait(&self, index: u32) -> Result<Appended> {
+    pub(super) async fn wait(self: &Arc<Self>, index: u32) -> Result<Appended> {
         let mut reader = None;
         loop {
             let notified = self.notify.notified();
@@ -280,40 +285,66 @@ impl BatchState {
 }
 
 /// Runs the user's code: should it panic, the results of other records must still be given out.
-fn call(callback: Box<dyn FnOnce(Result<Appended>) + Send>, outcome: Result<Appended>) {
-    if catch_unwind(AssertUnwindSafe(|| callback(outcome))).is_err() {
+fn call(callback: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(callback)).is_err() {
         tracing::error!("a delivery callback panicked");
     }
 }
 
-/// The application waits for the results of some records: it learns of failures.
+/// Registration of an application that waits for the results of some records.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
-    state: &'a BatchState,
+pub(super) struct Reader {
+    state: Arc<BatchState>,
     first: u32,
     count: u32,
 }
 
-impl Drop for Reader<'_> {
+impl Drop for Reader {
     fn drop(&mut self) {
         let mut inner = self.state.lock();
         if let Some(waiting) = inner.readers.get_mut(&(self.first, self.count)) {
             *waiting -= 1;
             if *waiting == 0 {
                 inner.readers.remove(&(self.first, self.count));
+                inner.failed(self.first, self.count, |unread, records, readers| unread.count(records, readers));
             }
         }
     }
 }
 
+/// Returns the part of `records` that is in the run of `count` records from `first` on, with numbers within that.
+fn within(first: u32, count: u32, records: Range<u32>) -> Option<Range<u32>> {
+    let (from, until) = (records.start.max(first), records.end.min(first + count));
+    (from < until).then(|| from - first..until - first)
+}
+
+/// Returns the records of a run that the application waits for.
+fn waited(
+    readers: &HashMap<(u32, u32), usize>,
+    first: u32,
+    count: u32,
+) -> impl Iterator<Item = Range<u32>> + use<'_> {
+    readers.keys().filter_map(move |&(at, more)| within(first, count, at..at + more))
+}
+
 impl Inner {
     /// Registers that the application learns of the results of these records.
     fn read(&mut self, first: u32, count: u32) {
-        let end = first + count;
-        for segment in self.segments.iter_mut().filter(|segment| segment.unread.is_some()) {
-            let (from, until) = (first.max(segment.first), end.min(segment.first + segment.count));
-            if let Some(unread) = segment.unread.as_mut().filter(|_| from < until) {
-                unread.read(from - segment.first..until - segment.first);
+        self.failed(first, count, |unread, records, _| unread.read(records));
+    }
+
+    /// Calls `each` for the failed runs among these records, with the records that are waited for.
+    fn failed(
+        &mut self,
+        first: u32,
+        count: u32,
+        mut each: impl FnMut(&mut UnreadRun, Range<u32>, &mut dyn Iterator<Item = Range<u32>>),
+    ) {
+        for segment in &mut self.segments {
+            if let Some(unread) = &mut segment.unread
+                && let Some(records) = within(segment.first, segment.count, first..first + count)
+            {
+                each(unread, records, &mut waited(&self.readers, segment.first, segment.count));
             }
         }
     }

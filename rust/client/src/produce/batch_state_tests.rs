@@ -63,3 +63,42 @@ fn a_watcher_is_told_once_of_all_that_one_answer_settles() {
     delivery(&batches[0], 0).watch(Arc::clone(&other) as _, 8);
     assert_eq!(*other.0.lock().unwrap(), [vec![7], vec![8]]);
 }
+
+/// Records that count as unread, by what a report says of them.
+fn reported(unread: &Unread) -> Option<String> {
+    unread.take().and_then(|failures| failures.into_error("flush")).map(|error| error.to_string())
+}
+
+#[test]
+fn a_reader_that_goes_without_a_look_leaves_failures_unread() {
+    let state = Arc::new(BatchState::new(Arc::from("t"), 0, 0));
+    let unread = Arc::new(Unread::default());
+    let (first, other) = (state.reader(0, 100), state.reader(90, 1));
+    state.on_done(95, Waker::Callback(Box::new(drop)));
+    state.on_done(0, Waker::Notice(Box::new(|| ())));
+    state.close(100);
+    state.complete(0, 100, Err(Error::closed("the producer")), &mut Watched::default(), Some(&unread));
+    assert_eq!(reported(&unread), None, "all of them are waited for or were given to a callback");
+    state.read(10, 5);
+    drop(first);
+    let text = reported(&unread).unwrap();
+    assert!(text.starts_with("flush: 93 records were not delivered"), "{text}");
+    drop(other);
+    let text = reported(&unread).unwrap();
+    assert!(text.starts_with("flush: 1 records were not delivered"), "{text}");
+    drop(state.reader(0, 100));
+    assert_eq!(reported(&unread), None, "reports name each record once");
+}
+
+#[test]
+fn failures_do_not_count_as_unread_while_they_are_waited_for() {
+    let state = Arc::new(BatchState::new(Arc::from("t"), 0, 0));
+    let unread = Arc::new(Unread::default());
+    state.complete(0, 4, Err(Error::closed("the producer")), &mut Watched::default(), Some(&unread));
+    let reader = state.reader(0, 4);
+    assert_eq!(reported(&unread), None);
+    state.read(0, 1);
+    drop(reader);
+    let text = reported(&unread).unwrap();
+    assert!(text.starts_with("flush: 3 records were not delivered"), "{text}");
+}

@@ -62,6 +62,11 @@ impl Delivery {
         self.state.on_done(self.index, Waker::Callback(Box::new(callback)));
     }
 
+    /// Registers that the application waits for the result, until what is returned is dropped.
+    pub fn reading(&self) -> impl Send + use<> {
+        self.state.reader(self.index, 1)
+    }
+
     /// Notifies `watcher` once that the result is there, under this number; at once if it is.
     pub fn watch(&self, watcher: Arc<dyn Watcher>, number: u64) {
         self.state.on_done(self.index, Waker::Watcher(watcher, number));
@@ -147,7 +152,7 @@ impl BatchDelivery {
     }
 
     /// Registers that the application waits for the results of all rows, until what is returned is dropped.
-    pub fn reading(&self) -> impl Send + '_ {
+    pub fn reading(&self) -> impl Send + use<> {
         self.parts.iter().map(|part| part.state.reader(part.first, part.count)).collect::<Vec<_>>()
     }
 
@@ -203,41 +208,54 @@ impl BatchDelivery {
 
     /// Calls `callback` once with the result, at once if it is there, else on the client's task that receives it.
     pub fn on_done(&self, callback: Box<dyn FnOnce(Result<Vec<PartitionReceipt>>) + Send>) {
-        let rows: usize = self.parts.iter().map(|part| part.count as usize).sum();
-        if rows == 0 {
-            callback(Ok(Vec::new()));
-            return;
-        }
+        let (delivery, reading) = (self.clone(), self.reading());
+        self.on_ready(move || {
+            if let Some(outcome) = delivery.peek() {
+                callback(outcome);
+            }
+            drop(reading);
+        });
+    }
+
+    /// Calls `callback` once every row has its result, without reading it: at once, or on the client's task that receives
+    /// the last one.
+    pub fn on_ready(&self, callback: impl FnOnce() + Send + 'static) {
         // A batch may end in pieces, so the last row of each part does not speak for the others: the parts are looked
         // at again whenever one row of interest is done.
-        let shared = Arc::new(Mutex::new(Some(callback)));
-        let left = Arc::new(AtomicUsize::new(self.parts.len()));
-        for part in self.parts.iter() {
-            watch(self.clone(), part.clone(), part.first, Arc::clone(&left), Arc::clone(&shared));
+        let shared: SharedCallback = Arc::new(Mutex::new(Some(Box::new(callback))));
+        let left = Arc::new(AtomicUsize::new(1));
+        for part in self.parts.iter().filter(|part| part.count > 0) {
+            left.fetch_add(1, Ordering::Relaxed);
+            watch(part.clone(), part.first, Arc::clone(&left), Arc::clone(&shared));
         }
+        call_last(&left, &shared);
     }
 }
 
-type SharedCallback = Arc<Mutex<Option<Box<dyn FnOnce(Result<Vec<PartitionReceipt>>) + Send>>>>;
+type SharedCallback = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
 /// Follows one part from row `at` on, piece by piece; the last part to end calls back.
-fn watch(delivery: BatchDelivery, part: Part, at: u32, left: Arc<AtomicUsize>, callback: SharedCallback) {
+fn watch(part: Part, at: u32, left: Arc<AtomicUsize>, callback: SharedCallback) {
     let state = Arc::clone(&part.state);
     state.on_done(
         at,
-        Waker::Callback(Box::new(move |_| {
+        Waker::Notice(Box::new(move || {
             let next = part.settled(at).max(at + 1);
-            part.state.read(at, next - at);
             if next < part.first + part.count {
-                watch(delivery, part, next, left, callback);
-            } else if left.fetch_sub(1, Ordering::AcqRel) == 1 {
-                let callback = callback.lock().unwrap_or_else(PoisonError::into_inner).take();
-                if let (Some(callback), Some(outcome)) = (callback, delivery.peek()) {
-                    callback(outcome);
-                }
+                watch(part, next, left, callback);
+            } else {
+                call_last(&left, &callback);
             }
         })),
     );
+}
+
+fn call_last(left: &AtomicUsize, callback: &SharedCallback) {
+    if left.fetch_sub(1, Ordering::AcqRel) == 1
+        && let Some(callback) = callback.lock().unwrap_or_else(PoisonError::into_inner).take()
+    {
+        callback();
+    }
 }
 
 impl Part {

@@ -36,6 +36,20 @@ struct Causes {
     places: u64,
 }
 
+impl Causes {
+    fn count(&mut self, key: &(Arc<str>, String), error: &Error, records: u64) {
+        let place = self.places;
+        self.places += 1;
+        let due = Instant::now() + BEFORE_LOGGED;
+        let new = || Cause { error: error.clone(), records: 0, logged: 0, due, place };
+        let cause = self.all.entry(key.clone()).or_insert_with(new);
+        if cause.records <= cause.logged {
+            cause.due = cause.due.max(due);
+        }
+        cause.records += records;
+    }
+}
+
 /// Failures that the application has not read, by cause.
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
@@ -43,14 +57,18 @@ pub(crate) struct Unread {
     added: Notify,
 }
 
-/// The records of one failed run that are not read yet.
+/// The records of one failed run: each is read, counted as unread, or waited for.
 #[derive(Debug)]
 pub(super) struct UnreadRun {
     failures: Arc<Unread>,
     key: (Arc<str>, String),
+    error: Error,
+    /// Number of the report that will have the counted records.
     report: u64,
-    /// One bit a record.
+    /// Records that the application has read, or that a report has had. One bit a record.
     read: Vec<u64>,
+    /// Records that count as unread.
+    counted: Vec<u64>,
 }
 
 /// Failures taken for a report.
@@ -64,35 +82,22 @@ impl Unread {
         self.causes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a run of records that failed, but for those that the application learns of.
+    /// Counts a run of records that failed, but for those that are `read` or `waited` for.
     pub(super) fn add(
         self: &Arc<Self>,
         topic: &Arc<str>,
         records: u32,
         error: &Error,
-        known: impl Iterator<Item = Range<u32>>,
-    ) -> Option<UnreadRun> {
-        let mut read = vec![0; records.div_ceil(u64::BITS) as usize];
-        let known: u64 = known.map(|run| mark(&mut read, run)).sum();
-        let unread = u64::from(records) - known;
-        if unread == 0 {
-            return None;
-        }
+        read: impl Iterator<Item = Range<u32>>,
+        waited: impl Iterator<Item = Range<u32>>,
+    ) -> UnreadRun {
+        let none = vec![0; records.div_ceil(u64::BITS) as usize];
         let key = (Arc::clone(topic), error.name());
-        let mut causes = self.lock();
-        let place = causes.places;
-        causes.places += 1;
-        let report = causes.reports;
-        let due = Instant::now() + BEFORE_LOGGED;
-        let new = || Cause { error: error.clone(), records: 0, logged: 0, due, place };
-        let cause = causes.all.entry(key.clone()).or_insert_with(new);
-        if cause.records <= cause.logged {
-            cause.due = cause.due.max(due);
-        }
-        cause.records += unread;
-        drop(causes);
-        self.added.notify_one();
-        Some(UnreadRun { failures: Arc::clone(self), key, report, read })
+        let (failures, error) = (Arc::clone(self), error.clone());
+        let mut run = UnreadRun { failures, key, error, report: 0, read: none.clone(), counted: none };
+        read.for_each(|records| set(&mut run.read, records));
+        run.count(0..records, waited);
+        run
     }
 
     /// Logs the causes that are due; returns when to look again.
@@ -125,17 +130,13 @@ impl Unread {
     }
 }
 
-/// Sets the bits of these records; returns how many were not set before.
-fn mark(bits: &mut [u64], records: Range<u32>) -> u64 {
-    let mut newly = 0;
+/// Sets the bits of these records.
+fn set(bits: &mut [u64], records: Range<u32>) {
     for record in records {
         if let Some(word) = bits.get_mut((record / u64::BITS) as usize) {
-            let bit = 1 << (record % u64::BITS);
-            newly += u64::from(*word & bit == 0);
-            *word |= bit;
+            *word |= 1 << (record % u64::BITS);
         }
     }
-    newly
 }
 
 fn log(topic: &str, cause: &Cause) {
@@ -147,19 +148,59 @@ fn log(topic: &str, cause: &Cause) {
 }
 
 impl UnreadRun {
-    /// The application reads the results of these records of the run.
+    /// Registers that the application has read the results of these records of the run.
     pub(super) fn read(&mut self, records: Range<u32>) {
-        let newly = mark(&mut self.read, records);
-        if newly == 0 {
-            return;
-        }
-        let mut causes = self.failures.lock();
-        if causes.reports != self.report {
-            return;
+        self.hold(records.clone());
+        set(&mut self.read, records);
+    }
+
+    /// Registers that the application waits for these records: they do not count as unread meanwhile.
+    pub(super) fn hold(&mut self, records: Range<u32>) {
+        let failures = Arc::clone(&self.failures);
+        let mut causes = failures.lock();
+        self.renew(causes.reports);
+        let mut held = vec![0; self.counted.len()];
+        set(&mut held, records);
+        let mut fewer = 0;
+        for (counted, held) in self.counted.iter_mut().zip(held) {
+            fewer += u64::from((*counted & held).count_ones());
+            *counted &= !held;
         }
         if let Some(cause) = causes.all.get_mut(&self.key) {
-            cause.records -= newly;
+            cause.records -= fewer;
             cause.logged = cause.logged.min(cause.records);
+        }
+    }
+
+    /// Counts these records as unread, but for those that are read or `waited` for.
+    pub(super) fn count(&mut self, records: Range<u32>, waited: impl Iterator<Item = Range<u32>>) {
+        let mut others = vec![0; self.counted.len()];
+        waited.for_each(|records| set(&mut others, records));
+        let failures = Arc::clone(&self.failures);
+        let mut causes = failures.lock();
+        self.renew(causes.reports);
+        let mut new = vec![0; self.counted.len()];
+        set(&mut new, records);
+        let mut more = 0;
+        for (((new, others), read), counted) in new.into_iter().zip(others).zip(&self.read).zip(&mut self.counted) {
+            let new = new & !others & !read & !*counted;
+            more += u64::from(new.count_ones());
+            *counted |= new;
+        }
+        if more > 0 {
+            causes.count(&self.key, &self.error, more);
+            drop(causes);
+            failures.added.notify_one();
+        }
+    }
+
+    /// Registers that the records that are counted were reported, if there was a report since.
+    fn renew(&mut self, reports: u64) {
+        if self.report != reports {
+            self.report = reports;
+            for (read, counted) in self.read.iter_mut().zip(&mut self.counted) {
+                *read |= std::mem::take(counted);
+            }
         }
     }
 }
