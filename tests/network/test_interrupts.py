@@ -44,9 +44,11 @@ PROGRAM = """
     calls = {}
 
     def consumer(group, protocol=None, **options):
+        # A member that hears nothing for longer than its session has nothing to leave, and its close returns.
+        session = {"session_timeout_ms": 600_000} if protocol == "classic" else {}
         made = Consumer(
             bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest",
-            **({"group_protocol": protocol} if protocol else {}), **options,
+            **({"group_protocol": protocol} if protocol else {}), **session, **options,
         )
         made.subscribe(["t"]) if protocol else made.assign([t0])
         while not made.poll(0.2).num_rows:
