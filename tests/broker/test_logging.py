@@ -20,7 +20,7 @@ def test_lines_have_names_levels_and_fields(servers, caplog, level):
             break
         time.sleep(0.01)
     if level == logging.DEBUG:
-        assert lines[0].name == "samsarrow.client.produce.identity"
+        assert lines[0].name == "samsarrow.client.producer.producer_id"
         assert lines[0].levelno == logging.DEBUG
         assert lines[0].getMessage().startswith("producer identity (producer_id=")
     else:

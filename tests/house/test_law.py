@@ -89,8 +89,8 @@ def test_unsafe_lives_in_few_places() -> None:
     assert permitting == [
         "rust/arrow/src/layout/view.rs",
         "rust/bridge/src/arrow_ffi.rs",
-        "rust/client/src/auth/gss_dl.rs",
-        "rust/client/src/tls/awslc.rs",
+        "rust/client/src/security/sasl/gss_dl.rs",
+        "rust/client/src/security/tls/awslc.rs",
         "rust/crc/src/arm.rs",
         "rust/crc/src/x86.rs",
         "rust/fuzz/src/memory.rs",

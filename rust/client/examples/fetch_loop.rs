@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
-use samsarrow_client::connection::{Connection, Patience, RequestTimeout, Setup};
+use samsarrow_client::net::{Connection, Patience, RequestTimeout, Setup};
 use samsarrow_wire::messages::FetchRequest;
 use samsarrow_wire::messages::fetch::{FetchPartition, FetchTopic};
 

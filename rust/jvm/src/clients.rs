@@ -8,7 +8,7 @@ use std::time::Instant;
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::Consumer;
 use samsarrow_client::error::Result as ClientResult;
-use samsarrow_client::registry::Registry;
+use samsarrow_client::schema_registry::Registry;
 use samsarrow_client::types::TopicPartition;
 use samsarrow_spark::here::Here;
 use samsarrow_spark::options::Reading;

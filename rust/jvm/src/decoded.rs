@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, StringArray};
 use samsarrow_client::error::Result as ClientResult;
-use samsarrow_client::registry::Registry;
+use samsarrow_client::schema_registry::Registry;
 use samsarrow_client::types::TopicPartition;
 use samsarrow_spark::Error;
 use samsarrow_spark::typed::{SparkType, Typed, ask};

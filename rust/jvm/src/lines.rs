@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn lines_wait_until_they_are_taken() {
-        keep(Level::WARN, "samsarrow_client::fetch", "going on (left=3)".to_owned());
-        let wanted = r#"[{"level":"WARN","target":"samsarrow_client::fetch","text":"going on (left=3)"}]"#;
+        keep(Level::WARN, "samsarrow_client::fetcher", "going on (left=3)".to_owned());
+        let wanted = r#"[{"level":"WARN","target":"samsarrow_client::fetcher","text":"going on (left=3)"}]"#;
         assert_eq!(serde_json::from_str::<Value>(&take()).unwrap(), serde_json::from_str::<Value>(wanted).unwrap());
         assert_eq!(take(), "");
     }

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use samsarrow_bridge::lanes::{self, Lane};
-use samsarrow_client::auth::has_aws_environment;
+use samsarrow_client::config::credentials::{AwsCredentialSource, AwsCredentials, AwsProvider};
 use samsarrow_client::config::{Mechanism, SaslOptions};
-use samsarrow_client::credentials::{AwsCredentialSource, AwsCredentials, AwsProvider};
 use samsarrow_client::error::{Error, Foreign};
-use samsarrow_client::veil::shown;
+use samsarrow_client::security::redact::shown;
+use samsarrow_client::security::sasl::has_aws_environment;
 use tokio::sync::oneshot;
 
 const NAME: &str = "AWS credentials";

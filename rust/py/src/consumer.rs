@@ -11,9 +11,9 @@ use samsarrow_bridge::error::{to_py, to_py_value};
 use samsarrow_bridge::runtime::{Owned, runtime, seconds};
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::{Consumer as Core, Polled, SeekTarget};
-use samsarrow_client::fetch::RowsEnd;
+use samsarrow_client::fetcher::RowsEnd;
 use samsarrow_client::group::Completed;
-use samsarrow_client::group::wanted::Wanted;
+use samsarrow_client::group::subscription::Wanted;
 use samsarrow_client::types::OffsetAndMetadata;
 use samsarrow_wire::messages::Uuid;
 

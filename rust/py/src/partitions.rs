@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::error::{to_py, to_py_value};
 use samsarrow_client::error::Error;
-use samsarrow_client::fetch::{RowsEnd, ends_of_rows, offsets_of_rows};
+use samsarrow_client::fetcher::{RowsEnd, ends_of_rows, offsets_of_rows};
 use samsarrow_client::group::Offsets;
 use samsarrow_client::offsets::Outcomes;
 use samsarrow_client::types::{OffsetAndMetadata, TopicPartition};

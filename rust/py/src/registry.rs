@@ -9,7 +9,7 @@ use samsarrow_bridge::error::to_py;
 use samsarrow_bridge::runtime::Owned;
 use samsarrow_client::config::RegistryOptions;
 use samsarrow_client::error::Error;
-use samsarrow_client::registry::{NewSchema, Reference, RegisteredSchema, Registry as Core, SchemaKey};
+use samsarrow_client::schema_registry::{NewSchema, Reference, RegisteredSchema, Registry as Core, SchemaKey};
 
 use crate::config;
 

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use samsarrow_bridge::lanes::{self, Lane};
+use samsarrow_client::config::credentials::{Fetching, Provider, Token, TokenSource};
 use samsarrow_client::config::{Mechanism, SaslOptions, Secret};
-use samsarrow_client::credentials::{Fetching, Provider, Token, TokenSource};
 use samsarrow_client::error::{Error, Foreign};
-use samsarrow_client::veil::shown;
+use samsarrow_client::security::redact::shown;
 use tokio::sync::oneshot;
 
 const OPTION: &str = "sasl.oauthbearer.token.provider";

@@ -14,7 +14,7 @@ use samsarrow_bridge::call::Call;
 use samsarrow_bridge::error::to_py;
 use samsarrow_bridge::gate;
 use samsarrow_client::error::Error;
-use samsarrow_client::registry::Link;
+use samsarrow_client::schema_registry::Link;
 use samsarrow_spark::typed::ask;
 use samsarrow_values::avro::Schema;
 use samsarrow_values::json;

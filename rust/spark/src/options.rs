@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regex::Regex;
 use samsarrow_client::config::{ClientKind, Options, RegistryOptions, Secret};
-use samsarrow_client::registry::Registry;
+use samsarrow_client::schema_registry::Registry;
 
 use crate::bounds::{At, Bound, ending, starting};
 use crate::columns::{self, Column, Served, Text};

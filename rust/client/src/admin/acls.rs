@@ -12,9 +12,9 @@ use samsarrow_wire::messages::{
 };
 
 use super::Admin;
-use super::answer::check;
+use super::batch::{Route, Work};
 use super::engine::Asked;
-use super::work::{Route, Work};
+use super::response_errors::check;
 use crate::error::{Error, Result};
 
 /// From this version on patterns may be other than literal (KIP-290).

@@ -16,9 +16,9 @@ use samsarrow_wire::messages::{
 };
 
 use super::Admin;
-use super::answer::{check, check_of};
+use super::batch::{Route, Work};
 use super::engine::Asked;
-use super::work::{Route, Work};
+use super::response_errors::{check, check_of};
 use crate::error::{Error, Result};
 
 const TOPIC: i8 = 2;

@@ -8,7 +8,7 @@ use samsarrow_wire::messages::{ApiKey, FindCoordinatorRequest};
 
 use super::Admin;
 use crate::cluster::Cluster;
-pub(super) use crate::coordinator::Kind;
+pub(super) use crate::cluster::coordinator::Kind;
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 

@@ -11,11 +11,11 @@ use samsarrow_wire::messages::{
 };
 use tokio::time::Instant;
 
-use super::answer::check_of;
+use super::authorized_operations::operations;
+use super::batch::{Route, Work};
 use super::engine::Asked;
-use super::operations::operations;
+use super::response_errors::check_of;
 use super::topics::TopicRef;
-use super::work::{Route, Work};
 use super::{AclOperation, Admin};
 use crate::error::{Error, Result};
 

@@ -9,9 +9,9 @@ use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{ApiKey, Request};
 
 use super::Admin;
-use super::place::Target;
-use super::rounds::{Asking, Round, Rounds};
-use super::work::{Route, Work};
+use super::batch::{Route, Work};
+use super::retry_rounds::{Asking, Round, Rounds};
+use super::routing::Target;
 use crate::cluster::{Answer, Cluster};
 use crate::error::{Error, Result};
 use crate::retry::Retry;

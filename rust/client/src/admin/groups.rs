@@ -13,10 +13,10 @@ use samsarrow_wire::messages::{
 };
 use tokio::time::Instant;
 
-use super::answer::check;
+use super::authorized_operations::operations;
+use super::batch::{Route, Work, of_groups};
 use super::engine::Asked;
-use super::operations::operations;
-use super::work::{Route, Work, of_groups};
+use super::response_errors::check;
 use super::{AclOperation, Admin, PerGroup};
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;

@@ -12,8 +12,8 @@ use samsarrow_wire::messages::{
 use tokio::time::Instant;
 
 use super::Admin;
+use super::batch::{Route, Work, of_groups};
 use super::engine::Asked;
-use super::work::{Route, Work, of_groups};
 use crate::api_versions::needed;
 use crate::cluster::{Cluster, Wanted};
 use crate::error::{Error, Result};

@@ -11,9 +11,9 @@ use samsarrow_wire::messages::{
 };
 
 use super::Admin;
-use super::answer::{check, check_of};
+use super::batch::{Route, Work};
 use super::engine::Asked;
-use super::work::{Route, Work};
+use super::response_errors::{check, check_of};
 use crate::error::Result;
 
 /// Who a quota is for: the type of each part and its name, `None` for the default; sorted by type.

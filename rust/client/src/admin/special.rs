@@ -17,9 +17,9 @@ use samsarrow_wire::messages::{
     share_group_describe as share, streams_group_describe as streams,
 };
 
-use super::answer::check_of;
+use super::batch::of_groups;
 use super::engine::Asked;
-use super::work::of_groups;
+use super::response_errors::check_of;
 use super::{Admin, PerGroup, PerPartition};
 use crate::cluster::Lane;
 use crate::error::Result;

@@ -14,9 +14,9 @@ use samsarrow_wire::messages::{
 };
 
 use super::Admin;
-use super::answer::check;
+use super::batch::Route;
 use super::engine::Asked;
-use super::work::Route;
+use super::response_errors::check;
 use crate::error::{Error, Result};
 
 /// From this version on tokens can be made for others (KIP-373).

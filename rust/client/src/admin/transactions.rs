@@ -13,10 +13,10 @@ use samsarrow_wire::messages::{
 use tokio::time::Instant;
 
 use super::Admin;
-use super::answer::check_of;
+use super::batch::{Route, Work};
 use super::coordinators::Kind;
 use super::engine::Asked;
-use super::work::{Route, Work};
+use super::response_errors::check_of;
 use crate::error::{Error, Result};
 use crate::offsets::by_topic;
 use crate::types::TopicPartition;

@@ -21,9 +21,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::Admin;
-use super::answer::check;
+use super::batch::{Route, Work};
 use super::engine::Asked;
-use super::work::{Route, Work};
+use super::response_errors::check;
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 

@@ -5,8 +5,8 @@ use samsarrow_wire::messages::metadata::MetadataResponseBroker;
 use samsarrow_wire::messages::{ApiKey, DescribeClusterRequest, MetadataResponse};
 
 use super::Cluster;
-use crate::connection::Patience;
 use crate::error::{Error, Result};
+use crate::net::Patience;
 
 /// Endpoints of controllers, in DescribeCluster.
 pub(crate) const CONTROLLERS: i8 = 2;

@@ -1,12 +1,15 @@
 //! Brokers, connections and metadata behind one handle.
 
-mod candidates;
+pub mod coordinator;
+pub mod metadata;
+
+mod broker;
+mod broker_selection;
 mod controllers;
-mod interest;
-mod link;
 mod refresh;
 mod requests;
 mod telemetry;
+mod topic_registry;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -17,19 +20,19 @@ use samsarrow_wire::messages::ApiKey;
 use tokio::sync::{Notify, OnceCell, watch};
 use tokio::time::Instant;
 
-pub(crate) use self::candidates::{Answer, first_of};
+use self::broker::{Link, Troubles};
+pub(crate) use self::broker_selection::{Answer, first_of};
 pub(crate) use self::controllers::CONTROLLERS;
-use self::interest::Interest;
-pub(crate) use self::interest::TopicUser;
-use self::link::{Link, Troubles};
 use self::telemetry::Telemetry;
+use self::topic_registry::Interest;
+pub(crate) use self::topic_registry::TopicUser;
 use crate::api_versions::Features;
-use crate::backoff::Backoff;
+use crate::cluster::metadata::{Leader, Metadata};
 use crate::config::{ClientKind, CommonOptions, Options};
-use crate::connection::{Connection, Patience, Setup};
 use crate::error::{Error, Result};
-use crate::metadata::{Leader, Metadata};
 use crate::metrics::{Id, Metrics, NodeMeter, Sink, Source};
+use crate::net::{Connection, Patience, Setup};
+use crate::retry::backoff::Backoff;
 use crate::types::TopicPartition;
 
 /// Connections to one broker, apart from each other so that a long poll never delays a commit.

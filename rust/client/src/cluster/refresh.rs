@@ -11,14 +11,14 @@ use samsarrow_wire::messages::{MetadataRequest, MetadataResponse};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::interest::{Interest, TopicUser};
-use super::link::Load;
+use super::broker::Load;
+use super::topic_registry::{Interest, TopicUser};
 use super::{Cluster, Inner, Lane};
-use crate::backoff::Backoff;
+use crate::cluster::metadata::{Asked, Metadata};
 use crate::config::Recovery;
 use crate::error::{Error, Result};
-use crate::metadata::{Asked, Metadata};
 use crate::retry::Retry;
+use crate::retry::backoff::Backoff;
 use crate::types::some_of;
 
 /// Brokers that speak no later version may name a leader with an epoch of before, which would refuse every Fetch with

@@ -6,8 +6,8 @@ use samsarrow_wire::messages::{ApiKey, Request};
 
 use super::{Cluster, Wanted};
 use crate::api_versions::Ours;
-use crate::connection::{Connection, FrameBody, Patience, RequestTimeout};
 use crate::error::Result;
+use crate::net::{Connection, FrameBody, Patience, RequestTimeout};
 
 impl Cluster {
     /// Sends a request to a broker and waits for the answer.

@@ -139,7 +139,7 @@ impl Cluster {
     fn telemetry_node(&self) -> Option<i32> {
         let links = self.inner.links.lock().unwrap_or_else(PoisonError::into_inner);
         let control = links.iter().filter(|((_, lane), _)| *lane == Lane::Control);
-        let takes = |link: &super::link::Link| {
+        let takes = |link: &super::broker::Link| {
             link.open().is_some_and(|open| open.versions().range(ApiKey::PushTelemetry).is_some())
         };
         control.filter(|(_, link)| takes(link)).map(|((node, _), _)| *node).next()

@@ -1,13 +1,13 @@
 //! Options: one table, checked values, typed fields.
 
-mod agreement;
+pub mod credentials;
+
 mod common;
 mod consumer;
 mod duration;
-mod elsewhere;
-pub(crate) mod format;
+mod foreign_options;
 mod jaas;
-mod nearest;
+pub(crate) mod message_format;
 mod parse;
 mod producer;
 mod properties;
@@ -15,7 +15,9 @@ mod providers;
 mod registry;
 mod security;
 mod security_options;
+mod suggest;
 mod table;
+mod validation;
 mod value;
 mod values;
 
@@ -32,13 +34,13 @@ use crate::metrics::MetricsOptions;
 pub use crate::secret::Secret;
 pub use crate::types::ClientKind;
 
-pub use nearest::nearest;
 pub use properties::properties;
 pub use registry::{RegistryLogin, RegistryOptions};
 pub use security_options::{
     KerberosOptions, Mechanism, OAuthOptions, Protocol, RefreshOptions, SaslOptions, SecurityOptions, StoreType,
     TlsOptions,
 };
+pub use suggest::nearest;
 pub use table::{Kind, OPTIONS, OptionSpec};
 pub use value::OptionValue;
 

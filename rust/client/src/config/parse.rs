@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use samsarrow_wire::messages::ApiKey;
 use zeroize::Zeroize;
 
-use super::elsewhere::ELSEWHERE;
+use super::foreign_options::ELSEWHERE;
 use super::providers::{self, Providers};
 use super::table::{Kind, NEVER, OPTIONS, OptionSpec};
 use super::value::OptionValue;
 use super::values::{Given, Values};
-use super::{ClientKind, Options, format, nearest};
+use super::{ClientKind, Options, message_format, nearest};
 use crate::error::{Error, Result};
 use crate::secret::Secret;
 
@@ -132,7 +132,7 @@ impl Values {
         let effective = self.effective(kind, &api_versions);
         let mut common = self.common(kind, api_versions)?;
         if producer.magic < 2 {
-            common.newest_api_versions.insert(ApiKey::Produce.name(), format::LAST_WITH_MESSAGES);
+            common.newest_api_versions.insert(ApiKey::Produce.name(), message_format::LAST_WITH_MESSAGES);
         }
         Ok(Options { common, producer, consumer, effective, remarks: self.remarks() })
     }

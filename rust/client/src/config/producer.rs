@@ -3,7 +3,7 @@
 use samsarrow_wire::compression::Codec;
 
 use super::values::Values;
-use super::{Partitioner, ProducerOptions, format};
+use super::{Partitioner, ProducerOptions, message_format};
 use crate::error::{Error, Result};
 
 impl Values {
@@ -29,7 +29,7 @@ impl Values {
             }
             idempotence = false;
         }
-        let magic = format::magic(self.text("message.format.version"), produce)?;
+        let magic = message_format::magic(self.text("message.format.version"), produce)?;
         if magic < 2 && idempotence {
             if asked_for {
                 let option = if transactional_id.is_some() { "transactional.id" } else { "enable.idempotence=true" };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::credentials::{AwsProvider, Provider};
+use crate::config::credentials::{AwsProvider, Provider};
 use crate::secret::Secret;
 
 /// How brokers are spoken to.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::Consumer;
 use crate::config::IsolationLevel;
 use crate::error::{Error, Result};
-use crate::fetch::{RowsEnd, ends_of_rows};
+use crate::fetcher::{RowsEnd, ends_of_rows};
 use crate::group::consumer_group::ConsumerGroup;
 use crate::group::{Completed, Offsets};
 use crate::offsets::{self, Outcomes};

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::Consumer;
 use crate::error::{Error, Result};
-use crate::fetch::Rows;
+use crate::fetcher::Rows;
 use crate::group::Rebalance;
 use crate::group::consumer_group::ConsumerGroup;
 use crate::metrics::Event;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::Consumer;
 use crate::config::IsolationLevel;
 use crate::error::{Error, Result};
-use crate::fetch::Bounds;
+use crate::fetcher::Bounds;
 use crate::offsets::{self, ListTarget};
 use crate::types::{OffsetAndMetadata, OffsetAndTimestamp, TopicPartition};
 

@@ -11,13 +11,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::assignor::{Assignor, by_name};
-use super::commits::{Commits, Committer, Offsets};
+use super::commit_queue::{Commits, Committer, Offsets};
 use super::member::{Bell, Member, rebalance_limit};
 use super::membership::{Identity, Membership};
-use super::wanted::Wanted;
+use super::subscription::Wanted;
 use crate::cluster::Cluster;
+use crate::cluster::coordinator::Coordinator;
 use crate::config::{ConsumerOptions, GroupOptions, GroupProtocol};
-use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
 use crate::metrics::Source;
 use crate::offsets::{Outcomes, PATIENCE};

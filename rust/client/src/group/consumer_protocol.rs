@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::member::{End, Member, millis};
 use super::membership::{Complaint, Owned, Rebalance};
-use super::wanted::Wanted;
+use super::subscription::Wanted;
 use crate::error::{Error, Result};
 use crate::types::TopicPartition;
 

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::assignor::Assignor;
-use super::commits::Commits;
+use super::commit_queue::Commits;
 use super::membership::{Membership, Owned, Rebalance};
-use super::wanted::Wanted;
+use super::subscription::Wanted;
 use crate::cluster::Cluster;
+use crate::cluster::coordinator::Coordinator;
 use crate::config::{GroupOptions, GroupProtocol};
-use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
 use crate::retry::Retry;
 use crate::types::TopicPartition;

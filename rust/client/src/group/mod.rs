@@ -1,16 +1,16 @@
 //! Groups: membership by either protocol.
 pub mod assignor;
 mod classic;
-pub(crate) mod commits;
+pub(crate) mod commit_queue;
 pub(crate) mod consumer_group;
 mod consumer_protocol;
-mod heart;
+mod heartbeat;
 pub(crate) mod member;
 pub(crate) mod membership;
-mod run;
-mod seen;
-pub mod wanted;
+mod membership_task;
+pub mod subscription;
+mod topic_snapshot;
 
-pub use commits::Offsets;
+pub use commit_queue::Offsets;
 pub use consumer_group::Completed;
 pub use membership::{Identity, Rebalance};

@@ -10,10 +10,10 @@ use samsarrow_wire::messages::{ApiKey, OffsetCommitRequest, OffsetFetchResponse,
 use tokio::time::Instant;
 
 use super::messages::{FETCH_STABLE, by_group, commit_topics, committed, fetch_request};
+use crate::cluster::coordinator::{Coordinator, Verdict};
+use crate::cluster::metadata::Metadata;
 use crate::cluster::{Cluster, Wanted};
-use crate::coordinator::{Coordinator, Verdict};
 use crate::error::{Error, Result};
-use crate::metadata::Metadata;
 use crate::retry::Retry;
 use crate::types::{Identity, OffsetAndMetadata, TopicPartition, some_of};
 

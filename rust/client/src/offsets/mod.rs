@@ -1,21 +1,21 @@
 //! Offsets: listed by the partitions' leaders, committed to and fetched from the group's coordinator.
 
 mod committed;
-mod listed;
+mod list;
 pub(crate) mod messages;
 
 pub use committed::{Outcomes, commit, fetch_committed};
 pub(crate) use committed::{PATIENCE, TopicIds, commit_with, fetch_committed_each};
-pub(crate) use listed::{Absent, list_as_found};
-pub use listed::{ListTarget, Listed, list_offsets, list_offsets_each};
+pub(crate) use list::{Absent, list_as_found};
+pub use list::{ListTarget, Listed, list_offsets, list_offsets_each};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use samsarrow_wire::error_code::ErrorCode;
 
+use crate::cluster::metadata::Metadata;
 use crate::error::Error;
-use crate::metadata::Metadata;
 use crate::types::TopicPartition;
 
 /// Why a partition is not there, though its topic is.

@@ -1,6 +1,33 @@
 //! The producer's public face.
 
+mod abort_batches;
+pub(crate) mod accumulator;
+pub(crate) mod batch;
+mod batch_encoder;
+pub(crate) mod buffer_memory;
+pub(crate) mod columns;
+pub(crate) mod counters;
+mod delivery;
+mod delivery_state;
+mod dispatcher;
+pub(crate) mod drain;
+pub(crate) mod flush;
+pub(crate) mod partitioner;
+mod producer_id;
+mod producer_metrics;
+pub(crate) mod queue;
 mod record;
+mod request;
+mod response_handler;
+mod row_partitioning;
+mod send;
+mod send_batch;
+pub(crate) mod sender;
+pub(crate) mod shared;
+mod split_oversized;
+pub(crate) mod topic;
+pub(crate) mod transactions;
+pub(crate) mod unread_failures;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,32 +38,30 @@ pub use samsarrow_arrow::values::{ValueColumns, ValueFormat};
 use samsarrow_wire::messages::Uuid;
 use tokio::runtime::Handle;
 
-pub use self::record::{Room, TrySendError};
+pub use self::send::{Room, TrySendError};
 use crate::cluster::{Cluster, TopicUser};
 use crate::config::Options;
 use crate::error::{Error, Result};
 use crate::group::Offsets;
 use crate::metrics::{Metrics, Source};
-use crate::produce::accumulator::{Accumulator, Limits};
-use crate::produce::columns;
-pub use crate::produce::columns::Sent;
-use crate::produce::counters::Counters;
-use crate::produce::flush::Flushing;
-use crate::produce::memory::Memory;
-use crate::produce::partitioner::Partitioning;
-use crate::produce::queue::{MAX_IDEMPOTENT_IN_FLIGHT, Rules};
-use crate::produce::shared::{Settings, Shared};
-use crate::produce::sink;
-use crate::produce::topic::topic_gone;
-use crate::produce::transact;
-use crate::produce::transaction::Transactions;
-use crate::produce::transaction::state::{Operation, Phase, Transaction};
-use crate::produce::unread::log_unread;
-pub use crate::produce::{
-    BatchDelivery, BeginTransaction, Delivery, GroupMember, PartOutcome, PartitionReceipt, ProducerRecord,
-    RecordMetadata, RecordRef, SendBatch, Watcher,
-};
+use crate::producer::accumulator::{Accumulator, Limits};
+use crate::producer::buffer_memory::Memory;
+pub use crate::producer::columns::Sent;
+use crate::producer::counters::Counters;
+use crate::producer::flush::Flushing;
+use crate::producer::partitioner::Partitioning;
+use crate::producer::queue::{MAX_IDEMPOTENT_IN_FLIGHT, Rules};
+use crate::producer::shared::{Settings, Shared};
+use crate::producer::topic::topic_gone;
+use crate::producer::transactions::Transactions;
+use crate::producer::transactions::state::{Operation, Phase, Transaction};
+use crate::producer::unread_failures::log_unread;
 use crate::types::TopicPartition;
+pub use delivery::{BatchDelivery, Delivery, PartOutcome};
+pub use delivery_state::Watcher;
+pub use record::{PartitionReceipt, ProducerRecord, RecordMetadata, RecordRef};
+pub use send_batch::SendBatch;
+pub use transactions::{BeginTransaction, GroupMember};
 
 /// Sends records to Kafka. All methods take `&self`; share it by reference or in an `Arc`.
 ///
@@ -102,7 +127,7 @@ impl Producer {
         shared.cluster.metrics().add(Arc::downgrade(&measured));
         let user: Arc<dyn TopicUser> = Arc::clone(&shared) as _;
         shared.cluster.keep(Arc::downgrade(&user));
-        runtime.spawn(sink::run(Arc::clone(&shared)));
+        runtime.spawn(sender::run(Arc::clone(&shared)));
         runtime.spawn(log_unread(Arc::clone(&shared.unread), shared.stop.subscribe()));
         Ok(Producer { shared })
     }
@@ -244,7 +269,7 @@ impl Producer {
     /// The producer is not allowed to have the id, or the options do not suit the broker; not done within `timeout`
     /// (`max.block.ms`): then the call may be repeated.
     pub async fn init_transactions(&self, timeout: Option<Duration>) -> Result<()> {
-        transact::perform(&self.shared, Operation::Init, self.patience(timeout)).await
+        transactions::perform(&self.shared, Operation::Init, self.patience(timeout)).await
     }
 
     /// Opens a transaction: what is sent from now on is part of it. Gets an identity first if there is none.
@@ -260,12 +285,12 @@ impl Producer {
     /// # Errors
     /// The same.
     pub async fn begin_transaction_of(&self, call: &BeginTransaction) -> Result<()> {
-        transact::begin(&self.shared, call, self.shared.settings.max_block).await
+        transactions::begin(&self.shared, call, self.shared.settings.max_block).await
     }
 
     /// Keeps a call from opening a transaction; returns whether it has opened one already, which is to be aborted then.
     pub fn cancel_begin(&self, call: &BeginTransaction) -> bool {
-        transact::cancel_begin(&self.shared, call)
+        transactions::cancel_begin(&self.shared, call)
     }
 
     /// Makes offsets part of the transaction: they are committed with it or not at all (KIP-447).
@@ -279,7 +304,7 @@ impl Producer {
         who: GroupMember,
         timeout: Option<Duration>,
     ) -> Result<()> {
-        transact::send_offsets(&self.shared, who, offsets, self.patience(timeout)).await
+        transactions::send_offsets(&self.shared, who, offsets, self.patience(timeout)).await
     }
 
     /// Sends what waits, and commits the transaction once all of it is delivered.
@@ -288,7 +313,7 @@ impl Producer {
     /// Something failed, so that the transaction must be aborted; the producer was fenced; or not done within `timeout`
     /// (`max.block.ms`): then the outcome is open, and the call must be repeated to learn it.
     pub async fn commit_transaction(&self, timeout: Option<Duration>) -> Result<()> {
-        transact::perform(&self.shared, Operation::Commit, self.patience(timeout)).await
+        transactions::perform(&self.shared, Operation::Commit, self.patience(timeout)).await
     }
 
     /// Aborts the transaction: drops what waits, waits for what is on its way.
@@ -296,7 +321,7 @@ impl Producer {
     /// # Errors
     /// The producer was fenced; or not done within `timeout` (`max.block.ms`): then the call must be repeated.
     pub async fn abort_transaction(&self, timeout: Option<Duration>) -> Result<()> {
-        transact::perform(&self.shared, Operation::Abort, self.patience(timeout)).await
+        transactions::perform(&self.shared, Operation::Abort, self.patience(timeout)).await
     }
 
     fn patience(&self, timeout: Option<Duration>) -> Duration {
@@ -311,7 +336,7 @@ impl Producer {
     pub async fn close(&self, timeout: Duration) -> Result<()> {
         let deadline = Instant::now() + timeout;
         if !self.shared.lock().closed {
-            transact::leave(&self.shared, timeout.min(self.shared.settings.request_timeout)).await;
+            transactions::leave(&self.shared, timeout.min(self.shared.settings.request_timeout)).await;
         }
         {
             let mut accumulator = self.shared.lock();

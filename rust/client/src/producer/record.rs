@@ -1,157 +1,136 @@
-//! Single records: taken at once, or once there is room for them.
+//! What the user hands in and what comes back.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use super::Producer;
-use crate::clock::now_ms;
-use crate::error::{Error, Result};
-use crate::produce::accumulator::Refusal;
-use crate::produce::shared::Shared;
-use crate::produce::topic::topic_gone;
-use crate::produce::{Delivery, ProducerRecord, RecordRef};
+use bytes::Bytes;
 
-/// Bytes that a record may take beyond its key, value and headers: lengths and deltas.
-const RECORD_OVERHEAD: usize = 32;
-/// Bytes that a header may take beyond its name and value.
-const HEADER_OVERHEAD: usize = 10;
-
-/// Why [`Producer::try_send`] did not take a record.
-#[derive(Debug)]
-pub enum TrySendError {
-    /// `buffer.memory` is used up: [`Producer::send`] waits for it.
-    Full,
-    /// The topic or the partition is not known yet: [`Producer::send`] requests metadata.
-    NeedsMetadata,
-    /// The record cannot be sent.
-    Error(Error),
+/// One record to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProducerRecord {
+    /// Topic to write to.
+    pub topic: Arc<str>,
+    /// Partition to write to; `None` lets the partitioner choose.
+    pub partition: Option<i32>,
+    /// Create time in milliseconds since the epoch; `None` is now, −1 is "no timestamp".
+    pub timestamp: Option<i64>,
+    /// Key; `None` is null, which is not the same as empty.
+    pub key: Option<Bytes>,
+    /// Value; `None` is null (a tombstone on a compacted topic).
+    pub value: Option<Bytes>,
+    /// Headers in order; names may repeat.
+    pub headers: Vec<(String, Option<Bytes>)>,
 }
 
-impl Producer {
-    /// Takes a record without waiting.
-    ///
-    /// # Errors
-    /// Whether [`send`](Self::send) could still take it, or why it can never be sent.
-    pub fn try_send(&self, record: RecordRef<'_>) -> std::result::Result<Delivery, TrySendError> {
-        let (timestamp, size) = self.check(record).map_err(TrySendError::Error)?;
-        if !self.shared.memory.try_reserve(size) {
-            return Err(TrySendError::Full);
-        }
-        match append(&self.shared, record, timestamp, size, None) {
-            Ok(delivery) => Ok(delivery),
-            Err(Refusal::NeedsMetadata) => Err(TrySendError::NeedsMetadata),
-            Err(Refusal::Failed(error)) => Err(TrySendError::Error(error)),
-        }
-    }
-
-    /// Takes a record, waiting up to `max.block.ms` for metadata and memory.
-    ///
-    /// # Errors
-    /// The record cannot be sent, or there was no room or no such topic in time.
-    pub async fn send(&self, record: ProducerRecord) -> Result<Delivery> {
-        self.room(record).await?.send()
-    }
-
-    /// What [`send`](Self::send) waits for: anyone who gives up before the record is sent has sent nothing.
-    ///
-    /// # Errors
-    /// The record cannot be sent, or there was no room or no such topic in time.
-    pub async fn room(&self, record: ProducerRecord) -> Result<Room> {
-        let (timestamp, size) = self.check(record.by_ref())?;
-        let transaction = {
-            let accumulator = self.shared.lock();
-            accumulator.admits()?;
-            accumulator.transaction_number()
-        };
-        let deadline = Instant::now() + self.shared.settings.max_block;
-        self.shared.know(&record.topic, record.partition, deadline).await?;
-        let mut reserved = self.shared.reserve(size, deadline).await?;
-        // From here on the room, and then the record's batch, gives the bytes back.
-        reserved.hand_over(size);
-        Ok(Room { shared: Arc::clone(&self.shared), record, timestamp, size, transaction })
-    }
-
-    /// Size and timestamp of a record, or why no broker will take it.
-    fn check(&self, record: RecordRef<'_>) -> Result<(i64, usize)> {
-        let timestamp = match record.timestamp {
-            None => now_ms(),
-            Some(timestamp) if timestamp >= -1 => timestamp,
-            Some(timestamp) => {
-                return Err(Error::configuration(format!(
-                    "timestamp {timestamp} is negative: give milliseconds since 1970, or −1 for none"
-                )));
-            }
-        };
-        let mut size = RECORD_OVERHEAD + record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
-        for (name, value) in record.headers {
-            size += HEADER_OVERHEAD + name.len() + value.as_ref().map_or(0, bytes::Bytes::len);
-        }
-        let what = || format!("a record for topic {}", record.topic);
-        self.shared.check_size(size, what)?;
-        self.shared.settings.check_headers(!record.headers.is_empty(), what)?;
-        Ok((timestamp, size))
-    }
+/// A record to send, in memory of the caller's.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordRef<'a> {
+    /// See [`ProducerRecord::topic`].
+    pub topic: &'a str,
+    /// See [`ProducerRecord::partition`].
+    pub partition: Option<i32>,
+    /// See [`ProducerRecord::timestamp`].
+    pub timestamp: Option<i64>,
+    /// See [`ProducerRecord::key`].
+    pub key: Option<&'a [u8]>,
+    /// See [`ProducerRecord::value`].
+    pub value: Option<&'a [u8]>,
+    /// See [`ProducerRecord::headers`].
+    pub headers: &'a [(String, Option<Bytes>)],
 }
 
-/// Appends a record whose bytes are reserved; gives the bytes back if it cannot.
-fn append(
-    shared: &Shared,
-    record: RecordRef<'_>,
-    timestamp: i64,
-    size: usize,
-    transaction: Option<u64>,
-) -> std::result::Result<Delivery, Refusal> {
-    let appended = {
-        let mut accumulator = shared.lock();
-        let admitted = transaction.map_or(Ok(()), |transaction| accumulator.admits_in(transaction));
-        admitted.map_err(Refusal::Failed).and_then(|()| accumulator.append(record, timestamp, size))
-    };
-    match appended {
-        Ok((delivery, wake)) => {
-            if wake {
-                shared.wake.notify_one();
-            }
-            Ok(delivery)
-        }
-        Err(refusal) => {
-            shared.memory.release(size);
-            Err(refusal)
+impl RecordRef<'_> {
+    /// The record in memory of its own.
+    pub fn to_record(&self) -> ProducerRecord {
+        ProducerRecord {
+            topic: Arc::from(self.topic),
+            partition: self.partition,
+            timestamp: self.timestamp,
+            key: self.key.map(Bytes::copy_from_slice),
+            value: self.value.map(Bytes::copy_from_slice),
+            headers: self.headers.to_vec(),
         }
     }
 }
 
-/// Room for a record in `buffer.memory`, given back if it is not sent.
-#[derive(Debug)]
-pub struct Room {
-    shared: Arc<Shared>,
-    record: ProducerRecord,
-    timestamp: i64,
-    size: usize,
-    /// The number of the transaction in which `send` was called.
-    transaction: u64,
-}
-
-impl Room {
-    /// Takes the record.
-    ///
-    /// # Errors
-    /// The producer is closed, the transaction of the call has ended, or the topic is gone.
-    pub fn send(mut self) -> Result<Delivery> {
-        let size = std::mem::take(&mut self.size);
-        append(&self.shared, self.record.by_ref(), self.timestamp, size, Some(self.transaction)).map_err(|refusal| {
-            match refusal {
-                Refusal::Failed(error) => error,
-                // The topic was deleted, or made again with fewer partitions, since they were known.
-                Refusal::NeedsMetadata => topic_gone(&self.record.topic),
-            }
-        })
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        if self.size > 0 {
-            self.shared.memory.release(self.size);
+impl ProducerRecord {
+    /// The record by reference.
+    pub fn by_ref(&self) -> RecordRef<'_> {
+        RecordRef {
+            topic: &self.topic,
+            partition: self.partition,
+            timestamp: self.timestamp,
+            key: self.key.as_deref(),
+            value: self.value.as_deref(),
+            headers: &self.headers,
         }
     }
+
+    /// A record with a value and nothing else.
+    pub fn new(topic: impl Into<Arc<str>>, value: impl Into<Bytes>) -> Self {
+        Self {
+            topic: topic.into(),
+            partition: None,
+            timestamp: None,
+            key: None,
+            value: Some(value.into()),
+            headers: Vec::new(),
+        }
+    }
+
+    /// The same record with a key.
+    #[must_use]
+    pub fn with_key(mut self, key: impl Into<Bytes>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// The same record for one partition.
+    #[must_use]
+    pub fn with_partition(mut self, partition: i32) -> Self {
+        self.partition = Some(partition);
+        self
+    }
+
+    /// The same record with a create time in milliseconds since the epoch.
+    #[must_use]
+    pub fn with_timestamp(mut self, timestamp: i64) -> Self {
+        self.timestamp = Some(timestamp);
+        self
+    }
+
+    /// The same record with one more header.
+    #[must_use]
+    pub fn with_header(mut self, name: impl Into<String>, value: Option<Bytes>) -> Self {
+        self.headers.push((name.into(), value));
+        self
+    }
+}
+
+/// Where a record landed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordMetadata {
+    /// Topic written to.
+    pub topic: Arc<str>,
+    /// Partition written to.
+    pub partition: i32,
+    /// Offset in the partition; −1 when the broker did not report it (`acks=0`, or a resend of an old duplicate).
+    pub offset: i64,
+    /// Milliseconds since the epoch: the broker's append time where the topic uses it, else the record's own; `None`
+    /// for a record without timestamp.
+    pub timestamp: Option<i64>,
+}
+
+/// A run of rows of one [`send_batch`](crate::producer::Producer::send_batch) that landed at consecutive offsets.
+///
+/// One partition has several receipts only where other writers' records came in between.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionReceipt {
+    /// Partition written to.
+    pub partition: i32,
+    /// Offset of the first row of the run; −1 when the broker did not report it.
+    pub base_offset: i64,
+    /// Number of rows.
+    pub count: u64,
+    /// The broker's append time in milliseconds where the topic uses it.
+    pub log_append_time: Option<i64>,
 }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use samsarrow_broker::{Broker, BrokerOptions, Fault};
+use samsarrow_client::cluster::metadata::Leader;
 use samsarrow_client::cluster::{Cluster, Lane};
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
 use samsarrow_client::error::Error;
-use samsarrow_client::metadata::Leader;
 use samsarrow_client::types::TopicPartition;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{

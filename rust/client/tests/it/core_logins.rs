@@ -13,7 +13,7 @@ use samsarrow_client::admin::Admin;
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::Consumer;
 use samsarrow_client::error::Error;
-use samsarrow_client::group::wanted::Wanted;
+use samsarrow_client::group::subscription::Wanted;
 use samsarrow_client::producer::{Producer, ProducerRecord};
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::releases::Release;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use samsarrow_broker::{Broker, BrokerOptions, Fault};
+use samsarrow_client::cluster::coordinator::Coordinator;
 use samsarrow_client::cluster::{Cluster, Lane};
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
-use samsarrow_client::coordinator::Coordinator;
 use samsarrow_client::error::Error;
 use samsarrow_client::group::Identity;
 use samsarrow_client::offsets::commit;

@@ -8,7 +8,7 @@ use crate::consume_common::{SOON, broker, by_partition, complete, consumer, prod
 use samsarrow_broker::{Broker, BrokerOptions, Fault};
 use samsarrow_client::consumer::{Consumer, Polled};
 use samsarrow_client::error::Error;
-use samsarrow_client::group::wanted::Wanted;
+use samsarrow_client::group::subscription::Wanted;
 use samsarrow_client::types::OffsetAndMetadata;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;

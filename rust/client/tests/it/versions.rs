@@ -12,7 +12,7 @@ use samsarrow_client::admin::{Admin, CommitSettings, FetchSettings, GroupFilter,
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::error::{Error, Result};
 use samsarrow_client::group::Identity;
-use samsarrow_client::group::wanted::Wanted;
+use samsarrow_client::group::subscription::Wanted;
 use samsarrow_client::producer::{GroupMember, Producer, ProducerRecord};
 use samsarrow_client::types::OffsetAndMetadata;
 use samsarrow_wire::error_code::ErrorCode;

@@ -1,7 +1,8 @@
 //! What a broker says in a login, what a user writes into `sasl.jaas.config`, and stores of keys and certificates.
 use aws_lc_rs::{digest, hmac};
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
-use samsarrow_client::{fuzz, veil};
+use samsarrow_client::fuzz;
+use samsarrow_client::security::redact;
 
 use super::broken;
 
@@ -29,7 +30,7 @@ pub(super) fn login(input: &[u8]) {
             assert!(bytes.len() == 4 && bytes.first().is_some_and(|layers| layers & 1 == 1))
         }
         3 => {
-            let shown = veil::shown(&text, [SECRET.to_owned().into()]);
+            let shown = redact::shown(&text, [SECRET.to_owned().into()]);
             assert!(!shown.contains(SECRET), "a secret shows");
             assert!(!shown.chars().any(char::is_control), "a control character shows");
             assert!(shown.chars().count() <= 300 * 10 + 1, "{} characters show", shown.chars().count());

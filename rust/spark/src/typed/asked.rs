@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use samsarrow_client::error::{Error, Result};
-use samsarrow_client::registry::{RegisteredSchema, Registry, SchemaKey};
+use samsarrow_client::schema_registry::{RegisteredSchema, Registry, SchemaKey};
 use samsarrow_values::SchemaId;
 use samsarrow_values::writers::{Found, Kind};
 use tokio::task::JoinSet;

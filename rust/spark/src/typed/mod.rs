@@ -8,7 +8,7 @@ mod types;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use samsarrow_client::registry::{Link, Registry};
+use samsarrow_client::schema_registry::{Link, Registry};
 use samsarrow_values::avro::Schema;
 use samsarrow_values::plain::Plain;
 use samsarrow_values::{Format, Framing, Options, Part, SchemaError, Writers, json, proto};

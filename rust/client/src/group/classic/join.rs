@@ -11,10 +11,10 @@ use samsarrow_wire::messages::{JoinGroupRequest, SyncGroupRequest};
 
 use super::{Classic, Joined, Led};
 use crate::cluster::Lane;
+use crate::cluster::metadata::Metadata;
 use crate::error::{Error, Result};
 use crate::group::assignor::{self, Members, Subscription, Topics};
 use crate::group::member::{End, millis};
-use crate::metadata::Metadata;
 use crate::retry::Retry;
 use crate::types::{TopicPartition, some_of};
 

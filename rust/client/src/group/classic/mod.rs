@@ -11,13 +11,13 @@ use samsarrow_wire::messages::LeaveGroupRequest;
 use samsarrow_wire::messages::leave_group::MemberIdentity;
 use tokio::time::{sleep, timeout};
 
+use crate::cluster::metadata::Metadata;
 use crate::error::Error;
-use crate::group::heart::{Beat, Heart};
+use crate::group::heartbeat::{Beat, Heart};
 use crate::group::member::{End, Member};
 use crate::group::membership::{Complaint, Owned, Rebalance};
-use crate::group::seen::{Seen, seen};
-use crate::group::wanted::Wanted;
-use crate::metadata::Metadata;
+use crate::group::subscription::Wanted;
+use crate::group::topic_snapshot::{Seen, seen};
 use crate::retry::Retry;
 use crate::types::TopicPartition;
 

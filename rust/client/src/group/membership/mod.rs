@@ -4,8 +4,8 @@
 //! the polling thread has called the listener and says so. So partitions are given up between two polls, when the
 //! program is done with the rows of the last one.
 
-mod program;
-mod task;
+mod polling_side;
+mod task_side;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::wanted::Wanted;
+use super::subscription::Wanted;
 use crate::error::Error;
 use crate::metrics::{Rebalances, Sink, Source};
 use crate::types::TopicPartition;

@@ -1,7 +1,7 @@
 //! All members want the same topics: everybody gets the same number of partitions, a few of them one more.
 
 use super::Far;
-use super::claims::Claims;
+use super::previous_owners::Claims;
 use super::racks::Racks;
 use crate::error::{Error, Result};
 use crate::group::assignor::group::Group;

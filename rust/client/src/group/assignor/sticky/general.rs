@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::Far;
-use super::claims::Claims;
 use super::movements::Movements;
+use super::previous_owners::Claims;
 use super::racks::Racks;
 use crate::group::assignor::group::Group;
 

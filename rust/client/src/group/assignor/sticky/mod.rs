@@ -3,10 +3,10 @@
 //! Where all members want the same topics, everybody's share is known beforehand (`constrained`); otherwise partitions
 //! are moved until nothing gets better (`general`).
 
-mod claims;
 mod constrained;
 mod general;
 mod movements;
+mod previous_owners;
 mod racks;
 
 use std::cmp::Reverse;
@@ -19,7 +19,7 @@ use super::group::Group;
 use super::{Assignment, Assignor, Members, Topics};
 use crate::error::Result;
 use crate::types::TopicPartition;
-use claims::{Claims, Told};
+use previous_owners::{Claims, Told};
 use racks::Racks;
 
 /// Sticky over eager rebalances: everybody stops reading, and most get back what they had.

@@ -1,0 +1,246 @@
+//! What the user calls: partitions assigned, sought, paused, and what is known of them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::queue::Item;
+use super::rows::RowsEnd;
+use super::shared_state::Shared;
+use super::state::State;
+use crate::error::{Error, Result};
+use crate::group::Offsets;
+use crate::types::{OffsetAndMetadata, TopicPartition, some_of};
+
+/// How old what a broker said of a partition's end may be.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Partitions of a bounded read.
+#[derive(Debug, Default)]
+pub struct Bounds {
+    /// Partitions that are not at their ends, with their positions, where known, and ends.
+    pub open: Vec<(TopicPartition, Option<i64>, i64)>,
+    /// Partitions without an end, but for paused ones: assigned by a rebalance since the read began.
+    pub unbounded: Vec<TopicPartition>,
+}
+
+impl Shared {
+    pub(crate) fn assign(&self, partitions: &[TopicPartition]) {
+        let names: BTreeSet<&Arc<str>> = partitions.iter().map(|tp| &tp.topic).collect();
+        for name in names {
+            self.topics.code(name);
+        }
+        {
+            let mut state = self.lock();
+            state.assign(partitions);
+            state.changing = state.waiting == 0;
+        }
+        self.ring_work();
+        self.ring_ready();
+    }
+
+    pub(crate) fn assignment(&self) -> Vec<TopicPartition> {
+        self.lock().cursors.keys().cloned().collect()
+    }
+
+    pub(crate) fn nothing_assigned(&self) -> bool {
+        self.lock().cursors.is_empty()
+    }
+
+    pub(crate) fn paused(&self) -> Vec<TopicPartition> {
+        let state = self.lock();
+        state.cursors.iter().filter(|(_, cursor)| cursor.paused).map(|(tp, _)| tp.clone()).collect()
+    }
+
+    /// Seeks, all or none of them; without an offset the committed one is looked up again. The epoch is that of the record
+    /// before.
+    pub(crate) fn seek(&self, to: &[(TopicPartition, Option<i64>, Option<i32>)]) -> Result<()> {
+        self.change(
+            to.iter(),
+            |(tp, ..)| tp,
+            |state, (tp, offset, epoch)| {
+                state.seek(tp, *offset, *epoch);
+                state.changing = state.waiting == 0;
+            },
+        )
+    }
+
+    /// Pauses or resumes all or none of these.
+    pub(crate) fn set_paused(&self, partitions: &[TopicPartition], paused: bool) -> Result<()> {
+        self.change(partitions.iter(), |tp| tp, |state, tp| state.set_paused(tp, paused))
+    }
+
+    /// Returns rows of a partition below `until` only, or without an end. Rows past it are kept for later.
+    pub(crate) fn read_until(&self, tp: &TopicPartition, until: Option<i64>) -> Result<()> {
+        self.change(std::iter::once(tp), |tp| tp, |state, tp| state.read_until(tp, until))
+    }
+
+    /// Returns the rows of all partitions without an end again.
+    pub(crate) fn lift_ends(&self) {
+        {
+            let mut state = self.lock();
+            let bounded = state.cursors.iter().filter(|(_, cursor)| cursor.until.is_some());
+            for tp in bounded.map(|(tp, _)| tp.clone()).collect::<Vec<_>>() {
+                state.read_until(&tp, None);
+            }
+        }
+        self.ring_work();
+        self.ring_ready();
+    }
+
+    /// Returns how far a bounded read is.
+    pub(crate) fn bounds(&self) -> Bounds {
+        let state = self.lock();
+        let mut bounds = Bounds::default();
+        for (tp, cursor) in &state.cursors {
+            match cursor.until {
+                None if !cursor.paused => bounds.unbounded.push(tp.clone()),
+                Some(until) if !cursor.is_at_end() => bounds.open.push((tp.clone(), cursor.position, until)),
+                _ => {}
+            }
+        }
+        bounds
+    }
+
+    /// Moves the offsets after returned rows past what follows without a row: markers, aborted and compacted records. Adds
+    /// partitions of which rows up to such a stretch were committed before, and leaves out those of deleted topics.
+    pub(crate) fn past_rowless(&self, ends: BTreeMap<TopicPartition, RowsEnd>) -> Offsets {
+        let mut state = self.lock();
+        let (mut after, mut deleted) = (Offsets::with_capacity(ends.len()), Vec::new());
+        for (tp, RowsEnd { mut at, topic_id }) in ends {
+            // The offset of a partition that is no longer assigned stays as it is.
+            if let Some(cursor) = state.cursors.get_mut(&tp) {
+                if cursor.is_of_another_topic(topic_id) {
+                    deleted.push(format!("{tp} at offset {}", at.offset));
+                    continue;
+                }
+                if let Some(position) = cursor.past_rowless(at.offset) {
+                    at.offset = position;
+                    at.leader_epoch = Some(cursor.position_epoch).filter(|epoch| *epoch >= 0);
+                }
+                cursor.committed_rows = Some(at.offset);
+            }
+            after.push((tp, at));
+        }
+        if !deleted.is_empty() {
+            tracing::warn!(
+                partitions = some_of(&deleted),
+                "rows of a topic that was deleted and created again are not committed: their offsets are not those of the \
+                 new topic"
+            );
+        }
+        for (tp, cursor) in &mut state.cursors {
+            if let Some(position) = cursor.committed_rows.and_then(|offset| cursor.past_rowless(offset)) {
+                cursor.committed_rows = Some(position);
+                let leader_epoch = Some(cursor.position_epoch).filter(|epoch| *epoch >= 0);
+                after.push((
+                    tp.clone(),
+                    OffsetAndMetadata { offset: position, leader_epoch, ..OffsetAndMetadata::default() },
+                ));
+            }
+        }
+        after
+    }
+
+    fn change<T>(
+        &self,
+        given: impl Iterator<Item = T> + Clone,
+        of: impl Fn(&T) -> &TopicPartition,
+        mut change: impl FnMut(&mut State, T),
+    ) -> Result<()> {
+        {
+            let mut state = self.lock();
+            if let Some(missing) = given.clone().find(|one| !state.cursors.contains_key(of(one))) {
+                return Err(not_assigned(of(&missing)));
+            }
+            given.for_each(|one| change(&mut state, one));
+        }
+        self.ring_work();
+        self.ring_ready();
+        Ok(())
+    }
+
+    /// The program is done with what it was given so far.
+    pub(crate) fn finish(&self) {
+        self.lock().finish();
+        self.polled();
+    }
+
+    /// As [`positions`](Self::positions), without what the last poll gave.
+    pub(crate) fn finished(&self) -> Vec<(TopicPartition, i64, Option<i32>)> {
+        let state = self.lock();
+        let finished = state.cursors.iter().filter_map(|(tp, cursor)| {
+            let (position, epoch) = state.finished(tp, cursor);
+            Some((tp.clone(), position?, Some(epoch).filter(|epoch| *epoch >= 0)))
+        });
+        finished.collect()
+    }
+
+    /// Whether rows of a partition can be given: it is assigned.
+    pub(crate) fn is_assigned(&self, tp: &TopicPartition) -> bool {
+        self.lock().cursors.contains_key(tp)
+    }
+
+    /// Returns whether the next row of a partition has this offset, and may be returned.
+    pub(crate) fn is_next(&self, tp: &TopicPartition, offset: i64) -> bool {
+        self.lock().cursors.get(tp).is_some_and(|cursor| !cursor.paused && cursor.position == Some(offset))
+    }
+
+    /// Positions that are known, of all assigned partitions, with the leader epoch of the record before.
+    pub(crate) fn positions(&self) -> Vec<(TopicPartition, i64, Option<i32>)> {
+        let state = self.lock();
+        let known = state.cursors.iter().filter_map(|(tp, c)| Some((tp.clone(), c.position?, c.position_epoch)));
+        known.map(|(tp, position, epoch)| (tp, position, Some(epoch).filter(|epoch| *epoch >= 0))).collect()
+    }
+
+    /// Ends of assigned partitions as brokers sent them with their last answers, where those are of the last second:
+    /// high watermarks, or last stable offsets.
+    pub(crate) fn ends(&self, stable: bool) -> HashMap<TopicPartition, i64> {
+        let state = self.lock();
+        let now = Instant::now();
+        let fresh = |node: i32| state.answered.get(&node).is_some_and(|at| now.duration_since(*at) < FRESH);
+        let ends = state.cursors.iter().filter_map(|(tp, cursor)| {
+            let ends = cursor.ends.filter(|ends| !cursor.paused && fresh(ends.node))?;
+            Some((tp.clone(), if stable { ends.stable } else { ends.high_watermark }))
+        });
+        ends.collect()
+    }
+
+    /// The position of a partition, once it is known; the error that keeps it from being known is raised here too.
+    pub(crate) async fn position(&self, tp: &TopicPartition, deadline: tokio::time::Instant) -> Option<Result<i64>> {
+        let found = self.wait_for(deadline, |state| {
+            if state.closed {
+                return Some(Err(Error::closed("the consumer")));
+            }
+            let Some(cursor) = state.cursors.get(tp) else { return Some(Err(not_assigned(tp))) };
+            if let Some(position) = cursor.position {
+                return Some(Ok(position));
+            }
+            let at = state.queue.iter().position(|item| match item {
+                Item::Error(_) => true,
+                Item::Failed(failed) => failed.partitions.iter().any(|(of, _)| of == tp),
+                Item::Chunk(_) | Item::Kept(_) => false,
+            })?;
+            match state.queue.remove(at)? {
+                Item::Failed(failed) => state.take_failed(failed).map(Err),
+                Item::Error(error) => Some(Err(error)),
+                Item::Chunk(_) | Item::Kept(_) => None,
+            }
+        });
+        let found = found.await;
+        if let Some(Err(_)) = &found {
+            // As when a poll raises it: the partition that it was about is looked for again.
+            self.ring_work();
+        }
+        found
+    }
+
+    /// What went wrong last with a partition that is not read.
+    pub(crate) fn trouble(&self, tp: &TopicPartition) -> Option<Error> {
+        Some(self.lock().cursors.get(tp)?.failing.as_ref()?.error.clone())
+    }
+}
+
+fn not_assigned(tp: &TopicPartition) -> Error {
+    Error::configuration(format!("partition {tp} is not assigned to this consumer: call assign first"))
+}

@@ -1,0 +1,197 @@
+//! From the bytes of an answer to chunks in the queue.
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+
+use bytes::Buf;
+use samsarrow_arrow::decode::{DecodeError, DecodeOptions, Decoder, Window};
+use samsarrow_arrow::memory_of;
+
+use super::chunk_sink::Outlet;
+use super::partition_records::Part;
+use super::queue::{CHUNK_BYTES, Chunk, Failed, Item, Segment};
+use super::shared_state::Shared;
+use crate::config::ConsumerOptions;
+use crate::error::Error;
+use crate::types::TopicPartition;
+
+/// A decoder for chunks, of which all decoders of the consumer share the dictionary of topics and the memory.
+pub(super) fn decoder(options: &ConsumerOptions, shared: &Shared) -> Decoder {
+    Decoder::sharing(decode_options(options), shared.topics.clone(), shared.pool.clone())
+}
+
+/// The same options as the user sees them.
+pub(crate) fn decode_options(options: &ConsumerOptions) -> DecodeOptions {
+    DecodeOptions {
+        layout: options.layout,
+        projection: options.projection,
+        include_headers: options.include_headers,
+        include_leader_epoch: options.include_leader_epoch,
+        include_control: false,
+        check_crcs: options.check_crcs,
+        max_decompressed_bytes: options.max_decompressed_bytes,
+        max_decompressed_ratio: options.max_decompressed_ratio,
+        max_bytes: CHUNK_BYTES,
+    }
+}
+
+/// Decodes parts of answers into the queue, small partitions together, large ones in several chunks, until none is left or,
+/// after a chunk, `go_on` says no. However few rows a poll takes, no batch is decompressed for that again: rows are cut
+/// as they are handed out.
+pub(super) fn decode(decoder: &mut Decoder, parts: &mut VecDeque<Part>, outlet: &Outlet, go_on: impl Fn() -> bool) {
+    let mut segments = Vec::new();
+    while let Some(part) = parts.front_mut() {
+        let (tp, version) = (part.tp.clone(), part.version);
+        let fresh = decoder.rows() == 0;
+        let (appended, failure) = {
+            let aborted = part.aborted.clone();
+            let mut aborted = aborted.as_deref().map(|a| a.lock().unwrap_or_else(PoisonError::into_inner));
+            let aborted = aborted.as_deref_mut();
+            let window = Window { from_offset: part.from, until_offset: None, max_rows: None, aborted };
+            match decoder.append(&tp.topic, tp.partition, part.records.clone(), window) {
+                Ok(appended) => (appended, None),
+                Err(error) => (error.appended, Some(told(&error))),
+            }
+        };
+        // An error that appended nothing gives no offset either.
+        let next_offset = appended.next_offset.max(part.from);
+        segments.push(Segment {
+            tp: tp.clone(),
+            version,
+            rows: appended.rows,
+            next_offset,
+            epochs: part.epochs.clone(),
+        });
+        let stuck = appended.full && fresh && appended.rows == 0 && appended.consumed == 0;
+        let failure = failure.or_else(|| {
+            stuck.then(|| {
+                Error::corrupt(format!("a record batch of {tp} at offset {next_offset} is too large to decode"))
+            })
+        });
+        let done = !appended.full || failure.is_some();
+        if done {
+            parts.pop_front();
+        } else {
+            part.from = next_offset;
+            part.records.advance(appended.consumed.min(part.records.len()));
+        }
+        if appended.full || failure.is_some() || decoder.bytes() >= CHUNK_BYTES {
+            flush(decoder, &mut segments, outlet);
+            if let Some(error) = failure {
+                fail(outlet, &tp, version, error);
+            }
+            if !go_on() {
+                return;
+            }
+        }
+    }
+    flush(decoder, &mut segments, outlet);
+}
+
+/// With the option that would allow what was refused.
+fn told(error: &DecodeError) -> Error {
+    let hint = error.option().map_or(String::new(), |option| format!(" ({option} is the option that allows more)"));
+    Error::corrupt(format!("{error}{hint}"))
+}
+
+fn flush(decoder: &mut Decoder, segments: &mut Vec<Segment>, outlet: &Outlet) {
+    if segments.is_empty() {
+        return;
+    }
+    let segments = std::mem::take(segments);
+    outlet.put(match decoder.finish() {
+        Ok(batch) => {
+            let bytes = memory_of(&batch);
+            Item::Chunk(Chunk { batch, segments, bytes })
+        }
+        Err(error) => Item::Error(Error::corrupt(format!("Arrow refuses the decoded columns: {error}"))),
+    });
+}
+
+/// The partition stops until the error was raised.
+fn fail(outlet: &Outlet, tp: &TopicPartition, version: u64, error: Error) {
+    match outlet.shared().lock().at_version(tp, version) {
+        Some(cursor) => cursor.failed = true,
+        None => return,
+    }
+    outlet.put(Item::Failed(Failed { partitions: vec![(tp.clone(), version)], error }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::queue::Epochs;
+    use super::*;
+    use arrow_array::{BinaryArray, RecordBatch};
+    use samsarrow_arrow::decode::DecodeOptions;
+    use samsarrow_arrow::{Columns, EncodeOptions, encode_batches};
+    use samsarrow_wire::compression::Codec;
+
+    /// Three records from `base` on.
+    fn batch(base: i64) -> Vec<u8> {
+        let values: Arc<dyn arrow_array::Array> = Arc::new(BinaryArray::from_iter_values([b"a", b"b", b"c"]));
+        let table = RecordBatch::try_from_iter([("value", values)]).unwrap();
+        let columns = Columns { value: Some("value".into()), ..Default::default() };
+        let options = EncodeOptions { base_offset: base, ..Default::default() };
+        encode_batches(&table, &columns, &options).unwrap().to_vec()
+    }
+
+    #[test]
+    fn the_option_that_would_allow_more_is_named() {
+        let values: Arc<dyn arrow_array::Array> = Arc::new(BinaryArray::from_iter_values([[0; 1000]]));
+        let table = RecordBatch::try_from_iter([("value", values)]).unwrap();
+        let options = EncodeOptions { codec: Codec::Gzip, ..Default::default() };
+        let data = encode_batches(&table, &Columns::default(), &options).unwrap();
+        let mut decoder = Decoder::new(DecodeOptions { max_decompressed_bytes: 100, ..Default::default() });
+        let error = decoder.append(&Arc::from("t"), 0, data.into(), Window::from(0)).unwrap_err();
+        let text = told(&error).to_string();
+        assert!(text.ends_with("(max.decompressed.bytes is the option that allows more)"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn what_is_queued_counts_as_the_memory_that_it_takes() {
+        let (shared, tp, version) = Shared::at_start(64 << 20);
+        let epochs = Epochs::new(-1, &[]);
+        let part = Part { tp, version, from: 0, epochs, records: batch(0).into(), compressed: false, aborted: None };
+        decode(&mut Decoder::new(DecodeOptions::default()), &mut [part].into(), &Outlet::end(&shared), || true);
+        let queued = shared.lock().queued;
+        let rows = shared.poll(100, tokio::time::Instant::now()).await.unwrap().unwrap();
+        // Beside the three bytes of values: where they end, offsets, timestamps and the rest.
+        assert!(queued >= 3 * 30 && queued == memory_of(&rows), "{queued}");
+        assert_eq!(shared.lock().queued, 0);
+    }
+
+    #[tokio::test]
+    async fn a_corrupt_batch_raises_in_its_place_and_can_be_passed() {
+        let (shared, tp, version) = Shared::at_start(64 << 20);
+        let outlet = Outlet::end(&shared);
+        let mut decoder = Decoder::new(DecodeOptions { max_bytes: CHUNK_BYTES, ..Default::default() });
+        let mut bad = batch(3);
+        *bad.last_mut().unwrap() ^= 1;
+        let data = [batch(0), bad, batch(6)].concat();
+        let part = |from, records: Vec<u8>, version| Part {
+            tp: TopicPartition::new("t", 0),
+            version,
+            from,
+            epochs: Epochs::new(-1, &[]),
+            compressed: false,
+            records: records.into(),
+            aborted: None,
+        };
+        decode(&mut decoder, &mut [part(0, data, version)].into(), &outlet, || true);
+        let now = tokio::time::Instant::now();
+        assert_eq!(shared.poll(100, now).await.unwrap().unwrap().num_rows(), 3);
+        let error = shared.poll(100, now).await.unwrap().unwrap_err();
+        let text = error.to_string();
+        assert!(error.name() == "CorruptRecordError" && text.contains("topic t, partition 0, offset 3"), "{text}");
+        // Once; then it is fetched again from there, unless the user seeks past it.
+        assert!(shared.poll(100, now).await.is_none());
+        assert_eq!(shared.positions(), [(tp.clone(), 3, None)]);
+        shared.seek(&[(tp.clone(), Some(6), None)]).unwrap();
+        let version = shared.lock().cursors[&tp].version;
+        decode(&mut decoder, &mut [part(6, batch(6), version)].into(), &outlet, || true);
+        assert_eq!(shared.poll(100, now).await.unwrap().unwrap().num_rows(), 3);
+        assert_eq!(shared.positions(), [(tp, 9, None)]);
+    }
+}

@@ -1,0 +1,102 @@
+//! Leaders for partitions that have none: asked for again and again, ever more slowly, until their time is up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use samsarrow_wire::error_code::ErrorCode;
+
+use super::shared_state::Shared;
+use crate::cluster::Cluster;
+use crate::cluster::metadata::Metadata;
+use crate::error::Error;
+use crate::types::TopicPartition;
+
+/// Keeps metadata known for all assigned partitions. One whose topic is refused fails at once, one whose topic or leader
+/// is not there within `default.api.timeout.ms` then; the others are read meanwhile. Time in which no broker could be
+/// asked does not count.
+pub(super) async fn find_leaders(shared: Arc<Shared>, cluster: Cluster) {
+    let mut work = shared.work();
+    let mut metadata_changes = cluster.watch();
+    let mut since: BTreeMap<TopicPartition, Instant> = BTreeMap::new();
+    let mut warned: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut backoff = cluster.backoff();
+    loop {
+        work.borrow_and_update();
+        let metadata = metadata_changes.borrow_and_update().clone();
+        let Some(leaderless) = leaderless(&shared, &metadata) else { return };
+        since.retain(|tp, _| leaderless.contains_key(tp));
+        let lacks = |topic: &Arc<str>| leaderless.keys().any(|tp| tp.topic == *topic);
+        warned.retain(|topic| metadata.topic(topic).is_none() || lacks(topic));
+        if leaderless.is_empty() {
+            backoff.reset();
+            tokio::select! {
+                _ = work.changed() => {}
+                _ = metadata_changes.changed() => {}
+            }
+            continue;
+        }
+        // Of all that is assigned, what does not exist included.
+        let learned = cluster.refresh(cluster.options().request_timeout).await;
+        judge(&shared, &cluster, leaderless, learned.err(), &mut since, &mut warned);
+        // Not cut short by changes: what was asked above causes them.
+        tokio::time::sleep(backoff.next_delay()).await;
+    }
+}
+
+/// Partitions that are to be fetched, and whom nobody leads, with the versions of their cursors; none once the consumer
+/// is closed.
+fn leaderless(shared: &Shared, metadata: &Metadata) -> Option<BTreeMap<TopicPartition, u64>> {
+    let state = shared.lock();
+    let wanted = state.cursors.iter().filter(|(_, c)| c.fetch_offset.is_some() && !c.failed);
+    let without = wanted.filter(|(tp, _)| metadata.leader(&tp.topic, tp.partition).is_none());
+    (!state.closed).then(|| without.map(|(tp, cursor)| (tp.clone(), cursor.version)).collect())
+}
+
+/// Says what is wrong with those that still have no leader, once a topic in the log, and in the end to the user.
+fn judge(
+    shared: &Shared,
+    cluster: &Cluster,
+    leaderless: BTreeMap<TopicPartition, u64>,
+    failure: Option<Error>,
+    since: &mut BTreeMap<TopicPartition, Instant>,
+    warned: &mut BTreeSet<Arc<str>>,
+) {
+    let metadata = cluster.metadata();
+    let patience = cluster.options().default_api_timeout;
+    let now = Instant::now();
+    let mut failed = Vec::new();
+    for (tp, version) in leaderless {
+        let known = metadata.topic(&tp.topic);
+        let error = match (known.map(|topic| topic.partition(tp.partition)), &failure) {
+            (Some(Some(partition)), _) if partition.leader >= 0 => continue,
+            (_, Some(error)) => error.clone(),
+            (Some(Some(_)), None) => Error::server(ErrorCode::LEADER_NOT_AVAILABLE, tp.to_string()),
+            // Made again with fewer: a group will take the others away.
+            (Some(None), None) => {
+                let context = format!("{tp} (the topic has fewer partitions)");
+                Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context)
+            }
+            (None, None) => {
+                let code = metadata.topic_error(&tp.topic).unwrap_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+                Error::server(code, format!("topic {}", tp.topic))
+            }
+        };
+        let gone = failure.is_none() && error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
+        if gone && warned.insert(Arc::clone(&tp.topic)) {
+            tracing::warn!(topic = %tp.topic, %error, "reading waits for what is not there any more");
+        }
+        if error.unanswered() {
+            since.insert(tp, now);
+            continue;
+        }
+        let waited = now.duration_since(*since.entry(tp.clone()).or_insert(now));
+        if !error.retriable() || waited > patience {
+            since.remove(&tp);
+            failed.push((tp, version, Err(error)));
+        }
+    }
+    if !failed.is_empty() {
+        shared.placed_at(failed);
+    }
+}

@@ -1,0 +1,36 @@
+//! Fetched bytes to record batches: a task per broker asks, decodes and queues; `poll` takes.
+
+mod chunk_sink;
+mod consumer_api;
+mod cursor;
+mod decode;
+mod decode_pool;
+mod decode_slots;
+mod deferred_decode;
+mod epoch_validation;
+mod fetch_loop;
+mod leader_lookup;
+mod memory_budget;
+mod offset_lookups;
+mod offset_reset;
+mod old_topics;
+mod partition;
+mod partition_records;
+mod partition_request;
+mod paused_buffer;
+mod queue;
+mod recreated_topics;
+mod request;
+mod response_reader;
+mod rows;
+mod session;
+mod shared_state;
+mod source;
+mod state;
+mod supervisor;
+
+pub use consumer_api::Bounds;
+pub(crate) use decode::decode_options;
+pub use rows::{NextOffset, Rows, RowsEnd, ends_of_rows, offsets_of_rows};
+pub(crate) use shared_state::Shared;
+pub(crate) use supervisor::Fetcher;

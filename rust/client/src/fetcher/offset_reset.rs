@@ -1,0 +1,303 @@
+//! Where reading starts: the group's committed offset, or what `auto.offset.reset` says.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use samsarrow_wire::error_code::ErrorCode;
+use tokio::task::JoinSet;
+
+use super::cursor::Start;
+use super::offset_lookups::{Open, Position, Silent};
+use super::shared_state::Shared;
+use crate::cluster::Cluster;
+use crate::cluster::coordinator::Coordinator;
+use crate::config::{IsolationLevel, OffsetReset};
+use crate::error::{Error, Result};
+use crate::offsets::{Absent, ListTarget, fetch_committed_each, list_as_found};
+use crate::retry::Retry;
+use crate::types::{TopicPartition, some_of};
+
+/// What finding a start needs.
+#[derive(Debug)]
+pub(super) struct Positioner {
+    pub(super) shared: Arc<Shared>,
+    pub(super) cluster: Cluster,
+    pub(super) coordinator: Option<Coordinator>,
+    pub(super) reset: OffsetReset,
+    pub(super) isolation: IsolationLevel,
+    pub(super) timeout: Duration,
+}
+
+type Fetched = Result<HashMap<TopicPartition, Result<Position>>>;
+
+impl Positioner {
+    /// Finds the start of every partition that has none, whenever there is one; ends when the consumer is closed.
+    /// Partitions that come together are looked for in a task of their own, which keeps its deadline and its pauses
+    /// whatever happens beside it.
+    pub(super) async fn run(self: Arc<Self>) {
+        let mut work = self.shared.work();
+        let mut searches = JoinSet::new();
+        let mut searched: HashSet<(TopicPartition, u64)> = HashSet::new();
+        loop {
+            work.borrow_and_update();
+            if self.shared.lock().closed {
+                return;
+            }
+            for (from, mut open) in self.shared.unplaced() {
+                open.retain(|(tp, version, _)| searched.insert((tp.clone(), *version)));
+                if open.is_empty() {
+                    continue;
+                }
+                let this = Arc::clone(&self);
+                searches.spawn(async move {
+                    if let Some(from) = from {
+                        tokio::time::sleep_until(from.into()).await;
+                    }
+                    this.search(open.clone()).await;
+                    open
+                });
+            }
+            tokio::select! {
+                _ = work.changed() => {}
+                Some(done) = searches.join_next() => match done {
+                    Ok(done) => {
+                        for (tp, version, _) in done {
+                            searched.remove(&(tp, version));
+                        }
+                    }
+                    Err(failed) => match failed.try_into_panic() {
+                        Ok(panic) => std::panic::resume_unwind(panic),
+                        Err(_) => return,
+                    },
+                },
+            }
+        }
+    }
+
+    /// Places these partitions, or raises why brokers say that they cannot be placed. As long as no broker answers, it
+    /// waits for one, as Java's client does.
+    async fn search(&self, mut open: Vec<Open>) {
+        let options = self.cluster.options();
+        let (mut retry, mut silence) = (Retry::new(options, self.timeout), Retry::endless(options));
+        let mut limit = self.timeout;
+        let (mut awaits_topic, mut awaits_broker) = (false, false);
+        loop {
+            let mut names: Vec<&str> = open.iter().map(|(tp, ..)| &*tp.topic).collect();
+            names.dedup();
+            let topics = self.cluster.topics_each(&names, limit.min(options.request_timeout)).await;
+            let of = |tp: &TopicPartition| topics.get(&*tp.topic).and_then(|topic| topic.as_ref().err());
+            let (known, missing): (Vec<_>, Vec<_>) = open.into_iter().partition(|(tp, ..)| of(tp).is_none());
+            let mut silent = self.place(&known, limit).await;
+            let (mut denied, mut refused) = (Vec::new(), Vec::new());
+            for one in missing {
+                match of(&one.0).cloned() {
+                    Some(error) if !error.retriable() => denied.push((one.0, one.1, Err(error))),
+                    Some(error) if error.unanswered() => silent.push((one, error)),
+                    Some(error) => refused.push((one, error)),
+                    None => {}
+                }
+            }
+            self.shared.placed_at(denied);
+            self.shared.unanswered(&silent);
+            let Some((_, failure)) = refused.first().or(silent.first()).cloned() else { return };
+            if !refused.is_empty() && !std::mem::replace(&mut awaits_topic, true) {
+                let partitions = some_of(refused.iter().map(|((tp, ..), _)| tp));
+                tracing::warn!(error = %failure, partitions, "reading waits for a topic that is not there");
+            }
+            let what = || format!("metadata of {}", some_of(refused.iter().map(|((tp, ..), _)| tp)));
+            if refused.is_empty() {
+                if !std::mem::replace(&mut awaits_broker, true) {
+                    let partitions = some_of(silent.iter().map(|((tp, ..), _)| tp));
+                    let why = match is_unstable(&failure) {
+                        true => "reading waits for an open transaction that commits offsets",
+                        false => "reading waits for a broker that does not answer",
+                    };
+                    tracing::warn!(error = %failure, partitions, "{why}");
+                }
+                // Maybe there was not time enough for an answer.
+                limit = limit.max(options.request_timeout.min(limit * 2));
+                if silence.wait(failure, what).await.is_err() {
+                    return;
+                }
+                retry.restart();
+            } else if let Err(late) = retry.wait(failure, what).await {
+                // What a broker answered says more than that time is up.
+                let why = |error| if matches!(error, Error::Server { .. }) { error } else { late.clone() };
+                self.shared
+                    .placed_at(refused.drain(..).map(|((tp, version, _), error)| (tp, version, Err(why(error)))));
+                retry.restart();
+            }
+            let still: HashSet<_> = self.shared.unplaced().into_values().flatten().collect();
+            open = silent.into_iter().chain(refused).map(|(one, _)| one).filter(|one| still.contains(one)).collect();
+            if open.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Places partitions of topics that are there; returns those of which no broker said anything, or whose committed
+    /// offset depends on an open transaction, with the reason.
+    async fn place(&self, open: &[Open], limit: Duration) -> Vec<Silent> {
+        let mut silent = Vec::new();
+        let mut unset = HashMap::new();
+        let mut found = Vec::new();
+        for (one, committed) in open.iter().zip(self.committed(open, limit).await) {
+            match committed {
+                Ok(None) => drop(unset.insert(&one.0, one)),
+                // An open transaction commits an offset: it is waited for without an error, as in Java.
+                Err(error) if error.unanswered() || is_unstable(&error) => silent.push((one.clone(), error)),
+                Ok(Some(place)) => found.push((one.0.clone(), one.1, Ok(place))),
+                Err(error) => found.push((one.0.clone(), one.1, Err(error))),
+            }
+        }
+        self.shared.placed_at(found);
+        let target = match self.reset {
+            OffsetReset::Earliest => ListTarget::Earliest,
+            OffsetReset::Latest => ListTarget::Latest,
+            OffsetReset::ByDuration(age) => ListTarget::Timestamp(milliseconds_ago(age)),
+            OffsetReset::None => {
+                let group = self.coordinator.as_ref().map_or("", Coordinator::group);
+                let error = |tp: &TopicPartition, start: Start| {
+                    Error::OffsetOutOfRange(match start {
+                        Start::Committed => format!(
+                            "{tp} has no position: group {group:?} committed none, and auto.offset.reset is none; seek, or commit first"
+                        ),
+                        Start::Reset => format!(
+                            "{tp} has no position: its topic was deleted and created again, and auto.offset.reset is none; \
+                             seek to an offset of the new topic"
+                        ),
+                    })
+                };
+                let failed = unset.into_values();
+                let failed = failed.map(|(tp, version, start)| (tp.clone(), *version, Err(error(tp, *start))));
+                self.shared.placed_at(failed);
+                return silent;
+            }
+        };
+        // Where no record is as young as asked for, at the end.
+        for target in [target, ListTarget::Latest] {
+            let wanted: Vec<_> = unset.keys().map(|tp| ((*tp).clone(), target)).collect();
+            if wanted.is_empty() {
+                return silent;
+            }
+            list_as_found(&self.cluster, &wanted, self.isolation, Absent::Awaited, limit, |listed| {
+                let mut found = Vec::with_capacity(listed.len());
+                for (tp, outcome) in listed {
+                    let outcome = outcome.map(|found| found.map(|found| (found.offset, found.leader_epoch)));
+                    if let Some(place) = outcome.transpose()
+                        && let Some(one) = unset.remove(&tp)
+                    {
+                        match place {
+                            Err(error) if error.unanswered() => silent.push((one.clone(), error)),
+                            place => found.push((tp, one.1, place)),
+                        }
+                    }
+                }
+                self.shared.placed_at(found);
+            })
+            .await;
+        }
+        let unplaced =
+            |tp: &TopicPartition| Error::protocol(format!("the leader of {tp}"), "ListOffsets returned no offset");
+        self.shared.placed_at(unset.into_values().map(|(tp, version, _)| (tp.clone(), *version, Err(unplaced(tp)))));
+        silent
+    }
+
+    /// The committed offset of each that wants to start there.
+    async fn committed(&self, open: &[Open], limit: Duration) -> Vec<Result<Option<Position>>> {
+        let wanted: Vec<_> = open.iter().filter(|o| o.2 == Start::Committed).map(|(tp, ..)| tp.clone()).collect();
+        let mut found = self.fetch(&wanted, limit).await;
+        // One topic must not hold up the others: each for itself.
+        if found.as_ref().is_err_and(|error| matches!(error, Error::Server { code, .. } if is_of_a_topic(*code))) {
+            let mut by_topic: HashMap<_, Vec<TopicPartition>> = HashMap::new();
+            wanted.into_iter().for_each(|tp| by_topic.entry(Arc::clone(&tp.topic)).or_default().push(tp));
+            let mut each = HashMap::new();
+            for partitions in by_topic.into_values() {
+                match self.fetch(&partitions, limit).await {
+                    Ok(found) => each.extend(found),
+                    Err(error) => each.extend(partitions.into_iter().map(|tp| (tp, Err(error.clone())))),
+                }
+            }
+            found = Ok(each);
+        }
+        let of = |(tp, _, start): &Open| match (&found, start) {
+            (_, Start::Reset) => Ok(None),
+            (Ok(found), Start::Committed) => found.get(tp).cloned().transpose(),
+            (Err(error), Start::Committed) => Err(error.clone()),
+        };
+        open.iter().map(of).collect()
+    }
+
+    async fn fetch(&self, wanted: &[TopicPartition], limit: Duration) -> Fetched {
+        let Some(coordinator) = self.coordinator.as_ref().filter(|_| !wanted.is_empty()) else {
+            return Ok(HashMap::new());
+        };
+        let stable = self.isolation == IsolationLevel::ReadCommitted;
+        let fetched = fetch_committed_each(&self.cluster, coordinator, wanted, stable, limit).await?;
+        let fetched = fetched.into_iter().filter_map(|(tp, found)| Some((tp, found.transpose()?)));
+        Ok(fetched.map(|(tp, found)| (tp, found.map(|at| (at.offset, at.leader_epoch)))).collect())
+    }
+}
+
+/// Errors of OffsetFetch that concern a topic rather than the group.
+fn is_of_a_topic(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::TOPIC_AUTHORIZATION_FAILED
+            | ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+            | ErrorCode::UNKNOWN_TOPIC_ID
+            | ErrorCode::INVALID_TOPIC_EXCEPTION
+    )
+}
+
+/// Returns true if a committed offset depends on an open transaction (KIP-447).
+fn is_unstable(error: &Error) -> bool {
+    error.code() == Some(ErrorCode::UNSTABLE_OFFSET_COMMIT.code())
+}
+
+/// Since 1970.
+fn milliseconds_ago(age: Duration) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_start_that_could_not_be_found_is_looked_for_again_once_that_was_said() {
+        let (shared, tp, _) = Shared::at_start(64 << 20);
+        shared.seek(&[(tp.clone(), None, None)]).unwrap();
+        let version = shared.lock().cursors[&tp].version;
+        let refused = Error::server(ErrorCode::TOPIC_AUTHORIZATION_FAILED, "topic t");
+        shared.placed_at([(tp.clone(), version, Err(refused.clone()))]);
+        let mut work = shared.work();
+        assert!(shared.unplaced().is_empty());
+        let now = tokio::time::Instant::now();
+        assert_eq!(shared.position(&tp, now).await, Some(Err(refused)));
+        assert!(work.has_changed().unwrap(), "nobody looks");
+        assert_eq!(shared.unplaced().len(), 1);
+        work.mark_unchanged();
+        assert_eq!(shared.position(&tp, now).await, None);
+        assert!(!work.has_changed().unwrap(), "nothing was said");
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_the_position_of_what_is_not_assigned_any_more() {
+        let (shared, tp, _) = Shared::at_start(64 << 20);
+        shared.seek(&[(tp.clone(), None, None)]).unwrap();
+        let late = tokio::time::Instant::now() + Duration::from_secs(60);
+        let waiting = shared.position(&tp, late);
+        tokio::pin!(waiting);
+        tokio::select! {
+            biased;
+            found = &mut waiting => panic!("{found:?}"),
+            () = std::future::ready(()) => shared.assign(&[]),
+        }
+        let found = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+        let text = found.unwrap().unwrap().unwrap_err().to_string();
+        assert!(text.contains("not assigned"), "{text}");
+    }
+}

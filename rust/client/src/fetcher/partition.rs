@@ -1,0 +1,380 @@
+//! One partition's share of an answer.
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use bytes::Bytes;
+use samsarrow_wire::batch::{AbortedTransaction, AbortedTransactions, TimestampType, batches};
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::fetch::{EpochEndOffset, LeaderIdAndEpoch, PartitionData};
+
+use super::cursor::{Ends, Log, Start};
+use super::partition_records::Part;
+use super::partition_request::Asked;
+use super::queue::Epochs;
+use super::source::Source;
+use super::state::{RETRY, State};
+use crate::clock::now_ms;
+use crate::cluster::metadata::{Leader, Metadata};
+use crate::config::{IsolationLevel, OffsetReset};
+use crate::error::Error;
+use crate::types::TopicPartition;
+
+/// What an answer says of the cluster.
+#[derive(Debug, Default)]
+pub(super) struct Learned<'a> {
+    /// Newer leaders (KIP-951).
+    pub(super) leaders: Vec<(TopicPartition, Leader)>,
+    /// The metadata is old.
+    pub(super) refresh: bool,
+    /// A start is to be found, or another broker to be asked.
+    pub(super) moved: bool,
+    /// Partitions that cannot be read, and why: known to all at once, so that one cause is one error.
+    pub(super) failed: Vec<(&'a Asked, Error)>,
+    /// Bytes of whole batches that it brought.
+    pub(super) bytes: usize,
+    /// Their records.
+    pub(super) records: u64,
+}
+
+/// A partition whose records are being taken.
+#[derive(Debug)]
+pub(super) struct Reading<'a> {
+    asked: &'a Asked,
+    /// Who answers.
+    node: i32,
+    data: PartitionData,
+    aborted: Option<Arc<Mutex<AbortedTransactions>>>,
+    /// Past the last whole batch.
+    next: i64,
+    /// Bytes of whole batches.
+    whole: usize,
+    /// Their records, as headers say.
+    count: u64,
+    /// Bytes at the end that are no whole batch.
+    pub(super) cut: usize,
+    /// What follows is past the end that is wanted.
+    over: bool,
+    /// The cursor has moved, batches are past the end that is wanted, or bytes are none and the decoder will say so.
+    excused: bool,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(asked: &'a Asked, node: i32, mut data: PartitionData) -> Self {
+        let list = data.aborted_transactions.take().filter(|list| !list.is_empty());
+        let aborted = list.map(|list| {
+            let list = list.into_iter();
+            let list = list.map(|t| AbortedTransaction { producer_id: t.producer_id, first_offset: t.first_offset });
+            Arc::new(Mutex::new(AbortedTransactions::new(list)))
+        });
+        Self { asked, node, data, aborted, next: asked.offset, whole: 0, count: 0, cut: 0, over: false, excused: false }
+    }
+
+    /// Moves the fetch offset past `records`, by batch headers alone, so that the next round can start before they are
+    /// decoded. What was fetched for a cursor that has moved since is dropped, and batches past the end that is wanted.
+    pub(super) fn records(&mut self, source: &Source, mut records: Bytes) -> Option<Part> {
+        if self.data.error_code != 0 {
+            return None;
+        }
+        self.whole += records.len();
+        if self.over {
+            return None;
+        }
+        let asked = self.asked;
+        let until = source.shared.lock().at_version(&asked.tp, asked.version).and_then(|cursor| cursor.until);
+        let end = end_of(&records, self.next, until);
+        // Whatever the end is by then, nothing may follow a gap.
+        self.over = end.bytes < records.len();
+        records.truncate(end.bytes);
+        let now_ms = now_ms();
+        let mut state = source.shared.lock();
+        for (base, largest, count) in &end.times {
+            self.count += count;
+            if !state.meters.by_row {
+                state.meters.aged(now_ms, *base, *largest, *count);
+            }
+        }
+        let cursor = state.at_version(&self.asked.tp, self.asked.version);
+        let Some(cursor) = cursor.filter(|c| c.fetch_offset == Some(self.next) && !c.failed) else {
+            self.excused = true;
+            return None;
+        };
+        if records.is_empty() {
+            self.excused = true;
+            return None;
+        }
+        self.excused |= end.broken;
+        cursor.progress();
+        cursor.fetch_offset = Some(end.next);
+        cursor.undecoded = (cursor.undecoded.0 + 1, self.node);
+        let epochs = Epochs::new(cursor.last_epoch, &end.epochs);
+        cursor.last_epoch = end.epochs.last().map_or(cursor.last_epoch, |(_, epoch)| *epoch);
+        let from = std::mem::replace(&mut self.next, end.next);
+        let committed = source.options.isolation_level == IsolationLevel::ReadCommitted;
+        let aborted = self.aborted.clone().filter(|_| committed);
+        let (tp, version, compressed) = (self.asked.tp.clone(), self.asked.version, end.compressed);
+        Some(Part { tp, version, from, epochs, compressed, records, aborted })
+    }
+
+    /// All of its share was read.
+    pub(super) fn end(
+        self,
+        source: &Source,
+        version: i16,
+        metadata: &Metadata,
+        diverging: &EpochEndOffset,
+        current: &LeaderIdAndEpoch,
+        learned: &mut Learned<'a>,
+    ) {
+        let Self { asked, data, .. } = &self;
+        if current.leader_id >= 0 {
+            learned.leaders.push((asked.tp.clone(), Leader { node: current.leader_id, epoch: current.leader_epoch }));
+        }
+        let patience = source.cluster.options().default_api_timeout;
+        let mut state = source.shared.lock();
+        learned.bytes += self.whole;
+        learned.records += self.count;
+        state.meters.came_of(Instant::now(), &asked.tp.topic, self.whole);
+        match ErrorCode::from_i16(data.error_code).ok() {
+            Ok(()) => {}
+            Err(ErrorCode::OFFSET_OUT_OF_RANGE) => {
+                learned.moved = true;
+                return self.out_of_range(source, &mut state);
+            }
+            Err(code) => {
+                let error = Error::server(code, format!("Fetch of {} at offset {}", asked.tp, asked.offset));
+                learned.refresh |= error.refresh_metadata();
+                return learned.failed.push((self.asked, error));
+            }
+        }
+        if diverging.end_offset >= 0 {
+            learned.moved = true;
+            return truncated(source, &mut state, asked, diverging);
+        }
+        if let Some(error) = self.stuck(version, source.options.max_partition_fetch_bytes as usize) {
+            learned.moved = true;
+            return match error {
+                Stuck::Cut(error) => state.partition_stuck(asked, error, patience),
+                Stuck::For(error) => state.raise(&asked.tp, asked.version, error),
+            };
+        }
+        let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
+        if !asked.topic_id.is_zero() {
+            cursor.topic_id = asked.topic_id;
+        }
+        cursor.failing = None;
+        let high_watermark = data.high_watermark;
+        let stable = if data.last_stable_offset >= 0 { data.last_stable_offset } else { high_watermark };
+        let committed = source.options.isolation_level == IsolationLevel::ReadCommitted;
+        let start = Some(data.log_start_offset).filter(|start| *start >= 0);
+        let end = if committed { stable } else { high_watermark };
+        cursor.log = (high_watermark >= 0).then_some(Log { start, end });
+        cursor.ends = (high_watermark >= 0).then_some(Ends { node: self.node, high_watermark, stable });
+        if data.preferred_read_replica >= 0 {
+            learned.moved = true;
+            if !metadata.brokers.contains_key(&data.preferred_read_replica) {
+                // One that has just come back: as long as we do not know where it is, the leader goes on sending us there.
+                cursor.retry_at = Some(Instant::now() + RETRY);
+                learned.refresh = true;
+            }
+            tracing::debug!(tp = %asked.tp, node = data.preferred_read_replica, "reading continues at a closer replica");
+            let until = Instant::now() + source.cluster.options().metadata_max_age;
+            cursor.replica = Some((data.preferred_read_replica, until));
+        }
+    }
+
+    fn out_of_range(&self, source: &Source, state: &mut State) {
+        let asked = self.asked;
+        let Some(cursor) = state.at_version(&asked.tp, asked.version) else { return };
+        cursor.corrected(source.cluster.backoff(), Instant::now());
+        if asked.of_replica {
+            // A replica may be behind the leader, or may have deleted more (KIP-392).
+            cursor.replica = None;
+            return;
+        }
+        let (first, last) = (self.data.log_start_offset, self.data.high_watermark);
+        if source.options.auto_offset_reset == OffsetReset::None {
+            let error = Error::OffsetOutOfRange(format!(
+                "{}: offset {} is not in the log, which has {first} to {last}, and auto.offset.reset is none; seek to an offset \
+                 that is there",
+                asked.tp, asked.offset
+            ));
+            return state.raise(&asked.tp, asked.version, error);
+        }
+        tracing::warn!(tp = %asked.tp, offset = asked.offset, first, last, "the offset is not in the log: it is reset");
+        let reason = format!("the offset is not in the log, which has {first} to {last}");
+        source.cluster.metrics().tell(|| asked.reset(reason));
+        cursor.fetch_offset = None;
+        cursor.start = Start::Reset;
+    }
+
+    /// Why the answer has bytes and yet nothing to go on with.
+    fn stuck(&self, version: i16, partition_bytes: usize) -> Option<Stuck> {
+        let asked = self.asked;
+        if self.next > asked.offset || self.excused || self.whole + self.cut == 0 {
+            return None;
+        }
+        if self.whole > 0 {
+            return Some(Stuck::For(Error::corrupt(format!(
+                "{} at offset {}: the broker sent only records before this offset; seek past it, or check the log",
+                asked.tp, asked.offset
+            ))));
+        }
+        let error = Error::server(
+            ErrorCode::MESSAGE_TOO_LARGE,
+            format!(
+                "{} at offset {}: only the first {} bytes of the record batch came, as it is larger than a fetch may be; \
+                 raise max.partition.fetch.bytes, fetch.max.bytes and queued.max.bytes, or seek past it",
+                asked.tp, asked.offset, self.cut
+            ),
+        );
+        // From version 3 on a broker sends the first batch whole, whatever its size (KIP-74), in its turn.
+        Some(if version < 3 || self.cut >= partition_bytes { Stuck::For(error) } else { Stuck::Cut(error) })
+    }
+}
+
+/// The log was truncated below what we have read (KIP-320): an unclean election has lost records.
+pub(super) fn truncated(source: &Source, state: &mut State, asked: &Asked, diverging: &EpochEndOffset) {
+    // The epoch may end after what was read: then nothing of that is lost.
+    let end = diverging.end_offset.min(asked.offset);
+    if source.options.auto_offset_reset == OffsetReset::None {
+        let error = Error::OffsetOutOfRange(format!(
+            "{}: the log was truncated: offset {} was read in leader epoch {}, which now ends at {end}, and \
+             auto.offset.reset is none; the records read from there on are no longer in the log: seek to {end} to continue",
+            asked.tp, asked.offset, asked.last_epoch
+        ));
+        return state.raise(&asked.tp, asked.version, error);
+    }
+    tracing::warn!(tp = %asked.tp, offset = asked.offset, epoch = asked.last_epoch, end,
+        "the log was truncated: reading continues where the logs diverged");
+    let reason = format!("the log was truncated: it parts at {end}");
+    source.cluster.metrics().tell(|| asked.reset(reason));
+    if let Some(cursor) = state.at_version(&asked.tp, asked.version) {
+        cursor.corrected(source.cluster.backoff(), Instant::now());
+    }
+    state.place(&asked.tp, asked.version, end, diverging.epoch);
+}
+
+/// Why an answer has bytes of a partition and yet nothing to go on with.
+#[derive(Debug)]
+enum Stuck {
+    /// The answer was full before this partition's first batch was whole: its turn to be the first will come.
+    Cut(Error),
+    /// Asking again would bring the same.
+    For(Error),
+}
+
+/// Where some batches end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct End {
+    /// The offset after them: holes, markers and filtered batches are passed by.
+    next: i64,
+    /// Where the first batch begins that is not wanted, or all bytes.
+    bytes: usize,
+    /// Where leader epochs begin.
+    epochs: Vec<(i64, i32)>,
+    /// Base and largest timestamp of each batch, and its records.
+    times: Vec<(i64, i64, u64)>,
+    /// Any of them is compressed.
+    compressed: bool,
+    /// There are bytes that are no batch; the decoder is left to complain of them.
+    broken: bool,
+}
+
+fn end_of(records: &Bytes, from: i64, until: Option<i64>) -> End {
+    let (epochs, times) = (Vec::new(), Vec::new());
+    let mut end = End { next: from, bytes: records.len(), epochs, times, compressed: false, broken: false };
+    let mut batches = batches(records.clone());
+    loop {
+        if until.is_some_and(|until| end.next >= until) {
+            end.bytes = batches.position();
+            return end;
+        }
+        let Some(batch) = batches.next() else { return end };
+        match batch {
+            Ok(batch) => {
+                end.next = end.next.max(batch.header.next_offset());
+                let epoch = batch.header.partition_leader_epoch;
+                if end.epochs.last().is_none_or(|(_, last)| *last != epoch) {
+                    end.epochs.push((batch.header.base_offset, epoch));
+                }
+                end.compressed |= batch.header.codec_id() != 0;
+                // A wrapper of old does not say how many records it has.
+                if let Ok(count @ 1..) = u64::try_from(batch.header.record_count)
+                    && !batch.header.is_control()
+                {
+                    let largest = batch.header.max_timestamp;
+                    let base = match batch.header.timestamp_type() {
+                        TimestampType::LogAppendTime => largest,
+                        TimestampType::CreateTime => batch.header.base_timestamp,
+                    };
+                    end.times.push((base, largest, count));
+                }
+            }
+            Err(_) => end.broken = true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::{BufMut, BytesMut};
+
+    /// A batch header of one record at `offset`, of `size` bytes in all, written in leader epoch `epoch`.
+    fn batch(offset: i64, size: usize, epoch: i32) -> Vec<u8> {
+        let mut out = BytesMut::zeroed(size);
+        let mut head = &mut out[..17];
+        head.put_i64(offset);
+        head.put_i32(size as i32 - 12);
+        head.put_i32(epoch);
+        head.put_i8(2);
+        out[57..61].copy_from_slice(&1i32.to_be_bytes());
+        out.to_vec()
+    }
+
+    #[test]
+    fn batches_end_where_their_headers_say() {
+        let three = [batch(7, 100, 4), batch(9, 100, 4), batch(20, 80, 6)].concat();
+        let end = |next, bytes, epochs: &[_], broken, batches: usize| End {
+            next,
+            bytes,
+            epochs: epochs.to_vec(),
+            times: vec![(0, 0, 1); batches],
+            compressed: false,
+            broken,
+        };
+        let until = |until| end_of(&three.clone().into(), 5, until);
+        let all = end(21, 280, &[(7, 4), (20, 6)], false, 3);
+        assert_eq!([until(None), until(Some(21)), until(Some(11))], [all.clone(), all.clone(), all]);
+        assert_eq!(until(Some(10)), end(10, 200, &[(7, 4)], false, 2));
+        // Whatever is in the hole before the first batch, reading gets past it.
+        assert_eq!(until(Some(6)), end(8, 100, &[(7, 4)], false, 1));
+        assert_eq!(until(Some(5)), end(5, 0, &[], false, 0));
+        let mut bad = three;
+        bad[216] = 9;
+        assert_eq!(end_of(&bad.into(), 5, None), end(10, 280, &[(7, 4)], true, 2));
+    }
+
+    #[test]
+    fn an_answer_that_brings_nothing_to_go_on_with_is_explained() {
+        let asked = Asked::new(TopicPartition::new("t", 3), 1, 7);
+        let stuck = |whole, cut, version| {
+            let reading = Reading { whole, cut, ..Reading::new(&asked, 0, PartitionData::default()) };
+            reading.stuck(version, 500)
+        };
+        assert!(stuck(0, 0, 17).is_none());
+        for (stuck, what) in [
+            (stuck(0, 400, 17), "max.partition.fetch.bytes"),
+            (stuck(0, 400, 2), "max.partition.fetch.bytes"),
+            (stuck(0, 500, 17), "max.partition.fetch.bytes"),
+            (stuck(100, 0, 17), "only records before this offset"),
+        ] {
+            let Some(Stuck::For(error) | Stuck::Cut(error)) = stuck else { panic!("not stuck") };
+            let text = error.to_string();
+            assert!(text.contains("t-3 at offset 7") && text.contains(what), "{text}");
+        }
+        assert!(matches!(stuck(0, 400, 17), Some(Stuck::Cut(_))));
+        assert!(matches!(stuck(0, 400, 2), Some(Stuck::For(_))));
+    }
+}

@@ -1,0 +1,199 @@
+//! Topics that were deleted and created again: a position belongs to a topic id (KIP-516), and ends with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use samsarrow_wire::messages::Uuid;
+
+use super::old_topics::Recreated;
+use super::shared_state::Shared;
+use super::state::State;
+use crate::cluster::Cluster;
+use crate::cluster::metadata::Metadata;
+use crate::config::OffsetReset;
+use crate::group::Offsets;
+use crate::metrics::Event;
+use crate::types::{TopicPartition, some_of};
+
+/// Positions by topic: its name, its old id and its new one.
+type PositionsByTopic = BTreeMap<(Arc<str>, Uuid, Uuid), Vec<(TopicPartition, i64)>>;
+
+impl State {
+    /// Drops positions, rows and errors of topics that have another id in `metadata`. Snapshots older than one that was
+    /// compared before are ignored: they have the old ids.
+    pub(super) fn compare_topic_ids(&mut self, metadata: &Metadata, reset: OffsetReset) {
+        if metadata.generation < self.old_topics.generation {
+            return;
+        }
+        self.old_topics.generation = metadata.generation;
+        let mut current: Option<(Arc<str>, Uuid)> = None;
+        let mut recreated = Vec::new();
+        for (tp, cursor) in self.cursors.iter().filter(|(_, cursor)| !cursor.topic_id.is_zero()) {
+            let id = match &current {
+                Some((name, id)) if *name == tp.topic => *id,
+                _ => {
+                    let id = metadata.topic(&tp.topic).map_or(Uuid::ZERO, |topic| topic.topic_id);
+                    current = Some((Arc::clone(&tp.topic), id));
+                    id
+                }
+            };
+            if cursor.is_of_another_topic(id) {
+                recreated.push(Recreated { tp: tp.clone(), old: cursor.topic_id, new: id, position: cursor.position });
+            }
+        }
+        for one in recreated {
+            self.restart(&one.tp, one.new, reset);
+            self.old_topics.uncommittable.insert(one.tp.clone());
+            self.old_topics.unreported.push(one);
+        }
+    }
+
+    /// Has a partition read from where `auto.offset.reset` says, in the topic of this id.
+    fn restart(&mut self, tp: &TopicPartition, topic_id: Uuid, reset: OffsetReset) {
+        let version = self.next_version();
+        if let Some(cursor) = self.cursors.get_mut(tp) {
+            cursor.restart(topic_id, version);
+            // The end of a bounded read was one of the old topic. Without a policy the read fails, and must not end before.
+            if reset != OffsetReset::None {
+                cursor.until = None;
+            }
+        }
+        self.forget_rows(tp);
+    }
+}
+
+impl Shared {
+    /// Drops what belongs to topics that have another id in `metadata`, and reports it.
+    pub(crate) fn compare_topic_ids(&self, cluster: &Cluster, metadata: &Metadata, reset: OffsetReset) {
+        self.lock().compare_topic_ids(metadata, reset);
+        self.report_recreated(cluster, reset);
+    }
+
+    /// Logs what was dropped since the last call, a line for each topic.
+    pub(super) fn report_recreated(&self, cluster: &Cluster, reset: OffsetReset) {
+        let recreated = std::mem::take(&mut self.lock().old_topics.unreported);
+        if recreated.is_empty() {
+            return;
+        }
+        let mut topics = PositionsByTopic::new();
+        for one in recreated {
+            if let Some(position) = one.position {
+                let topic = (Arc::clone(&one.tp.topic), one.old, one.new);
+                topics.entry(topic).or_default().push((one.tp, position));
+            }
+        }
+        for ((topic, old, new), positions) in topics {
+            let partitions = some_of(positions.iter().map(|(tp, position)| format!("{tp} at offset {position}")));
+            let continues = match reset {
+                OffsetReset::Earliest => "at the first offset of the new topic".to_owned(),
+                OffsetReset::Latest => "at the end of the new topic".to_owned(),
+                OffsetReset::ByDuration(age) => format!("at the new topic's records of the last {age:?}"),
+                OffsetReset::None => "nowhere: auto.offset.reset is none".to_owned(),
+            };
+            tracing::warn!(
+                %topic, ?old, ?new, partitions, continues,
+                "the topic was deleted and created again: positions in the old topic are dropped"
+            );
+            for (partition, offset) in positions {
+                let reason = format!("topic {topic} was deleted and created again: its id was {old:?} and is {new:?}");
+                cluster.metrics().tell(|| Event::OffsetReset { partition, offset, reason });
+            }
+        }
+        self.ring_work();
+        self.ring_ready();
+    }
+
+    /// Returns the offsets without those of topics that are gone: a commit that names one of them by its name would reach a
+    /// topic that is created again meanwhile.
+    pub(crate) fn of_known_topics(&self, mut offsets: Offsets, metadata: &Metadata) -> Offsets {
+        let state = self.lock();
+        let is_known = |tp: &TopicPartition| match state.cursors.get(tp) {
+            Some(cursor) if !cursor.topic_id.is_zero() => {
+                metadata.topic(&tp.topic).is_some_and(|topic| !cursor.is_of_another_topic(topic.topic_id))
+            }
+            _ => true,
+        };
+        offsets.retain(|(tp, _)| is_known(tp));
+        offsets
+    }
+
+    /// Returns partitions of recreated topics, once: offsets that the group has stored or committed of them are those of
+    /// the old topic.
+    pub(crate) fn take_uncommittable(&self) -> Vec<TopicPartition> {
+        std::mem::take(&mut self.lock().old_topics.uncommittable).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use samsarrow_wire::messages::MetadataResponse;
+    use samsarrow_wire::messages::metadata::{MetadataResponsePartition, MetadataResponseTopic};
+
+    use super::super::cursor::Start;
+    use super::*;
+    use crate::cluster::metadata::Asked;
+    use crate::types::OffsetAndMetadata;
+
+    fn with_id(known: &Metadata, id: u8) -> Metadata {
+        let partitions = vec![MetadataResponsePartition::default()];
+        let topic = MetadataResponseTopic {
+            name: Some("t".into()),
+            topic_id: Uuid([id; 16]),
+            partitions,
+            ..Default::default()
+        };
+        known.updated(MetadataResponse { topics: vec![topic], ..Default::default() }, Asked::All)
+    }
+
+    fn offsets(shared: &Shared, metadata: &Metadata) -> usize {
+        let tp = TopicPartition::new("t", 0);
+        shared.of_known_topics(vec![(tp, OffsetAndMetadata { offset: 7, ..Default::default() })], metadata).len()
+    }
+
+    #[test]
+    fn a_position_ends_with_its_topic() {
+        let (shared, tp, version) = Shared::at_start(64 << 20);
+        let old = with_id(&Metadata::default(), 1);
+        let new = with_id(&old, 2);
+        let gone = old.without(&["t".to_owned()]);
+        let compare = |metadata: &Metadata| {
+            let mut state = shared.lock();
+            state.compare_topic_ids(metadata, OffsetReset::Earliest);
+            let cursor = &state.cursors[&tp];
+            (cursor.version == version, cursor.position)
+        };
+        // No broker has answered for the position: it may be in either topic.
+        assert_eq!([compare(&old), compare(&new)], [(true, Some(0)); 2]);
+        shared.lock().cursors.get_mut(&tp).unwrap().topic_id = Uuid([2; 16]);
+        assert_eq!([compare(&new), compare(&gone), compare(&old)], [(true, Some(0)); 3], "old snapshots are ignored");
+        let (anew, no_ids) = (with_id(&new, 3), with_id(&new, 0));
+        assert_eq!(compare(&no_ids), (true, Some(0)));
+        assert_eq!([&anew, &gone, &new, &no_ids].map(|metadata| offsets(&shared, metadata)), [0, 0, 1, 1]);
+        assert_eq!(compare(&anew), (false, None));
+        assert_eq!(shared.take_uncommittable(), std::slice::from_ref(&tp));
+        assert_eq!(shared.take_uncommittable(), []);
+        let state = shared.lock();
+        assert_eq!((state.cursors[&tp].start, state.cursors[&tp].topic_id), (Start::Reset, Uuid([3; 16])));
+    }
+
+    #[test]
+    fn a_partition_that_comes_back_in_another_topic_does_not_start_at_the_committed_offset() {
+        let (shared, tp, _) = Shared::at_start(64 << 20);
+        let old = with_id(&Metadata::default(), 1);
+        let start = |metadata: &Metadata| {
+            let mut state = shared.lock();
+            state.compare_topic_ids(metadata, OffsetReset::Earliest);
+            state.cursors[&tp].start
+        };
+        shared.lock().cursors.get_mut(&tp).unwrap().topic_id = Uuid([1; 16]);
+        for (metadata, expected) in [(&old, Start::Committed), (&with_id(&old, 2), Start::Reset)] {
+            shared.assign(&[]);
+            shared.assign(std::slice::from_ref(&tp));
+            assert_eq!(start(metadata), expected);
+        }
+        // From now on the group's offsets are those of the new topic.
+        shared.assign(&[]);
+        shared.assign(std::slice::from_ref(&tp));
+        assert_eq!(start(&with_id(&with_id(&old, 2), 2)), Start::Committed);
+    }
+}

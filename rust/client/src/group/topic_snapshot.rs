@@ -1,0 +1,77 @@
+//! What a leader remembers of topics, to know a change that moves partitions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::cluster::metadata::Metadata;
+
+/// How many partitions there are, and on which racks.
+pub(super) type Seen = BTreeMap<String, Vec<BTreeSet<String>>>;
+
+/// Racks count where this member has one (KIP-881). A broker that is gone keeps the rack that it had, in `known`: its
+/// restart moves no partitions.
+pub(super) fn seen(
+    known: &mut BTreeMap<i32, String>,
+    rack: &str,
+    metadata: &Metadata,
+    names: &BTreeSet<String>,
+) -> Seen {
+    known.extend(metadata.racks.iter().map(|(node, rack)| (*node, rack.clone())));
+    let racks = |nodes: &[i32]| match rack.is_empty() {
+        true => BTreeSet::new(),
+        false => nodes.iter().filter_map(|node| known.get(node).cloned()).collect(),
+    };
+    let there = names.iter().filter_map(|name| Some((name, metadata.topic(name)?)));
+    there.map(|(name, topic)| (name.clone(), topic.partitions.iter().map(|p| racks(&p.replicas)).collect())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use samsarrow_wire::messages::MetadataResponse;
+    use samsarrow_wire::messages::metadata::{
+        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    };
+
+    use super::*;
+    use crate::cluster::metadata::Asked;
+
+    /// A topic whose partitions have these replicas, in a cluster of these brokers and their racks.
+    fn metadata(brokers: &[(i32, &str)], replicas: &[&[i32]]) -> Metadata {
+        let broker = |(node_id, rack): &(i32, &str)| MetadataResponseBroker {
+            node_id: *node_id,
+            rack: Some((*rack).into()),
+            ..Default::default()
+        };
+        let partition = |(number, nodes): (i32, &&[i32])| MetadataResponsePartition {
+            partition_index: number,
+            replica_nodes: nodes.to_vec(),
+            ..Default::default()
+        };
+        let topic = MetadataResponseTopic {
+            name: Some("t".into()),
+            partitions: (0..).zip(replicas).map(partition).collect(),
+            ..Default::default()
+        };
+        let brokers = brokers.iter().map(broker).collect();
+        Metadata::default().updated(MetadataResponse { brokers, topics: vec![topic], ..Default::default() }, Asked::All)
+    }
+
+    #[test]
+    fn a_restart_of_a_broker_is_no_change_and_another_rack_is_one_where_racks_count() {
+        let names = BTreeSet::from(["t".to_owned()]);
+        let whole = metadata(&[(1, "a"), (2, "b")], &[&[1, 2]]);
+        let without = metadata(&[(1, "a")], &[&[1, 2]]);
+        let swapped = metadata(&[(1, "a"), (2, "b")], &[&[2, 1]]);
+        let moved = metadata(&[(1, "a"), (2, "c")], &[&[1, 2]]);
+        let grown = metadata(&[(1, "a"), (2, "b")], &[&[1, 2], &[1, 2]]);
+        for (rack, racks_count) in [("a", true), ("", false)] {
+            let mut known = BTreeMap::new();
+            let mut look = |metadata| seen(&mut known, rack, metadata, &names);
+            let first = look(&whole);
+            for same in [&without, &whole, &swapped] {
+                assert_eq!(look(same), first, "rack {rack:?}");
+            }
+            assert_ne!(look(&grown), first, "rack {rack:?}");
+            assert_eq!(look(&moved) != first, racks_count, "rack {rack:?}");
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! Records of all partitions on their way, behind one short lock.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use samsarrow_wire::batch::{Append, BatchBuilder, BatchOptions};
+
+use super::batch::{Batch, Identity, Payload};
+use super::counters::Counters;
+use super::delivery::{Delivery, Part};
+use super::delivery_state::BatchState;
+use super::partitioner::{Choices, Partitioning};
+use super::queue::{PartitionQueue, Rules};
+use super::record::RecordRef;
+use super::topic::{Slot, Topic, no_such_partition};
+use super::transactions::state::Transaction;
+use crate::cluster::metadata::Metadata;
+use crate::error::{Error, Result};
+
+/// Fixed numbers of a producer.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    pub(crate) batch_size: usize,
+    pub(crate) max_request_size: usize,
+    pub(crate) max_in_flight: usize,
+    pub(crate) partitioning: Partitioning,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) in_flight: usize,
+    pub(super) throttled_until: Option<Instant>,
+    /// Since when something waits for it that it does not take.
+    pub(super) stalled_since: Option<Instant>,
+}
+
+/// Why a record was not taken.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    NeedsMetadata,
+    Failed(Error),
+}
+
+/// Whether the sender should look at the queues now.
+pub(crate) type Wake = bool;
+
+#[derive(Debug)]
+pub(crate) struct Accumulator {
+    pub(crate) rules: Rules,
+    pub(crate) limits: Limits,
+    pub(super) topics: Vec<Topic>,
+    pub(super) index: HashMap<Arc<str>, usize>,
+    /// The topic of the last record: most programs write to one.
+    last_topic: usize,
+    /// Partitions that hold batches.
+    pub(super) active: Vec<Slot>,
+    pub(super) nodes: HashMap<i32, Node>,
+    incomplete: BTreeMap<u64, Arc<BatchState>>,
+    next_state: u64,
+    pub(crate) identity: Option<Identity>,
+    /// Of a producer with a `transactional.id`.
+    pub(crate) transaction: Option<Transaction>,
+    pub(crate) flushing: usize,
+    pub(crate) counters: Counters,
+    /// Set once no record is taken any more.
+    pub(crate) closed: bool,
+    /// When the sender will look by itself.
+    pub(super) sender_wakes_at: Option<Instant>,
+}
+
+impl Accumulator {
+    pub(crate) fn new(rules: Rules, limits: Limits) -> Self {
+        Self {
+            rules,
+            limits,
+            topics: Vec::new(),
+            index: HashMap::new(),
+            last_topic: 0,
+            active: Vec::new(),
+            nodes: HashMap::new(),
+            incomplete: BTreeMap::new(),
+            next_state: 0,
+            identity: None,
+            transaction: None,
+            flushing: 0,
+            counters: Counters::default(),
+            closed: false,
+            sender_wakes_at: None,
+        }
+    }
+
+    /// The index of a topic, if its partitions are known.
+    pub(crate) fn find(&mut self, name: &str) -> Option<usize> {
+        if self.topics.get(self.last_topic).is_some_and(|topic| *topic.name == *name) {
+            return Some(self.last_topic);
+        }
+        let found = self.index.get(name).copied();
+        if let Some(found) = found {
+            self.last_topic = found;
+        }
+        found
+    }
+
+    pub(crate) fn topic(&self, index: usize) -> Option<&Topic> {
+        self.topics.get(index)
+    }
+
+    /// Takes leaders and partition counts from the cluster's metadata. A topic that one answer leaves out keeps its
+    /// partitions and their sequences: brokers give such answers now and then while they start.
+    pub(crate) fn update(&mut self, metadata: &Metadata) {
+        for topic in &mut self.topics {
+            topic.update(metadata);
+        }
+    }
+
+    /// Makes a topic known from the cluster's metadata; returns its index.
+    pub(crate) fn add_topic(&mut self, name: &Arc<str>, metadata: &Metadata) -> Option<usize> {
+        if metadata.topic(name).is_none_or(|topic| topic.partitions.is_empty()) {
+            return None;
+        }
+        let at = match self.index.get(name) {
+            Some(at) => *at,
+            None => {
+                let name = Arc::clone(name);
+                self.index.insert(Arc::clone(&name), self.topics.len());
+                self.topics.push(Topic::new(name, self.counters.windows));
+                self.topics.len() - 1
+            }
+        };
+        self.topics.get_mut(at)?.update(metadata);
+        Some(at)
+    }
+
+    /// The topics that were written to since this was last asked, and those that something waits for.
+    pub(crate) fn topics_in_use(&mut self) -> Vec<Arc<str>> {
+        for slot in &self.active {
+            if let Some(topic) = self.topics.get_mut(slot.topic) {
+                topic.written = true;
+            }
+        }
+        let written = |topic: &mut Topic| std::mem::take(&mut topic.written).then(|| Arc::clone(&topic.name));
+        self.topics.iter_mut().filter_map(written).collect()
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed { Err(Error::closed("the producer")) } else { Ok(()) }
+    }
+
+    /// Whether a record is taken now.
+    #[inline]
+    pub(crate) fn admits(&self) -> Result<()> {
+        self.check_open()?;
+        self.transaction.as_ref().map_or(Ok(()), |transaction| transaction.admits("send"))
+    }
+
+    /// The number of the transaction that is open; 0 for a producer without a `transactional.id`.
+    pub(crate) fn transaction_number(&self) -> u64 {
+        self.transaction.as_ref().map_or(0, Transaction::number)
+    }
+
+    /// Returns whether a record of the transaction of this number is taken now. A call can wait for memory while its
+    /// transaction ends and another one begins: its records must not be committed by that one.
+    pub(crate) fn admits_in(&self, transaction: u64) -> Result<()> {
+        self.admits()?;
+        if self.transaction_number() == transaction {
+            return Ok(());
+        }
+        let text = "the record was not sent: the transaction in which its send call began has ended";
+        Err(Error::Aborted(text.into()))
+    }
+
+    /// Adds one record; its bytes are reserved already.
+    pub(crate) fn append(
+        &mut self,
+        record: RecordRef<'_>,
+        timestamp: i64,
+        reserved: usize,
+    ) -> std::result::Result<(Delivery, Wake), Refusal> {
+        self.admits().map_err(Refusal::Failed)?;
+        let index = self.find(record.topic).ok_or(Refusal::NeedsMetadata)?;
+        let count = self.topics.get(index).ok_or(Refusal::NeedsMetadata)?.count;
+        let partition = match record.partition {
+            Some(partition) => partition,
+            None => self.choose(index, record.key, reserved),
+        };
+        let slot = match usize::try_from(partition) {
+            Ok(partition) if partition < count => Slot { topic: index, partition },
+            // It may have been added since: `Shared::know` looks for it.
+            Ok(_) => return Err(Refusal::NeedsMetadata),
+            Err(_) => return Err(Refusal::Failed(no_such_partition(record.topic, partition, count))),
+        };
+        let headers = record.headers.iter().map(|(name, value)| (name.as_bytes(), value.as_deref()));
+        self.append_row(slot, timestamp, record.key, record.value, headers, reserved).map_err(Refusal::Failed)
+    }
+
+    /// The partition for a record of this many bytes that names none.
+    pub(crate) fn choose(&mut self, index: usize, key: Option<&[u8]>, bytes: usize) -> i32 {
+        let partitioning = self.limits.partitioning;
+        let switch_at = partitioning.switch_at(self.limits.batch_size);
+        let Some(topic) = self.topics.get_mut(index) else { return 0 };
+        if let Some(decided) = partitioning.by_key(key, topic.count()) {
+            return decided;
+        }
+        if let Some(current) = topic.sticky.stay(bytes, switch_at) {
+            return current;
+        }
+        let choices = self.choices(index);
+        self.topics.get_mut(index).map_or(0, |topic| topic.sticky.move_on(&partitioning, &choices, bytes))
+    }
+
+    /// The partitions that records without a key may go to now.
+    pub(crate) fn choices(&self, index: usize) -> Choices {
+        let Some(topic) = self.topics.get(index) else { return Choices::default() };
+        let Partitioning { adaptive, patience, .. } = self.limits.partitioning;
+        let stalled = |leader: Option<i32>| {
+            let since = leader.and_then(|leader| self.nodes.get(&leader)).and_then(|node| node.stalled_since);
+            patience.zip(since).is_some_and(|(patience, since)| since.elapsed() > patience)
+        };
+        let queues = |avoid: bool| {
+            topic.available.iter().filter_map(move |partition| {
+                let queue = topic.partitions.get(usize::try_from(*partition).ok()?)?;
+                (!avoid || !stalled(queue.leader)).then(|| (*partition, queue.waiting()))
+            })
+        };
+        let avoid = patience.is_some() && queues(true).next().is_some();
+        Choices::new(queues(avoid), topic.count(), adaptive)
+    }
+
+    /// Adds one row to the open batch of its partition.
+    pub(crate) fn append_row<'h>(
+        &mut self,
+        slot: Slot,
+        timestamp: i64,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+        headers: impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)> + Clone,
+        reserved: usize,
+    ) -> Result<(Delivery, Wake)> {
+        let mut wake = false;
+        // A batch that is full is closed and a new one takes the record: the first always fits.
+        for _ in 0..2 {
+            let (topic_name, queue) = self.queue(slot)?;
+            if queue.open.is_none() {
+                let topic_name = Arc::clone(topic_name);
+                wake |= self.open_batch(slot, topic_name);
+            }
+            let (_, queue) = self.queue(slot)?;
+            let Some(batch) = queue.open.as_mut() else { continue };
+            let Payload::Draft(builder) = &mut batch.payload else { continue };
+            match builder.append(timestamp, key, value, headers.clone()) {
+                Ok(Append::Added(index)) => {
+                    let index = index as u32;
+                    batch.count = index + 1;
+                    batch.reserved += reserved;
+                    let delivery = Delivery { state: Arc::clone(&batch.state), index, timestamp };
+                    queue.add_records(1);
+                    return Ok((delivery, wake));
+                }
+                Ok(Append::Full) => {
+                    queue.close_open();
+                    wake = true;
+                }
+                Err(error) => return Err(Error::configuration(format!("cannot encode the record: {error}"))),
+            }
+        }
+        Err(Error::configuration("the record does not fit into an empty batch: raise batch.size"))
+    }
+
+    fn queue(&mut self, slot: Slot) -> Result<(&Arc<str>, &mut PartitionQueue)> {
+        let topic = self.topics.get_mut(slot.topic).ok_or_else(|| Error::closed("the topic's queue"))?;
+        let queue = topic.partitions.get_mut(slot.partition).ok_or_else(|| Error::closed("the partition's queue"))?;
+        Ok((&topic.name, queue))
+    }
+
+    fn new_state(&mut self, topic: Arc<str>, partition: usize) -> Arc<BatchState> {
+        let state = Arc::new(BatchState::new(topic, partition as i32, self.next_state));
+        self.incomplete.insert(self.next_state, Arc::clone(&state));
+        self.next_state += 1;
+        state
+    }
+
+    fn open_batch(&mut self, slot: Slot, topic: Arc<str>) -> Wake {
+        let created = Instant::now();
+        let deadline = created + self.rules.delivery_timeout;
+        let due = created + self.rules.linger;
+        let state = self.new_state(topic, slot.partition);
+        let options = BatchOptions { max_bytes: self.limits.batch_size, ..BatchOptions::default() };
+        let payload = Payload::Draft(Box::new(BatchBuilder::new(options)));
+        if let Ok((_, queue)) = self.queue(slot) {
+            let order = queue.place();
+            queue.open = Some(Batch::new(order, state, 0, created, deadline, payload, 0));
+            self.list(slot);
+        }
+        self.sender_wakes_at.is_none_or(|at| due < at)
+    }
+
+    /// Adds a batch that was built elsewhere, behind the records that are there.
+    pub(crate) fn push_built(
+        &mut self,
+        slot: Slot,
+        count: u32,
+        rows: Range<u64>,
+        payload: Payload,
+        reserved: usize,
+    ) -> Result<Part> {
+        self.admits()?;
+        let topic = Arc::clone(self.queue(slot)?.0);
+        let created = Instant::now();
+        let deadline = created + self.rules.delivery_timeout;
+        let state = self.new_state(topic, slot.partition);
+        let part = Part { state: Arc::clone(&state), first: 0, count, rows };
+        let (_, queue) = self.queue(slot)?;
+        queue.close_open();
+        let order = queue.place();
+        queue.add_records(count);
+        queue.push(Batch::new(order, state, count, created, deadline, payload, reserved));
+        self.list(slot);
+        Ok(part)
+    }
+
+    fn list(&mut self, slot: Slot) {
+        if let Some(topic) = self.topics.get_mut(slot.topic) {
+            topic.written = true;
+        }
+        if let Ok((_, queue)) = self.queue(slot)
+            && !queue.listed
+        {
+            queue.listed = true;
+            self.active.push(slot);
+        }
+    }
+
+    /// A request to `node` has its answer (or will never have one).
+    pub(crate) fn node_answered(&mut self, node: i32, throttle: Duration) {
+        let node = self.nodes.entry(node).or_default();
+        node.in_flight = node.in_flight.saturating_sub(1);
+        if !throttle.is_zero() {
+            node.throttled_until = Some(Instant::now() + throttle);
+        }
+    }
+
+    /// The queue of a batch that was taken out.
+    pub(crate) fn queue_of(&mut self, slot: Slot) -> Option<(&mut PartitionQueue, &Rules)> {
+        let queue = self.topics.get_mut(slot.topic)?.partitions.get_mut(slot.partition)?;
+        Some((queue, &self.rules))
+    }
+
+    /// An identity that a partition can no longer use is not given to others either.
+    pub(crate) fn retire_identity(&mut self, slot: Slot) {
+        let spent = self.queue_of(slot).and_then(|(queue, _)| queue.spent.take());
+        if spent.is_some() && spent == self.identity {
+            self.identity = None;
+        }
+    }
+
+    /// All that is sent from now on carries no identity.
+    pub(crate) fn give_up_idempotence(&mut self) {
+        self.rules.idempotent = false;
+    }
+
+    /// All that is sent from now on carries another identity. Nothing may wait to be sent.
+    pub(crate) fn take_over(&mut self, identity: Identity) {
+        self.identity = Some(identity);
+        for queue in self.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+            queue.restart();
+        }
+    }
+
+    /// All records of a state have their result.
+    pub(crate) fn forget_state(&mut self, id: u64) {
+        self.incomplete.remove(&id);
+    }
+
+    /// The batches that are not done yet; what is open is sent now.
+    pub(crate) fn incomplete(&self) -> Vec<Arc<BatchState>> {
+        self.incomplete.values().cloned().collect()
+    }
+}

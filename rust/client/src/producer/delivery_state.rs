@@ -1,0 +1,362 @@
+//! What became of a batch: one shared state, which all that wait for its records look at.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::unread_failures::{Unread, UnreadRun};
+use crate::error::Result;
+
+/// What the broker said of a run of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Appended {
+    /// Offset of the first record of the run, −1 if unknown.
+    pub(crate) base_offset: i64,
+    /// −1 unless the topic uses the broker's append time.
+    pub(crate) log_append_time: i64,
+}
+
+/// Receiver of a result. A callback has read it then; the others are notified that it can be read.
+pub(super) enum Waker {
+    Callback(Box<dyn FnOnce(Result<Appended>) + Send>),
+    Notice(Box<dyn FnOnce() + Send>),
+    Watcher(Arc<dyn Watcher>, u64),
+}
+
+/// Who looks for results itself. It is notified once of all that came with one answer of a broker.
+pub trait Watcher: Send + Sync {
+    /// The results of what it watches under these numbers are there.
+    fn came(&self, numbers: Vec<u64>);
+}
+
+/// Watchers of results of one answer, notified when it is dropped.
+#[derive(Default)]
+pub(crate) struct Watched(Vec<(Arc<dyn Watcher>, Vec<u64>)>);
+
+impl Watched {
+    fn add(&mut self, watcher: Arc<dyn Watcher>, number: u64) {
+        match self.0.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &watcher)) {
+            Some((_, numbers)) => numbers.push(number),
+            None => self.0.push((watcher, vec![number])),
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        for (watcher, numbers) in self.0.drain(..) {
+            watcher.came(numbers);
+        }
+    }
+}
+
+struct Segment {
+    first: u32,
+    count: u32,
+    outcome: Result<Appended>,
+    /// Records of a failed run, as far as the application has read them.
+    unread: Option<UnreadRun>,
+    /// Anyone who waited was called; until then those who come wait for their turn, or they would overtake.
+    called: bool,
+}
+
+struct Inner {
+    /// Records in the batch; unknown while it is open.
+    total: Option<u32>,
+    done: u32,
+    segments: Vec<Segment>,
+    wakers: Vec<(u32, Waker)>,
+    /// Runs of records whose results are waited for, and how many wait.
+    readers: HashMap<(u32, u32), usize>,
+}
+
+/// The shared fate of a batch. A batch that the broker found too large ends in several segments, one per piece.
+pub(crate) struct BatchState {
+    pub(crate) topic: Arc<str>,
+    pub(crate) partition: i32,
+    /// Its place among all of the producer's states.
+    pub(crate) id: u64,
+    inner: Mutex<Inner>,
+    notify: Notify,
+}
+
+impl fmt::Debug for BatchState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchState").field("topic", &self.topic).field("partition", &self.partition).finish()
+    }
+}
+
+impl BatchState {
+    pub(crate) fn new(topic: Arc<str>, partition: i32, id: u64) -> Self {
+        let inner = Inner { total: None, done: 0, segments: Vec::new(), wakers: Vec::new(), readers: HashMap::new() };
+        Self { topic, partition, id, inner: Mutex::new(inner), notify: Notify::new() }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// No record is added from here on.
+    pub(crate) fn close(&self, total: u32) {
+        self.lock().total = Some(total);
+    }
+
+    /// Whether the run of records that begins at `first` has no result yet.
+    pub(crate) fn is_open(&self, first: u32) -> bool {
+        self.lock().find(first).is_none()
+    }
+
+    /// Whether every record has its result.
+    pub(crate) fn all_done(&self) -> bool {
+        let inner = self.lock();
+        inner.total == Some(inner.done)
+    }
+
+    /// Gives records `first..first + count` their result; a second result for the same records is ignored. A failure that
+    /// nothing waits for is counted as unread.
+    pub(crate) fn complete(
+        &self,
+        first: u32,
+        count: u32,
+        outcome: Result<Appended>,
+        watched: &mut Watched,
+        unread: Option<&Arc<Unread>>,
+    ) {
+        {
+            let mut inner = self.lock();
+            if inner.find(first).is_some() {
+                return;
+            }
+            let unread = match (&outcome, unread) {
+                (Err(error), Some(unread)) => {
+                    let called = inner.wakers.iter().filter(|(_, waker)| matches!(waker, Waker::Callback(_)));
+                    let called = called.filter_map(|(index, _)| within(first, count, *index..*index + 1));
+                    let waited = waited(&inner.readers, first, count);
+                    Some(unread.add(&self.topic, count, error, called, waited))
+                }
+                _ => None,
+            };
+            inner.segments.push(Segment { first, count, outcome: outcome.clone(), unread, called: false });
+        }
+        while let Some(ready) = self.next_to_call(first, count) {
+            for (index, wake) in ready {
+                let found = || outcome.clone().map(|appended| appended.at(index - first));
+                match wake {
+                    Waker::Callback(callback) => call(|| callback(found())),
+                    Waker::Notice(notice) => call(notice),
+                    Waker::Watcher(watcher, number) => watched.add(watcher, number),
+                }
+            }
+        }
+        self.notify.notify_waiters();
+    }
+
+    /// Who waits for these records. When nobody does any more the records are done, for those who flush too.
+    fn next_to_call(&self, first: u32, count: u32) -> Option<Vec<(u32, Waker)>> {
+        let mut inner = self.lock();
+        let of = |(index, _): &(u32, Waker)| (first..first + count).contains(index);
+        let (ready, rest): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.wakers).into_iter().partition(of);
+        inner.wakers = rest;
+        if !ready.is_empty() {
+            return Some(ready);
+        }
+        inner.segments.iter_mut().filter(|segment| segment.first == first).for_each(|segment| segment.called = true);
+        inner.done += count;
+        None
+    }
+
+    /// Returns whether one record has a result, without reading it.
+    pub(super) fn has(&self, index: u32) -> bool {
+        self.lock().find(index).is_some()
+    }
+
+    /// Returns whether all of `first..first + count` have results, without reading them.
+    pub(super) fn has_all(&self, first: u32, count: u32) -> bool {
+        let inner = self.lock();
+        let mut at = first;
+        while at < first + count {
+            let Some(segment) = inner.find(at) else { return false };
+            at = segment.first + segment.count;
+        }
+        true
+    }
+
+    /// Registers that the application waits for the results of these records, until the guard is dropped. Failures that it
+    /// has not read by then count as unread.
+    pub(super) fn reader(self: &Arc<Self>, first: u32, count: u32) -> Reader {
+        let mut inner = self.lock();
+        *inner.readers.entry((first, count)).or_default() += 1;
+        inner.failed(first, count, |unread, records, _| unread.hold(records));
+        Reader { state: Arc::clone(self), first, count }
+    }
+
+    /// Registers that the application has read the results of these records, as far as they have come.
+    pub(super) fn read(&self, first: u32, count: u32) {
+        self.lock().read(first, count);
+    }
+
+    /// The result of one record, if it is there: its offset in `base_offset`.
+    pub(super) fn get(&self, index: u32) -> Option<Result<Appended>> {
+        self.look(index).inspect(|outcome| {
+            if outcome.is_err() {
+                self.read(index, 1);
+            }
+        })
+    }
+
+    /// Returns the result of one record without reading it.
+    pub(super) fn look(&self, index: u32) -> Option<Result<Appended>> {
+        let inner = self.lock();
+        inner.find(index).map(|segment| segment.outcome.clone().map(|appended| appended.at(index - segment.first)))
+    }
+
+    pub(super) fn on_done(&self, index: u32, wake: Waker) {
+        let outcome = {
+            let mut inner = self.lock();
+            if matches!(wake, Waker::Callback(_)) {
+                inner.read(index, 1);
+            }
+            match inner.find(index).filter(|segment| segment.called) {
+                Some(segment) => segment.outcome.clone().map(|appended| appended.at(index - segment.first)),
+                None => {
+                    inner.wakers.push((index, wake));
+                    return;
+                }
+            }
+        };
+        match wake {
+            Waker::Callback(callback) => call(|| callback(outcome)),
+            Waker::Notice(notice) => call(notice),
+            Waker::Watcher(watcher, number) => watcher.came(vec![number]),
+        }
+    }
+
+    pub(super) async fn wait(self: &Arc<Self>, index: u32) -> Result<Appended> {
+        let mut reader = None;
+        loop {
+            let notified = self.notify.notified();
+            tokio::pin!(notified);
+            // Registered before the look, so that a result in between is not missed.
+            notified.as_mut().enable();
+            if let Some(outcome) = self.get(index) {
+                return outcome;
+            }
+            reader.get_or_insert_with(|| self.reader(index, 1));
+            notified.await;
+        }
+    }
+
+    /// Until every record of the batch has its result.
+    pub(crate) async fn wait_all(&self) {
+        loop {
+            let notified = self.notify.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            if self.all_done() {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// The first record after `at` that the result of `at` does not cover; `at` itself while that is missing.
+    pub(super) fn settled_until(&self, at: u32) -> u32 {
+        self.lock().find(at).map_or(at, |segment| segment.first + segment.count)
+    }
+
+    /// The results of `first..first + count`, or `None` while one is missing; they count as unread still.
+    pub(super) fn range(&self, first: u32, count: u32) -> Option<Vec<(u32, Result<Appended>)>> {
+        let inner = self.lock();
+        let mut runs = Vec::new();
+        let mut at = first;
+        let end = first + count;
+        while at < end {
+            let segment = inner.find(at)?;
+            let until = end.min(segment.first + segment.count);
+            runs.push((until - at, segment.outcome.clone().map(|appended| appended.at(at - segment.first))));
+            at = until;
+        }
+        Some(runs)
+    }
+}
+
+/// Runs the user's code: should it panic, the results of other records must still be given out.
+fn call(callback: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(callback)).is_err() {
+        tracing::error!("a delivery callback panicked");
+    }
+}
+
+/// Registration of an application that waits for the results of some records.
+#[derive(Debug)]
+pub(super) struct Reader {
+    state: Arc<BatchState>,
+    first: u32,
+    count: u32,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut inner = self.state.lock();
+        if let Some(waiting) = inner.readers.get_mut(&(self.first, self.count)) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                inner.readers.remove(&(self.first, self.count));
+                inner.failed(self.first, self.count, |unread, records, readers| unread.count(records, readers));
+            }
+        }
+    }
+}
+
+/// Returns the part of `records` that is in the run of `count` records from `first` on, with numbers within that.
+fn within(first: u32, count: u32, records: Range<u32>) -> Option<Range<u32>> {
+    let (from, until) = (records.start.max(first), records.end.min(first + count));
+    (from < until).then(|| from - first..until - first)
+}
+
+/// Returns the records of a run that the application waits for.
+fn waited(readers: &HashMap<(u32, u32), usize>, first: u32, count: u32) -> impl Iterator<Item = Range<u32>> + use<'_> {
+    readers.keys().filter_map(move |&(at, more)| within(first, count, at..at + more))
+}
+
+impl Inner {
+    /// Registers that the application learns of the results of these records.
+    fn read(&mut self, first: u32, count: u32) {
+        self.failed(first, count, |unread, records, _| unread.read(records));
+    }
+
+    /// Calls `each` for the failed runs among these records, with the records that are waited for.
+    fn failed(
+        &mut self,
+        first: u32,
+        count: u32,
+        mut each: impl FnMut(&mut UnreadRun, Range<u32>, &mut dyn Iterator<Item = Range<u32>>),
+    ) {
+        for segment in &mut self.segments {
+            if let Some(unread) = &mut segment.unread
+                && let Some(records) = within(segment.first, segment.count, first..first + count)
+            {
+                each(unread, records, &mut waited(&self.readers, segment.first, segment.count));
+            }
+        }
+    }
+
+    fn find(&self, index: u32) -> Option<&Segment> {
+        self.segments.iter().find(|segment| (segment.first..segment.first + segment.count).contains(&index))
+    }
+}
+
+impl Appended {
+    fn at(self, index: u32) -> Self {
+        let base_offset = if self.base_offset < 0 { -1 } else { self.base_offset + i64::from(index) };
+        Self { base_offset, ..self }
+    }
+}
+
+#[cfg(test)]
+#[path = "delivery_state_tests.rs"]
+mod tests;

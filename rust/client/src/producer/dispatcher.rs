@@ -1,0 +1,216 @@
+//! Batches to one broker: encoded, compressed on whatever core is free, sent and answered in their order.
+
+use std::future::ready;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use samsarrow_wire::batch::patch::set_producer;
+use samsarrow_wire::compression::{Codec, Compressor};
+use samsarrow_wire::messages::ApiKey;
+use tokio::sync::mpsc;
+
+use super::batch::{Batch, Payload};
+use super::delivery_state::Appended;
+use super::drain::{Outgoing, Shipment};
+use super::queue::FailureKind;
+use super::request::{self, LeftOut, ProduceResponse};
+use super::response_handler::{answer_all, fail_on_the_way, fail_shipment, receive};
+use super::shared::{Settings, Shared};
+use crate::error::{Error, Result};
+use crate::net::Patience;
+
+/// Bytes whose compression takes long enough to be done elsewhere.
+const WORTH_A_TASK: usize = 32 * 1024;
+
+/// Sends one node's requests in the order they come. While one is sent, the next ones are compressed on other cores.
+pub(super) async fn ship(shared: &Arc<Shared>, node: i32, mut shipments: mpsc::UnboundedReceiver<Shipment>) {
+    let (queue, mut prepared) = mpsc::unbounded_channel();
+    let (sent, answers) = mpsc::unbounded_channel();
+    tokio::spawn(receive_in_order(Arc::clone(shared), node, answers));
+    let prepare = async move {
+        while let Some(Shipment { batches, .. }) = shipments.recv().await {
+            if queue.send(start_encoding(shared, batches)).is_err() {
+                break;
+            }
+        }
+    };
+    let send = async {
+        while let Some(work) = prepared.recv().await {
+            let (batches, encoded) = match work {
+                Encoding::Done(batches, encoded) => (batches, encoded),
+                Encoding::Running(task) => match task.await {
+                    Ok(done) => done,
+                    Err(error) => {
+                        // The batches are gone with the task: their records fail when their time is over.
+                        tracing::error!(%error, "compressing batches failed");
+                        shared.lock().node_answered(node, Duration::ZERO);
+                        shared.wake.notify_one();
+                        continue;
+                    }
+                },
+            };
+            match encoded {
+                // Each of them has its error.
+                Ok(()) if batches.iter().all(|outgoing| outgoing.unsendable.is_some()) => {
+                    let error = Error::configuration("the batch cannot be encoded");
+                    fail_shipment(shared, node, batches, &error, FailureKind::Refused);
+                }
+                Ok(()) => ship_one(shared, node, batches, &sent).await,
+                Err(error) => fail_shipment(shared, node, batches, &error, FailureKind::Refused),
+            }
+        }
+    };
+    tokio::join!(prepare, send);
+}
+
+/// Batches on their way to bytes.
+enum Encoding {
+    Done(Vec<Outgoing>, Result<()>),
+    Running(tokio::task::JoinHandle<(Vec<Outgoing>, Result<()>)>),
+}
+
+fn start_encoding(shared: &Arc<Shared>, mut batches: Vec<Outgoing>) -> Encoding {
+    let drafts = batches.iter().filter(|outgoing| matches!(outgoing.batch.payload, Payload::Draft(_)));
+    let bytes: usize = drafts.map(|outgoing| outgoing.batch.size()).sum();
+    if shared.settings.batch_codec() != Codec::None && bytes >= WORTH_A_TASK {
+        let shared = Arc::clone(shared);
+        return Encoding::Running(tokio::task::spawn_blocking(move || {
+            let encoded = encode_all(&mut batches, &shared);
+            (batches, encoded)
+        }));
+    }
+    let encoded = encode_all(&mut batches, shared);
+    Encoding::Done(batches, encoded)
+}
+
+/// A request on its way.
+struct Sent {
+    started: Instant,
+    batches: Vec<Outgoing>,
+    answer: Pin<Box<dyn Future<Output = Result<ProduceResponse>> + Send>>,
+}
+
+async fn ship_one(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgoing>, sent: &mpsc::UnboundedSender<Sent>) {
+    if shared.settings.acks == 0 {
+        return ship_unanswered(shared, node, batches).await;
+    }
+    let settings = &shared.settings;
+    let parcels = request::parcels(&mut batches);
+    let left_out = LeftOut::default();
+    let cluster = shared.produce_cluster().at_most(ApiKey::Produce, request::newest_version(&batches));
+    let too_late = too_late(&batches);
+    let missing = left_out.clone();
+    let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings, &missing));
+    let started = Instant::now();
+    let answer: Pin<Box<dyn Future<Output = _> + Send>> =
+        match cluster.dispatch(node, Patience::to_send(settings.request_timeout), build).await {
+            Ok(answer) => Box::pin(answer),
+            Err(error) => Box::pin(ready(Err(error))),
+        };
+    left_out.give_out(&mut batches);
+    if let Err(mpsc::error::SendError(Sent { batches, answer, .. })) = sent.send(Sent { started, batches, answer }) {
+        receive(shared, node, batches, answer.await);
+    }
+}
+
+/// One answer after the other, as a broker gives them: with a task for each, two cores could call the callbacks of a
+/// partition's second batch before those of its first.
+async fn receive_in_order(shared: Arc<Shared>, node: i32, mut answers: mpsc::UnboundedReceiver<Sent>) {
+    while let Some(Sent { started, batches, answer }) = answers.recv().await {
+        let answer = answer.await;
+        if answer.is_ok() {
+            count_answered(&shared, started, &batches);
+        }
+        receive(&shared, node, batches, answer);
+    }
+}
+
+fn count_answered(shared: &Shared, started: Instant, batches: &[Outgoing]) {
+    let waited = batches.iter().map(|outgoing| started.saturating_duration_since(outgoing.batch.created));
+    let records = batches.iter().map(|outgoing| u64::from(outgoing.batch.count)).sum();
+    shared.lock().counters.answered(started, waited, records);
+}
+
+/// Looked at when the connection is there, which can take a while: records that failed by then must not be sent.
+fn too_late(batches: &[Outgoing]) -> impl Fn() -> Result<()> + use<> {
+    let last = batches.iter().map(|outgoing| (outgoing.batch.deadline, outgoing.batch.created)).max();
+    move || match last {
+        Some((deadline, created)) if deadline <= Instant::now() => Err(Error::timeout("Produce", deadline - created)),
+        _ => Ok(()),
+    }
+}
+
+/// `acks=0`: the broker never answers, so a batch is done once it is on its way.
+async fn ship_unanswered(shared: &Arc<Shared>, node: i32, mut batches: Vec<Outgoing>) {
+    let settings = &shared.settings;
+    let parcels = request::parcels(&mut batches);
+    let left_out = LeftOut::default();
+    let cluster = shared.cluster.at_most(ApiKey::Produce, request::newest_version(&batches));
+    let too_late = too_late(&batches);
+    let missing = left_out.clone();
+    let build = move |version| too_late().and_then(|()| request::build(version, parcels, settings, &missing));
+    let started = Instant::now();
+    let sent = cluster.send_oneway(node, Patience::to_send(settings.request_timeout), build).await;
+    left_out.give_out(&mut batches);
+    match sent {
+        Ok(()) => {
+            count_answered(shared, started, &batches);
+            answer_all(shared, node, Duration::ZERO, batches, |_| Ok(Appended { base_offset: -1, log_append_time: -1 }))
+        }
+        Err(error) => fail_on_the_way(shared, node, batches, error),
+    }
+}
+
+/// Writes headers, compresses, and puts the sequences in.
+fn encode_all(batches: &mut [Outgoing], shared: &Shared) -> Result<()> {
+    let mut compressor = shared.compressors().pop();
+    let encoded = encode_with(batches, &shared.settings, &mut compressor);
+    shared.compressors().extend(compressor);
+    encoded
+}
+
+fn encode_with(batches: &mut [Outgoing], settings: &Settings, compressor: &mut Option<Compressor>) -> Result<()> {
+    for outgoing in batches {
+        let failed = |error: &dyn std::fmt::Display, batch: &Batch| {
+            let (topic, partition) = (&batch.state.topic, batch.state.partition);
+            Error::configuration(format!("cannot encode a batch for {topic}-{partition}: {error}"))
+        };
+        let batch = &mut outgoing.batch;
+        let numbered = batch.numbered;
+        let encoded = match &mut batch.payload {
+            Payload::Draft(builder) => {
+                if let Some((identity, sequence)) = numbered {
+                    let options = builder.options_mut();
+                    options.producer_id = identity.producer_id;
+                    options.producer_epoch = identity.epoch;
+                    options.base_sequence = sequence;
+                    options.transactional = settings.transactional_id.is_some();
+                }
+                let compressor = match compressor {
+                    Some(compressor) => compressor,
+                    None => {
+                        let level = settings.level.filter(|_| settings.magic == 2);
+                        let new = Compressor::new(settings.batch_codec(), level);
+                        compressor.insert(new.map_err(|error| Error::configuration(error.to_string()))?)
+                    }
+                };
+                builder.finish(compressor).map(Bytes::from)
+            }
+            Payload::Encoded(bytes) => {
+                // Without a number the bytes stay as they are.
+                let Some((identity, sequence)) = numbered else { continue };
+                // Ours alone unless an earlier request is still being written: then a copy is renumbered.
+                let bytes = std::mem::take(bytes);
+                let mut bytes = bytes.try_into_mut().unwrap_or_else(|bytes| BytesMut::from(&bytes[..]));
+                set_producer(&mut bytes, identity.producer_id, identity.epoch, sequence).map(|()| bytes.freeze())
+            }
+        };
+        match encoded {
+            Ok(bytes) => batch.payload = Payload::Encoded(bytes),
+            Err(error) => outgoing.unsendable = Some(failed(&error, batch)),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,307 @@
+//! Produce requests and what their answers say of each batch.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use samsarrow_wire::batch::EncodeError;
+use samsarrow_wire::batch::legacy::convert;
+use samsarrow_wire::compression::{Codec, Compressor};
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::produce::{
+    BatchIndexAndErrorMessage, NodeEndpoint, PartitionProduceData, PartitionProduceResponse, ProduceRequest,
+    TopicProduceData,
+};
+use samsarrow_wire::messages::{ApiKey, Request, Uuid};
+
+pub(crate) use samsarrow_wire::messages::produce::ProduceResponse;
+
+use super::batch::{Batch, Payload};
+use super::delivery_state::Appended;
+use super::drain::Outgoing;
+use super::queue::{Failure, FailureKind};
+use super::shared::Settings;
+use crate::api_versions::needed;
+use crate::cluster::metadata::Leader;
+use crate::config::message_format::newest_magic;
+use crate::error::{Error, Result};
+
+/// The first version that names topics by id.
+const TOPIC_ID_VERSION: i16 = 13;
+/// The first version with batches, and so with headers (KIP-82).
+const FIRST_WITH_HEADERS: i16 = 3;
+/// The first version under which brokers take zstd.
+const ZSTD_VERSION: i16 = 7;
+
+/// A batch's bytes with their address.
+#[derive(Debug, Clone)]
+pub(crate) struct Parcel {
+    topic: Arc<str>,
+    topic_id: Uuid,
+    partition: i32,
+    records: Bytes,
+}
+
+/// The newest version in which all of these topics can be named: one without an id must not hold up the others.
+pub(crate) fn newest_version(batches: &[Outgoing]) -> i16 {
+    let nameless = batches.iter().any(|outgoing| outgoing.topic_id.is_zero());
+    if nameless { TOPIC_ID_VERSION - 1 } else { ProduceRequest::MAX_VERSION }
+}
+
+/// The encoded batches of a request. A batch that is not encoded gets an error.
+pub(crate) fn parcels(batches: &mut [Outgoing]) -> Vec<Parcel> {
+    let mut parcels: Vec<Parcel> = Vec::with_capacity(batches.len());
+    for outgoing in batches.iter_mut().filter(|outgoing| outgoing.unsendable.is_none()) {
+        let (topic, partition) = (&outgoing.batch.state.topic, outgoing.batch.state.partition);
+        match &outgoing.batch.payload {
+            Payload::Encoded(records) => parcels.push(Parcel {
+                topic: Arc::clone(topic),
+                topic_id: outgoing.topic_id,
+                partition,
+                records: records.clone(),
+            }),
+            Payload::Draft(_) => {
+                let text = format!("a batch for {topic}-{partition} was not encoded: please report this as a bug");
+                outgoing.unsendable = Some(Error::configuration(text));
+            }
+        }
+    }
+    parcels.sort_by(|a, b| (&a.topic, a.partition).cmp(&(&b.topic, b.partition)));
+    parcels
+}
+
+/// The errors of batches that a request was built without, by topic and partition.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LeftOut(Arc<Mutex<Errors>>);
+
+type Errors = HashMap<(Arc<str>, i32), Error>;
+
+impl LeftOut {
+    /// Gives each batch that was left out its error.
+    pub(crate) fn give_out(&self, batches: &mut [Outgoing]) {
+        let mut errors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for outgoing in batches {
+            let state = &outgoing.batch.state;
+            if let Some(error) = errors.remove(&(Arc::clone(&state.topic), state.partition)) {
+                outgoing.unsendable = Some(error);
+            }
+        }
+    }
+
+    fn add(&self, topic: Arc<str>, partition: i32, error: Error) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert((topic, partition), error);
+    }
+}
+
+/// The request in the version that was chosen for the broker, without the batches that cannot be written in it.
+pub(crate) fn build(
+    version: i16,
+    parcels: Vec<Parcel>,
+    settings: &Settings,
+    left_out: &LeftOut,
+) -> Result<ProduceRequest> {
+    let magic = settings.magic.min(newest_magic(version));
+    if settings.codec == Codec::Zstd && version < ZSTD_VERSION {
+        return Err(Error::configuration(format!(
+            "compression.type=zstd needs Produce version {ZSTD_VERSION} (Kafka 2.1), this broker or api.version.produce allows \
+             {version}: choose another codec"
+        )));
+    }
+    let mut topic_data: Vec<TopicProduceData> = Vec::new();
+    let mut last: Option<Arc<str>> = None;
+    for Parcel { topic, topic_id, partition, records } in parcels {
+        let records = if magic < 2 { messages(magic, records, settings, &topic, partition) } else { Ok(records) };
+        let records = match records {
+            Ok(records) => records,
+            Err(error) => {
+                left_out.add(topic, partition, error);
+                continue;
+            }
+        };
+        if last.as_ref() != Some(&topic) {
+            topic_data.push(address(version, &topic, topic_id)?);
+            last = Some(topic);
+        }
+        if let Some(data) = topic_data.last_mut() {
+            data.partition_data.push(PartitionProduceData {
+                index: partition,
+                records: Some(records),
+                ..Default::default()
+            });
+        }
+    }
+    if topic_data.is_empty() {
+        // Each batch has an error of its own, which comes first.
+        return Err(Error::configuration("no batch of the request can be written in the broker's message format"));
+    }
+    let timeout_ms = i32::try_from(settings.request_timeout.as_millis()).unwrap_or(i32::MAX);
+    let transactional_id = settings.transactional_id.as_deref().map(str::to_owned);
+    Ok(ProduceRequest { transactional_id, acks: settings.acks, timeout_ms, topic_data, ..Default::default() })
+}
+
+/// A batch in a message format that is older than batches. What is kept for another attempt stays a batch.
+fn messages(magic: i8, batch: Bytes, settings: &Settings, topic: &str, partition: i32) -> Result<Bytes> {
+    let mut compressor =
+        Compressor::new(settings.codec, settings.level).map_err(|error| Error::configuration(error.to_string()))?;
+    convert(batch, magic, &mut compressor).map(Bytes::from).map_err(|error| {
+        let text = format!("cannot write records for {topic}-{partition} in message format v{magic}: {error}");
+        match (error, needed(ApiKey::Produce, FIRST_WITH_HEADERS)) {
+            // The options allow headers, or the record would not have been taken.
+            (EncodeError::Headers { .. }, Some(needed)) => {
+                Error::UnsupportedVersion(format!("{text} (a record with headers {needed})"))
+            }
+            _ => Error::configuration(text),
+        }
+    })
+}
+
+fn address(version: i16, topic: &str, topic_id: Uuid) -> Result<TopicProduceData> {
+    if version < TOPIC_ID_VERSION {
+        return Ok(TopicProduceData { name: topic.to_owned(), ..Default::default() });
+    }
+    // An id of zeros would address no topic; a fresh answer will bring the id.
+    match topic_id.is_zero() {
+        false => Ok(TopicProduceData { topic_id, ..Default::default() }),
+        true => Err(Error::server(
+            ErrorCode::UNKNOWN_TOPIC_ID,
+            format!("Produce to topic {topic}: the metadata does not give its id, which version {version} needs"),
+        )),
+    }
+}
+
+/// The topics of a request by the ids that it named them by.
+pub(crate) type TopicNames = HashMap<Uuid, Arc<str>>;
+
+/// Of these batches.
+pub(crate) fn topic_names(batches: &[Outgoing]) -> TopicNames {
+    batches.iter().map(|outgoing| (outgoing.topic_id, Arc::clone(&outgoing.batch.state.topic))).collect()
+}
+
+/// A response, by batch.
+#[derive(Debug)]
+pub(crate) struct Answers<'a> {
+    throttle_ms: i32,
+    partitions: HashMap<(&'a str, i32), &'a PartitionProduceResponse>,
+    nodes: &'a [NodeEndpoint],
+}
+
+impl<'a> Answers<'a> {
+    pub(crate) fn new(response: &'a ProduceResponse, names: &'a TopicNames) -> Self {
+        let mut partitions = HashMap::new();
+        for topic in &response.responses {
+            let name = if topic.topic_id == Uuid::ZERO {
+                topic.name.as_str()
+            } else {
+                names.get(&topic.topic_id).map_or(topic.name.as_str(), |name| &**name)
+            };
+            for partition in &topic.partition_responses {
+                partitions.insert((name, partition.index), partition);
+            }
+        }
+        Self { throttle_ms: response.throttle_time_ms, partitions, nodes: &response.node_endpoints }
+    }
+
+    /// How long the broker asks to be left alone.
+    pub(crate) fn throttle(&self) -> Duration {
+        // A broker's mistake must not stop the producer for weeks.
+        Duration::from_millis(u64::try_from(self.throttle_ms).unwrap_or(0)).min(Duration::from_secs(30))
+    }
+
+    /// Addresses of the leaders that are named (KIP-951).
+    pub(crate) fn addresses(&self) -> Vec<(i32, String)> {
+        self.nodes.iter().map(|node| (node.node_id, format!("{}:{}", node.host, node.port))).collect()
+    }
+
+    fn find(&self, batch: &Batch) -> Option<&'a PartitionProduceResponse> {
+        self.partitions.get(&(&*batch.state.topic, batch.state.partition)).copied()
+    }
+
+    pub(crate) fn too_large(&self, outgoing: &Outgoing) -> bool {
+        self.find(&outgoing.batch)
+            .map(|answer| ErrorCode::from_i16(answer.error_code))
+            .is_some_and(|code| matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE))
+    }
+
+    /// The leader that a broker which is none (any more) names.
+    pub(crate) fn new_leader(&self, outgoing: &Outgoing) -> Option<Leader> {
+        let leader = &self.find(&outgoing.batch)?.current_leader;
+        (leader.leader_id >= 0).then_some(Leader { node: leader.leader_id, epoch: leader.leader_epoch })
+    }
+
+    pub(crate) fn of(&self, outgoing: &Outgoing) -> std::result::Result<Appended, Failure> {
+        self.of_batch(&outgoing.batch)
+    }
+
+    pub(crate) fn of_batch(&self, batch: &Batch) -> std::result::Result<Appended, Failure> {
+        let (topic, partition) = (&batch.state.topic, batch.state.partition);
+        let Some(answer) = self.find(batch) else {
+            let error = Error::corrupt(format!("the broker's Produce response leaves out {topic}-{partition}"));
+            return Err(Failure::new(error, FailureKind::Retriable));
+        };
+        let code = ErrorCode::from_i16(answer.error_code);
+        let numbered = batch.numbered.is_some();
+        let kind = match code {
+            ErrorCode::NONE => {
+                return Ok(Appended { base_offset: answer.base_offset, log_append_time: answer.log_append_time_ms });
+            }
+            // Appended by an earlier attempt; the broker no longer knows where.
+            ErrorCode::DUPLICATE_SEQUENCE_NUMBER if numbered => {
+                return Ok(Appended { base_offset: -1, log_append_time: -1 });
+            }
+            ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER if numbered => FailureKind::OutOfOrder,
+            ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::INVALID_PRODUCER_EPOCH if numbered => {
+                FailureKind::UnknownIdentity
+            }
+            ErrorCode::UNKNOWN_SERVER_ERROR => FailureKind::Unknown,
+            code if code.retriable() => FailureKind::Retriable,
+            _ => FailureKind::Refused,
+        };
+        let error = Error::server(code, describe(answer, batch));
+        if kind != FailureKind::Refused || answer.record_errors.is_empty() {
+            return Err(Failure::new(error, kind));
+        }
+        let records: BTreeMap<u32, Error> =
+            answer.record_errors.iter().filter_map(|record| rejected(record, answer, batch)).collect();
+        let text = format!(
+            "Produce to {topic}-{partition}: the record was rejected together with its batch of {}, because of {} of the \
+             others ({error}): send it again",
+            batch.count,
+            records.len()
+        );
+        Err(Failure { error: Error::RejectedWithOthers(text), kind, records })
+    }
+}
+
+/// The index and the error of a record that a broker names as the reason why it rejects a batch.
+fn rejected(
+    record: &BatchIndexAndErrorMessage,
+    answer: &PartitionProduceResponse,
+    batch: &Batch,
+) -> Option<(u32, Error)> {
+    // An index that is not in the batch names no record: all records then have the error of the others.
+    let index = u32::try_from(record.batch_index).ok().filter(|index| *index < batch.count)?;
+    let (topic, partition) = (&batch.state.topic, batch.state.partition);
+    let reason = record.batch_index_error_message.as_deref().or(answer.error_message.as_deref());
+    let text = format!("Produce to {topic}-{partition}: {}", reason.unwrap_or("the broker rejects this record"));
+    Some((index, Error::server(ErrorCode::from_i16(answer.error_code), text)))
+}
+
+fn describe(answer: &PartitionProduceResponse, batch: &Batch) -> String {
+    let (topic, partition) = (&batch.state.topic, batch.state.partition);
+    let mut text = format!("Produce of {} records ({} bytes) to {topic}-{partition}", batch.count, batch.size());
+    if let Some(message) = &answer.error_message {
+        text.push_str(&format!(": {message}"));
+    }
+    if let Some(first) = answer.record_errors.first() {
+        let reason = first.batch_index_error_message.as_deref().unwrap_or("no reason given");
+        text.push_str(&format!(" (record {} of the batch: {reason})", first.batch_index));
+    }
+    if ErrorCode::from_i16(answer.error_code) == ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT {
+        text.push_str(
+            ": idempotence and transactions need a topic with message.format.version 0.11.0 or later: raise it, or set \
+             enable.idempotence to false",
+        );
+    }
+    text
+}

@@ -1,0 +1,138 @@
+//! The end of a request: each of its batches has its answer, goes back to its queue, or is cut in two.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::delivery_state::Appended;
+use super::drain::Outgoing;
+use super::queue::{Failure, FailureKind};
+use super::request::{self, Answers};
+use super::shared::Shared;
+use super::split_oversized;
+use crate::error::{Error, Result};
+use crate::types::TopicPartition;
+
+/// Gives the batches of a request their answers.
+pub(super) fn answer_all(
+    shared: &Shared,
+    node: i32,
+    throttle: Duration,
+    batches: Vec<Outgoing>,
+    mut answer: impl FnMut(&Outgoing) -> std::result::Result<Appended, Failure>,
+) {
+    let now = Instant::now();
+    let mut answered = Vec::with_capacity(batches.len());
+    for mut outgoing in batches {
+        let outcome = match outgoing.unsendable.take() {
+            Some(error) => Err(Failure::new(error, FailureKind::Refused)),
+            None => answer(&outgoing),
+        };
+        answered.push((outgoing, outcome));
+    }
+    let mut settled = Vec::with_capacity(answered.len());
+    {
+        let mut accumulator = shared.lock();
+        accumulator.node_answered(node, throttle);
+        for (Outgoing { slot, batch, .. }, mut outcome) in answered {
+            let late = accumulator.queue_of(slot).is_some_and(|(queue, _)| queue.has_expired(batch.order));
+            let records = match &mut outcome {
+                Ok(_) => {
+                    if !late {
+                        accumulator.count_taken(slot, &batch, now);
+                    }
+                    BTreeMap::new()
+                }
+                Err(failure) => std::mem::take(&mut failure.records),
+            };
+            // A slot that was sent has a queue: none is ever removed.
+            if let Some((queue, rules)) = accumulator.queue_of(slot) {
+                let count = batch.count;
+                let one = queue.answered(batch, outcome, rules, now);
+                if one.is_none() {
+                    accumulator.count_retried(slot, count, now);
+                }
+                settled.extend(one.into_iter().flat_map(|one| one.apart(&records)));
+            }
+            accumulator.retire_identity(slot);
+        }
+    }
+    shared.wake.notify_one();
+    shared.settle(settled);
+}
+
+pub(super) fn fail_shipment(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: &Error, kind: FailureKind) {
+    answer_all(shared, node, Duration::ZERO, batches, |_| Err(Failure::new(error.clone(), kind)));
+}
+
+/// No answer came: the connection failed, or time ran out.
+pub(super) fn fail_on_the_way(shared: &Shared, node: i32, batches: Vec<Outgoing>, error: Error) {
+    // After an answer that makes no sense a resend is safe as long as the broker can distinguish it from the first.
+    let garbled = matches!(error, Error::Protocol { .. } | Error::Corrupt { .. });
+    let numbered = batches.iter().all(|outgoing| outgoing.batch.numbered.is_some());
+    // A login or a handshake that fails concerns the attempt: records that were accepted have delivery.timeout.ms.
+    let again = error.retriable() || error.of_handshake() || (garbled && numbered);
+    let kind = if again { FailureKind::Retriable } else { FailureKind::Unknown };
+    if again {
+        // The leader may have moved away from a broker that is gone.
+        shared.cluster.request_refresh();
+    }
+    fail_shipment(shared, node, batches, &error, kind);
+}
+
+pub(super) fn receive(shared: &Shared, node: i32, batches: Vec<Outgoing>, answer: Result<request::ProduceResponse>) {
+    let response = match answer {
+        Ok(response) => response,
+        Err(error) => return fail_on_the_way(shared, node, batches, error),
+    };
+    let names = request::topic_names(&batches);
+    let answers = Answers::new(&response, &names);
+    let (too_large, batches): (Vec<_>, Vec<_>) =
+        batches.into_iter().partition(|outgoing| outgoing.batch.count > 1 && answers.too_large(outgoing));
+    let mut refresh = false;
+    let mut leaders = Vec::new();
+    let throttle = answers.throttle();
+    answer_all(shared, node, throttle, batches, |outgoing| {
+        let answer = answers.of(outgoing);
+        if let Err(refused) = &answer {
+            refresh |= refused.error.refresh_metadata();
+            leaders.extend(answers.new_leader(outgoing).map(|leader| {
+                let state = &outgoing.batch.state;
+                (TopicPartition { topic: Arc::clone(&state.topic), partition: state.partition }, leader)
+            }));
+        }
+        answer
+    });
+    for outgoing in too_large {
+        split_in_two(shared, outgoing, &answers);
+    }
+    if !leaders.is_empty() {
+        shared.cluster.update_leaders(&leaders, &answers.addresses());
+    }
+    if refresh {
+        shared.cluster.request_refresh();
+    }
+}
+
+/// The broker's limit is below ours: both halves take the batch's place.
+fn split_in_two(shared: &Shared, outgoing: Outgoing, answers: &Answers<'_>) {
+    let Outgoing { slot, batch, .. } = outgoing;
+    let order = batch.order;
+    let halves = split_oversized::halve(batch);
+    let settled = {
+        let mut accumulator = shared.lock();
+        // A slot that was sent has a queue: none is ever removed.
+        let Some((queue, rules)) = accumulator.queue_of(slot) else { return };
+        match halves {
+            Ok(pieces) => queue.split(order, pieces),
+            Err(failed) => {
+                let (batch, error) = *failed;
+                let error = answers.of_batch(&batch).err().map_or(error, |failure| failure.error);
+                let failure = Failure::new(error, FailureKind::Refused);
+                queue.answered(batch, Err(failure), rules, Instant::now()).into_iter().collect()
+            }
+        }
+    };
+    shared.wake.notify_one();
+    shared.settle(settled);
+}

@@ -1,0 +1,392 @@
+//! Rows of a call on their way into batches: assigned to partitions, a chunk at a time, and encoded.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use samsarrow_arrow::encode::RowReader;
+use samsarrow_wire::compression::Codec;
+
+use super::batch_encoder::{Encoded, Encoder, Encoders, Encoding, Group, Rows, broken};
+use super::buffer_memory::Reserved;
+use super::delivery::Part;
+use super::partitioner::{Choices, Partitioning, Sticky};
+use super::send_batch::SendBatch;
+use super::shared::Shared;
+use super::topic::{Slot, no_such_partition, topic_gone};
+use crate::clock::now_ms;
+use crate::error::{Error, Result};
+
+/// Bytes that a row may take beyond its key, value and headers.
+const ROW_OVERHEAD: u32 = 32;
+/// Bytes that a header may take beyond its name and value.
+const HEADER_OVERHEAD: usize = 10;
+/// Brokers take batches up to 1 MiB by default; half of it is as fast, and two go into one request.
+const TARGET_BATCH: usize = 512 * 1024;
+/// Rows are assigned and encoded in chunks of this many bytes at most.
+const MAX_CHUNK: usize = 8 * 1024 * 1024;
+
+/// The most bytes that are assigned and encoded in one go.
+pub(super) fn chunk_size(shared: &Shared) -> usize {
+    MAX_CHUNK.min(shared.memory.total() / 4).max(1)
+}
+
+/// What is the same for all rows of a call.
+pub(super) struct Plan<'a> {
+    shared: &'a Arc<Shared>,
+    call: &'a SendBatch,
+    topic: Arc<str>,
+    index: usize,
+    pub(super) rows: Arc<RowReader>,
+    /// The number of the first row in the call.
+    first: usize,
+    /// The bytes that each row takes at most.
+    sizes: Arc<Vec<u32>>,
+    timestamp: i64,
+    target: usize,
+    chunk: usize,
+    partitioning: Partitioning,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(shared: &'a Arc<Shared>, call: &'a SendBatch, topic: &Arc<str>, rows: RowReader) -> Result<Self> {
+        let mut accumulator = shared.lock();
+        let index = accumulator.find(topic).ok_or_else(|| topic_gone(topic))?;
+        let batch_size = accumulator.limits.batch_size;
+        let partitioning = accumulator.limits.partitioning;
+        drop(accumulator);
+        let sizes = sizes(&rows);
+        Ok(Self {
+            shared,
+            call,
+            topic: Arc::clone(topic),
+            index,
+            rows: Arc::new(rows),
+            first: call.queued() as usize,
+            sizes: Arc::new(sizes),
+            timestamp: now_ms(),
+            target: batch_size.max(TARGET_BATCH).min(shared.settings.max_request_size),
+            chunk: chunk_size(shared),
+            partitioning,
+        })
+    }
+
+    /// The bytes that a row takes at most.
+    #[inline]
+    fn size(&self, row: usize) -> usize {
+        self.sizes.get(row).map_or(0, |size| *size as usize)
+    }
+
+    /// Refuses the whole call for a row that no broker would take, before anything is sent.
+    pub(super) fn check(&self) -> Result<()> {
+        let largest = self.sizes.iter().copied().max().unwrap_or(0) as usize;
+        let too_large = self.shared.check_size(largest, String::new).is_err();
+        for row in 0..if too_large { self.rows.rows() } else { 0 } {
+            self.shared.check_size(self.size(row), || {
+                let key = self.rows.key(row).map_or(0, <[u8]>::len);
+                let value = self.rows.value(row).map_or(0, <[u8]>::len);
+                format!("row {} for topic {} (key {key} bytes, value {value} bytes)", self.first + row, self.topic)
+            })?;
+        }
+        if !self.rows.has_headers() && !self.rows.has_partition() {
+            return Ok(());
+        }
+        let partitions = self.choices()?.count();
+        for row in 0..self.rows.rows() {
+            let has_headers = self.rows.headers(row).next().is_some();
+            let what = || format!("row {} for topic {}", self.first + row, self.topic);
+            self.shared.settings.check_headers(has_headers, what)?;
+            if let Some(partition) = self.rows.partition(row)
+                && !(0..partitions).contains(&partition)
+            {
+                let error = no_such_partition(&self.topic, partition, partitions as usize);
+                return Err(error.context(format!("send_batch, row {}", self.first + row)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows from `start` on that make up one chunk, and their bytes.
+    pub(super) fn chunk(&self, start: usize) -> (Range<usize>, usize) {
+        let mut bytes = 0;
+        let mut end = start;
+        while end < self.rows.rows() {
+            let size = self.size(end);
+            if end > start && bytes + size > self.chunk {
+                break;
+            }
+            bytes += size;
+            end += 1;
+        }
+        (start..end, bytes)
+    }
+
+    pub(super) async fn send_chunk(
+        &self,
+        range: Range<usize>,
+        reserved: Reserved<'_>,
+        parts: &mut Parts,
+    ) -> Result<()> {
+        if reserved.bytes() < self.shared.lock().limits.batch_size / 2 {
+            return self.append_to_open(range, reserved, parts);
+        }
+        // The partitions of one moment: the topic may get more while the call waits for memory.
+        let choices = self.choices()?;
+        let (given, numbers) = (range.len(), self.of_call(&range));
+        let compressed = self.shared.settings.batch_codec() != Codec::None;
+        let free = self.partitioning.decides_all() || (self.rows.has_key() && self.partitioning.looks_at_keys());
+        let encoded = match (compressed, self.rows.has_partition() || free) {
+            (false, true) => self.encode_in_one_pass(range, &choices)?,
+            (false, false) => self.encode_runs(&self.assign_runs(range, &choices)?, &choices)?,
+            (true, true) => self.encode_in_parallel(self.assign(range, &choices)?).await?,
+            (true, false) => self.encode_in_parallel(self.assign_runs(range, &choices)?).await?,
+        };
+        let found: usize = encoded.iter().map(|batch| batch.count as usize).sum();
+        if found != given {
+            return Err(Error::State(format!(
+                "send_batch to topic {} has encoded {found} of {given} rows: none of them is queued",
+                self.topic
+            )));
+        }
+        self.push(encoded, &numbers, reserved, parts)
+    }
+
+    /// Returns the numbers of these rows in the call.
+    fn of_call(&self, rows: &Range<usize>) -> Range<u64> {
+        (self.first + rows.start) as u64..(self.first + rows.end) as u64
+    }
+
+    /// The partitions that rows may go to now.
+    fn choices(&self) -> Result<Choices> {
+        let choices = self.shared.lock().choices(self.index);
+        if choices.count() == 0 { Err(topic_gone(&self.topic)) } else { Ok(choices) }
+    }
+
+    /// The index of a partition among all that the topic has.
+    #[inline]
+    fn checked(&self, partition: i32, count: i32) -> Result<usize> {
+        let known = usize::try_from(partition).ok().filter(|_| partition < count);
+        known.ok_or_else(|| no_such_partition(&self.topic, partition, usize::try_from(count).unwrap_or(0)))
+    }
+
+    /// Few rows share the batches that records sent one by one fill.
+    fn append_to_open(&self, range: Range<usize>, mut reserved: Reserved<'_>, parts: &mut Parts) -> Result<()> {
+        let mut accumulator = self.shared.lock();
+        let mut wake = false;
+        for row in range {
+            accumulator.admits_rows_of(self.call)?;
+            let size = self.size(row);
+            let key = self.rows.key(row);
+            let partition = match self.rows.partition(row) {
+                Some(partition) => partition,
+                None => accumulator.choose(self.index, key, size),
+            };
+            let count = accumulator.topic(self.index).ok_or_else(|| topic_gone(&self.topic))?.count();
+            let slot = Slot { topic: self.index, partition: self.checked(partition, count)? };
+            let timestamp = self.rows.timestamp(row).unwrap_or(self.timestamp);
+            let headers = self.rows.headers(row);
+            let (delivery, woken) =
+                accumulator.append_row(slot, timestamp, key, self.rows.value(row), headers, size)?;
+            reserved.hand_over(size);
+            self.call.add_queued(1);
+            wake |= woken;
+            parts.add(Part {
+                state: delivery.state,
+                first: delivery.index,
+                count: 1,
+                rows: self.of_call(&(row..row + 1)),
+            });
+        }
+        drop(accumulator);
+        if wake {
+            self.shared.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// The partition of a row; those without a key fill one partition's batch after the other.
+    #[inline]
+    fn partition(&self, row: usize, choices: &Choices, sticky: &mut Sticky) -> Result<usize> {
+        let (rule, size) = (&self.partitioning, self.size(row));
+        let partition = self
+            .rows
+            .partition(row)
+            .or_else(|| rule.by_key(self.rows.key(row), choices.count()))
+            .or_else(|| sticky.stay(size, rule.switch_at(self.target)))
+            .unwrap_or_else(|| sticky.move_on(rule, choices, size));
+        self.checked(partition, choices.count())
+    }
+
+    /// Rows are read once, in the order in which they lie in memory, each into the batch of its partition.
+    fn encode_in_one_pass(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<Encoded>> {
+        let encoding = self.encoding();
+        let mut encoders = Encoders::new(&encoding, choices);
+        let mut sticky = Sticky::default();
+        for row in range {
+            let partition = self.partition(row, choices, &mut sticky)?;
+            encoders.of(partition)?.add(&self.rows, row, self.size(row))?;
+        }
+        encoders.finish()
+    }
+
+    /// As one pass over rows that lie in runs.
+    fn encode_runs(&self, groups: &[Group], choices: &Choices) -> Result<Vec<Encoded>> {
+        let encoding = self.encoding();
+        let mut encoders = Encoders::new(&encoding, choices);
+        for group in groups {
+            encoders.of(group.partition)?.add_group(&self.rows, &self.sizes, group)?;
+        }
+        encoders.finish()
+    }
+
+    /// The rows of a chunk by partition, in their order, cut into pieces of work.
+    fn assign(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<Group>> {
+        let mut open: Vec<(Vec<u32>, usize)> = vec![(Vec::new(), 0); choices.len()];
+        let mut groups = Vec::new();
+        let mut sticky = Sticky::default();
+        for row in range {
+            let partition = self.partition(row, choices, &mut sticky)?;
+            let (rows, bytes) = open
+                .get_mut(partition)
+                .ok_or_else(|| no_such_partition(&self.topic, partition as i32, choices.len()))?;
+            rows.push(row as u32);
+            *bytes += self.size(row);
+            if *bytes >= self.piece() {
+                *bytes = 0;
+                groups.push(Group { partition, rows: Rows::Picked(std::mem::take(rows)) });
+            }
+        }
+        let rest = open.into_iter().enumerate().filter(|(_, (rows, _))| !rows.is_empty());
+        groups.extend(rest.map(|(partition, (rows, _))| Group { partition, rows: Rows::Picked(rows) }));
+        Ok(groups)
+    }
+
+    /// Without keys, each run of rows that fills a batch goes to one partition.
+    fn assign_runs(&self, range: Range<usize>, choices: &Choices) -> Result<Vec<Group>> {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut sticky = Sticky::default();
+        let (mut at, mut bytes) = (range.start, 0);
+        while at < range.end {
+            let sizes = self.sizes.get(at..range.end).unwrap_or_default();
+            let rule = &self.partitioning;
+            let (partition, taken) = sticky.run(rule, choices, sizes, rule.switch_at(self.target));
+            let partition = self.checked(partition, choices.count())?;
+            let end = (at + taken).min(range.end);
+            let size = sizes.iter().take(taken).map(|size| *size as usize).sum::<usize>();
+            match groups.last_mut() {
+                Some(Group { partition: last, rows: Rows::Run(run) })
+                    if *last == partition && bytes + size <= self.piece() =>
+                {
+                    run.end = end;
+                    bytes += size;
+                }
+                _ => {
+                    groups.push(Group { partition, rows: Rows::Run(at..end) });
+                    bytes = size;
+                }
+            }
+            at = end;
+        }
+        Ok(groups)
+    }
+
+    /// The bytes that one core compresses at a time: batches are whole, but for the last one of a piece.
+    fn piece(&self) -> usize {
+        self.chunk.div_ceil(2 * workers()).max(self.target)
+    }
+
+    fn encoding(&self) -> Encoding {
+        let settings = &self.shared.settings;
+        Encoding {
+            target: self.target,
+            timestamp: self.timestamp,
+            codec: settings.batch_codec(),
+            level: settings.level,
+            transactional: settings.transactional_id.is_some(),
+        }
+    }
+
+    /// Compression is work for all cores.
+    async fn encode_in_parallel(&self, groups: Vec<Group>) -> Result<Vec<Encoded>> {
+        let share = groups.len().div_ceil(workers()).max(1);
+        let mut groups = groups.into_iter().peekable();
+        let mut tasks = Vec::new();
+        while groups.peek().is_some() {
+            let mine: Vec<Group> = groups.by_ref().take(share).collect();
+            let (encoding, rows, sizes) = (self.encoding(), Arc::clone(&self.rows), Arc::clone(&self.sizes));
+            tasks.push(tokio::task::spawn_blocking(move || {
+                let encode = |group: Group| {
+                    let mut encoder = Encoder::new(&encoding, group.partition)?;
+                    encoder.add_group(&rows, &sizes, &group)?;
+                    encoder.finish()
+                };
+                mine.into_iter().map(encode).collect::<Result<Vec<_>>>()
+            }));
+        }
+        let mut encoded = Vec::new();
+        for task in tasks {
+            encoded.extend(task.await.map_err(|error| broken(&error))??);
+        }
+        Ok(encoded.into_iter().flatten().collect())
+    }
+
+    /// Queues what was encoded.
+    fn push(
+        &self,
+        encoded: Vec<Encoded>,
+        rows: &Range<u64>,
+        mut reserved: Reserved<'_>,
+        parts: &mut Parts,
+    ) -> Result<()> {
+        {
+            let mut accumulator = self.shared.lock();
+            for Encoded { partition, count, payload, bytes } in encoded {
+                accumulator.admits_rows_of(self.call)?;
+                let slot = Slot { topic: self.index, partition };
+                parts.add(accumulator.push_built(slot, count, rows.clone(), payload, bytes)?);
+                reserved.hand_over(bytes);
+                self.call.add_queued(u64::from(count));
+            }
+        }
+        self.shared.wake.notify_one();
+        Ok(())
+    }
+}
+
+/// Asked for once: on Linux each answer takes the reading of files, 80 µs, and this is looked at for every few rows.
+fn workers() -> usize {
+    static WORKERS: OnceLock<usize> = OnceLock::new();
+    *WORKERS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// The bytes that each row takes at most.
+fn sizes(rows: &RowReader) -> Vec<u32> {
+    let mut sizes = rows.lengths();
+    for (row, size) in sizes.iter_mut().enumerate() {
+        *size = size.saturating_add(ROW_OVERHEAD);
+        if rows.has_headers() {
+            for (name, value) in rows.headers(row) {
+                let header = HEADER_OVERHEAD + name.len() + value.map_or(0, <[u8]>::len);
+                *size = size.saturating_add(u32::try_from(header).unwrap_or(u32::MAX));
+            }
+        }
+    }
+    sizes
+}
+
+/// The batches that a call's rows went into, neighbours joined.
+#[derive(Default)]
+pub(super) struct Parts(pub(super) Vec<Part>);
+
+impl Parts {
+    fn add(&mut self, part: Part) {
+        if let Some(last) = self.0.last_mut()
+            && Arc::ptr_eq(&last.state, &part.state)
+            && last.first + last.count == part.first
+        {
+            last.count += part.count;
+            last.rows.end = part.rows.end;
+            return;
+        }
+        self.0.push(part);
+    }
+}

@@ -1,0 +1,157 @@
+//! Single records: taken at once, or once there is room for them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Producer;
+use crate::clock::now_ms;
+use crate::error::{Error, Result};
+use crate::producer::accumulator::Refusal;
+use crate::producer::shared::Shared;
+use crate::producer::topic::topic_gone;
+use crate::producer::{Delivery, ProducerRecord, RecordRef};
+
+/// Bytes that a record may take beyond its key, value and headers: lengths and deltas.
+const RECORD_OVERHEAD: usize = 32;
+/// Bytes that a header may take beyond its name and value.
+const HEADER_OVERHEAD: usize = 10;
+
+/// Why [`Producer::try_send`] did not take a record.
+#[derive(Debug)]
+pub enum TrySendError {
+    /// `buffer.memory` is used up: [`Producer::send`] waits for it.
+    Full,
+    /// The topic or the partition is not known yet: [`Producer::send`] requests metadata.
+    NeedsMetadata,
+    /// The record cannot be sent.
+    Error(Error),
+}
+
+impl Producer {
+    /// Takes a record without waiting.
+    ///
+    /// # Errors
+    /// Whether [`send`](Self::send) could still take it, or why it can never be sent.
+    pub fn try_send(&self, record: RecordRef<'_>) -> std::result::Result<Delivery, TrySendError> {
+        let (timestamp, size) = self.check(record).map_err(TrySendError::Error)?;
+        if !self.shared.memory.try_reserve(size) {
+            return Err(TrySendError::Full);
+        }
+        match append(&self.shared, record, timestamp, size, None) {
+            Ok(delivery) => Ok(delivery),
+            Err(Refusal::NeedsMetadata) => Err(TrySendError::NeedsMetadata),
+            Err(Refusal::Failed(error)) => Err(TrySendError::Error(error)),
+        }
+    }
+
+    /// Takes a record, waiting up to `max.block.ms` for metadata and memory.
+    ///
+    /// # Errors
+    /// The record cannot be sent, or there was no room or no such topic in time.
+    pub async fn send(&self, record: ProducerRecord) -> Result<Delivery> {
+        self.room(record).await?.send()
+    }
+
+    /// What [`send`](Self::send) waits for: anyone who gives up before the record is sent has sent nothing.
+    ///
+    /// # Errors
+    /// The record cannot be sent, or there was no room or no such topic in time.
+    pub async fn room(&self, record: ProducerRecord) -> Result<Room> {
+        let (timestamp, size) = self.check(record.by_ref())?;
+        let transaction = {
+            let accumulator = self.shared.lock();
+            accumulator.admits()?;
+            accumulator.transaction_number()
+        };
+        let deadline = Instant::now() + self.shared.settings.max_block;
+        self.shared.know(&record.topic, record.partition, deadline).await?;
+        let mut reserved = self.shared.reserve(size, deadline).await?;
+        // From here on the room, and then the record's batch, gives the bytes back.
+        reserved.hand_over(size);
+        Ok(Room { shared: Arc::clone(&self.shared), record, timestamp, size, transaction })
+    }
+
+    /// Size and timestamp of a record, or why no broker will take it.
+    fn check(&self, record: RecordRef<'_>) -> Result<(i64, usize)> {
+        let timestamp = match record.timestamp {
+            None => now_ms(),
+            Some(timestamp) if timestamp >= -1 => timestamp,
+            Some(timestamp) => {
+                return Err(Error::configuration(format!(
+                    "timestamp {timestamp} is negative: give milliseconds since 1970, or −1 for none"
+                )));
+            }
+        };
+        let mut size = RECORD_OVERHEAD + record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
+        for (name, value) in record.headers {
+            size += HEADER_OVERHEAD + name.len() + value.as_ref().map_or(0, bytes::Bytes::len);
+        }
+        let what = || format!("a record for topic {}", record.topic);
+        self.shared.check_size(size, what)?;
+        self.shared.settings.check_headers(!record.headers.is_empty(), what)?;
+        Ok((timestamp, size))
+    }
+}
+
+/// Appends a record whose bytes are reserved; gives the bytes back if it cannot.
+fn append(
+    shared: &Shared,
+    record: RecordRef<'_>,
+    timestamp: i64,
+    size: usize,
+    transaction: Option<u64>,
+) -> std::result::Result<Delivery, Refusal> {
+    let appended = {
+        let mut accumulator = shared.lock();
+        let admitted = transaction.map_or(Ok(()), |transaction| accumulator.admits_in(transaction));
+        admitted.map_err(Refusal::Failed).and_then(|()| accumulator.append(record, timestamp, size))
+    };
+    match appended {
+        Ok((delivery, wake)) => {
+            if wake {
+                shared.wake.notify_one();
+            }
+            Ok(delivery)
+        }
+        Err(refusal) => {
+            shared.memory.release(size);
+            Err(refusal)
+        }
+    }
+}
+
+/// Room for a record in `buffer.memory`, given back if it is not sent.
+#[derive(Debug)]
+pub struct Room {
+    shared: Arc<Shared>,
+    record: ProducerRecord,
+    timestamp: i64,
+    size: usize,
+    /// The number of the transaction in which `send` was called.
+    transaction: u64,
+}
+
+impl Room {
+    /// Takes the record.
+    ///
+    /// # Errors
+    /// The producer is closed, the transaction of the call has ended, or the topic is gone.
+    pub fn send(mut self) -> Result<Delivery> {
+        let size = std::mem::take(&mut self.size);
+        append(&self.shared, self.record.by_ref(), self.timestamp, size, Some(self.transaction)).map_err(|refusal| {
+            match refusal {
+                Refusal::Failed(error) => error,
+                // The topic was deleted, or made again with fewer partitions, since they were known.
+                Refusal::NeedsMetadata => topic_gone(&self.record.topic),
+            }
+        })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if self.size > 0 {
+            self.shared.memory.release(self.size);
+        }
+    }
+}

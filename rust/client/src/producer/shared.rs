@@ -1,0 +1,286 @@
+//! What a producer's handles and tasks share: its settings, its queues and its memory.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use samsarrow_wire::batch::HEADER_LEN;
+use samsarrow_wire::compression::{Codec, Compressor};
+use samsarrow_wire::error_code::ErrorCode;
+use tokio::sync::{Notify, watch};
+
+use super::accumulator::Accumulator;
+use super::batch::Settled;
+use super::buffer_memory::{Memory, Reserved};
+use super::delivery_state::Watched;
+use super::topic::{no_such_partition, topic_gone};
+use super::transactions::Transactions;
+use super::unread_failures::Unread;
+use crate::cluster::{Cluster, TopicUser};
+use crate::error::{Error, Result};
+use crate::metrics::{Event, Id, Sink, Source};
+
+/// Fixed settings of a producer.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) acks: i16,
+    pub(crate) transactional_id: Option<Arc<str>>,
+    pub(crate) codec: Codec,
+    pub(crate) level: Option<i32>,
+    /// Without idempotence nothing may be sent.
+    pub(crate) require_idempotence: bool,
+    /// The newest message format to write.
+    pub(crate) magic: i8,
+    pub(crate) request_timeout: Duration,
+    pub(crate) max_block: Duration,
+    pub(crate) max_request_size: usize,
+}
+
+impl Settings {
+    /// The codec of batches in the making: those to become messages of an older format are compressed as such.
+    pub(crate) fn batch_codec(&self) -> Codec {
+        if self.magic < 2 { Codec::None } else { self.codec }
+    }
+
+    /// Refuses a record with headers where the format is known to have none.
+    pub(crate) fn check_headers(&self, any: bool, what: impl FnOnce() -> String) -> Result<()> {
+        if !any || self.magic >= 2 {
+            return Ok(());
+        }
+        Err(Error::configuration(format!(
+            "{} has headers, which message format v{} cannot hold: leave them out, or set message.format.version to 0.11.0 \
+             or later (and leave out api.version.produce)",
+            what(),
+            self.magic
+        )))
+    }
+}
+
+/// What the producer's handles and tasks share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) cluster: Cluster,
+    pub(crate) settings: Settings,
+    pub(crate) memory: Memory,
+    accumulator: Mutex<Accumulator>,
+    pub(crate) wake: Notify,
+    /// Set when all tasks are to end.
+    pub(crate) stop: watch::Sender<bool>,
+    pub(crate) acquiring: AtomicBool,
+    /// Those that nobody uses now: their memory is worth keeping.
+    compressors: Mutex<Vec<Compressor>>,
+    pub(crate) transactions: Option<Transactions>,
+    /// The program was notified of it.
+    fenced: AtomicBool,
+    /// Failures that the application has not read. Not those of transactions, whose commit reports them.
+    pub(crate) unread: Arc<Unread>,
+}
+
+/// Time to look for a partition that the topic does not have: brokers learn of added partitions one after the other.
+const PARTITION_PATIENCE: Duration = Duration::from_secs(2);
+
+impl Shared {
+    /// Waits until the partitions of the topic are known, and `partition` is one of them.
+    ///
+    /// # Errors
+    /// The topic does not exist within `deadline`, or metadata that was requested for the partition does not have it.
+    pub(crate) async fn know(&self, topic: &Arc<str>, partition: Option<i32>, deadline: Instant) -> Result<()> {
+        let count = |shared: &Self| {
+            let mut accumulator = shared.lock();
+            accumulator.find(topic).and_then(|index| accumulator.topic(index)).map(|topic| topic.count())
+        };
+        let in_range = |count: i32| partition.is_none_or(|partition| (0..count).contains(&partition));
+        self.lock().check_open()?;
+        if count(self).is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let metadata = self.cluster.topics(&[topic], left).await?;
+            self.lock().add_topic(topic, &metadata).ok_or_else(|| topic_gone(topic))?;
+        }
+        let patience = deadline.min(Instant::now() + PARTITION_PATIENCE);
+        let mut backoff = self.cluster.backoff();
+        loop {
+            match (count(self).ok_or_else(|| topic_gone(topic))?, partition) {
+                (count, _) if in_range(count) => return Ok(()),
+                (count, Some(partition)) if partition < 0 || Instant::now() >= patience => {
+                    return Err(no_such_partition(topic, partition, usize::try_from(count).unwrap_or(0)));
+                }
+                _ => {}
+            }
+            self.refresh(deadline).await?;
+            if !count(self).is_none_or(in_range) {
+                tokio::time::sleep(backoff.next_delay()).await;
+            }
+        }
+    }
+
+    /// Requests metadata of all topics in use.
+    pub(crate) async fn refresh(&self, deadline: Instant) -> Result<()> {
+        self.cluster.refresh(deadline.saturating_duration_since(Instant::now())).await?;
+        let metadata = self.cluster.metadata();
+        self.lock().update(&metadata);
+        Ok(())
+    }
+
+    pub(crate) fn new(
+        cluster: Cluster,
+        settings: Settings,
+        memory: Memory,
+        accumulator: Accumulator,
+        transactions: Option<Transactions>,
+    ) -> Self {
+        Self {
+            cluster,
+            settings,
+            memory,
+            accumulator: Mutex::new(accumulator),
+            wake: Notify::new(),
+            stop: watch::Sender::new(false),
+            acquiring: AtomicBool::new(false),
+            compressors: Mutex::default(),
+            transactions,
+            fenced: AtomicBool::new(false),
+            unread: Arc::default(),
+        }
+    }
+
+    /// The queues; hold the lock shortly, and never across an await.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Accumulator> {
+        self.accumulator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Codecs that nobody uses now: their memory is worth keeping.
+    pub(super) fn compressors(&self) -> MutexGuard<'_, Vec<Compressor>> {
+        self.compressors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for `bytes` of `buffer.memory` until `deadline`.
+    pub(crate) async fn reserve(&self, bytes: usize, deadline: Instant) -> Result<Reserved<'_>> {
+        if !self.memory.try_reserve(bytes) {
+            let waiting = self.memory.reserve(bytes);
+            tokio::pin!(waiting);
+            // The first poll queues for memory; the sender then sends what lingers to free some.
+            let first = std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await;
+            if first.is_pending() {
+                self.wake.notify_one();
+                let total = self.memory.total();
+                tokio::time::timeout_at(deadline.into(), waiting).await.map_err(|_| {
+                    Error::timeout(
+                        format!("{bytes} bytes of buffer.memory (all {total} hold records that wait to be sent)"),
+                        self.settings.max_block,
+                    )
+                })?;
+            }
+        }
+        Ok(Reserved::new(&self.memory, bytes))
+    }
+
+    /// Refuses what is larger than a request or the memory may be.
+    pub(crate) fn check_size(&self, size: usize, what: impl FnOnce() -> String) -> Result<()> {
+        let encoded = size + HEADER_LEN;
+        let (request, memory) = (self.settings.max_request_size, self.memory.total());
+        if encoded <= request && size <= memory {
+            return Ok(());
+        }
+        let limit = if encoded > request {
+            format!("max.request.size ({request} bytes)")
+        } else {
+            format!("buffer.memory ({memory} bytes)")
+        };
+        let text = format!("{} takes {encoded} bytes, more than {limit}: raise it or send less", what());
+        Err(Error::server(ErrorCode::MESSAGE_TOO_LARGE, text))
+    }
+
+    /// Gives results out and memory back. Callbacks run in here, so no lock may be held.
+    pub(crate) fn settle(&self, mut settled: Vec<Settled>) {
+        for late in settled.extract_if(.., |one| one.late) {
+            self.memory.release(late.reserved);
+        }
+        if settled.is_empty() {
+            return;
+        }
+        if self.transactions.is_some() {
+            self.settle_transaction(&mut settled);
+        }
+        // Anyone who learns of a result finds it counted, and its memory free.
+        let mut failed = Vec::new();
+        for one in &settled {
+            if let Err(error) = &one.outcome
+                && one.state.is_open(one.first)
+            {
+                failed.push((Arc::clone(&one.state.topic), one.count));
+                self.tell_if_fenced(error);
+            }
+            if one.reserved > 0 {
+                self.memory.release(one.reserved);
+            }
+        }
+        if !failed.is_empty() {
+            let now = Instant::now();
+            let mut accumulator = self.lock();
+            failed.iter().for_each(|(topic, records)| accumulator.count_failed(topic, *records, now));
+        }
+        let mut done = Vec::with_capacity(settled.len());
+        let mut watched = Watched::default();
+        let unread = self.transactions.is_none().then_some(&self.unread);
+        for one in settled {
+            one.state.complete(one.first, one.count, one.outcome, &mut watched, unread);
+            if one.state.all_done() {
+                done.push(one.state.id);
+            }
+        }
+        drop(watched);
+        let mut accumulator = self.lock();
+        for id in done {
+            accumulator.forget_state(id);
+        }
+    }
+
+    /// Notifies the program once that another producer has taken this one's place.
+    fn tell_if_fenced(&self, error: &Error) {
+        let fenced = [ErrorCode::PRODUCER_FENCED, ErrorCode::INVALID_PRODUCER_EPOCH];
+        if fenced.iter().any(|code| error.code() == Some(code.code())) && !self.fenced.swap(true, Ordering::AcqRel) {
+            self.cluster.metrics().tell(|| Event::Fenced { reason: error.to_string() });
+        }
+    }
+
+    /// A record that failed for good fails its transaction, before anybody learns of it.
+    fn settle_transaction(&self, settled: &mut Vec<Settled>) {
+        let mut dropped = Vec::new();
+        for one in settled.iter_mut() {
+            // Late answers for what has its result belong to a transaction of the past.
+            if let Err(error) = &mut one.outcome
+                && one.state.is_open(one.first)
+            {
+                dropped.extend(self.lock().transaction_failed(error));
+            }
+        }
+        settled.extend(dropped);
+    }
+
+    /// Ends the tasks; what is left gets `error`.
+    pub(crate) fn abandon(&self, error: &Error) {
+        let settled = {
+            let mut accumulator = self.lock();
+            accumulator.closed = true;
+            accumulator.abandon(error)
+        };
+        self.stop.send_replace(true);
+        self.settle(settled);
+    }
+}
+
+impl Source for Shared {
+    fn collect(&self, sink: &mut Sink) {
+        let total = self.memory.total();
+        sink.one(Id::BufferTotalBytes, total as f64);
+        sink.one(Id::BufferAvailableBytes, total.saturating_sub(self.memory.used()) as f64);
+        self.lock().measure(sink);
+    }
+}
+
+impl TopicUser for Shared {
+    fn topics_in_use(&self) -> Vec<Arc<str>> {
+        self.lock().topics_in_use()
+    }
+}

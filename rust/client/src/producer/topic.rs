@@ -1,0 +1,117 @@
+//! A topic that is written to: what metadata says of it, and the queues of its partitions.
+
+use std::sync::Arc;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::Uuid;
+
+use super::batch::Settled;
+use super::counters::Written;
+use super::partitioner::Sticky;
+use super::queue::PartitionQueue;
+use crate::cluster::metadata::Metadata;
+use crate::error::Error;
+use crate::metrics::Windows;
+
+/// Topic and partition as indices into the accumulator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Slot {
+    pub(crate) topic: usize,
+    pub(crate) partition: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Topic {
+    pub(crate) name: Arc<str>,
+    /// The newest that metadata gave, zero for none.
+    pub(super) id: Uuid,
+    /// How many partitions it has. There may be queues of more: a topic that was made again can have fewer than before.
+    pub(super) count: usize,
+    /// What was written to it.
+    pub(super) counted: Written,
+    /// Whether the newest metadata has it; it need not when nothing was written for long.
+    pub(super) known: bool,
+    /// Whether something was written to it since the cluster asked last.
+    pub(super) written: bool,
+    pub(crate) partitions: Vec<PartitionQueue>,
+    pub(super) available: Vec<i32>,
+    pub(super) sticky: Sticky,
+}
+
+impl Topic {
+    /// A topic of which nothing is known but that something is written to it.
+    pub(super) fn new(name: Arc<str>, windows: Windows) -> Self {
+        Self {
+            name,
+            id: Uuid::ZERO,
+            count: 0,
+            counted: Written::new(windows),
+            known: true,
+            written: true,
+            partitions: Vec::new(),
+            available: Vec::new(),
+            sticky: Sticky::default(),
+        }
+    }
+
+    /// The number of partitions, for the partitioner.
+    pub(crate) fn count(&self) -> i32 {
+        self.count as i32
+    }
+
+    /// Fails what waits for a partition that the topic no longer has.
+    pub(super) fn give_up(&mut self, partition: usize, settled: &mut Vec<Settled>) {
+        let context = format!(
+            "Produce to {}-{partition}: the topic was recreated with fewer partitions ({})",
+            self.name, self.count
+        );
+        let error = Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, context);
+        if let Some(queue) = self.partitions.get_mut(partition) {
+            queue.drop_waiting(&error, settled);
+        }
+    }
+
+    /// Takes leaders and partition counts from the cluster's metadata.
+    pub(super) fn update(&mut self, metadata: &Metadata) {
+        let known = metadata.topic(&self.name);
+        self.known = known.is_some();
+        let Some(known) = known else { return };
+        let anew = !self.id.is_zero() && !known.topic_id.is_zero() && self.id != known.topic_id;
+        if !known.topic_id.is_zero() {
+            self.id = known.topic_id;
+        }
+        if anew {
+            self.sticky = Sticky::default();
+            self.partitions.iter_mut().for_each(|queue| queue.leader = None);
+        }
+        // A topic only grows, unless it is another of the same name; a broker that lags behind may say otherwise.
+        self.count = if anew { known.partitions.len() } else { self.count.max(known.partitions.len()) };
+        for partition in &known.partitions {
+            let Ok(at) = usize::try_from(partition.partition) else { continue };
+            // Answers list every partition from 0 on; a number far beyond their count is not to be believed.
+            if at >= known.partitions.len() {
+                continue;
+            }
+            while self.partitions.len() <= at {
+                self.partitions.push(PartitionQueue::default());
+            }
+            if let Some(queue) = self.partitions.get_mut(at) {
+                queue.leader = (partition.leader >= 0).then_some(partition.leader);
+            }
+        }
+        self.available.clear();
+        let led = known.partitions.iter().filter(|partition| partition.leader >= 0);
+        self.available.extend(led.map(|partition| partition.partition));
+    }
+}
+
+/// The error for a partition number that the topic does not have.
+pub(crate) fn no_such_partition(topic: &str, partition: i32, count: usize) -> Error {
+    let last = count.saturating_sub(1);
+    Error::configuration(format!("topic {topic} has no partition {partition}: its {count} partitions are 0 to {last}"))
+}
+
+/// The error for a topic that lost its partitions between two looks.
+pub(crate) fn topic_gone(topic: &str) -> Error {
+    Error::server(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("topic {topic} (its metadata names no partitions)"))
+}

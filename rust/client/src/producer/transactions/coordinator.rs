@@ -1,0 +1,104 @@
+//! What the transaction coordinator is asked: for an identity, and to end a transaction.
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::{
+    ApiKey, EndTxnRequest, EndTxnResponse, InitProducerIdRequest, InitProducerIdResponse, Request,
+};
+
+use super::shared::{END_V2, FOREVER, Transactions, within};
+use super::state::Protocol;
+use crate::cluster::Cluster;
+use crate::cluster::coordinator::Verdict;
+use crate::error::{Error, Result};
+use crate::producer::batch::Identity;
+
+/// From this version on, an identity can be renewed by its owner (KIP-360).
+const RENEWING: i16 = 3;
+
+impl Transactions {
+    /// Asks for an identity until there is one: a first one, which fences earlier producers of the same name, or a newer
+    /// epoch of the `current` one, which is refused to a producer that has been fenced (KIP-360).
+    pub(in crate::producer) async fn identity(&self, current: Option<Identity>) -> Result<Identity> {
+        let build = |version| {
+            if current.is_some() && version < RENEWING {
+                return Err(Error::UnsupportedVersion(format!(
+                    "sequences of transactional id {} are uncertain after a failure; only brokers since Kafka 2.5 can give \
+                     the producer another epoch (InitProducerId v{RENEWING})",
+                    self.id
+                )));
+            }
+            Ok(InitProducerIdRequest {
+                transactional_id: Some(self.id.to_string()),
+                transaction_timeout_ms: i32::try_from(self.timeout.as_millis()).unwrap_or(i32::MAX),
+                producer_id: current.map_or(-1, |identity| identity.producer_id),
+                producer_epoch: current.map_or(-1, |identity| identity.epoch),
+                ..Default::default()
+            })
+        };
+        let judge = |_, response: InitProducerIdResponse| {
+            let Err(code) = ErrorCode::from_i16(response.error_code).ok() else {
+                let identity = Identity { producer_id: response.producer_id, epoch: response.producer_epoch };
+                return Ok(Verdict::Done(identity));
+            };
+            Verdict::of(fenced_or(code), &self.context("InitProducerId"))
+        };
+        self.coordinator.call(FOREVER, build, judge).await
+    }
+
+    /// Ends the transaction, asking until it is answered. Gives the identity of the next one where the end changed it.
+    pub(in crate::producer) async fn end(
+        &self,
+        identity: Option<Identity>,
+        protocol: Protocol,
+        committed: bool,
+    ) -> Result<Option<Identity>> {
+        let identity = identity.ok_or_else(|| Error::closed("the producer's identity"))?;
+        let what = self.context(if committed { "EndTxn (commit)" } else { "EndTxn (abort)" });
+        let build = |version| {
+            if protocol == Protocol::V2 && version < END_V2 {
+                return Err(too_old(EndTxnRequest::KEY, version, END_V2));
+            }
+            Ok(EndTxnRequest {
+                transactional_id: self.id.to_string(),
+                producer_id: identity.producer_id,
+                producer_epoch: identity.epoch,
+                committed,
+                ..Default::default()
+            })
+        };
+        let judge = |_, response: EndTxnResponse| {
+            let Err(code) = ErrorCode::from_i16(response.error_code).ok() else {
+                let next = Identity { producer_id: response.producer_id, epoch: response.producer_epoch };
+                return Ok(Verdict::Done((next.producer_id >= 0).then_some(next)));
+            };
+            Verdict::of(fenced_or(code), &what)
+        };
+        let coordinator = self.coordinator.with(|cluster| self.within(cluster, protocol));
+        coordinator.call(FOREVER, build, judge).await
+    }
+
+    fn within(&self, cluster: &Cluster, protocol: Protocol) -> Cluster {
+        within(cluster, protocol, EndTxnRequest::KEY, END_V2)
+    }
+
+    /// What was asked, of whom.
+    pub(in crate::producer) fn context(&self, what: &str) -> String {
+        format!("{what} of transactional id {}", self.id)
+    }
+}
+
+/// A broker that lags behind the feature level of its cluster.
+pub(in crate::producer) fn too_old(key: ApiKey, version: i16, needed: i16) -> Error {
+    Error::UnsupportedVersion(format!(
+        "the cluster's transaction.version needs {} v{needed}, and this broker speaks v{version}",
+        key.name()
+    ))
+}
+
+/// What a coordinator calls an old epoch is fenced, in old versions too.
+pub(in crate::producer) fn fenced_or(code: ErrorCode) -> ErrorCode {
+    match code {
+        ErrorCode::INVALID_PRODUCER_EPOCH => ErrorCode::PRODUCER_FENCED,
+        code => code,
+    }
+}

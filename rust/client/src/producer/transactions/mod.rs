@@ -1,0 +1,20 @@
+//! Transactions of a producer: their state, the calls of the application, and requests to the coordinator.
+
+mod coordinator;
+mod error;
+mod guard;
+mod offsets;
+mod operations;
+mod partitions;
+mod shared;
+pub(crate) mod state;
+mod version;
+
+pub(super) use coordinator::{fenced_or, too_old};
+pub use offsets::GroupMember;
+pub(crate) use offsets::send as send_offsets;
+pub use operations::BeginTransaction;
+pub(crate) use operations::{begin, cancel_begin, leave, perform};
+pub(crate) use partitions::register;
+pub(crate) use shared::Transactions;
+pub(super) use shared::{FOREVER, OFFSETS_V2, PRODUCE_V2, within};

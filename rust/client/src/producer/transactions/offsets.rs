@@ -1,0 +1,219 @@
+//! Offsets of a group as part of a transaction: they are committed with it, or not at all.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::txn_offset_commit::{TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic};
+use samsarrow_wire::messages::{
+    AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, Request, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+};
+use tokio::sync::oneshot;
+
+use super::guard::{not_transactional, of};
+use super::partitions::goes_on;
+use crate::cluster::coordinator::Verdict;
+use crate::error::{Error, Result};
+use crate::group::Offsets;
+use crate::group::membership::Identity as Member;
+use crate::offsets::by_topic;
+use crate::producer::batch::Identity;
+use crate::producer::shared::Shared;
+use crate::producer::transactions::state::Protocol;
+use crate::producer::transactions::{FOREVER, OFFSETS_V2, Transactions, fenced_or, too_old, within};
+use crate::types::{TopicPartition, some_of};
+
+/// From this version on, a request names the member and its generation (KIP-447).
+const MEMBERS: i16 = 3;
+const CALL: &str = "send_offsets_to_transaction";
+
+/// Whose offsets they are: a group, and who in it has worked on them.
+#[derive(Debug, Clone)]
+pub struct GroupMember {
+    /// The group.
+    pub group: String,
+    /// As `Consumer::group_metadata` returns it; with a generation of −1 nobody is fenced.
+    pub member: Member,
+}
+
+/// Makes offsets part of the open transaction.
+pub(crate) async fn send(shared: &Arc<Shared>, who: GroupMember, offsets: Offsets, limit: Duration) -> Result<()> {
+    let (identity, protocol) = {
+        let mut accumulator = shared.lock();
+        accumulator.check_open()?;
+        let identity = accumulator.identity;
+        let transaction = of(&mut accumulator, CALL)?;
+        transaction.admits(CALL)?;
+        if offsets.is_empty() {
+            return Ok(());
+        }
+        transaction.offsets_under_way += 1;
+        (identity, transaction.protocol)
+    };
+    let (sender, answer) = oneshot::channel();
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        let outcome = work(&shared, identity, protocol, &who, &offsets).await;
+        if let Some(transaction) = &mut shared.lock().transaction {
+            transaction.offsets_under_way -= 1;
+        }
+        if let Some(transactions) = &shared.transactions {
+            transactions.ring();
+        }
+        // Anyone who asked may have given up; the commit waits for it all the same.
+        let _ = sender.send(outcome);
+    });
+    match tokio::time::timeout(limit, answer).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(_)) => Err(Error::closed("the producer")),
+        Err(_) => Err(Error::timeout(format!("{CALL} (it continues; the commit waits for it)"), limit)),
+    }
+}
+
+async fn work(
+    shared: &Shared,
+    identity: Option<Identity>,
+    protocol: Protocol,
+    who: &GroupMember,
+    offsets: &Offsets,
+) -> Result<()> {
+    let transactions = shared.transactions.as_ref().ok_or_else(|| not_transactional(CALL))?;
+    let identity = identity.ok_or_else(|| Error::closed("the producer's identity"))?;
+    let mut stop = shared.stop.subscribe();
+    let sending = async {
+        if protocol == Protocol::V1 {
+            let added = transactions.add_offsets(shared, identity, &who.group).await;
+            added.map_err(|error| shared.fail_transaction(error, true))?;
+        }
+        if let Some(transaction) = &mut shared.lock().transaction {
+            // In the second protocol the group's coordinator notifies that of the transaction.
+            transaction.started = true;
+        }
+        let sent = transactions.commit_offsets(shared, identity, protocol, who, offsets).await;
+        sent.map_err(|error| shared.fail_transaction(error, false))
+    };
+    tokio::select! {
+        outcome = sending => outcome,
+        _ = stop.wait_for(|stop| *stop) => Err(Error::closed("the producer")),
+    }
+}
+
+/// Refused for now, and the transaction has come to its end.
+fn over() -> Error {
+    Error::Aborted("the offsets were not sent: the transaction is over".into())
+}
+
+impl Transactions {
+    /// The first protocol: the coordinator learns of the group.
+    async fn add_offsets(&self, shared: &Shared, identity: Identity, group: &str) -> Result<()> {
+        let build = |_| {
+            Ok(AddOffsetsToTxnRequest {
+                transactional_id: self.id.to_string(),
+                producer_id: identity.producer_id,
+                producer_epoch: identity.epoch,
+                group_id: group.to_owned(),
+                ..Default::default()
+            })
+        };
+        let what = self.context(&format!("AddOffsetsToTxn of group {group}"));
+        let judge = |_, response: AddOffsetsToTxnResponse| {
+            let Err(code) = ErrorCode::from_i16(response.error_code).ok() else { return Ok(Verdict::Done(())) };
+            let verdict = Verdict::of(fenced_or(code), &what)?;
+            if goes_on(shared) { Ok(verdict) } else { Err(over()) }
+        };
+        self.coordinator.call(FOREVER, build, judge).await
+    }
+
+    /// Sends the offsets to the group's coordinator.
+    async fn commit_offsets(
+        &self,
+        shared: &Shared,
+        identity: Identity,
+        protocol: Protocol,
+        who: &GroupMember,
+        offsets: &Offsets,
+    ) -> Result<()> {
+        let build = |version| self.request(version, identity, protocol, who, offsets);
+        let judge = |_, response: TxnOffsetCommitResponse| {
+            let verdict = self.judge_offsets(&who.group, offsets, &response)?;
+            let done = matches!(verdict, Verdict::Done(()));
+            if done || goes_on(shared) { Ok(verdict) } else { Err(over()) }
+        };
+        let coordinator = self
+            .of_group(&who.group)
+            .with(|cluster| within(cluster, protocol, TxnOffsetCommitRequest::KEY, OFFSETS_V2));
+        coordinator.call(FOREVER, build, judge).await
+    }
+
+    fn request(
+        &self,
+        version: i16,
+        identity: Identity,
+        protocol: Protocol,
+        who: &GroupMember,
+        offsets: &Offsets,
+    ) -> Result<TxnOffsetCommitRequest> {
+        if protocol == Protocol::V2 && version < OFFSETS_V2 {
+            return Err(too_old(TxnOffsetCommitRequest::KEY, version, OFFSETS_V2));
+        }
+        let GroupMember { group, member } = who;
+        let nobody = member.generation < 0 && member.member_id.is_empty();
+        if version < MEMBERS && !nobody {
+            return Err(Error::UnsupportedVersion(format!(
+                "{CALL}: only brokers since Kafka 2.5 (TxnOffsetCommit v{MEMBERS}) can refuse the offsets of a member that \
+                 lost its partitions; give the group alone to do without"
+            )));
+        }
+        let partition =
+            |(partition_index, offset): (i32, crate::types::OffsetAndMetadata)| TxnOffsetCommitRequestPartition {
+                partition_index,
+                committed_offset: offset.offset,
+                committed_leader_epoch: offset.leader_epoch.unwrap_or(-1),
+                committed_metadata: Some(offset.metadata),
+                ..Default::default()
+            };
+        let topics = by_topic(offsets.iter().cloned()).into_iter().map(|(name, partitions)| {
+            let partitions = partitions.into_iter().map(partition).collect();
+            TxnOffsetCommitRequestTopic { name: name.to_string(), partitions, ..Default::default() }
+        });
+        Ok(TxnOffsetCommitRequest {
+            transactional_id: self.id.to_string(),
+            group_id: group.clone(),
+            producer_id: identity.producer_id,
+            producer_epoch: identity.epoch,
+            generation_id: member.generation,
+            member_id: member.member_id.clone(),
+            group_instance_id: member.instance_id.clone(),
+            topics: topics.collect(),
+            ..Default::default()
+        })
+    }
+
+    fn judge_offsets(&self, group: &str, offsets: &Offsets, response: &TxnOffsetCommitResponse) -> Result<Verdict<()>> {
+        let mut again = None;
+        let mut silent: Vec<&TopicPartition> = offsets.iter().map(|(tp, _)| tp).collect();
+        for topic in &response.topics {
+            for partition in &topic.partitions {
+                silent.retain(|tp| (&*tp.topic, tp.partition) != (&*topic.name, partition.partition_index));
+                // Without an error the offset is pending.
+                let Err(code) = ErrorCode::from_i16(partition.error_code).ok() else { continue };
+                let what = format!("TxnOffsetCommit of {}-{} for group {group}", topic.name, partition.partition_index);
+                let verdict = Verdict::of(fenced_or(code), &self.context(&what))?;
+                again = Some(match verdict {
+                    // The group's coordinator did not get it to its replicas: it may be another by now.
+                    Verdict::Retry(error) if code == ErrorCode::REQUEST_TIMED_OUT => Verdict::Moved(error),
+                    verdict => verdict,
+                });
+            }
+        }
+        match again {
+            // Offsets that were taken are taken again, to the same effect.
+            Some(again) => Ok(again),
+            None if silent.is_empty() => Ok(Verdict::Done(())),
+            None => Err(Error::protocol(
+                format!("the coordinator of group {group}"),
+                format!("the answer to TxnOffsetCommit leaves out {}", some_of(silent)),
+            )),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Transactions (KIP-98, and their second version, KIP-890): what the user calls, and the order in which it is done.
+//!
+//! An operation that talks to the coordinator runs as a task of its own: a call that gives up waiting, or is
+//! interrupted, leaves it running, and the next call of the same name waits for the same outcome. So a request whose
+//! answer decides about the transaction is never forgotten half way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::error::{fail_for_good, tell_whether_fenced};
+use super::guard::{not_transactional, of};
+use crate::error::{Error, Result};
+use crate::producer::batch::Identity;
+use crate::producer::flush::Flushing;
+use crate::producer::shared::Shared;
+use crate::producer::transactions::Transactions;
+use crate::producer::transactions::state::{
+    Entry, Operation, Outcome, Phase, Protocol, Transaction, epoch_is_old, is_forgotten,
+};
+
+/// Does what `operation` says, or waits for what an earlier call began.
+pub(crate) async fn perform(shared: &Arc<Shared>, operation: Operation, limit: Duration) -> Result<()> {
+    perform_for(operation.name(), shared, operation, limit).await
+}
+
+/// As [`perform`], for the user's call of this name.
+async fn perform_for(name: &str, shared: &Arc<Shared>, operation: Operation, limit: Duration) -> Result<()> {
+    let entry = {
+        let mut accumulator = shared.lock();
+        accumulator.check_open()?;
+        of(&mut accumulator, name)?.enter(operation)?
+    };
+    carry_out(name, shared, operation, entry, limit).await
+}
+
+async fn carry_out(
+    name: &str,
+    shared: &Arc<Shared>,
+    operation: Operation,
+    entry: Entry,
+    limit: Duration,
+) -> Result<()> {
+    let mut outcome = match entry {
+        Entry::Join(outcome) => outcome,
+        Entry::Work(sender, outcome) => {
+            tokio::spawn(work(Arc::clone(shared), operation, sender));
+            outcome
+        }
+    };
+    let found = tokio::time::timeout(limit, outcome.wait_for(Option::is_some)).await;
+    match found.map(|found| found.map(|outcome| outcome.clone())) {
+        Ok(Ok(found)) => {
+            if let Some(transaction) = &mut shared.lock().transaction {
+                transaction.seen(&outcome);
+            }
+            found.unwrap_or(Ok(()))
+        }
+        Ok(Err(_)) => Err(Error::closed("the producer")),
+        Err(_) => {
+            Err(Error::timeout(format!("{name} (it continues, and its outcome is unknown: call {name} again)"), limit))
+        }
+    }
+}
+
+async fn work(shared: Arc<Shared>, operation: Operation, sender: watch::Sender<Outcome>) {
+    let mut stop = shared.stop.subscribe();
+    let done = tokio::select! {
+        done = async {
+            match operation {
+                Operation::Init => init(&shared).await,
+                Operation::Commit => commit(&shared).await,
+                Operation::Abort => abort(&shared).await,
+            }
+        } => done,
+        _ = stop.wait_for(|stop| *stop) => Err(Error::closed("the producer")),
+    };
+    tracing::debug!(operation = operation.name(), outcome = ?done, "transaction");
+    sender.send_replace(Some(done));
+}
+
+/// Opens a transaction, with an identity if there is none yet.
+pub(crate) async fn begin(shared: &Arc<Shared>, call: &BeginTransaction, limit: Duration) -> Result<()> {
+    const CALL: &str = "begin_transaction";
+    let transactions = shared.transactions.as_ref().ok_or_else(|| not_transactional(CALL))?;
+    let new = of(&mut shared.lock(), CALL)?.needs_init();
+    if new {
+        perform_for(CALL, shared, Operation::Init, limit).await?;
+    }
+    let protocol = transactions.protocol();
+    let renewal = {
+        let mut accumulator = shared.lock();
+        accumulator.check_open()?;
+        let transaction = of(&mut accumulator, CALL)?;
+        // What the first protocol left under way must differ by its epoch from what comes in the second.
+        let upgraded = transaction.used && transaction.protocol == Protocol::V1 && protocol == Protocol::V2;
+        if upgraded && matches!(transaction.phase(), Phase::Ready) { Some(transaction.renew()?) } else { None }
+    };
+    if let Some(entry) = renewal {
+        carry_out(CALL, shared, Operation::Init, entry, limit).await?;
+    }
+    let mut accumulator = shared.lock();
+    let transaction = of(&mut accumulator, CALL)?;
+    if call.cancelled.load(Ordering::Relaxed) {
+        return Err(Error::State("begin_transaction was cancelled".into()));
+    }
+    transaction.begin(protocol)?;
+    call.opened.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// A call of `begin_transaction` that can be cancelled. Its fields change only under the lock of the queues.
+#[derive(Debug, Default)]
+pub struct BeginTransaction {
+    opened: AtomicBool,
+    cancelled: AtomicBool,
+}
+
+/// Keeps a call from opening a transaction; returns whether it has opened one already, which is to be aborted then.
+pub(crate) fn cancel_begin(shared: &Shared, call: &BeginTransaction) -> bool {
+    let _accumulator = shared.lock();
+    call.cancelled.store(true, Ordering::Relaxed);
+    call.opened.load(Ordering::Relaxed)
+}
+
+/// Aborts what is open, for `close`.
+pub(crate) async fn leave(shared: &Arc<Shared>, limit: Duration) {
+    let deadline = Instant::now() + limit;
+    loop {
+        let operation = {
+            let accumulator = shared.lock();
+            let Some(transaction) = &accumulator.transaction else { return };
+            match (transaction.pending(), transaction.phase()) {
+                (Some(pending), _) if pending.operation == Operation::Init => return,
+                (Some(pending), _) => pending.operation,
+                (None, Phase::Open | Phase::Abortable(_)) => Operation::Abort,
+                (None, _) => return,
+            }
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        match perform(shared, operation, left).await {
+            Err(error) if operation == Operation::Abort || left.is_zero() => {
+                tracing::warn!(%error, "a transaction is left open until transaction.timeout.ms");
+                return;
+            }
+            // What could not be committed can be aborted.
+            _ => {}
+        }
+    }
+}
+
+async fn init(shared: &Shared) -> Result<()> {
+    let transactions = transactions(shared)?;
+    let current = shared.lock().identity;
+    let answer = transactions.identity(current).await;
+    let mut accumulator = shared.lock();
+    let done = answer.map(|identity| accumulator.take_over(identity));
+    match done {
+        Ok(()) => {
+            of(&mut accumulator, "init_transactions")?.ready();
+            Ok(())
+        }
+        Err(error) => {
+            drop(accumulator);
+            Err(fail_for_good(shared, error))
+        }
+    }
+}
+
+async fn commit(shared: &Shared) -> Result<()> {
+    let transactions = transactions(shared)?;
+    settle_down(shared, transactions).await;
+    let (identity, protocol, outdated) = {
+        let mut accumulator = shared.lock();
+        let identity = accumulator.identity;
+        let transaction = of(&mut accumulator, "commit_transaction")?;
+        let outdated = match transaction.error() {
+            Some(Error::Transaction { fatal: false, cause }) if transaction.started && epoch_is_old(&cause) => {
+                Some(*cause)
+            }
+            Some(error) => return Err(error),
+            None if !transaction.started => {
+                transaction.ready();
+                return Ok(());
+            }
+            None => None,
+        };
+        (identity, transaction.protocol, outdated)
+    };
+    if let Some(cause) = outdated {
+        return Err(tell_whether_fenced(shared, transactions, identity, protocol, cause).await);
+    }
+    match transactions.end(identity, protocol, true).await {
+        Ok(renewed) => finish(shared, renewed),
+        Err(error) => Err(shared.fail_transaction(error, true)),
+    }
+}
+
+async fn abort(shared: &Shared) -> Result<()> {
+    let transactions = transactions(shared)?;
+    let dropped =
+        shared.lock().drop_unsent(&Error::Aborted("the record was not sent: its transaction was aborted".into()));
+    shared.settle(dropped);
+    settle_down(shared, transactions).await;
+    let (identity, protocol, started, mut bump) = {
+        let mut accumulator = shared.lock();
+        let identity = accumulator.identity;
+        let transaction = of(&mut accumulator, "abort_transaction")?;
+        if let Some(error) = transaction.error() {
+            return Err(error);
+        }
+        (identity, transaction.protocol, transaction.started, transaction.bump)
+    };
+    let mut renewed = None;
+    if started {
+        match transactions.end(identity, protocol, false).await {
+            Ok(next) => renewed = next,
+            Err(error) if protocol == Protocol::V1 && is_forgotten(&error) => bump = true,
+            // An abort that cannot be done is nothing that another abort could heal.
+            Err(error) => return Err(fail_for_good(shared, error)),
+        }
+    }
+    if bump && renewed.is_none() {
+        let identity = transactions.identity(identity).await.map_err(|error| fail_for_good(shared, error))?;
+        renewed = Some(identity);
+    }
+    finish(shared, renewed)
+}
+
+/// The transaction is over; the next one may have another identity.
+fn finish(shared: &Shared, renewed: Option<Identity>) -> Result<()> {
+    let mut accumulator = shared.lock();
+    if let Some(identity) = renewed {
+        accumulator.take_over(identity);
+    }
+    of(&mut accumulator, "the end of a transaction")?.ready();
+    Ok(())
+}
+
+fn transactions(shared: &Shared) -> Result<&Transactions> {
+    shared.transactions.as_ref().ok_or_else(|| not_transactional("a transaction"))
+}
+
+/// Until all records have their results and all requests of the transaction their answers.
+async fn settle_down(shared: &Shared, transactions: &Transactions) {
+    Flushing::new(shared).done().await;
+    let mut changed = transactions.changed.subscribe();
+    loop {
+        changed.borrow_and_update();
+        if !shared.lock().transaction.as_ref().is_some_and(Transaction::busy) {
+            return;
+        }
+        if changed.changed().await.is_err() {
+            return;
+        }
+    }
+}

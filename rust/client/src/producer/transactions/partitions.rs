@@ -1,0 +1,136 @@
+//! The first protocol: the coordinator learns of partitions before anything is written to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use samsarrow_wire::error_code::ErrorCode;
+use samsarrow_wire::messages::add_partitions_to_txn::{AddPartitionsToTxnTopic, AddPartitionsToTxnTopicResult};
+use samsarrow_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, Request};
+
+use super::guard::not_transactional;
+use crate::cluster::Wanted;
+use crate::cluster::coordinator::Verdict;
+use crate::error::{Error, Result};
+use crate::producer::batch::Identity;
+use crate::producer::shared::Shared;
+use crate::producer::transactions::state::Transaction;
+use crate::producer::transactions::{FOREVER, Transactions, fenced_or};
+
+/// Later versions are spoken between brokers.
+const NEWEST: i16 = 3;
+
+/// Partitions of one request, by topic.
+type Names = BTreeMap<String, Vec<i32>>;
+
+/// Registers the partitions that wait for it. The sender starts one at a time; what comes meanwhile is the next one's.
+pub(crate) async fn register(shared: Arc<Shared>) {
+    let mut stop = shared.stop.subscribe();
+    let failure = tokio::select! {
+        done = register_once(&shared) => done.err(),
+        _ = stop.wait_for(|stop| *stop) => None,
+    };
+    if let Some(error) = failure {
+        shared.fail_transaction(error, true);
+    }
+    if let Some(transaction) = &mut shared.lock().transaction {
+        transaction.registering = false;
+    }
+    if let Some(transactions) = &shared.transactions {
+        transactions.ring();
+    }
+    shared.wake.notify_one();
+}
+
+async fn register_once(shared: &Shared) -> Result<()> {
+    let transactions = shared.transactions.as_ref().ok_or_else(|| not_transactional("a registration"))?;
+    let (slots, names, identity) = {
+        let accumulator = shared.lock();
+        let slots = accumulator.transaction.as_ref().map(Transaction::unregistered).unwrap_or_default();
+        let mut names = Names::new();
+        for slot in &slots {
+            let Some(topic) = accumulator.topic(slot.topic) else {
+                return Err(Error::State(format!("a partition of topic number {} cannot be registered", slot.topic)));
+            };
+            names.entry(topic.name.to_string()).or_default().push(slot.partition as i32);
+        }
+        let identity = accumulator.identity.ok_or_else(|| Error::closed("the producer's identity"))?;
+        (slots, names, identity)
+    };
+    let taken = transactions.add_partitions(shared, identity, &names).await?;
+    if let Some(transaction) = &mut shared.lock().transaction {
+        if taken {
+            transaction.registered(&slots);
+        } else {
+            transaction.forget_unregistered();
+        }
+    }
+    Ok(())
+}
+
+impl Transactions {
+    /// False if the transaction came to its end before the coordinator took the partitions.
+    async fn add_partitions(&self, shared: &Shared, identity: Identity, names: &Names) -> Result<bool> {
+        let topics = || {
+            names.iter().map(|(name, partitions)| AddPartitionsToTxnTopic {
+                name: name.clone(),
+                partitions: partitions.clone(),
+                ..Default::default()
+            })
+        };
+        let build = |_| {
+            Ok(AddPartitionsToTxnRequest {
+                v3_and_below_transactional_id: self.id.to_string(),
+                v3_and_below_producer_id: identity.producer_id,
+                v3_and_below_producer_epoch: identity.epoch,
+                v3_and_below_topics: topics().collect(),
+                ..Default::default()
+            })
+        };
+        let judge = |_, response: AddPartitionsToTxnResponse| {
+            let verdict = self.judge(names, &response.results_by_topic_v3_and_below)?;
+            // Refused for now, and nobody wants it any more.
+            let over = !matches!(verdict, Verdict::Done(_)) && !goes_on(shared);
+            Ok(if over { Verdict::Done(false) } else { verdict })
+        };
+        let wanted =
+            |cluster: &crate::cluster::Cluster| cluster.wanting(AddPartitionsToTxnRequest::KEY, Wanted::AtMost(NEWEST));
+        self.coordinator.with(wanted).call(FOREVER, build, judge).await
+    }
+
+    /// One partition that is refused keeps all of them out; the error is that of the one which is to blame.
+    fn judge(&self, names: &Names, results: &[AddPartitionsToTxnTopicResult]) -> Result<Verdict<bool>> {
+        let mut again = None;
+        let mut refused = None;
+        let mut answered = 0;
+        for topic in results {
+            for partition in &topic.results_by_partition {
+                answered += 1;
+                // Without an error the partition is registered.
+                let Err(code) = ErrorCode::from_i16(partition.partition_error_code).ok() else { continue };
+                let what = format!("AddPartitionsToTxn of {}-{}", topic.name, partition.partition_index);
+                match Verdict::of(fenced_or(code), &self.context(&what)) {
+                    Ok(verdict) => again = Some(verdict),
+                    Err(error) if code == ErrorCode::OPERATION_NOT_ATTEMPTED => refused = refused.or(Some(error)),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        if let Some(again) = again {
+            return Ok(again);
+        }
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        let asked: usize = names.values().map(Vec::len).sum();
+        if answered < asked {
+            let text = format!("the answer leaves out {} of {asked} partitions", asked - answered);
+            return Err(Error::protocol(self.context("the answer to AddPartitionsToTxn"), text));
+        }
+        Ok(Verdict::Done(true))
+    }
+}
+
+/// Whether what was refused for now is still wanted.
+pub(super) fn goes_on(shared: &Shared) -> bool {
+    shared.lock().transaction.as_ref().is_some_and(Transaction::goes_on)
+}

@@ -1,0 +1,300 @@
+//! One question to a registry: its urls in turn, asked again where that may help.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::{Method, StatusCode};
+use serde_json::Value;
+use tokio::sync::{Semaphore, watch};
+use tokio::time::sleep;
+
+use crate::config::{RegistryLogin, RegistryOptions};
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+use crate::security::http::{Answer, Client, Endpoint, Manner, Proxy};
+use crate::security::redact::Veil;
+use crate::security::tls::{Tls, tls_errors};
+
+/// The most of an answer that is read.
+const LARGEST: usize = 16 << 20;
+/// Requests at the same time, however many ids are unknown.
+const AT_ONCE: usize = 16;
+const JSON: HeaderValue = HeaderValue::from_static("application/vnd.schemaregistry.v1+json");
+const ACCEPTED: HeaderValue = HeaderValue::from_static("application/vnd.schemaregistry.v1+json, application/json");
+
+static MANNER: Manner = Manner {
+    connect_option: "http.connect.timeout.ms",
+    read_option: "http.read.timeout.ms",
+    largest: LARGEST,
+    too_large: |endpoint| {
+        refuses(endpoint, None, format!("the answer has more than {LARGEST} bytes: is this a registry?"))
+    },
+    explained: |error| tls_errors::handshake(error, &[], false, "").replace("the broker", "the registry"),
+};
+
+/// A registry's own word for why it does not do something.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) url: String,
+    pub(super) status: StatusCode,
+    /// Its number, which begins with the status.
+    pub(super) code: i64,
+    pub(super) message: String,
+}
+
+impl Refusal {
+    /// Whether there is no such schema, subject or version; a path that is not there has no such number.
+    pub(super) fn is_missing(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND && self.code != 404
+    }
+
+    /// As an error.
+    pub(super) fn error(self, doing: &str) -> Error {
+        if self.is_missing() {
+            return Error::SchemaNotFound(format!("{doing}: {} has none: {} ({})", self.url, self.message, self.code));
+        }
+        let hint = if self.status == StatusCode::NOT_FOUND {
+            ": is this its url, and is it new enough to know this request?"
+        } else {
+            ""
+        };
+        let reason = format!("{doing}: it answers {} {}{hint}", self.code, self.message);
+        Error::Registry { url: self.url, reason, status: Some(self.status.as_u16()), passes: false }
+    }
+}
+
+/// Asks a registry.
+#[derive(Debug)]
+pub(super) struct Transport {
+    clients: Vec<Client>,
+    /// The one that answered last.
+    first: AtomicUsize,
+    authorization: Option<HeaderValue>,
+    veil: Veil,
+    max_retries: u32,
+    wait: Duration,
+    wait_max: Duration,
+    room: Semaphore,
+    closed: watch::Sender<bool>,
+}
+
+impl Transport {
+    /// # Errors
+    /// An address, the login or a certificate cannot be.
+    pub(super) fn new(options: &RegistryOptions) -> Result<Self> {
+        let endpoints = options.urls.iter().map(|url| Endpoint::parse("schema.registry.url", url));
+        let endpoints: Vec<Endpoint> = endpoints.collect::<Result<_>>()?;
+        if endpoints.is_empty() {
+            return Err(Error::configuration("a schema registry needs a url, such as http://localhost:8081"));
+        }
+        let https = endpoints.iter().any(|endpoint| endpoint.https);
+        let tls = https.then(|| Tls::new(&options.tls)).transpose()?.map(Arc::new);
+        let (authorization, secrets) = login(&options.login)?;
+        if authorization.is_some()
+            && let Some(open) = endpoints.iter().find(|endpoint| !endpoint.https && !endpoint.is_here())
+        {
+            tracing::warn!("{} gets the login in the clear, where everybody on the way can read it", open.shown);
+        }
+        let client = |endpoint: Endpoint| {
+            let proxy = Proxy::of(&endpoint, |name| std::env::var(name).ok())?;
+            let (connect_timeout, read_timeout) = (options.connect_timeout, options.read_timeout);
+            Ok(Client { manner: &MANNER, endpoint, tls: tls.clone(), proxy, connect_timeout, read_timeout })
+        };
+        Ok(Self {
+            clients: endpoints.into_iter().map(client).collect::<Result<_>>()?,
+            first: AtomicUsize::new(0),
+            authorization,
+            veil: Veil::over(secrets),
+            max_retries: options.max_retries,
+            wait: options.retry_wait,
+            wait_max: options.retry_wait_max,
+            room: Semaphore::new(AT_ONCE),
+            closed: watch::Sender::new(false),
+        })
+    }
+
+    /// Ends what is being asked, and all that will be.
+    pub(super) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    /// The one that answered last.
+    pub(super) fn url(&self) -> String {
+        let client = self.clients.get(self.first.load(Ordering::Relaxed));
+        client.map(|client| client.endpoint.shown.clone()).unwrap_or_default()
+    }
+
+    /// A text of the registry's as it may be shown.
+    pub(super) fn shown(&self, text: &str) -> String {
+        self.veil.show(text)
+    }
+
+    /// What is answered, or a refusal in the registry's words.
+    ///
+    /// # Errors
+    /// No url answers, or none as a registry does; it refuses the login.
+    pub(super) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<std::result::Result<Value, Refusal>> {
+        let mut closed = self.closed.subscribe();
+        let body = body.map(Value::to_string).unwrap_or_default();
+        tokio::select! {
+            biased;
+            _ = closed.wait_for(|closed| *closed) => Err(Error::closed("the schema registry's client")),
+            done = self.attempts(&method, path, &body) => done,
+        }
+    }
+
+    async fn attempts(&self, method: &Method, path: &str, body: &str) -> Result<std::result::Result<Value, Refusal>> {
+        let mut retries = 0;
+        loop {
+            let error = match self.round(method, path, body).await {
+                Ok(done) => return Ok(done),
+                Err(error) => error,
+            };
+            if !error.retriable() {
+                return Err(error);
+            }
+            if retries >= self.max_retries {
+                return Err(self.exhausted(error));
+            }
+            // From nothing up to the bound: clients that failed together do not come back together.
+            let bound = self.wait.saturating_mul(1 << retries.min(20)).min(self.wait_max);
+            retries += 1;
+            sleep(bound.mul_f64(fastrand::f64())).await;
+        }
+    }
+
+    /// Each url once, that which answered last before others.
+    async fn round(&self, method: &Method, path: &str, body: &str) -> Result<std::result::Result<Value, Refusal>> {
+        let first = self.first.load(Ordering::Relaxed);
+        let mut failure = None;
+        for at in (0..self.clients.len()).map(|step| (first + step) % self.clients.len()) {
+            let Some(client) = self.clients.get(at) else { continue };
+            match self.once(client, method, path, body).await {
+                Ok(done) => {
+                    self.first.store(at, Ordering::Relaxed);
+                    return Ok(done);
+                }
+                // The others would be given the same name and password.
+                Err(error @ Error::Registry { status: Some(401 | 403), .. }) => return Err(error),
+                Err(error) => {
+                    tracing::debug!(%error, "a schema registry's url failed");
+                    // One that may pass says that it is worth to go on.
+                    failure = failure.filter(Error::retriable).or(Some(error));
+                }
+            }
+        }
+        Err(failure.unwrap_or_else(|| Error::configuration("a schema registry needs a url")))
+    }
+
+    async fn once(
+        &self,
+        client: &Client,
+        method: &Method,
+        path: &str,
+        body: &str,
+    ) -> Result<std::result::Result<Value, Refusal>> {
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT, ACCEPTED);
+        if !body.is_empty() {
+            headers.insert(CONTENT_TYPE, JSON);
+        }
+        if let Some(authorization) = &self.authorization {
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
+        let base = client.endpoint.path.split('?').next().unwrap_or_default().trim_end_matches('/');
+        let path = format!("{base}{path}");
+        let _room = self.room.acquire().await;
+        let answer = client.request(method.clone(), &path, headers, body.to_owned()).await;
+        self.read(&client.endpoint, &answer.map_err(of_connection)?)
+    }
+
+    fn read(&self, endpoint: &Endpoint, answer: &Answer) -> Result<std::result::Result<Value, Refusal>> {
+        let status = answer.status;
+        let json: Option<Value> = serde_json::from_slice(&answer.body).ok();
+        if status.is_success() {
+            let odd = || refuses(endpoint, Some(status), "it answers no JSON: is this a registry's url?".to_owned());
+            return json.map(Ok).ok_or_else(odd);
+        }
+        if status.is_redirection() {
+            let target = self.shown(answer.location.as_deref().unwrap_or("nowhere"));
+            let text = format!("it answers {} and names {target}: give that url", status.as_u16());
+            return Err(refuses(endpoint, Some(status), text));
+        }
+        let said = json.as_ref().and_then(|json| json.get("message")?.as_str());
+        let said = self.shown(said.or(status.canonical_reason()).unwrap_or_default());
+        let code = json.as_ref().and_then(|json| json.get("error_code")?.as_i64());
+        let failed = |reason: String, passes| Error::Registry {
+            url: endpoint.shown.clone(),
+            reason,
+            status: Some(status.as_u16()),
+            passes,
+        };
+        match status {
+            StatusCode::UNAUTHORIZED => Err(failed(format!("it refuses the login (401 {said}): check auth"), false)),
+            StatusCode::FORBIDDEN => {
+                Err(failed(format!("it does not allow this (403 {said}): this login needs more rights"), false))
+            }
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
+                Err(failed(format!("it answers {} {said}", status.as_u16()), true))
+            }
+            _ if status.is_server_error() => Err(failed(format!("it answers {} {said}", status.as_u16()), true)),
+            _ => Ok(Err(Refusal {
+                url: endpoint.shown.clone(),
+                status,
+                code: code.unwrap_or_else(|| status.as_u16().into()),
+                message: said,
+            })),
+        }
+    }
+
+    fn exhausted(&self, error: Error) -> Error {
+        let Error::Registry { url, reason, status, passes } = error else { return error };
+        let tries = self.max_retries + 1;
+        let tries = if tries == 1 { "1 attempt".to_owned() } else { format!("{tries} attempts") };
+        let urls = match self.clients.len() {
+            1 => String::new(),
+            several => format!(" at each of {several} urls"),
+        };
+        let reason = format!("{reason} (the last of {tries}{urls}): check that the registry runs and can be reached");
+        Error::Registry { url, reason, status, passes }
+    }
+}
+
+fn refuses(endpoint: &Endpoint, status: Option<StatusCode>, reason: String) -> Error {
+    let status = status.map(|status| status.as_u16());
+    Error::Registry { url: endpoint.shown.clone(), reason, status, passes: false }
+}
+
+fn of_connection(error: Error) -> Error {
+    match error {
+        Error::Connection { address, reason } => Error::Registry { url: address, reason, status: None, passes: true },
+        other => other,
+    }
+}
+
+/// What is sent to log in, and what of it may not be shown.
+fn login(login: &RegistryLogin) -> Result<(Option<HeaderValue>, Vec<Secret>)> {
+    let (text, mut secrets) = match login {
+        RegistryLogin::None => return Ok((None, Vec::new())),
+        RegistryLogin::Basic(user) => {
+            let encoded = Secret::from(BASE64_STANDARD.encode(user.reveal()));
+            let password = user.reveal().split_once(':').map_or("", |(_, password)| password);
+            (Secret::from(format!("Basic {}", encoded.reveal())), vec![Secret::from(password.to_owned()), encoded])
+        }
+        RegistryLogin::Bearer(token) => (Secret::from(format!("Bearer {}", token.reveal())), vec![token.clone()]),
+    };
+    let value = HeaderValue::try_from(text.reveal());
+    let mut value = value.map_err(|_| Error::configuration("the registry's name, password or token cannot be sent"))?;
+    value.set_sensitive(true);
+    secrets.push(text);
+    Ok((Some(value), secrets))
+}

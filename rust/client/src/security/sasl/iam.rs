@@ -1,0 +1,303 @@
+//! AWS_MSK_IAM: a request to connect, signed with AWS credentials as any request to AWS (Signature Version 4).
+
+use std::fmt::Write;
+use std::time::{Duration, SystemTime};
+
+use aws_lc_rs::{digest, hmac};
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+use super::{Exchange, Mechanism, Waiting};
+use crate::config::credentials::jwt::seconds_of;
+use crate::config::credentials::{AwsCredentials, AwsProvider};
+use crate::config::{Protocol, SaslOptions, SecurityOptions};
+use crate::error::{Error, Result};
+use crate::secret::Secret;
+
+const ACTION: &str = "kafka-cluster:Connect";
+const SERVICE: &str = "kafka-cluster";
+const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+/// How long a signature holds; MSK takes no other.
+const HOLDS: &str = "900";
+/// As for tokens: less than a connection has, so that the error names what is late.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// What the options of MSK's own login module may be that choose credentials; `awsDebugCreds` changes nothing here.
+const OPTIONS: &[&str] =
+    &["awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsRoleExternalId", "awsStsRegion", "awsDebugCreds"];
+
+/// Logins with AWS credentials, which are looked up for each.
+#[derive(Debug)]
+pub(super) struct Iam {
+    /// A profile or role was asked for, which the environment does not have.
+    chosen: bool,
+    source: Option<AwsProvider>,
+}
+
+impl Iam {
+    /// # Errors
+    /// Not over TLS, or with an option that is not known.
+    pub(super) fn new(sasl: &SaslOptions, security: &SecurityOptions) -> Result<Self> {
+        if security.protocol != Protocol::SaslSsl {
+            return Err(Error::configuration(
+                "sasl.mechanism=AWS_MSK_IAM needs security.protocol=SASL_SSL: anyone who sees a signature can use it",
+            ));
+        }
+        for (name, _) in &sasl.aws {
+            if !OPTIONS.contains(&name.as_str()) {
+                let known = OPTIONS.join(", ");
+                return Err(Error::configuration(format!(
+                    "option sasl.jaas.config: {name} of IAMLoginModule is none of those that are known: {known}"
+                )));
+            }
+        }
+        let chosen = sasl.aws.iter().any(|(name, _)| name == "awsProfileName" || name == "awsRoleArn");
+        Ok(Self { chosen, source: sasl.aws_provider.clone() })
+    }
+
+    async fn credentials(&self) -> Result<AwsCredentials> {
+        if !self.chosen
+            && let Some(found) = of_environment(|name| std::env::var(name).ok())?
+        {
+            return Ok(found);
+        }
+        let Some(source) = &self.source else {
+            return Err(Error::authentication(
+                "AWS credentials",
+                "there are none in the environment of this process: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; profiles \
+                 and roles are looked up in Python only, in Spark by format(\"samsarrow-python\")",
+            ));
+        };
+        timeout(PATIENCE, source.0.fetch()).await.unwrap_or_else(|_| {
+            Err(Error::connection("AWS credentials", format!("none were found within {} s", PATIENCE.as_secs())))
+        })
+    }
+}
+
+/// Whether the environment has what makes other sources needless.
+pub fn has_aws_environment() -> bool {
+    of_environment(|name| std::env::var(name).ok()).is_ok_and(|found| found.is_some())
+}
+
+fn of_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<AwsCredentials>> {
+    let get = |name: &str| get(name).filter(|value| !value.trim().is_empty());
+    let (key_id, secret) = (get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY"));
+    let missing = |name| Error::authentication("AWS credentials", format!("environment variable {name} is missing"));
+    match (key_id, secret) {
+        (Some(key_id), Some(secret)) => {
+            let token = get("AWS_SESSION_TOKEN").or_else(|| get("AWS_SECURITY_TOKEN")).map(Secret::from);
+            Ok(Some(AwsCredentials { key_id, secret: secret.into(), token }))
+        }
+        (Some(_), None) => Err(missing("AWS_SECRET_ACCESS_KEY")),
+        (None, Some(_)) => Err(missing("AWS_ACCESS_KEY_ID")),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The region in the name of a broker of MSK, `b-1.name.abcdef.c2.kafka.us-east-1.amazonaws.com`; else that of the
+/// environment.
+fn region(host: &str, get: impl Fn(&str) -> Option<String>) -> Result<String> {
+    let labels: Vec<&str> = host.split('.').collect();
+    let named = labels.windows(3).find_map(|labels| match labels {
+        [service, region, "amazonaws"] if service.starts_with("kafka") => Some((*region).to_owned()),
+        _ => None,
+    });
+    let set =
+        || ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| get(name).filter(|value| !value.is_empty()));
+    named.or_else(set).ok_or_else(|| {
+        Error::authentication(
+            "",
+            format!("no AWS region: the host {host} does not name it (…kafka.REGION.amazonaws.com): set AWS_REGION"),
+        )
+    })
+}
+
+/// What is sent: a request for an address with a signature in its query, as an object.
+fn payload(credentials: &AwsCredentials, host: &str, region: &str, now: SystemTime) -> Bytes {
+    let time = timestamp(now);
+    let date = time.get(..8).unwrap_or_default();
+    let scope = format!("{date}/{region}/{SERVICE}/aws4_request");
+    let mut query = vec![
+        ("Action", ACTION.to_owned()),
+        ("X-Amz-Algorithm", ALGORITHM.to_owned()),
+        ("X-Amz-Credential", format!("{}/{scope}", credentials.key_id)),
+        ("X-Amz-Date", time.clone()),
+        ("X-Amz-Expires", HOLDS.to_owned()),
+    ];
+    query.extend(credentials.token.as_ref().map(|token| ("X-Amz-Security-Token", token.reveal().to_owned())));
+    query.push(("X-Amz-SignedHeaders", "host".to_owned()));
+    let encoded: Vec<String> = query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    let request = format!("GET\n/\n{}\nhost:{host}\n\nhost\n{}", encoded.join("&"), hex(sha256(b"").as_ref()));
+    let text = format!("{ALGORITHM}\n{time}\n{scope}\n{}", hex(sha256(request.as_bytes()).as_ref()));
+    let first = Secret::from(format!("AWS4{}", credentials.secret.reveal()));
+    let key = [date, region, SERVICE, "aws4_request"]
+        .iter()
+        .fold(hmac::Key::new(hmac::HMAC_SHA256, first.reveal().as_bytes()), |key, part| {
+            hmac::Key::new(hmac::HMAC_SHA256, hmac::sign(&key, part.as_bytes()).as_ref())
+        });
+    let mut fields: Map<String, Value> =
+        query.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value.into())).collect();
+    fields.insert("x-amz-signature".to_owned(), hex(hmac::sign(&key, text.as_bytes()).as_ref()).into());
+    fields.insert("version".to_owned(), "2020_10_22".into());
+    fields.insert("host".to_owned(), host.into());
+    fields.insert("user-agent".to_owned(), concat!("samsarrow/", env!("CARGO_PKG_VERSION")).into());
+    Bytes::from(Value::Object(fields).to_string())
+}
+
+fn sha256(bytes: &[u8]) -> digest::Digest {
+    digest::digest(&digest::SHA256, bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// As Signature Version 4 has it: all but letters, digits and `-._~`.
+fn encoded(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
+            byte => {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+        encoded
+    })
+}
+
+/// `20261122T072600Z`.
+fn timestamp(time: SystemTime) -> String {
+    let seconds = seconds_of(time);
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Howard Hinnant's days to date, for years that begin in March.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * month + 2) / 5 + 1;
+    let (year, month) = (year + 400 * era + u64::from(month > 9), if month > 9 { month - 9 } else { month + 3 });
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}{month:02}{date:02}T{hour:02}{minute:02}{second:02}Z")
+}
+
+impl Mechanism for Iam {
+    fn name(&self) -> &'static str {
+        "AWS_MSK_IAM"
+    }
+
+    fn begin<'a>(&'a self, host: &'a str) -> Waiting<'a, Box<dyn Exchange>> {
+        Box::pin(async move {
+            let credentials = self.credentials().await?;
+            let region = region(host, |name| std::env::var(name).ok())?;
+            let message = payload(&credentials, host, &region, SystemTime::now());
+            Ok(Box::new(Signed(message)) as Box<dyn Exchange>)
+        })
+    }
+}
+
+struct Signed(Bytes);
+
+impl Exchange for Signed {
+    fn initial(&mut self) -> Waiting<'_, Bytes> {
+        Box::pin(std::future::ready(Ok(self.0.clone())))
+    }
+
+    fn answer(&mut self, challenge: Bytes) -> Waiting<'_, Option<Bytes>> {
+        // A broker of MSK says which request that was.
+        Box::pin(std::future::ready(if challenge.is_empty() {
+            Err(Error::authentication("", "the broker's answer to the signature is empty, which MSK's never is"))
+        } else {
+            Ok(None)
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    const HOST: &str = "b-1.demo.abcdef.c2.kafka.eu-central-1.amazonaws.com";
+
+    fn credentials(token: Option<&str>) -> AwsCredentials {
+        AwsCredentials {
+            key_id: "AKIDEXAMPLE".to_owned(),
+            secret: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY".to_owned().into(),
+            token: token.map(|token| token.to_owned().into()),
+        }
+    }
+
+    #[test]
+    fn times_are_written_as_aws_wants_them() {
+        for (seconds, wanted) in [
+            (0, "19700101T000000Z"),
+            (951_782_399, "20000228T235959Z"),
+            (951_782_400, "20000229T000000Z"),
+            (1_440_938_160, "20150830T123600Z"),
+            (1_767_225_599, "20251231T235959Z"),
+            (1_767_225_600, "20260101T000000Z"),
+            (4_107_542_400, "21000301T000000Z"),
+        ] {
+            assert_eq!(timestamp(UNIX_EPOCH + Duration::from_secs(seconds)), wanted);
+        }
+    }
+
+    #[test]
+    fn the_region_is_in_the_name_or_in_the_environment() {
+        let none = |_: &str| None;
+        assert_eq!(region(HOST, none).unwrap(), "eu-central-1");
+        let serverless = "boot-x.c1.kafka-serverless.us-west-2.amazonaws.com";
+        assert_eq!(region(serverless, none).unwrap(), "us-west-2");
+        assert_eq!(region("b-1.x.c2.kafka.cn-north-1.amazonaws.com.cn", none).unwrap(), "cn-north-1");
+        let set = |name: &str| (name == "AWS_DEFAULT_REGION").then(|| "sa-east-1".to_owned());
+        assert_eq!(region("broker.internal", set).unwrap(), "sa-east-1");
+        assert!(region("broker.internal", none).unwrap_err().to_string().contains("set AWS_REGION"));
+    }
+
+    #[test]
+    fn the_environment_has_credentials_or_has_not() {
+        let of = |given: &[(&str, &str)]| {
+            of_environment(|name| given.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned()))
+        };
+        let (id, secret) = (("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "hunter2"));
+        let found = of(&[id, secret, ("AWS_SESSION_TOKEN", "t")]).unwrap().unwrap();
+        assert_eq!((found.key_id.as_str(), found.secret.reveal(), found.token.is_some()), ("id", "hunter2", true));
+        assert!(!format!("{found:?}").contains("hunter2"));
+        assert!(of(&[]).unwrap().is_none());
+        assert!(of(&[id]).unwrap_err().to_string().contains("AWS_SECRET_ACCESS_KEY is missing"));
+        assert!(of(&[secret]).unwrap_err().to_string().contains("AWS_ACCESS_KEY_ID is missing"));
+    }
+
+    #[test]
+    fn signatures_are_botocores() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_440_938_160);
+        for (token, signature) in [
+            (None, "4eb0a2a533336a8b8a587efa7063d8fd7fd5190f474fcd3e089e2b40424bb1a9"),
+            (Some("FwoGZXIvYXdzE+/="), "0c161d2d0e13c18539daeeafa88485e35424d91253a3ae221e4f642f3baff58a"),
+        ] {
+            let payload: Value =
+                serde_json::from_slice(&payload(&credentials(token), HOST, "eu-central-1", now)).unwrap();
+            assert_eq!(payload["x-amz-signature"], signature);
+            assert_eq!(payload["x-amz-credential"], "AKIDEXAMPLE/20150830/eu-central-1/kafka-cluster/aws4_request");
+            assert_eq!(
+                (&payload["action"], &payload["x-amz-expires"]),
+                (&"kafka-cluster:Connect".into(), &"900".into())
+            );
+            assert_eq!(payload.get("x-amz-security-token").and_then(Value::as_str), token);
+            assert_eq!((&payload["version"], &payload["host"]), (&"2020_10_22".into(), &HOST.into()));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_empty_answer_fails() {
+        let error = Signed(Bytes::new()).answer(Bytes::new()).await.unwrap_err();
+        assert!(error.fatal() && error.to_string().contains("is empty"), "{error}");
+        let answer = Bytes::from_static(br#"{"version":"2020_10_22","request-id":"1"}"#);
+        assert_eq!(Signed(Bytes::new()).answer(answer).await.unwrap(), None);
+    }
+}

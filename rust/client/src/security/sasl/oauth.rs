@@ -1,0 +1,275 @@
+//! OAUTHBEARER: a token instead of a password (RFC 7628, KIP-255).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::oidc::Oidc;
+use super::token_cache::Tokens;
+use super::unsecured::Unsecured;
+use super::{Exchange, Mechanism, Waiting, file};
+use crate::config::SaslOptions;
+use crate::config::credentials::{Fetching, Token, TokenSource, check_extension};
+use crate::error::{Error, Result};
+use crate::security::redact::Veil;
+
+/// What a client answers to a broker that says why it does not take a token, so that the broker ends the login.
+const UNDERSTOOD: &[u8] = b"\x01";
+
+/// Logins with tokens, wherever they come from.
+#[derive(Debug)]
+pub(super) struct OAuthBearer {
+    tokens: Arc<Tokens>,
+    extensions: Vec<(String, String)>,
+}
+
+impl OAuthBearer {
+    /// # Errors
+    /// The options name no source of tokens, or more than one, or one that cannot be.
+    pub(super) fn new(sasl: &SaslOptions) -> Result<Self> {
+        for (name, value) in &sasl.oauth.extensions {
+            let wrong = |text| Error::configuration(format!("option sasl.oauthbearer.extensions: {text}"));
+            check_extension(name, value).map_err(wrong)?;
+        }
+        let tokens = Arc::new(Tokens::new(source(sasl)?, sasl.refresh));
+        Ok(Self { tokens, extensions: sasl.oauth.extensions.clone() })
+    }
+}
+
+fn source(sasl: &SaslOptions) -> Result<Arc<dyn TokenSource>> {
+    let oauth = &sasl.oauth;
+    let url = oauth.token_endpoint_url.as_deref();
+    let sources = [
+        ("sasl.oauthbearer.token.provider", oauth.provider.is_some() || oauth.provider_name.is_some()),
+        ("sasl.oauthbearer.token.endpoint.url", url.is_some()),
+        ("enable.sasl.oauthbearer.unsecure.jwt", oauth.unsecured),
+        ("sasl.jaas.config (unsecuredLogin…)", !oauth.unsecured_login.is_empty()),
+    ];
+    let mut given = sources.iter().filter(|(_, given)| *given).map(|(name, _)| name);
+    if let (Some(one), Some(other)) = (given.next(), given.next()) {
+        return Err(Error::configuration(format!(
+            "options {one} and {other} both say where tokens come from: leave one of them out"
+        )));
+    }
+    if let Some(provider) = &oauth.provider {
+        return Ok(Arc::clone(&provider.0));
+    }
+    if oauth.provider_name.is_some() {
+        return Err(Error::configuration("option sasl.oauthbearer.token.provider needs a client in Python"));
+    }
+    if let Some(url) = url {
+        return match url.strip_prefix("file:") {
+            Some(path) => Ok(Arc::new(File::new(path)?)),
+            None => Ok(Arc::new(Oidc::new(url, sasl)?)),
+        };
+    }
+    if oauth.oidc {
+        return Err(Error::configuration(
+            "sasl.oauthbearer.method=oidc needs option sasl.oauthbearer.token.endpoint.url",
+        ));
+    }
+    if !oauth.unsecured_login.is_empty() {
+        return Ok(Arc::new(Unsecured::from_jaas(&oauth.unsecured_login)?));
+    }
+    if oauth.unsecured {
+        let config = oauth.config.as_ref().ok_or_else(|| {
+            Error::configuration(
+                "enable.sasl.oauthbearer.unsecure.jwt=true needs option sasl.oauthbearer.config, for example principal=admin",
+            )
+        })?;
+        return Ok(Arc::new(Unsecured::from_config(config.reveal())?));
+    }
+    Err(Error::configuration(
+        "sasl.mechanism=OAUTHBEARER needs a source of tokens: option sasl.oauthbearer.token.endpoint.url (an issuer's \
+         address, or file: and a path) or, in Python, sasl.oauthbearer.token.provider (a function)",
+    ))
+}
+
+impl Mechanism for OAuthBearer {
+    fn name(&self) -> &'static str {
+        "OAUTHBEARER"
+    }
+
+    fn begin<'a>(&'a self, _: &'a str) -> Waiting<'a, Box<dyn Exchange>> {
+        Box::pin(async move {
+            let token = self.tokens.current().await?;
+            let message = message(&token, &self.extensions);
+            let exchange = Bearer { message, token, tokens: Arc::clone(&self.tokens), refused: None };
+            Ok(Box::new(exchange) as Box<dyn Exchange>)
+        })
+    }
+}
+
+/// The only message that matters: no channel binding, no other name than the token's own, then what the broker gets.
+fn message(token: &Token, extensions: &[(String, String)]) -> Bytes {
+    let named = |name: &String| token.extensions.iter().any(|(own, _)| own == name);
+    let extensions = extensions.iter().filter(|(name, _)| !named(name)).chain(&token.extensions);
+    let mut message = b"n,,\x01auth=Bearer ".to_vec();
+    message.extend_from_slice(token.value.reveal().as_bytes());
+    for (name, value) in extensions {
+        message.extend_from_slice(format!("\x01{name}={value}").as_bytes());
+    }
+    message.extend_from_slice(b"\x01\x01");
+    Bytes::from(message)
+}
+
+struct Bearer {
+    message: Bytes,
+    token: Arc<Token>,
+    tokens: Arc<Tokens>,
+    refused: Option<String>,
+}
+
+impl Exchange for Bearer {
+    fn initial(&mut self) -> Waiting<'_, Bytes> {
+        Box::pin(std::future::ready(Ok(self.message.clone())))
+    }
+
+    fn answer(&mut self, challenge: Bytes) -> Waiting<'_, Option<Bytes>> {
+        let answer = match self.refused.take() {
+            // The broker was to end the login.
+            Some(reason) => Err(Error::authentication("", reason)),
+            None if challenge.is_empty() => Ok(None),
+            None => {
+                self.tokens.refused(&self.token);
+                let text = Veil::over([self.token.value.clone()]).show(&String::from_utf8_lossy(&challenge));
+                self.refused = Some(format!("the broker does not take the token: {text}"));
+                Ok(Some(Bytes::from_static(UNDERSTOOD)))
+            }
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+/// A file that has the token, and that somebody else keeps fresh.
+#[derive(Debug)]
+struct File(PathBuf);
+
+impl File {
+    /// `rest` is what follows `file:`.
+    fn new(rest: &str) -> Result<Self> {
+        let wrong = || {
+            Error::configuration(format!(
+                "option sasl.oauthbearer.token.endpoint.url: file:{rest} is no file of this machine: write file:///path"
+            ))
+        };
+        file::of_url(rest).map(Self).ok_or_else(wrong)
+    }
+}
+
+impl TokenSource for File {
+    fn name(&self) -> String {
+        "sasl.oauthbearer.token.endpoint.url".to_owned()
+    }
+
+    fn fetch(&self) -> Fetching<'_> {
+        Box::pin(async {
+            let name = self.name();
+            let text = file::read_trimmed(&name, &self.0).await?;
+            Token::new(text, None).map_err(|text| Error::authentication(name, text))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{ClientKind, OptionValue, Options, SecurityOptions};
+
+    fn options(given: &[(&str, &str)]) -> SecurityOptions {
+        let fixed =
+            [("bootstrap.servers", "h:1"), ("security.protocol", "SASL_SSL"), ("sasl.mechanism", "OAUTHBEARER")];
+        let given = fixed.iter().chain(given);
+        let given = given.map(|(name, value)| ((*name).to_owned(), OptionValue::Str((*value).to_owned())));
+        Options::parse(ClientKind::Producer, given).unwrap().common.security.clone()
+    }
+
+    fn mechanism(given: &[(&str, &str)]) -> Result<OAuthBearer> {
+        let security = options(given);
+        OAuthBearer::new(security.sasl.as_ref().unwrap())
+    }
+
+    #[test]
+    fn one_option_says_where_tokens_come_from() {
+        const URL: &str = "sasl.oauthbearer.token.endpoint.url";
+        const UNSECURED: &str = "enable.sasl.oauthbearer.unsecure.jwt";
+        for (given, reason) in [
+            (&[][..], "sasl.mechanism=OAUTHBEARER needs a source of tokens"),
+            (&[("sasl.oauthbearer.method", "oidc")], "method=oidc needs option sasl.oauthbearer.token.endpoint.url"),
+            (&[(UNSECURED, "true")], "needs option sasl.oauthbearer.config"),
+            (
+                &[(UNSECURED, "true"), (URL, "https://h/")],
+                "options sasl.oauthbearer.token.endpoint.url and enable.sasl",
+            ),
+            (&[("oauth_cb", "a:b"), (URL, "https://h/")], "token.provider and sasl.oauthbearer.token.endpoint.url"),
+            (&[("oauth_cb", "a:b")], "needs a client in Python"),
+            (&[(URL, "http://id.example.com/")], "it must be https://"),
+            (&[(URL, "file:relative")], "is no file of this machine"),
+            (&[(URL, "https://h/")], "client.id and .client.secret, or an assertion"),
+            (
+                &[(URL, "https://h/"), ("sasl.oauthbearer.client.secret", "hunter2")],
+                "needs option sasl.oauthbearer.client",
+            ),
+            (&[(URL, "https://h/"), ("sasl.oauthbearer.grant.type", "jwt-bearer")], "needs an assertion"),
+            (&[(URL, "https://h/"), ("https.ca.location", "/nowhere")], "https.ca.location (/nowhere): cannot be read"),
+            (&[(URL, "https://h/"), ("https.ca.pem", "hello")], "https.ca.pem: has no certificate"),
+            (&[("sasl.oauthbearer.extensions", "auth=x")], "cannot have the name auth"),
+        ] {
+            let error = mechanism(given).unwrap_err().to_string();
+            assert!(error.contains(reason) && !error.contains("hunter2"), "{given:?}: {error}");
+        }
+    }
+
+    async fn begun(mechanism: &OAuthBearer) -> Box<dyn Exchange> {
+        mechanism.begin("broker").await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn token_and_extensions_are_sent_and_an_empty_answer_is_success() {
+        let mechanism = mechanism(&[
+            ("enable.sasl.oauthbearer.unsecure.jwt", "true"),
+            ("sasl.oauthbearer.config", "principal=me extension_a=mine"),
+            ("sasl.oauthbearer.extensions", "a=theirs, logicalCluster=lkc-1"),
+        ])
+        .unwrap();
+        let mut exchange = begun(&mechanism).await;
+        let message = String::from_utf8(exchange.initial().await.unwrap().to_vec()).unwrap();
+        let token = message.strip_prefix("n,,\x01auth=Bearer eyJ").unwrap();
+        assert!(token.ends_with(".\x01logicalCluster=lkc-1\x01a=mine\x01\x01"), "{message}");
+        assert_eq!(exchange.answer(Bytes::new()).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn a_broker_that_says_why_is_heard_and_the_next_login_has_another_token() {
+        let settings = [("enable.sasl.oauthbearer.unsecure.jwt", "true"), ("sasl.oauthbearer.config", "principal=me")];
+        let mechanism = mechanism(&settings).unwrap();
+        let mut exchange = begun(&mechanism).await;
+        let token = mechanism.tokens.current().await.unwrap();
+        let json = format!("{{\"status\":\"invalid_token\",\"echo\":\"{}\"}}", token.value.reveal());
+        assert_eq!(exchange.answer(Bytes::from(json)).await.unwrap().as_deref(), Some(UNDERSTOOD));
+        // Whatever it answers now, the login has failed.
+        let error = exchange.answer(Bytes::new()).await.unwrap_err().to_string();
+        assert_eq!(error, ": the broker does not take the token: {\"status\":\"invalid_token\",\"echo\":\"[hidden]\"}");
+        assert!(!Arc::ptr_eq(&token, &mechanism.tokens.current().await.unwrap()));
+    }
+
+    #[tokio::test]
+    async fn tokens_are_read_from_files() {
+        let path = std::env::temp_dir().join(format!("samsarrow-token-{}", std::process::id()));
+        let url = format!("file://{}", path.display());
+        let mechanism = mechanism(&[("sasl.oauthbearer.token.endpoint.url", &url)]).unwrap();
+        for (written, wanted) in [("first\n", "Bearer first\x01"), ("second", "Bearer second\x01")] {
+            std::fs::write(&path, written).unwrap();
+            let message = begun(&mechanism).await.initial().await.unwrap();
+            assert!(String::from_utf8_lossy(&message).contains(wanted), "{message:?}");
+        }
+        std::fs::write(&path, "not a token").unwrap();
+        let wrong = mechanism.begin("broker").await.err().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(wrong.to_string().contains("the token has the character ' '"), "{wrong}");
+        tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+        let missing = mechanism.begin("broker").await.err().unwrap();
+        assert!(missing.fatal() && missing.to_string().contains("cannot be read"), "{missing}");
+    }
+}

@@ -1,0 +1,173 @@
+//! How long tokens are kept, and who shares them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::config::credentials::Fetching;
+
+const REFRESH: RefreshOptions = RefreshOptions {
+    window_factor: 0.8,
+    window_jitter: 0.05,
+    min_period: Duration::from_secs(60),
+    buffer: Duration::from_secs(300),
+};
+
+#[derive(Debug)]
+struct Counting {
+    fetched: Arc<AtomicUsize>,
+    /// Of the tokens that come; None for one that nobody knows.
+    lives: Option<Duration>,
+    /// From this fetch on there is none.
+    fails_from: usize,
+    takes: Duration,
+}
+
+impl TokenSource for Counting {
+    fn name(&self) -> String {
+        "counting".to_owned()
+    }
+
+    fn fetch(&self) -> Fetching<'_> {
+        Box::pin(async {
+            let number = self.fetched.fetch_add(1, Ordering::Relaxed);
+            sleep(self.takes).await;
+            if number >= self.fails_from {
+                return Err(Error::authentication("counting", "no more"));
+            }
+            let expires = self.lives.map(|lives| SystemTime::now() + lives);
+            Token::new(format!("token{number}"), expires).map_err(Error::configuration)
+        })
+    }
+}
+
+fn counting(lives: Option<Duration>) -> (Counting, Arc<AtomicUsize>) {
+    let fetched = Arc::new(AtomicUsize::new(0));
+    let source =
+        Counting { fetched: Arc::clone(&fetched), lives, fails_from: usize::MAX, takes: Duration::from_millis(20) };
+    (source, fetched)
+}
+
+fn text(token: &Arc<Token>) -> &str {
+    token.value.reveal()
+}
+
+#[test]
+fn tokens_are_replaced_at_a_part_of_their_life_neither_too_soon_nor_too_late() {
+    let after = |life, random| refresh_after(Duration::from_secs(life), &REFRESH, random).as_secs();
+    assert_eq!(after(3600, 0.0), 2880);
+    assert_eq!(after(3600, 1.0), 3060);
+    // Not within the last 300 s, nor within the first 60.
+    assert_eq!(after(1000, 0.0), 700);
+    assert_eq!(after(361, 0.0), 61);
+    // Too short for both.
+    assert_eq!(after(300, 0.0), 240);
+    assert_eq!(after(1, 0.0), 1);
+    let early = RefreshOptions { window_factor: 0.5, buffer: Duration::ZERO, ..REFRESH };
+    assert_eq!(refresh_after(Duration::from_secs(80), &early, 0.0).as_secs(), 60);
+}
+
+#[tokio::test]
+async fn connections_share_one_token() {
+    let (source, fetched) = counting(Some(Duration::from_secs(600)));
+    let tokens = Tokens::new(Arc::new(source), REFRESH);
+    let (one, two) = tokio::join!(tokens.current(), tokens.current());
+    assert_eq!((text(&one.unwrap()), text(&two.unwrap())), ("token0", "token0"));
+    let third = tokens.current().await.unwrap();
+    assert_eq!((text(&third), fetched.load(Ordering::Relaxed)), ("token0", 1));
+    tokens.refused(&third);
+    assert_eq!(text(&tokens.current().await.unwrap()), "token1");
+    // What is not the current one any more changes nothing.
+    tokens.refused(&third);
+    assert_eq!((text(&tokens.current().await.unwrap()), fetched.load(Ordering::Relaxed)), ("token1", 2));
+}
+
+#[tokio::test]
+async fn a_login_that_gives_up_leaves_the_token_to_the_next() {
+    let (source, fetched) = counting(Some(Duration::from_secs(600)));
+    let tokens = Tokens::new(Arc::new(Counting { takes: Duration::from_millis(300), ..source }), REFRESH);
+    assert!(timeout(Duration::from_millis(10), tokens.current()).await.is_err());
+    assert_eq!(text(&tokens.current().await.unwrap()), "token0");
+    assert_eq!(fetched.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_slow_token_whose_end_nobody_knows_is_kept_for_one_login() {
+    let (source, fetched) = counting(None);
+    let tokens = Tokens::new(Arc::new(Counting { takes: Duration::from_millis(200), ..source }), REFRESH);
+    assert!(timeout(Duration::from_millis(10), tokens.current()).await.is_err());
+    sleep(Duration::from_millis(400)).await;
+    assert_eq!(text(&tokens.current().await.unwrap()), "token0");
+    assert_eq!(fetched.load(Ordering::Relaxed), 1);
+    assert_eq!(text(&tokens.current().await.unwrap()), "token1");
+}
+
+#[tokio::test]
+async fn a_token_whose_end_nobody_knows_is_used_once() {
+    let (source, fetched) = counting(None);
+    let tokens = Tokens::new(Arc::new(source), REFRESH);
+    for wanted in ["token0", "token1"] {
+        assert_eq!(text(&tokens.current().await.unwrap()), wanted);
+    }
+    assert_eq!(fetched.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn a_token_that_had_ended_at_birth_is_an_error_and_no_loop() {
+    let fetched = Arc::new(AtomicUsize::new(0));
+    #[derive(Debug)]
+    struct Late(Arc<AtomicUsize>);
+    impl TokenSource for Late {
+        fn name(&self) -> String {
+            "late".to_owned()
+        }
+        fn fetch(&self) -> Fetching<'_> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            let expires = SystemTime::now() - Duration::from_secs(30);
+            Box::pin(async move { Token::new("t".to_owned(), Some(expires)).map_err(Error::configuration) })
+        }
+    }
+    let tokens = Tokens::new(Arc::new(Late(Arc::clone(&fetched))), REFRESH);
+    let error = tokens.current().await.unwrap_err();
+    assert!(error.fatal() && error.to_string().contains("late: the token had ended 30 s before"), "{error}");
+    // Other connections get the same error, and do not ask again at once.
+    assert_eq!(tokens.current().await.unwrap_err(), error);
+    sleep(HELD + Duration::from_millis(100)).await;
+    assert_eq!(fetched.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn tokens_are_replaced_by_the_clients_own_task_until_it_is_gone() {
+    let (source, fetched) = counting(Some(Duration::from_millis(1300)));
+    let tokens = Tokens::new(Arc::new(source), REFRESH);
+    assert_eq!(text(&tokens.current().await.unwrap()), "token0");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while fetched.load(Ordering::Relaxed) < 3 && Instant::now() < deadline {
+        sleep(Duration::from_millis(50)).await;
+    }
+    assert!(fetched.load(Ordering::Relaxed) >= 3, "nobody but the task asked");
+    assert_ne!(text(&tokens.current().await.unwrap()), "token0");
+    drop(tokens);
+    let then = fetched.load(Ordering::Relaxed);
+    sleep(Duration::from_millis(2500)).await;
+    assert_eq!(fetched.load(Ordering::Relaxed), then);
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_replaced_is_used_to_its_end_and_then_left_to_logins() {
+    let (source, fetched) = counting(Some(Duration::from_secs(6)));
+    let tokens = Tokens::new(Arc::new(Counting { fails_from: 1, ..source }), REFRESH);
+    let first = tokens.current().await.unwrap();
+    let half = RefreshOptions { window_factor: 0.5, ..REFRESH };
+    assert_eq!(refresh_after(Duration::from_secs(3), &half, 0.0), Duration::from_millis(1500));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while fetched.load(Ordering::Relaxed) < 2 {
+        assert!(Instant::now() < deadline, "the task asks for another");
+        sleep(Duration::from_millis(20)).await;
+    }
+    assert!(Arc::ptr_eq(&first, &tokens.current().await.unwrap()), "it still holds");
+    sleep(Duration::from_millis(2000)).await;
+    let then = fetched.load(Ordering::Relaxed);
+    sleep(Duration::from_millis(2500)).await;
+    assert_eq!(fetched.load(Ordering::Relaxed), then, "nobody asks for a client that does not log in");
+    assert!(tokens.current().await.is_err());
+}
