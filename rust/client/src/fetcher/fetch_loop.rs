@@ -1,12 +1,13 @@
 //! A task per broker: ask, cut the answer by partition while it arrives, ask again, decode.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use samsarrow_arrow::decode::Decoder;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::fetch::NodeEndpoint;
 use samsarrow_wire::messages::{ApiKey, FetchEvent, FetchRequest};
+use tokio::sync::watch;
 
 use super::chunk_sink::Outlet;
 use super::decode::{decode, decoder};
@@ -28,6 +29,10 @@ const TOGETHER: usize = 384 << 10;
 /// An answer of no more bytes than this is decoded before the next one is asked for: that takes microseconds, while
 /// asking takes a system call that its records would wait for.
 const AT_ONCE: usize = 16 << 10;
+/// An answer without records that comes sooner than this was not delayed by the broker.
+const DELAYED: Duration = Duration::from_millis(10);
+/// The time between two requests to a broker that returns nothing and does not delay its answers.
+const EMPTY_PAUSE: Duration = Duration::from_millis(1);
 
 impl Source {
     /// Rounds at one broker, for as long as the consumer lives. It idles while nothing of ours is read there.
@@ -68,15 +73,19 @@ impl Source {
             };
             turn = turn.wrapping_add(1);
             let reserved = Reservation { shared: &self.shared, bytes: round.max_bytes as usize };
+            let (begun, polls) = (Instant::now(), self.shared.lock().polls);
             let outcome = match self.compared(node, &round, &mut desk).await {
                 Ok(false) => self.round(node, &round, &metadata, &mut session, &mut desk).await,
                 Ok(true) => continue,
                 Err(error) => Err(error),
             };
+            let mut pauses = false;
             match outcome {
-                Ok(()) => {
+                Ok(empty) => {
                     backoff.reset();
-                    self.shared.lock().answered.insert(node, Instant::now());
+                    let now = Instant::now();
+                    self.shared.lock().answered.insert(node, now);
+                    pauses = empty && !self.is_delayed(now - begun);
                 }
                 // The broker has forgotten the session: it is asked for everything again, at once.
                 Err(error) if session.is_open() && is_about_the_session(&error) => {
@@ -95,6 +104,28 @@ impl Source {
             }
             // What is on the desk still counts, as long as it is not in the queue.
             desk.held = Some(reserved.exchange(desk.bytes));
+            if pauses {
+                self.pause(polls, &mut room).await;
+            }
+        }
+    }
+
+    /// Returns whether the broker delays answers without records, as this one after `time`.
+    fn is_delayed(&self, time: Duration) -> bool {
+        let options = &self.options;
+        options.fetch_min_bytes > 0 && options.fetch_max_wait >= DELAYED && time >= DELAYED
+    }
+
+    /// Waits until a poll wants records, after an answer without any that the broker did not delay
+    /// (`fetch.max.wait.ms=0`, `fetch.min.bytes=0`): no other wait limits the rate of requests. `polls` is the number of
+    /// polls before the request.
+    async fn pause(&self, polls: u64, room: &mut watch::Receiver<()>) {
+        tokio::time::sleep(EMPTY_PAUSE).await;
+        loop {
+            room.borrow_and_update();
+            if self.shared.lock().is_polled_since(polls) || room.changed().await.is_err() {
+                return;
+            }
         }
     }
 
@@ -124,7 +155,8 @@ impl Source {
         Ok(must)
     }
 
-    /// One request and its answer. While the broker works on it, what is left of the last answer is decoded.
+    /// One request and its answer; returns whether the answer has neither records nor changes. While the broker works on
+    /// it, what is left of the last answer is decoded.
     async fn round(
         &self,
         node: i32,
@@ -132,7 +164,7 @@ impl Source {
         metadata: &Metadata,
         session: &mut Session,
         desk: &mut Desk<'_>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let time = limit(&self.options, self.cluster.options().request_timeout);
         let (version, answer) = {
             let cluster = self.cluster.at_most(ApiKey::Fetch, newest_version(round));
@@ -150,15 +182,15 @@ impl Source {
             }
         };
         desk.decode();
-        let session_id = self.read(node, answer.await?, version, round, metadata, desk).await?;
+        let (session_id, empty) = self.read(node, answer.await?, version, round, metadata, desk).await?;
         session.answered(version, session_id, &round.asked);
         if desk.bytes <= AT_ONCE {
             desk.decode();
         }
-        Ok(())
+        Ok(empty)
     }
 
-    /// Takes an answer off the socket; the session that it names.
+    /// Takes an answer off the socket; returns the session that it names, and whether it has neither records nor changes.
     async fn read(
         &self,
         node: i32,
@@ -167,7 +199,7 @@ impl Source {
         round: &Round,
         metadata: &Metadata,
         desk: &mut Desk<'_>,
-    ) -> Result<i32> {
+    ) -> Result<(i32, bool)> {
         let index = round.index();
         let mut buffers = std::mem::take(&mut desk.buffers);
         let mut answer = Answer::new(body, version, &mut buffers);
@@ -226,6 +258,7 @@ impl Source {
             self.cluster.request_refresh();
         }
         let moved = learned.moved || !learned.failed.is_empty();
+        let empty = learned.bytes == 0 && !moved;
         if !learned.failed.is_empty() {
             self.shared.lock().partitions_failed(learned.failed, self.cluster.options().default_api_timeout);
         }
@@ -238,7 +271,7 @@ impl Source {
         }
         match failure {
             Some(code) => Err(Error::server(code, "Fetch")),
-            None => Ok(session),
+            None => Ok((session, empty)),
         }
     }
 

@@ -167,8 +167,8 @@ impl Shared {
 
     /// A poll waits: what the program has changed before is what it wants.
     pub(super) fn polled(&self) {
-        let changed = std::mem::take(&mut self.lock().changing);
-        if changed {
+        let awaited = self.lock().take_awaits_poll();
+        if awaited {
             self.ring_room();
         }
     }

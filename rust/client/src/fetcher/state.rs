@@ -49,6 +49,10 @@ pub(super) struct State {
     /// The program assigns and seeks, and has not polled since: to ask for the first partition alone would keep the others
     /// waiting for the answer, which may take `fetch.max.wait.ms`.
     pub(super) changing: bool,
+    /// Polls that were begun.
+    pub(super) polls: u64,
+    /// A broker is sent no request until the next poll.
+    awaits_poll: bool,
     /// Polls that wait for rows: a seek beside them is read without another poll.
     pub(super) waiting: usize,
     /// A broker waits for another's answer to be decoded, so that it does not overtake it.
@@ -224,6 +228,19 @@ impl State {
     /// The program is done with what it was given so far.
     pub(super) fn finish(&mut self) {
         self.given.clear();
+        self.polls += 1;
+    }
+
+    /// Returns whether a poll waits, or was begun since there were `polls`; else the next one notifies the tasks that fetch.
+    pub(super) fn is_polled_since(&mut self, polls: u64) -> bool {
+        let polled = self.closed || self.waiting > 0 || self.polls != polls;
+        self.awaits_poll |= !polled;
+        polled
+    }
+
+    /// Returns whether a task that fetches has to be notified of a poll.
+    pub(super) fn take_awaits_poll(&mut self) -> bool {
+        std::mem::take(&mut self.changing) | std::mem::take(&mut self.awaits_poll)
     }
 
     /// Position and epoch without what the last poll gave.

@@ -124,6 +124,41 @@ async fn lag_is_known_from_what_brokers_told_with_the_records() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn brokers_that_do_not_delay_empty_answers_are_asked_as_polls_come() {
+    for none in [("fetch.max.wait.ms", "0"), ("fetch.min.bytes", "0"), ("fetch.max.wait.ms", "1")] {
+        let broker = broker(1, 2).await;
+        produce(&broker, 2, 0, 20).await;
+        let consumer = consumer(&broker, &[none]);
+        consumer.assign(&all(2)).unwrap();
+        assert_eq!(read(&consumer, 40).await.len(), 40, "{none:?}");
+        let fetches = || broker.requests().get(&ApiKey::Fetch).copied().unwrap_or_default();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let before = fetches();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(fetches() - before <= 2, "{none:?}: {} without a poll", fetches() - before);
+        // Polls that do not wait get rows too.
+        produce(&broker, 2, 20, 1).await;
+        let mut found = 0;
+        let deadline = tokio::time::Instant::now() + SOON;
+        while found < 2 {
+            found += consumer.poll(Duration::ZERO).await.unwrap().num_rows();
+            assert!(tokio::time::Instant::now() < deadline, "{none:?}");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // So does one that waits, without more than a request in a millisecond.
+        let before = fetches();
+        let produced = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            produce(&broker, 2, 21, 1).await;
+        };
+        let (found, ()) = tokio::join!(consumer.poll(SOON), produced);
+        assert!(found.unwrap().num_rows() > 0, "{none:?}");
+        assert!(fetches() - before < 3000, "{none:?}: {} in a poll", fetches() - before);
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_group_goes_on_where_it_committed() {
     let broker = broker(1, 2).await;
     produce(&broker, 2, 0, 40).await;
