@@ -59,7 +59,7 @@ fn write_request<R: Request>(
     out.put_i16(version);
     out.put_i32(correlation_id);
     // The client id is never compact, not even in the flexible header (KIP-482).
-    client_id.map(str::to_owned).write(Cx::PLAIN, &mut out)?;
+    client_id.map(str::to_owned).write(Cx::PLAIN, &mut out).map_err(|e| e.within("client.id"))?;
     if version >= R::FLEXIBLE {
         out.put_u8(0);
     }

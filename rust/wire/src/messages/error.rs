@@ -12,9 +12,22 @@ pub enum EncodeError {
     /// A length that the wire cannot express.
     #[error("a {what} of {length} bytes or elements is too long for the wire")]
     TooLong { what: &'static str, length: usize },
+    /// Text that is longer than Kafka's messages may have it, in any version.
+    #[error("{field} has {length} bytes, and a text in Kafka's messages has {max} at most: shorten it", max = i16::MAX)]
+    TextTooLong { field: &'static str, length: usize },
     /// Not a version of this API.
     #[error("{api} has versions {min} to {max}, not {version}")]
     Version { api: &'static str, version: i16, min: i16, max: i16 },
+}
+
+impl EncodeError {
+    /// Names the field that is at fault, where none is named yet.
+    pub(crate) fn within(self, name: &'static str) -> Self {
+        match self {
+            Self::TextTooLong { field: "", length } => Self::TextTooLong { field: name, length },
+            other => other,
+        }
+    }
 }
 
 /// What is wrong with bytes that should be a message.

@@ -135,11 +135,11 @@ macro_rules! messages {
                             return Err(EncodeError::Null { field: FIELD, version: cx.version });
                         })?
                         match tag {
-                            None => self.$field.write(cx, out)?,
+                            None => self.$field.write(cx, out).map_err(|e| e.within(FIELD))?,
                             Some(tag) => {
                                 if self.$field != $crate::messages::macros::value_or_default!($type $(, $default)?) {
                                     let mut bytes = $crate::messages::Out::new();
-                                    self.$field.write(cx, &mut bytes)?;
+                                    self.$field.write(cx, &mut bytes).map_err(|e| e.within(FIELD))?;
                                     tagged.push((tag, bytes.freeze()));
                                 }
                             }

@@ -76,15 +76,17 @@ fn put_length(
     short: bool,
     out: &mut Out,
 ) -> Result<(), EncodeError> {
-    let too_long = |length| EncodeError::TooLong { what, length };
     let signed = match length {
         None => -1,
-        Some(length) => i32::try_from(length).map_err(|_| too_long(length))?,
+        Some(length) => i32::try_from(length).map_err(|_| EncodeError::TooLong { what, length })?,
     };
+    // Kafka reads no longer text in compact form either.
+    let too_long = |_| EncodeError::TextTooLong { field: "", length: length.unwrap_or(0) };
+    let short = short.then(|| i16::try_from(signed).map_err(too_long)).transpose()?;
     match (compact, short) {
         (true, _) => put_unsigned_varint(signed.wrapping_add(1).cast_unsigned(), out),
-        (false, true) => out.put_i16(i16::try_from(signed).map_err(|_| too_long(length.unwrap_or(0)))?),
-        (false, false) => out.put_i32(signed),
+        (false, Some(short)) => out.put_i16(short),
+        (false, None) => out.put_i32(signed),
     }
     Ok(())
 }

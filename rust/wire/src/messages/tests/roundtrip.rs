@@ -72,6 +72,23 @@ fn a_field_that_a_version_lacks_must_hold_its_default() {
 }
 
 #[test]
+fn text_is_no_longer_than_kafka_reads_it_in_any_version() {
+    let encode = |length: usize, version| {
+        let metadata = Some("x".repeat(length));
+        let partition = OffsetCommitRequestPartition { committed_metadata: metadata, ..Default::default() };
+        let topic = OffsetCommitRequestTopic { partitions: vec![partition], ..Default::default() };
+        let request = OffsetCommitRequest { topics: vec![topic], ..Default::default() };
+        request.encode(version, &mut Out::new())
+    };
+    // Version 8 is the first with compact strings.
+    for version in [1, 7, 8, OffsetCommitRequest::MAX_VERSION] {
+        assert_eq!(encode(32_767, version), Ok(()));
+        let text = encode(32_768, version).unwrap_err().to_string();
+        assert!(text.contains("OffsetCommitRequestPartition.committed_metadata has 32768 bytes"), "{text}");
+    }
+}
+
+#[test]
 fn null_is_an_error_where_a_version_has_none() {
     let request = MetadataRequest { topics: None, ..Default::default() };
     let error = request.encode(0, &mut Out::new()).unwrap_err();
