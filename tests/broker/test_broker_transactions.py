@@ -6,8 +6,13 @@ import time
 
 import pytest
 
-from samsarrow import Consumer, Producer, TopicPartition
-from samsarrow.exceptions import KafkaError, KafkaTimeoutError, ProducerFencedError
+from samsarrow import Consumer, ConsumerGroupMetadata, Producer, TopicPartition
+from samsarrow.exceptions import (
+    InvalidProducerIdMappingError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerFencedError,
+)
 from samsarrow.testing import Broker
 from support.waiting import until
 
@@ -129,6 +134,58 @@ def test_a_begin_that_timed_out_can_be_repeated() -> None:
             assert values(broker) == [b"0", b"1"]
             with pytest.raises(KafkaError, match="was called before"):
                 p.init_transactions()
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_an_error_after_transaction_timeout_ms_names_it(version: int) -> None:
+    """The codes are those of fenced producers and of wrong states; the producer knows how long it was open."""
+    reason = r"longer than transaction.timeout.ms \(0.3 s\): the coordinator has aborted it"
+    with Broker(topics={"t": 1}, transaction_version=version) as broker:
+
+        def timed_out(name: str) -> Producer:
+            p = producer(broker, name, transaction_timeout_ms=300)
+            p.begin_transaction()
+            p.send("t", b"lost").result(30)
+            until(lambda: broker.transaction_state(name) == "CompleteAbort")
+            return p
+
+        with timed_out("commit") as p, pytest.raises(KafkaError, match=reason) as raised:
+            p.commit_transaction()
+        assert raised.value.fatal
+        assert "took over" not in str(raised.value)
+        with timed_out("offsets") as p, pytest.raises(KafkaError, match=reason) as raised:
+            p.send_offsets_to_transaction({TopicPartition("t", 0): 1}, ConsumerGroupMetadata("g", "", -1, None))
+        assert raised.value.fatal
+        with timed_out("send") as p:
+            with pytest.raises(KafkaError, match=reason) as raised:
+                p.send("t", b"late").result(30)
+            assert raised.value.abortable
+            with pytest.raises(KafkaError, match=reason):
+                p.commit_transaction()
+        with timed_out("abort") as p:
+            if version < 2:
+                with pytest.raises(KafkaError, match=reason):
+                    p.abort_transaction()
+            else:
+                p.abort_transaction()
+                with p.transaction():
+                    p.send("t", b"kept")
+        assert values(broker) == ([] if version < 2 else [b"kept"])
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_producer_goes_on_after_its_transactional_id_expired(version: int) -> None:
+    with Broker(topics={"t": 1}, transaction_version=version, transactional_id_expiration=0.5) as broker:
+        with producer(broker) as p:
+            with p.transaction():
+                p.send("t", b"1")
+            until(lambda: broker.transaction_state("x") is None)
+            with pytest.raises(InvalidProducerIdMappingError) as raised, p.transaction():
+                p.send("t", b"2")
+            assert raised.value.abortable
+            with p.transaction():
+                p.send("t", b"3")
+        assert values(broker) == [b"1", b"3"]
 
 
 def test_close_takes_its_timeout_once() -> None:

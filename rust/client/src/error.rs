@@ -113,6 +113,19 @@ pub enum Error {
         /// What happened.
         cause: Box<Error>,
     },
+    /// A transaction was open for longer than its timeout, and what followed was rejected.
+    #[error(
+        "the transaction was open for {}, longer than transaction.timeout.ms ({}): the coordinator has aborted it ({})",
+        seconds(*open), seconds(*timeout), rejected_as(cause)
+    )]
+    TransactionTimedOut {
+        /// The time since its first request.
+        open: Duration,
+        /// `transaction.timeout.ms`.
+        timeout: Duration,
+        /// The response of the broker, which cannot give this reason.
+        cause: Box<Error>,
+    },
     /// Fetched bytes are not valid record batches.
     #[error("{0}")]
     Corrupt(String),
@@ -146,6 +159,14 @@ pub enum Error {
 
 fn seconds(time: Duration) -> String {
     format!("{} s", (time.as_secs_f64() * 1000.0).round() / 1000.0)
+}
+
+/// Returns the request and the name of the code, without its description, which is that of another reason.
+fn rejected_as(error: &Error) -> String {
+    match error {
+        Error::Server { code, context } => format!("{context}: {} ({})", code.name(), code.code()),
+        other => other.to_string(),
+    }
 }
 
 impl Error {
@@ -258,6 +279,9 @@ impl Error {
             Self::RejectedWithOthers(text) => Self::RejectedWithOthers(format!("{doing}: {text}")),
             Self::Aborted(text) => Self::Aborted(format!("{doing}: {text}")),
             Self::Transaction { fatal, cause } => Self::Transaction { fatal, cause: Box::new(cause.context(doing)) },
+            Self::TransactionTimedOut { open, timeout, cause } => {
+                Self::TransactionTimedOut { open, timeout, cause: Box::new(cause.context(doing)) }
+            }
             Self::Registry { url, reason, status, passes } => {
                 Self::Registry { url, reason: format!("{reason} ({doing})"), status, passes }
             }
@@ -293,7 +317,7 @@ impl Error {
             Self::Transaction { fatal: false, cause } if cause.retriable() => {
                 class_name(ErrorCode::TRANSACTION_ABORTABLE)
             }
-            Self::Transaction { cause, .. } => cause.name(),
+            Self::Transaction { cause, .. } | Self::TransactionTimedOut { cause, .. } => cause.name(),
             Self::OffsetOutOfRange(_) => class_name(ErrorCode::OFFSET_OUT_OF_RANGE),
         }
     }
@@ -307,7 +331,7 @@ impl Error {
             Self::Transaction { fatal: false, cause } if cause.retriable() => {
                 Some(ErrorCode::TRANSACTION_ABORTABLE.code())
             }
-            Self::Transaction { cause, .. } => cause.code(),
+            Self::Transaction { cause, .. } | Self::TransactionTimedOut { cause, .. } => cause.code(),
             _ => None,
         }
     }
@@ -350,6 +374,7 @@ impl Error {
     pub fn fatal(&self) -> bool {
         match self {
             Self::Server { code, .. } => code.fatal(),
+            Self::TransactionTimedOut { cause, .. } => cause.fatal(),
             Self::Closed(_)
             | Self::Protocol { .. }
             | Self::Tls { .. }

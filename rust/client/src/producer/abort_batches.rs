@@ -28,6 +28,7 @@ impl Accumulator {
     /// An error of the transaction, which it says from now on: what was not sent yet is not going to be.
     pub(crate) fn transaction_failed(&mut self, error: &mut Error) -> Vec<Settled> {
         let Some(transaction) = &mut self.transaction else { return Vec::new() };
+        *error = transaction.explain(error.clone());
         let changed = transaction.fail(error);
         if !matches!(error, Error::Transaction { .. } | Error::Aborted(_))
             && let Some(Error::Transaction { fatal, .. }) = transaction.error()

@@ -121,7 +121,7 @@ impl Producer {
         let transactions = Transactions::new(producer, &cluster);
         let mut accumulator = Accumulator::new(rules, limits);
         accumulator.counters = Counters::new(options.common.metrics.windows);
-        accumulator.transaction = transactions.as_ref().map(|own| Transaction::new(Arc::clone(&own.id)));
+        accumulator.transaction = transactions.as_ref().map(|own| Transaction::new(Arc::clone(&own.id), own.timeout));
         let shared = Arc::new(Shared::new(cluster, settings, memory, accumulator, transactions));
         let measured: Arc<dyn Source> = Arc::clone(&shared) as _;
         shared.cluster.metrics().add(Arc::downgrade(&measured));

@@ -33,10 +33,11 @@ pub(super) async fn tell_whether_fenced(
 }
 
 /// No call will succeed any more; what waits fails.
-pub(super) fn fail_for_good(shared: &Shared, error: Error) -> Error {
+pub(super) fn fail_for_good(shared: &Shared, mut error: Error) -> Error {
     let dropped = {
         let mut accumulator = shared.lock();
         if let Some(transaction) = &mut accumulator.transaction {
+            error = transaction.explain(error);
             transaction.fail_for_good(error.clone());
         }
         accumulator.abandon(&Error::Transaction { fatal: true, cause: Box::new(error.clone()) })

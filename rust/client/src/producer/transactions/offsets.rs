@@ -47,6 +47,7 @@ pub(crate) async fn send(shared: &Arc<Shared>, who: GroupMember, offsets: Offset
         if offsets.is_empty() {
             return Ok(());
         }
+        transaction.start_clock();
         transaction.offsets_under_way += 1;
         (identity, transaction.protocol)
     };

@@ -218,7 +218,8 @@ async fn abort(shared: &Shared) -> Result<()> {
     if started {
         match transactions.end(identity, protocol, false).await {
             Ok(next) => renewed = next,
-            Err(error) if protocol == Protocol::V1 && is_forgotten(&error) => bump = true,
+            // An expired transactional id gets a new producer id; the coordinator has nothing to abort.
+            Err(error) if is_forgotten(&error) => bump = true,
             // An abort that cannot be done is nothing that another abort could heal.
             Err(error) => return Err(fail_for_good(shared, error)),
         }

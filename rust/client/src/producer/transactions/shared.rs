@@ -26,7 +26,7 @@ pub(in crate::producer) const FOREVER: Duration = Duration::from_secs(10 * 365 *
 #[derive(Debug)]
 pub(crate) struct Transactions {
     pub(crate) id: Arc<str>,
-    pub(super) timeout: Duration,
+    pub(crate) timeout: Duration,
     pub(in crate::producer) coordinator: Coordinator,
     pub(super) cluster: Cluster,
     /// Of the groups whose offsets were sent.

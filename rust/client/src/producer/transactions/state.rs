@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use samsarrow_wire::error_code::ErrorCode;
 use tokio::sync::watch;
@@ -85,12 +86,16 @@ pub(crate) enum Entry {
 #[derive(Debug)]
 pub(crate) struct Transaction {
     id: Arc<str>,
+    /// `transaction.timeout.ms`.
+    timeout: Duration,
     phase: Phase,
     /// Counts transactions. A call that began in one takes no part in the next.
     number: u64,
     pub(crate) protocol: Protocol,
     /// The coordinator may know of the transaction, so that it must learn of its end.
     pub(crate) started: bool,
+    /// The time of the first request from which the coordinator may know of the transaction: its timeout begins then.
+    first_request: Option<Instant>,
     /// Sequences are uncertain: the next transaction needs another epoch (KIP-360).
     pub(crate) bump: bool,
     /// There was a transaction before.
@@ -106,13 +111,15 @@ pub(crate) struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn new(id: Arc<str>) -> Self {
+    pub(crate) fn new(id: Arc<str>, timeout: Duration) -> Self {
         Self {
             id,
+            timeout,
             phase: Phase::New,
             number: 0,
             protocol: Protocol::V1,
             started: false,
+            first_request: None,
             bump: false,
             used: false,
             registered: HashSet::new(),
@@ -259,6 +266,7 @@ impl Transaction {
     /// The coordinator holds nothing open any more.
     pub(crate) fn ended(&mut self) {
         self.started = false;
+        self.first_request = None;
         self.bump = false;
         self.registered.clear();
         self.unregistered.clear();
@@ -305,13 +313,41 @@ impl Transaction {
 
     /// A batch goes out: where writing registers, the transaction has begun.
     pub(crate) fn writes(&mut self) {
-        self.started |= self.protocol == Protocol::V2;
+        if self.protocol == Protocol::V2 {
+            self.start_clock();
+            self.started = true;
+        }
+    }
+
+    /// Takes the time of the first request of the transaction.
+    pub(crate) fn start_clock(&mut self) {
+        self.first_request.get_or_insert_with(Instant::now);
+    }
+
+    /// Adds to an error that the transaction has timed out, if it was open for longer than its timeout. The codes with
+    /// which brokers reject what follows are those of fenced producers and of calls in a wrong state.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        let Some(open) = self.first_request.map(|first| first.elapsed()) else { return error };
+        let follows = matches!(
+            error,
+            Error::Server {
+                code: ErrorCode::PRODUCER_FENCED | ErrorCode::INVALID_PRODUCER_EPOCH | ErrorCode::INVALID_TXN_STATE,
+                ..
+            }
+        );
+        if follows && open > self.timeout {
+            return Error::TransactionTimedOut { open, timeout: self.timeout, cause: Box::new(error) };
+        }
+        error
     }
 
     /// Whether a registration is to be started now. One that was refused is not: it would be refused again, at once and
     /// for as long as nobody ends the transaction.
     pub(crate) fn start_registering(&mut self) -> bool {
         let start = self.goes_on() && !self.registering && !self.unregistered.is_empty();
+        if start {
+            self.start_clock();
+        }
         self.registering |= start;
         start
     }
@@ -368,6 +404,7 @@ fn is_fatal(error: &Error) -> bool {
                 | ErrorCode::UNSUPPORTED_VERSION
                 | ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT
         ),
+        Error::TransactionTimedOut { cause, .. } => is_fatal(cause),
         Error::Closed(_) | Error::UnsupportedVersion(_) => true,
         _ => false,
     }

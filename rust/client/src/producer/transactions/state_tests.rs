@@ -5,7 +5,7 @@ use super::*;
 const SLOT: Slot = Slot { topic: 0, partition: 1 };
 
 fn ready(protocol: Protocol) -> Transaction {
-    let mut transaction = Transaction::new("t".into());
+    let mut transaction = Transaction::new("t".into(), Duration::from_millis(20));
     let Ok(Entry::Work(_, outcome)) = transaction.enter(Operation::Init) else { panic!("nothing to do") };
     transaction.ready();
     transaction.seen(&outcome);
@@ -124,6 +124,24 @@ fn a_registration_that_was_refused_is_not_asked_for_again() {
         transaction.registering = false;
         assert!(!transaction.may_write(SLOT) && !transaction.start_registering());
     }
+}
+
+#[test]
+fn an_error_after_the_timeout_names_it() {
+    let mut transaction = ready(Protocol::V2);
+    let fenced = code(ErrorCode::PRODUCER_FENCED);
+    std::thread::sleep(Duration::from_millis(40));
+    assert_eq!(transaction.explain(fenced.clone()), fenced, "the coordinator knows nothing of it yet");
+    transaction.writes();
+    std::thread::sleep(Duration::from_millis(40));
+    let explained = transaction.explain(fenced.clone());
+    let text = explained.to_string();
+    assert!(text.contains("longer than transaction.timeout.ms (0.02 s): the coordinator has aborted it"), "{text}");
+    assert!(!text.contains("took over"), "{text}");
+    assert_eq!((explained.name(), explained.code()), (fenced.name(), fenced.code()));
+    let other = code(ErrorCode::MESSAGE_TOO_LARGE);
+    assert_eq!(transaction.explain(other.clone()), other);
+    assert!(transaction.fail(&explained) && matches!(transaction.phase(), Phase::Fatal(_)));
 }
 
 #[test]
