@@ -1,6 +1,7 @@
 """Streaming reads by the JVM: what the checkpoint keeps, what a trigger takes, what is reported."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,25 @@ def test_the_first_batch_of_a_source_that_keeps_no_start(stream: Make, spark: An
     jvm.drain()
     assert jvm.values() == ["b", "b"]
     assert not (jvm.checkpoint / "sources" / "0" / "0").exists()
+
+
+def test_a_query_stops_while_brokers_do_not_answer(stream: Make, broker: Broker) -> None:
+    broker.create_topic("silent", 1)
+    query = stream(subscribe="silent")
+    running = query.start(processingTime="50 milliseconds")
+    try:
+        wait_until(lambda: 0 in query.batches or running.lastProgress is not None)
+        broker.fail("ListOffsets", delay=60, times=None)
+        asked = broker.requests("ListOffsets")
+        wait_until(lambda: broker.requests("ListOffsets") > asked)
+        start = time.monotonic()
+        running.stop()
+        # One try takes 60 s, and there are four.
+        assert time.monotonic() - start < 30
+        assert running.exception() is None
+    finally:
+        broker.heal()
+        running.stop()
 
 
 def test_warnings_of_the_core_are_in_the_drivers_log(stream: Make, spark: Any, broker: Broker) -> None:

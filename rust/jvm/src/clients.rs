@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use samsarrow_client::config::ClientKind;
 use samsarrow_client::consumer::Consumer;
@@ -15,7 +16,8 @@ use samsarrow_spark::options::Reading;
 use samsarrow_spark::tokens::Token;
 use samsarrow_spark::{Driver, ReadOptions};
 use serde_json::Value;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
+use zeroize::Zeroizing;
 
 use crate::decoded::Learned;
 use crate::failure::{Failure, Result};
@@ -37,8 +39,13 @@ pub(crate) fn evict_oldest() -> bool {
 #[derive(Debug)]
 pub struct Client {
     shared: Arc<Shared>,
-    driver: Mutex<Driver>,
+    driver: Arc<tokio::sync::Mutex<Driver>>,
+    /// Ends requests that are under way when the client is released.
+    released: watch::Sender<bool>,
 }
+
+/// A question of the driver's that is being answered. It goes on whenever a caller waits for it, on the caller's thread.
+pub struct Request(Option<Pin<Box<dyn Future<Output = Result<String>> + Send>>>);
 
 /// What clients with equal options share.
 pub struct Shared {
@@ -86,17 +93,22 @@ impl Client {
                 shared
             }
         };
-        let driver = Mutex::new(Driver::new(given, Arc::clone(&shared.producers.notes)));
-        Ok(Client { shared, driver })
+        let driver = Driver::new(given, Arc::clone(&shared.producers.notes));
+        Ok(Client { shared, driver: Arc::new(tokio::sync::Mutex::new(driver)), released: watch::Sender::new(false) })
     }
 
-    /// The answer to a question of the driver's, both as JSON.
-    ///
-    /// # Errors
-    /// What [`Driver::answer`] refuses.
-    pub fn plan(&self, question: &str) -> Result<String> {
-        let mut driver = lock(&self.driver);
-        Ok(runtime()?.block_on(driver.answer(question))?)
+    /// Returns a request for the answer to a question of the driver's, both as JSON.
+    pub fn plan(&self, question: String) -> Request {
+        // It may hold a token: this copy is wiped.
+        let question = Zeroizing::new(question);
+        let (driver, mut released) = (Arc::clone(&self.driver), self.released.subscribe());
+        Request(Some(Box::pin(async move {
+            let answer = async { Ok(driver.lock().await.answer(&question).await?) };
+            tokio::select! {
+                answer = answer => answer,
+                _ = released.wait_for(|released| *released) => Err(Failure::state("the client was closed before the brokers answered")),
+            }
+        })))
     }
 
     /// What readers and writers go through.
@@ -104,13 +116,49 @@ impl Client {
         &self.shared
     }
 
-    /// Ends the driver's connections; those of tasks stay for a while.
+    /// Ends requests that are under way, and the driver's connections; those of tasks stay for a while.
+    ///
+    /// # Errors
+    /// There are no threads to do it on.
     pub fn release(&self) -> Result<()> {
         if let Some((_, used)) = lock(&SHARED).iter_mut().find(|(shared, _)| Arc::ptr_eq(shared, &self.shared)) {
             *used = Instant::now();
         }
-        runtime()?.block_on(lock(&self.driver).close());
+        self.released.send_replace(true);
+        runtime()?.block_on(async { self.driver.lock().await.close().await });
         Ok(())
+    }
+}
+
+impl Request {
+    /// Waits for the answer, for `wait` at most; None where there is none yet.
+    ///
+    /// # Errors
+    /// What [`Driver::answer`] refuses; the client was released; or the answer was returned before.
+    pub fn answer(&mut self, wait: Duration) -> Result<Option<String>> {
+        let answering =
+            self.0.as_mut().ok_or_else(|| Failure::state("this request was answered or cancelled already"))?;
+        let Ok(answer) = runtime()?.block_on(async { tokio::time::timeout(wait, answering).await }) else {
+            return Ok(None);
+        };
+        self.0 = None;
+        answer.map(Some)
+    }
+
+    /// Drops what is under way.
+    ///
+    /// # Errors
+    /// There are no threads to do it on.
+    pub fn cancel(&mut self) -> Result<()> {
+        let _inside = runtime()?.enter();
+        self.0 = None;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("answered", &self.0.is_none()).finish()
     }
 }
 

@@ -23,7 +23,7 @@ mod runtime;
 pub mod writer;
 
 /// Of the functions and the frame: a jar and a library of different numbers do not go together.
-pub const ABI: u32 = 4;
+pub const ABI: u32 = 5;
 
 /// What the library is, and what of it is in use.
 pub fn about(readers: usize, writers: usize) -> String {

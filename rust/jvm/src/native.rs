@@ -12,7 +12,7 @@ use jni::{Env, EnvUnowned, jni_sig, jni_str};
 use zeroize::Zeroizing;
 
 use crate::about;
-use crate::clients::Client;
+use crate::clients::{Client, Request};
 use crate::failure::Failure;
 use crate::handles::Handles;
 use crate::lines;
@@ -21,6 +21,7 @@ use crate::reader::{Counters, Next, Reader};
 use crate::writer::Writer;
 
 static CLIENTS: Handles<Client> = Handles::new("client");
+static REQUESTS: Handles<Mutex<Request>> = Handles::new("request");
 static READERS: Handles<Mutex<Reader>> = Handles::new("reader");
 static WRITERS: Handles<Mutex<Writer>> = Handles::new("writer");
 
@@ -131,19 +132,42 @@ pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_client<'loca
     call(env, |env| Ok(CLIENTS.put(Client::new(&Zeroizing::new(text(env, &options)?))?)))
 }
 
-/// `static native byte[] plan(long client, byte[] question)`
+/// `static native long plan(long client, byte[] question)`
 #[unsafe(no_mangle)]
 pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_plan<'local>(
     env: EnvUnowned<'local>,
     _: JClass<'local>,
     client: jlong,
     question: JByteArray<'local>,
+) -> jlong {
+    call(env, |env| Ok(REQUESTS.put(Mutex::new(CLIENTS.get(client)?.plan(text(env, &question)?)))))
+}
+
+/// `static native byte[] answer(long request, int ms)`
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_answer<'local>(
+    env: EnvUnowned<'local>,
+    _: JClass<'local>,
+    request: jlong,
+    ms: jint,
 ) -> JByteArray<'local> {
     call(env, |env| {
+        let Some(answer) = locked(&*REQUESTS.get(request)?).answer(millis(ms))? else {
+            return Ok(JByteArray::default());
+        };
         // It may hold a token: this copy is wiped.
-        let answer = Zeroizing::new(CLIENTS.get(client)?.plan(&text(env, &question)?)?);
-        Ok(env.byte_array_from_slice(answer.as_bytes())?)
+        Ok(env.byte_array_from_slice(Zeroizing::new(answer).as_bytes())?)
     })
+}
+
+/// `static native void cancel(long request)`
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_github_samsarrow_spark_Native_cancel<'local>(
+    env: EnvUnowned<'local>,
+    _: JClass<'local>,
+    request: jlong,
+) {
+    call(env, |_| Ok(locked(&*REQUESTS.take(request)?).cancel()?))
 }
 
 /// `static native long open(long client, byte[] range)`

@@ -87,13 +87,17 @@ fn a_panic_is_an_exception_and_the_library_goes_on() {
         let here = || unsafe { EnvUnowned::from_raw(raw) };
         let options = env.byte_array_from_slice(br#"{"options":{},"folders":[],"token":null}"#)?.into_raw();
         let none = || JClass::default();
-        let calls: [Call<'_>; 8] = [
+        let calls: [Call<'_>; 10] = [
             ("client", &|env| {
                 Java_io_github_samsarrow_spark_Native_client(here(), none(), array(env, options));
             }),
             ("plan", &|env| {
                 Java_io_github_samsarrow_spark_Native_plan(here(), none(), 1, array(env, options));
             }),
+            ("answer", &|_| {
+                Java_io_github_samsarrow_spark_Native_answer(here(), none(), 1, 0);
+            }),
+            ("cancel", &|_| Java_io_github_samsarrow_spark_Native_cancel(here(), none(), 1)),
             ("open", &|env| {
                 Java_io_github_samsarrow_spark_Native_open(here(), none(), 1, array(env, options));
             }),
@@ -116,7 +120,7 @@ fn a_panic_is_an_exception_and_the_library_goes_on() {
             assert_eq!(thrown(env), ("panic".into(), "PanicError: on purpose".into()), "{name}");
         }
         // And without: a number that nobody has, and then one that is right.
-        calls[3].1(env);
+        calls[5].1(env);
         let (kind, text) = thrown(env);
         assert!(kind == "state" && text.contains("there is no reader of number 0x1"), "{text}");
         let client = Java_io_github_samsarrow_spark_Native_client(here(), none(), array(env, options));

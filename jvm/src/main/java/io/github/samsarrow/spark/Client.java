@@ -1,7 +1,10 @@
 package io.github.samsarrow.spark;
 
+import java.io.InterruptedIOException;
+import java.io.UncheckedIOException;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.apache.spark.TaskContext;
 
 /** A share in the core's client of these options. */
 final class Client implements AutoCloseable {
@@ -26,11 +29,27 @@ final class Client implements AutoCloseable {
     return question;
   }
 
+  /**
+   * Returns the answer to a question.
+   *
+   * @throws UncheckedIOException of an InterruptedIOException, which Spark takes for the end of a query that is stopped:
+   *     the thread was interrupted while brokers did not answer
+   */
   @SuppressWarnings("unchecked")
   Map<String, Object> ask(Map<String, Object> question) {
+    long request = Native.plan(handle(), Json.bytes(question));
     try {
-      return (Map<String, Object>) Json.parse(Native.plan(handle(), Json.bytes(question)));
+      byte[] answer = Native.answer(request, Waiting.MS);
+      while (answer == null) {
+        Waiting.check(TaskContext.get(), "brokers or a registry to answer");
+        Log.drain();
+        answer = Native.answer(request, Waiting.MS);
+      }
+      return (Map<String, Object>) Json.parse(answer);
+    } catch (InterruptedIOException interrupted) {
+      throw new UncheckedIOException(interrupted);
     } finally {
+      Native.cancel(request);
       Log.drain();
     }
   }

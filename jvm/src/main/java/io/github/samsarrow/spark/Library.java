@@ -22,7 +22,7 @@ final class Library {
   /** Where to write the library: for machines whose temporary folder is mounted without leave to execute. */
   static final String FOLDER = "samsarrow.native.dir";
 
-  private static final long ABI = 4;
+  private static final long ABI = 5;
   private static final String FILE = "libsamsarrow_jvm.so";
   private static final String INSTEAD =
       "; format(\"samsarrow-python\") reads the same without a native library, where Python has samsarrow";

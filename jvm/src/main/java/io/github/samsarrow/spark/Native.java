@@ -10,8 +10,18 @@ final class Native {
   /** A client with these options, as {@link Options#json} writes them; equal ones share one, counted. */
   static native long client(byte[] options);
 
-  /** Everything that the driver asks, as JSON. */
-  static native byte[] plan(long client, byte[] question);
+  /** Begins a request for the answer to a question of the driver's, which is JSON. */
+  static native long plan(long client, byte[] question);
+
+  /**
+   * Waits for an answer for at most {@code ms}.
+   *
+   * @return it, as JSON, or null if there is none yet
+   */
+  static native byte[] answer(long request, int ms);
+
+  /** Ends a request, answered or not. */
+  static native void cancel(long request);
 
   /** A reader of one offset range. */
   static native long open(long client, byte[] range);
