@@ -31,6 +31,13 @@ IN_THE_JVM = "Spark's JVM"
 # Before it Spark asks a Python source for the latest offset without saying where the query is.
 LIMITS_SINCE = (4, 2)
 STEP_S = 240.0
+# Without a broker, typed values, and dead letters: what uses pyarrow beyond the smoke test.
+FLOOR_TESTS = ("tests/unit", "tests/values", "tests/broker/test_value_formats.py")
+FLOOR_NEEDS = (
+    "click", "cryptography", "fastavro", "numpy", "pandas<3", "protobuf>=6", "psycopg[binary]", "pytest>=9.2,<10",
+    "pytest-rerunfailures", "pytest-timeout", "trustme",
+)  # fmt: skip
+FLOOR_TESTS_S = 1200.0
 
 
 @dataclass(frozen=True)
@@ -54,8 +61,10 @@ def surroundings() -> Iterator[Row]:
     """All rows, as they are found."""
     for version in PYTHONS:
         yield _smoke("Python", version, f"site-{version}", version, "pyarrow")
-    for label, requirement in (("oldest", f"pyarrow=={oldest_pyarrow()}.0.*"), ("newest", "pyarrow")):
-        yield _smoke("pyarrow", label, f"pyarrow-{label}", "3.11", requirement)
+    oldest = f"pyarrow=={oldest_pyarrow()}.0.*"
+    for label, requirement in (("oldest", oldest), ("newest", "pyarrow")):
+        yield _smoke("pyarrow", label, _folder(requirement), "3.11", requirement)
+    yield from floor(oldest)
     for version in SPARKS:
         yield _spark(version)
     yield from shapes(JVM_SPARKS)
@@ -69,6 +78,38 @@ def oldest_pyarrow() -> str:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     [floor] = [name for name in project["dependencies"] if name.startswith("pyarrow")]
     return str(floor.removeprefix("pyarrow>="))
+
+
+def floor(pyarrow: str) -> Iterator[Row]:
+    """The tests of typed values and those without a broker, then the oldest Spark, with the oldest pyarrow."""
+    spark = f"pyspark=={SPARKS[0]}.*"
+    try:
+        executable = virtual_environment(f"{_folder(pyarrow)}-tests", pyarrow, spark, *FLOOR_NEEDS)
+    except NotHereError as reason:
+        yield Row("pyarrow", "oldest, tests", NOT_RUN, str(reason))
+        return
+    command = [
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(ROOT),
+        "-c",
+        str(ROOT / "pyproject.toml"),
+    ]
+    tests = [str(ROOT / name) for name in FLOOR_TESTS]
+    done = Python((str(executable),)).run(*command, *tests, path=[SOURCES], timeout=FLOOR_TESTS_S)
+    last = done.stdout.strip().rpartition("\n")[2].partition(" in ")[0]
+    kind, text = (WORKS, last) if done.returncode == 0 else (DEFECT, done.stdout[-1500:])
+    yield Row("pyarrow", "oldest, tests", kind, text)
+    yield _spark_row("pyarrow", f"oldest, Spark {SPARKS[0]}", SPARKS[0], executable)
+
+
+def _folder(pyarrow: str) -> str:
+    """The environment of a requirement: another floor is another folder."""
+    return re.sub(r"[^a-z0-9]+", "-", pyarrow).strip("-")
 
 
 def _smoke(group: str, what: str, folder: str, version: str, pyarrow: str) -> Row:
@@ -94,6 +135,11 @@ def _spark(version: str) -> Row:
         executable = _environment(version)
     except NotHereError as reason:
         return Row("PySpark", version, NOT_RUN, str(reason))
+    return _spark_row("PySpark", version, version, executable)
+
+
+def _spark_row(group: str, what: str, version: str, executable: Path) -> Row:
+    """The features of `spark_smoke.py` in that environment, which has that Spark."""
     may_refuse = {"limited"} if tuple(map(int, version.split("."))) < LIMITS_SINCE else set()
     works, refused, defects = [], [], []
     with SparkProcess(python=str(executable)) as spark:
@@ -105,7 +151,7 @@ def _spark(version: str) -> Row:
             else:
                 defects.append(f"{feature}: {error}")
     text = ", ".join(works) + (f"; refused, with an error that says so: {', '.join(refused)}" if refused else "")
-    return Row("PySpark", version, DEFECT, "; ".join(defects)) if defects else Row("PySpark", version, WORKS, text)
+    return Row(group, what, DEFECT, "; ".join(defects)) if defects else Row(group, what, WORKS, text)
 
 
 SPARK_FEATURES = {
