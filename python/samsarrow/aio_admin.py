@@ -131,7 +131,7 @@ class AsyncAdmin:
 
     async def list_topics(
         self, names: Iterable[str] | None = None, *, timeout: Seconds | None = None
-    ) -> dict[str, TopicListing]:
+    ) -> Results[str, TopicListing]:
         return await _topics.list_topics(self._open, names, timeout=timeout)
 
     async def describe_topics(

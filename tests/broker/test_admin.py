@@ -3,7 +3,13 @@
 import pytest
 
 from samsarrow import Admin, NewTopic
-from samsarrow.exceptions import ClosedError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from samsarrow.exceptions import (
+    ClosedError,
+    InvalidPartitionsError,
+    InvalidTopicError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
 from samsarrow.results import PartialFailureError
 from samsarrow.testing import Broker
 
@@ -25,6 +31,31 @@ def test_create_list_delete(admin):
     admin.delete_topics(["a"], timeout=10)
     assert "a" not in admin.list_topics()
     assert admin.list_topics(["a"]) == {}
+
+
+def test_a_name_that_is_not_valid_fails_alone(admin):
+    listed = admin.list_topics(["a b", "t", "nope"])
+    assert list(listed.found) == ["t"]
+    assert list(listed.errors) == ["a b"]
+    with pytest.raises(InvalidTopicError, match="topic a b"):
+        listed["a b"]
+
+
+def test_an_error_says_that_a_write_was_sent_twice():
+    """A repeated request meets what the first one has done."""
+    with Broker(topics={"t": 1, "more": 1}) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        twice = "was sent again because no response came, and the first may have done it"
+        for api, call, error in (
+            ("CreateTopics", lambda: admin.create_topics(["new"]), TopicAlreadyExistsError),
+            ("CreatePartitions", lambda: admin.create_partitions({"more": 2}), InvalidPartitionsError),
+            ("DeleteTopics", lambda: admin.delete_topics(["t"]), UnknownTopicOrPartitionError),
+        ):
+            broker.fail(api, drop="after")
+            with pytest.raises(error, match=f"{api} {twice}"):
+                call()
+            with pytest.raises(error) as raised:
+                call()
+            assert twice not in str(raised.value)
 
 
 def test_each_topic_is_tried_and_failures_raise(admin):

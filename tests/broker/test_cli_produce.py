@@ -63,6 +63,9 @@ def test_what_consume_writes_is_produced_as_it_was(command, broker, rows, sample
     assert sorted(rows("copy", 5), key=str) == sorted(rows("four", 5), key=str) == sorted(SAMPLES, key=str)
     command("produce", "t", "--format", form, "--repartition", stdin=written)
     assert sorted(content(rows("t", 5)), key=str) == sorted(content(SAMPLES), key=str)
+    refused = command("produce", "t", "--format", form, stdin=written, code=1).err
+    assert "t has no partition" in refused
+    assert "--repartition ignores them" in refused
 
 
 def test_ndjson_comes_back_but_for_space_between_lines_of_json(command, rows, sampled):

@@ -224,6 +224,19 @@ def test_an_error_in_a_later_chunk_names_the_row_of_the_call_and_keeps_the_deliv
         assert first.value.delivery is None
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.timestamp("ms", "UTC")])
+def test_minus_one_is_no_timestamp(servers, consumer, read, kind):
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send("t", b"one", timestamp=-1).result(10)
+        table = pa.table({"value": [b"none", b"now", b"first"], "at": pa.array([-1, None, 0], kind)})
+        producer.send_batch("t", table, timestamp="at").result(10)
+        with pytest.raises(ConfigurationError, match="row 0: timestamp -2 ms is before 1970"):
+            producer.send_batch("t", pa.table({"value": [b""], "at": pa.array([-2], kind)}), timestamp="at")
+        one, none, now, first = read(consumer, 4).column("timestamp").cast(pa.int64()).to_pylist()
+        assert (one, none, first) == (None, None, 0)
+        assert now > 1_000_000_000_000
+
+
 @pytest.mark.parametrize("value_format", [None, "json"])
 def test_a_stream_that_ends_with_an_error_keeps_the_deliveries_of_its_first_batches(servers, value_format):
     schema = pa.schema([("value", pa.string())])

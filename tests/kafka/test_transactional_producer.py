@@ -312,7 +312,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_by_its_coordinator(side: S
             time.sleep(0.2)
         # Told apart since the epoch rises with each end; the producer can do no more in either case.
         error = InvalidTxnStateError if side.second else ProducerFencedError
-        with pytest.raises(error, match="longer than transaction.timeout.ms") as raised:
+        with pytest.raises(error, match=r"longer than transaction\.timeout\.ms") as raised:
             producer.commit_transaction()
         assert raised.value.fatal
     with side.producer(topic) as producer, producer.transaction():

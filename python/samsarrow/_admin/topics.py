@@ -65,11 +65,12 @@ def delete_topics(
 
 def list_topics(
     core: _core.Admin, names: Iterable[str] | None = None, *, timeout: Seconds | None = None
-) -> Call[dict[str, TopicListing]]:
+) -> Call[Results[str, TopicListing]]:
     if isinstance(names, str):
         raise TypeError("names must be several names, not one str")
     names = None if names is None else list(names)
-    return _core.admin_list_topics(core, names, to_seconds(timeout)).then(_listings)
+    done = _core.admin_list_topics(core, names, to_seconds(timeout))
+    return done.then(_listings)
 
 
 def describe_topics(
@@ -143,5 +144,12 @@ def _partition(number: int, leader: int | None, epoch: int | None, *lists: list[
     return PartitionDescription(number, leader, epoch, replicas or (), isr or (), offline or (), eligible, last)
 
 
-def _listings(listed: list[tuple[str, bytes | list[int], int, bool]]) -> dict[str, TopicListing]:
-    return {name: TopicListing(name, _uuid(raw), partitions, internal) for name, raw, partitions, internal in listed}
+def _listings(rows: list[tuple[str, tuple[bytes | list[int], int, bool], Any]]) -> Results[str, TopicListing]:
+    found, errors = {}, {}
+    for name, row, error in rows:
+        if error is None:
+            topic_id, partitions, internal = row
+            found[name] = TopicListing(name, _uuid(topic_id), partitions, internal)
+        else:
+            errors[name] = error
+    return Results(found, errors, [name for name, _, _ in rows], str, TopicListing)

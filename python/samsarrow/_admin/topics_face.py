@@ -76,11 +76,12 @@ class TopicAdmin(Face):
 
     def list_topics(
         self, names: Iterable[str] | None = None, *, timeout: Seconds | None = None
-    ) -> dict[str, TopicListing]:
+    ) -> Results[str, TopicListing]:
         """Lists topics by name.
 
         Args:
-            names: topics to return; missing ones are left out. By default all topics, internal ones included.
+            names: topics to return; missing ones are left out, and one that the brokers reject, such as a name that is
+                not valid, fails alone. By default all topics, internal ones included.
             timeout: seconds, by default `default.api.timeout.ms`.
         """
         return _topics.list_topics(self._open, names, timeout=timeout).wait()

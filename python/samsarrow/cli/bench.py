@@ -51,7 +51,10 @@ def check_topic(connection: Connection, topic: str) -> None:
     Raises:
         click.UsageError: there is no such topic.
     """
-    if topic not in connection.admin.list_topics([topic]):
+    listed = connection.admin.list_topics([topic])
+    if topic in listed.errors:
+        raise listed.errors[topic]
+    if topic not in listed:
         raise click.UsageError(f"there is no topic {topic} at {connection.servers}, or you may not see it")
 
 

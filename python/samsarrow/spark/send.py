@@ -113,8 +113,10 @@ def find_topic(kafka: Mapping[str, Any], token: Token | None, producer: Producer
     if topic in topics:
         return
     with ADMINS.lease(admin_options(kafka, token)) as handle:
-        there = topic in handle.client.list_topics([topic])
-    if not there:
+        listed = handle.client.list_topics([topic])
+    if topic in listed.errors:
+        raise listed.errors[topic]
+    if topic not in listed:
         # Brokers may make a topic when a producer asks for it.
         patience = min(int(CREATION_S * 1000), int(kafka.get("max.block.ms", "60000")))
         with Producer({**here(kafka, token), "max.block.ms": str(patience)}) as asking:

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from samsarrow.cli.connection import Connection
 from samsarrow.cli.partial import PartialFailure
@@ -143,10 +144,19 @@ class Job:
         except KafkaError as error:
             if error.delivery is not None:
                 self._pending.append((chunk, name, error.delivery))
-            raise InputError(f"{_where(chunk, name)}: {error}") from None
+            raise InputError(f"{_where(chunk, name)}: {error}{self._about_partitions(chunk)}") from None
         self._pending.append((chunk, name, delivery))
         while self._pending and (len(self._pending) > PENDING or self._pending[0][2].done()):
             self._settle_first()
+
+    def _about_partitions(self, chunk: Chunk) -> str:
+        """Returns what to do about a chunk whose own partitions the topic does not have, or an empty text."""
+        if chunk.partition is None or self.partition is not None or self.reading.partition is not None:
+            return ""
+        most = pc.max(chunk.rows.column(chunk.partition)).as_py()
+        if most is None or most < self.connection.admin.list_topics([self.topic])[self.topic].partitions:
+            return ""
+        return f" (the partitions are those of column {chunk.partition}: --repartition ignores them)"
 
     def _settle_first(self) -> None:
         chunk, name, delivery = self._pending.popleft()

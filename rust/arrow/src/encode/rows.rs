@@ -261,14 +261,17 @@ where
     Box::new(array.as_primitive::<T>().iter().map(|n| n.map(Into::into)))
 }
 
+/// The timestamp of a record that has none.
+const NO_TIMESTAMP: i64 = -1;
+
 fn timestamps(name: &str, array: &ArrayRef) -> Result<Int64Array, EncodeError> {
     let millis = match array.data_type() {
         DataType::Null => Int64Array::new_null(array.len()),
-        DataType::Int64 => minus_one_is_none(array.as_primitive::<Int64Type>()),
+        DataType::Int64 => array.as_primitive::<Int64Type>().clone(),
         DataType::Timestamp(TimeUnit::Second, _) => scaled::<TimestampSecondType>(array, |t| t.checked_mul(1000))?,
         DataType::Timestamp(TimeUnit::Millisecond, _) => {
             let array = array.as_primitive::<TimestampMillisecondType>();
-            minus_one_is_none(&Int64Array::try_new(array.values().clone(), array.nulls().cloned())?)
+            Int64Array::try_new(array.values().clone(), array.nulls().cloned())?
         }
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             scaled::<TimestampMicrosecondType>(array, |t| Some(t.div_euclid(1000)))?
@@ -282,19 +285,14 @@ fn timestamps(name: &str, array: &ArrayRef) -> Result<Int64Array, EncodeError> {
     if millis.null_count() == 0 && millis.values().iter().fold(0, |all, t| all | t) >= 0 {
         return Ok(millis);
     }
-    if let Some(row) = millis.iter().position(|t| t.is_some_and(|t| t < 0)) {
+    // Kafka itself writes "no timestamp" as −1. A finer timestamp that is rounded to it is a time before 1970.
+    let exact = matches!(array.data_type(), DataType::Int64 | DataType::Timestamp(TimeUnit::Millisecond, _));
+    let first = if exact { NO_TIMESTAMP } else { 0 };
+    if let Some(row) = millis.iter().position(|t| t.is_some_and(|t| t < first)) {
         let what = format!("timestamp {} ms is before 1970, which Kafka cannot store", millis.value(row));
         return Err(EncodeError::Row { row, what });
     }
     Ok(millis)
-}
-
-/// Kafka itself writes "no timestamp" as −1.
-fn minus_one_is_none(millis: &Int64Array) -> Int64Array {
-    if !millis.values().contains(&-1) {
-        return millis.clone();
-    }
-    millis.iter().map(|t| t.filter(|t| *t != -1)).collect()
 }
 
 fn scaled<T: ArrowTimestampType>(

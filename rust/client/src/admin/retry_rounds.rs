@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::time::Duration;
 
+use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::ApiKey;
 
 use super::batch::Way;
@@ -41,6 +42,8 @@ impl Rounds<'_> {
         let mut answered = false;
         // What the items met before: that the last try had no time left says less.
         let mut met: BTreeMap<usize, Error> = BTreeMap::new();
+        // Items of requests without a response: a broker may have done what they want.
+        let mut lost: BTreeSet<usize> = BTreeSet::new();
         loop {
             let open: BTreeSet<usize> = (0..items).filter(|item| !done.contains_key(item)).collect();
             if open.is_empty() {
@@ -61,6 +64,9 @@ impl Rounds<'_> {
                     Ok(said) => said,
                     Err(error) if way.passing(&error) || error.retriable() => {
                         cluster.request_refresh();
+                        if error.unanswered() {
+                            lost.extend(&asked);
+                        }
                         passed.extend(asked.into_iter().map(|item| (item, error.clone())));
                         continue;
                     }
@@ -76,6 +82,7 @@ impl Rounds<'_> {
                     silent.remove(&item);
                     match said {
                         Err(error) if way.passing(&error) => drop(passed.insert(item, error)),
+                        Err(error) if lost.contains(&item) => drop(done.insert(item, Err(after_loss(*key, error)))),
                         said => drop(done.insert(item, said)),
                     }
                 }
@@ -123,6 +130,27 @@ impl Rounds<'_> {
             items => format!("{} of {items}", self.key.name()),
         }
     }
+}
+
+/// Adds to an error that the request was sent twice, if the first may be the reason for it.
+fn after_loss(key: ApiKey, error: Error) -> Error {
+    let Error::Server { code, .. } = &error else { return error };
+    let done_before = match key {
+        ApiKey::CreateTopics => *code == ErrorCode::TOPIC_ALREADY_EXISTS,
+        ApiKey::DeleteTopics => [ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, ErrorCode::UNKNOWN_TOPIC_ID].contains(code),
+        ApiKey::CreatePartitions => *code == ErrorCode::INVALID_PARTITIONS,
+        ApiKey::AlterPartitionReassignments => *code == ErrorCode::NO_REASSIGNMENT_IN_PROGRESS,
+        ApiKey::AlterUserScramCredentials => *code == ErrorCode::RESOURCE_NOT_FOUND,
+        ApiKey::ExpireDelegationToken => *code == ErrorCode::DELEGATION_TOKEN_NOT_FOUND,
+        ApiKey::DeleteGroups => *code == ErrorCode::GROUP_ID_NOT_FOUND,
+        ApiKey::LeaveGroup => *code == ErrorCode::UNKNOWN_MEMBER_ID,
+        ApiKey::UnregisterBroker => *code == ErrorCode::BROKER_ID_NOT_REGISTERED,
+        _ => false,
+    };
+    if !done_before {
+        return error;
+    }
+    error.context(format!("{} was sent again because no response came, and the first may have done it", key.name()))
 }
 
 /// KRaft came without some APIs: what is said of their age holds for clusters with ZooKeeper.

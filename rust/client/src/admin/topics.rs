@@ -286,8 +286,21 @@ impl Admin {
     /// All topics, or those of `names` that exist, in the order of their names.
     ///
     /// # Errors
-    /// When no broker can be asked within `timeout`, or one of the topics may not be looked at.
+    /// No broker responds within `timeout`, or brokers reject one of the names.
     pub async fn list_topics(&self, names: Option<&[String]>, timeout: Duration) -> Result<Vec<TopicListing>> {
+        self.find_topics(names, timeout).await?.into_iter().map(|(_, topic)| topic).collect()
+    }
+
+    /// All topics, or those of `names` that exist, in the order of their names, and an error for each name that brokers
+    /// reject.
+    ///
+    /// # Errors
+    /// No broker responds within `timeout`.
+    pub async fn find_topics(
+        &self,
+        names: Option<&[String]>,
+        timeout: Duration,
+    ) -> Result<Vec<(String, Result<TopicListing>)>> {
         if names.is_some_and(<[String]>::is_empty) {
             return Ok(Vec::new());
         }
@@ -326,8 +339,8 @@ fn creatable(topic: &NewTopic) -> CreatableTopic {
     }
 }
 
-/// The topics that there are; one that was asked for and is not there is left out.
-fn listings(response: MetadataResponse) -> Result<Vec<TopicListing>> {
+/// Returns the topics of a response; one that does not exist is left out.
+fn listings(response: MetadataResponse) -> Result<Vec<(String, Result<TopicListing>)>> {
     let mut topics = Vec::with_capacity(response.topics.len());
     for topic in response.topics {
         let (name, code) = (topic.name.unwrap_or_default(), ErrorCode::from_i16(topic.error_code));
@@ -335,15 +348,22 @@ fn listings(response: MetadataResponse) -> Result<Vec<TopicListing>> {
         if code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION {
             continue;
         } else if code != ErrorCode::NONE && topic.partitions.is_empty() {
-            return Err(Error::server(code, format!("topic {name}")));
+            let error = Error::server(code, format!("topic {name}"));
+            // The request is repeated: another response may have the topic.
+            if error.retriable() {
+                return Err(error);
+            }
+            topics.push((name, Err(error)));
+            continue;
         }
-        topics.push(TopicListing {
-            name,
+        let listing = TopicListing {
+            name: name.clone(),
             topic_id: topic.topic_id,
             partitions: topic.partitions.len(),
             internal: topic.is_internal,
-        });
+        };
+        topics.push((name, Ok(listing)));
     }
-    topics.sort_by(|a, b| a.name.cmp(&b.name));
+    topics.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(topics)
 }

@@ -2,10 +2,10 @@
 
 use pyo3::prelude::*;
 use samsarrow_bridge::call::Call;
-use samsarrow_client::admin::{NewPartitions, NewTopic, TopicDescription, TopicRef};
+use samsarrow_client::admin::{NewPartitions, NewTopic, TopicDescription, TopicListing, TopicRef};
 use samsarrow_client::types::TopicPartition;
 
-use super::{Admin, codes, listed, said};
+use super::{Admin, codes, said};
 use crate::partitions::{Tp, tp, tuple};
 
 /// Name, partitions, replication factor, brokers of each partition, configs.
@@ -72,8 +72,9 @@ pub(crate) fn admin_list_topics(
     names: Option<Vec<String>>,
     timeout: Option<f64>,
 ) -> PyResult<Call> {
-    let work = |core: super::Core, time| async move { core.list_topics(names.as_deref(), time).await };
-    admin.call(py, timeout, work, |py, found| listed(py, found, |t| (t.name, t.topic_id.0, t.partitions, t.internal)))
+    let work = |core: super::Core, time| async move { core.find_topics(names.as_deref(), time).await };
+    let listing = |t: TopicListing| (t.topic_id.0, t.partitions, t.internal);
+    admin.call(py, timeout, work, move |py, done| said(py, done, |name: String| name, listing))
 }
 
 #[pyfunction]
