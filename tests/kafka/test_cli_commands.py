@@ -129,6 +129,29 @@ def test_records_through_a_pipe_and_back(command: Command, admin: Admin, tmp_pat
     assert "there is no topic b-9" in command("consume", "b-9", code=2).err
 
 
+def test_share_groups_have_no_committed_offsets(command: Command, admin: Admin) -> None:
+    create(admin, "i")
+    [tp] = [TopicPartition("i", 0)]
+    admin.alter_share_offsets("i-share", {tp: 0})
+    admin.commit_offsets("i-rest", {tp: 0})
+    until(lambda: {"i-share", "i-rest"} <= admin.list_groups().keys())
+    for listing in (("groups", "list"), ("offsets", "list")):
+        types = {row["group"]: row["type"] for row in rows(command(*listing))}
+        assert (types["i-share"], types["i-rest"]) == ("share", "classic")
+    for arguments in (("groups", "lag"), ("groups", "describe"), ("groups", "lag", "i-*"),
+                      ("offsets", "describe", "--all-groups"), ("groups", "watch", "--count", 1)):  # fmt: skip
+        named = {row["group"] for row in rows(command(*arguments, "-o", "ndjson"))}
+        assert "i-rest" in named
+        assert "i-share" not in named
+    command("offsets", "export", "--all-groups")
+    reason = "i-share is a share group, which has no committed offsets"
+    for arguments in (("groups", "lag"), ("groups", "describe"), ("groups", "kick", "--all"),
+                      ("offsets", "describe"), ("offsets", "export"), ("offsets", "delete")):  # fmt: skip
+        assert reason in command(*arguments[:2], "i-share", *arguments[2:], code=1).err
+    assert "i-share" in command("groups", "delete", "i-*", "--dry-run").out
+    assert "i-share: deleted" in command("groups", "delete", "i-*", "--yes").err
+
+
 def test_settings(command: Command, admin: Admin) -> None:
     create(admin, "c-1", "c-2")
     command("configs", "set", "topic:c-*", "cleanup.policy+=compact", "retention.ms=5000")

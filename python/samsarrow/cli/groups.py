@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,9 +17,10 @@ from samsarrow.cli.connection import Connection, connected
 from samsarrow.cli.ends import look_up
 from samsarrow.cli.output import attempt, confirm, dry_run_option, listed, output_option, settle, show, told, yes_option
 from samsarrow.cli.output import complain as complain_of
+from samsarrow.cli.share_groups import check_not_share, explain, without_share_groups
 from samsarrow.cli.times import seconds_option
-from samsarrow.exceptions import KafkaError, UnknownTopicOrPartitionError
-from samsarrow.types import GroupDescription, MemberDescription, TopicPartition
+from samsarrow.exceptions import GroupIdNotFoundError, KafkaError, UnknownTopicOrPartitionError
+from samsarrow.types import GroupDescription, GroupListing, MemberDescription, TopicPartition
 
 
 @click.group()
@@ -33,10 +35,13 @@ names_argument = click.argument("names", nargs=-1, metavar="[GROUP]...", shell_c
 states_option = click.option("--state", "states", multiple=True, help="Only those in this state; repeatable.")
 
 
-def chosen(connection: Connection, names: tuple[str, ...], states: tuple[str, ...] = ()) -> list[str]:
+def chosen(
+    connection: Connection, names: tuple[str, ...], states: tuple[str, ...] = (), *, share: bool = False
+) -> list[str]:
     """The groups of these names and patterns; all where there are none.
 
-    A name without a pattern is taken as it is: whether it exists, the coordinator says.
+    A name without a pattern is taken as it is: whether it exists, the coordinator says. Patterns match share groups
+    only with `share`.
 
     Raises:
         click.UsageError: a pattern is no group's.
@@ -44,7 +49,9 @@ def chosen(connection: Connection, names: tuple[str, ...], states: tuple[str, ..
     if names and not states and all(not set("*?[") & set(name) for name in names):
         return list(dict.fromkeys(names))
     wanted = {state.lower() for state in states}
-    listed = connection.admin.list_groups()
+    listed: Mapping[str, GroupListing] = connection.admin.list_groups()
+    if not share:
+        listed = without_share_groups(listed)
     there = [name for name, group in sorted(listed.items()) if not wanted or (group.state or "").lower() in wanted]
     found: dict[str, None] = {}
     for name in names or ("*",):
@@ -174,7 +181,7 @@ def describe(connection: Connection, names: tuple[str, ...], states: tuple[str, 
         ),
         lines,
     )
-    complain({**errors, **failed}, len(wanted))
+    complain(connection, {**errors, **failed}, len(wanted))
 
 
 def _line(group: GroupDescription, row: Row | None, member: MemberDescription | None) -> tuple[Any, ...]:
@@ -184,8 +191,9 @@ def _line(group: GroupDescription, row: Row | None, member: MemberDescription | 
     return (group.group, group.state, *place, *numbers, *who)
 
 
-def complain(errors: dict[str, KafkaError], asked: int) -> None:
+def complain(connection: Connection, errors: dict[str, KafkaError], asked: int) -> None:
     """Says which groups failed, and ends the command if any did."""
+    errors = explain(connection.admin, errors)
     complain_of({f"group {name}": error for name, error in errors.items()}, asked, "groups")
 
 
@@ -204,7 +212,7 @@ def lag(connection: Connection, names: tuple[str, ...], states: tuple[str, ...],
         show(form, ("group", "topic", "partition", "offset", "end", "lag"), lines)
     else:
         show(form, ("group", "topics", "partitions", "lag"), _sums(wanted, rows, errors))
-    complain(errors, len(wanted))
+    complain(connection, errors, len(wanted))
 
 
 def _by_group(rows: list[Row]) -> dict[str, list[Row]]:
@@ -263,7 +271,7 @@ def watch(
         cut = 1 if drawn else 0
         show(form, heads[cut:], [line[cut:] for line in lines])
         sys.stdout.flush()
-        for name, error in errors.items():
+        for name, error in explain(connection.admin, errors).items():
             click.echo(f"group {name}: {error}", err=True)
         looks += 1
         if looks == count:
@@ -278,12 +286,16 @@ def watch(
 @dry_run_option
 def delete(connection: Connection, names: tuple[str, ...], yes: bool, dry_run: bool) -> None:
     """Delete groups with their offsets; they must have no members."""
-    found = chosen(connection, names)
+    found = chosen(connection, names, share=True)
     if dry_run:
-        rows, errors = lags(connection, found)
-        show(None, ("group", "topics", "partitions", "lag"), _sums(found, rows, errors))
+        there = connection.admin.list_groups()
+        share = [name for name in found if name in there and name not in without_share_groups(there)]
+        rest = [name for name in found if name not in share]
+        rows, errors = lags(connection, rest)
+        lines = _sums(rest, rows, errors) + [(name, None, None, None) for name in share]
+        show(None, ("group", "topics", "partitions", "lag"), lines)
         click.echo("dry run: nothing is deleted", err=True)
-        complain(errors, len(found))
+        complain(connection, errors, len(found))
         return
     confirm(f"Deleting {listed(found)}", yes)
 
@@ -326,7 +338,11 @@ def kick(
     """
     if bool(ids or instances) == everyone:
         raise click.UsageError("select members with --member and --instance, or pass --all")
-    found = connection.admin.describe_groups([name])[name].members
+    try:
+        found = connection.admin.describe_groups([name])[name].members
+    except GroupIdNotFoundError:
+        check_not_share(connection.admin, name)
+        raise
     wanted = [member for member in found if everyone or member.member_id in ids or member.instance_id in instances]
     for given, there in ((ids, {m.member_id for m in found}), (instances, {m.instance_id for m in found})):
         if missing := [one for one in given if one not in there]:

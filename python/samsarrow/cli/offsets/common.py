@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import click
 
 from samsarrow.cli.connection import Connection, connected_as
+from samsarrow.cli.share_groups import check_not_share
 from samsarrow.exceptions import GroupIdNotFoundError, UnsupportedVersionError
 from samsarrow.types import GroupDescription, OffsetAndMetadata, TopicPartition
 
@@ -44,10 +45,17 @@ class Cluster(Connection):
         return kind(group, admin=self.admin)
 
     def description(self, group: str) -> GroupDescription | None:
-        """What Kafka knows of a group; None if it knows none, or cannot say."""
+        """What Kafka knows of a group; None if it knows none, or cannot say.
+
+        Raises:
+            KafkaError: it is a share group.
+        """
         try:
             return self.admin.describe_groups([group])[group]
-        except (UnsupportedVersionError, GroupIdNotFoundError):
+        except UnsupportedVersionError:
+            return None
+        except GroupIdNotFoundError:
+            check_not_share(self.admin, group)
             return None
 
     def partitions(self, topics: Sequence[TopicChoice]) -> list[TopicPartition]:

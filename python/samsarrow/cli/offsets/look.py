@@ -12,6 +12,7 @@ import click
 from samsarrow.cli.completion import groups as complete_groups
 from samsarrow.cli.offsets.common import Cluster, TopicChoice, connected, storage_option, topic_option
 from samsarrow.cli.output import complain, output_option, show, told
+from samsarrow.cli.share_groups import check_not_share, without_share_groups
 from samsarrow.exceptions import KafkaError, KafkaTimeoutError
 from samsarrow.offsets.disk import write_whole
 from samsarrow.offsets.formats import FORMATS, Snapshot, dump
@@ -109,7 +110,7 @@ def which(cluster: Cluster, groups: tuple[str, ...], all_groups: bool) -> list[s
     """The groups that a command is about."""
     if all_groups == bool(groups):
         raise click.UsageError("name groups, or pass --all-groups")
-    return sorted(cluster.admin.list_groups()) if all_groups else list(dict.fromkeys(groups))
+    return sorted(without_share_groups(cluster.admin.list_groups())) if all_groups else list(dict.fromkeys(groups))
 
 
 def _rows(
@@ -165,6 +166,8 @@ def export(
             for group, offsets in snapshot.items()
         }
     for group in sorted(group for group, offsets in snapshot.items() if not offsets):
+        if storage == "kafka" and not topics:
+            check_not_share(cluster.admin, group)
         click.echo(f"group {group} has no offsets{' of these partitions' if topics else ''}", err=True)
     text = dump(snapshot, form)
     if output is None:
