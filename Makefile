@@ -43,6 +43,7 @@ PYTHON_EXITS ?=
 # zig, which links for any Linux; too large for everybody's environment.
 CROSS := .cache/cross
 NATIVE := .cache/native
+NATIVE_BIN := $(NATIVE)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 ZIG := $(CROSS)/.done
 MATURIN_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH $(CROSS)/bin/maturin build --release --zig --compression-level 9 --out dist
 CARGO_ZIG := PATH=$(CURDIR)/$(CROSS)/bin:$$PATH cargo-zigbuild build --quiet
@@ -242,8 +243,8 @@ wheel-native: ## a wheel for this machine alone, tried in an environment of its 
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 	rm -rf $(NATIVE)
 	$(PYTHON) -m venv $(NATIVE)
-	$(subst $(VENV),$(NATIVE),$(BIN))/python -m pip install --quiet "$$(ls -t dist/samsarrow-[0-9]*.whl | head -1)"
-	cd $(NATIVE) && $(CURDIR)/$(subst $(VENV),$(NATIVE),$(BIN))/python $(CURDIR)/tests/wheels/smoke.py
+	$(NATIVE_BIN)/python -m pip install --quiet "$$(ls -t dist/samsarrow-[0-9]*.whl | head -1)"
+	cd $(NATIVE) && $(CURDIR)/$(NATIVE_BIN)/python $(CURDIR)/tests/wheels/smoke.py
 
 sdist: $(ZIG) ## the source distribution into dist/, built and installed from in an environment of its own
 	$(CROSS)/bin/maturin sdist --out dist

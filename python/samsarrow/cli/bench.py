@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -58,11 +57,6 @@ def check_topic(connection: Connection, topic: str) -> None:
         raise click.UsageError(f"there is no topic {topic} at {connection.servers}, or you may not see it")
 
 
-def _cpu() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
 NAMES = ("records", "seconds", "records_per_second", "megabytes_per_second", "cpu_microseconds_per_record")
 
 
@@ -102,7 +96,7 @@ def produce(
         check_topic(connection, topic)
         rows = _rows(min(BATCH, max(1, (64 << 20) // size), records), size, keys)
         with Signals(), progress("producing", records) as update:
-            started, cpu, left, waiting = time.perf_counter(), _cpu(), records, []
+            started, cpu, left, waiting = time.perf_counter(), time.process_time(), records, []
             while left:
                 part = rows.slice(0, left)
                 waiting.append((producer.send_batch(topic, part), part.num_rows))
@@ -111,7 +105,7 @@ def produce(
                     delivery, count = waiting.pop(0)
                     delivery.result()
                     update(count)
-            seconds, cpu = time.perf_counter() - started, _cpu() - cpu
+            seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
         latency = producer.metrics().delivery_latency
     finally:
         producer.close(errors="log")
@@ -160,7 +154,7 @@ def consume(connection: Connection, topic: str, records: int | None, form: str |
     at, count, size, shown = Progress(), 0, 0, 0
     with Signals() as signals, progress("consuming", sum(ends.values()) - sum(starts.values())) as update:
         signals.wake = consumer.wakeup
-        started, cpu = time.perf_counter(), _cpu()
+        started, cpu = time.perf_counter(), time.process_time()
         try:
             for batch in by_hand(consumer, starts, ends, at):
                 count += batch.num_rows
@@ -171,7 +165,7 @@ def consume(connection: Connection, topic: str, records: int | None, form: str |
                     break
         except WakeupError:
             signals.raise_received()
-        seconds, cpu = time.perf_counter() - started, _cpu() - cpu
+        seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     show(form, NAMES, [_rates(count, size, seconds, cpu)])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 
 import click
 
@@ -47,6 +48,7 @@ def broker(port: int, brokers: int, topics: dict[str, int]) -> None:
         click.echo(f"listening on {running.bootstrap_servers}")
         try:
             while True:
-                signal.pause()
+                # Windows has no signal.pause.
+                time.sleep(3600)
         except KeyboardInterrupt:
             click.echo("stopped")

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -48,7 +47,7 @@ impl Source for FileSource {
         let mut bytes = vec![0; len.min(left)];
         let mut done = 0;
         while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match self.file.read_at(rest, position + done as u64) {
+            match read_at(&self.file, rest, position + done as u64) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -58,6 +57,16 @@ impl Source for FileSource {
         bytes.truncate(done);
         Ok(bytes.into())
     }
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, into: &mut [u8], position: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, into, position)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, into: &mut [u8], position: u64) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, into, position)
 }
 
 /// A path, whose file is copied piece by piece, or Arrow data with one column of bytes, which are taken as they lie.
