@@ -1,10 +1,14 @@
 """Admin on the embedded broker."""
 
+import re
+
 import pytest
 
 from samsarrow import Admin, NewTopic
+from samsarrow.admin_types import ConfigResource
 from samsarrow.exceptions import (
     ClosedError,
+    InvalidConfigError,
     InvalidPartitionsError,
     InvalidTopicError,
     TopicAlreadyExistsError,
@@ -12,6 +16,7 @@ from samsarrow.exceptions import (
 )
 from samsarrow.results import PartialFailureError
 from samsarrow.testing import Broker
+from support.topic_settings import REJECTED_SETTINGS
 
 
 @pytest.fixture
@@ -39,6 +44,22 @@ def test_a_name_that_is_not_valid_fails_alone(admin):
     assert list(listed.errors) == ["a b"]
     with pytest.raises(InvalidTopicError, match="topic a b"):
         listed["a b"]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), REJECTED_SETTINGS)
+def test_settings_that_kafka_rejects_are_rejected(admin, name, value, message):
+    with pytest.raises(InvalidConfigError, match=re.escape(message)):
+        admin.create_topics([NewTopic("new", configs={name: value})])
+    with pytest.raises(InvalidConfigError, match=re.escape(message)):
+        admin.alter_configs({ConfigResource.topic("t"): {name: value}})
+    assert "new" not in admin.list_topics()
+
+
+def test_settings_that_kafka_accepts_are_kept(admin):
+    configs = {"retention.ms": "-1", "cleanup.policy": "compact,delete", "preallocate": "TRUE", "flush.ms": " 5 "}
+    admin.create_topics([NewTopic("new", configs=configs)])
+    found = admin.describe_configs([ConfigResource.topic("new")])[ConfigResource.topic("new")]
+    assert {name: found[name].value for name in configs} == {**configs, "flush.ms": "5"}
 
 
 def test_an_error_says_that_a_write_was_sent_twice():

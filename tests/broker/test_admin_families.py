@@ -159,7 +159,7 @@ def test_settings_are_set_deleted_appended_to_and_subtracted_from(three):
     table = found.table()
     assert table.column_names[:4] == ["type", "name", "name_", "value"]
     assert set(table.column("type").to_pylist()) == {"BROKER", "GROUP"}
-    with pytest.raises(InvalidConfigError, match="unknown name") as raised:
+    with pytest.raises(InvalidConfigError, match="Unknown topic config name") as raised:
         admin.alter_configs({topic: {"no.such": "1"}, group: {"z": None}})
     assert list(raised.value.succeeded) == [group]
     assert topic in admin.list_config_resources()

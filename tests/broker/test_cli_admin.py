@@ -96,7 +96,7 @@ def test_topics_are_altered(command, admin):
     partly = command("topics", "alter", "four", "-p", "3", "--set", "retention.ms=9", code=3)
     assert "it can only get more" in partly.err
     assert settings(admin, ConfigResource.topic("four"))["retention.ms"] == "9"
-    assert "unknown name" in command("topics", "alter", "four", "--set", "no.such=1", code=1).err
+    assert "Unknown topic config name" in command("topics", "alter", "four", "--set", "no.such=1", code=1).err
     for wrong, text in (
         (["--set", "x"], "is not a change of a setting"), (["--set", "a=1", "--unset", "a"], "changed twice"),
         ([], "no change given"), (["--assignment", "1"], "with -p"), (["--unset", " "], "names no setting"),
@@ -202,7 +202,7 @@ def test_settings_are_set_and_printed(command, admin):
     partly = command("configs", "get", "topic:four", "topic:nope", code=3)
     assert rows(partly)[0]["resource"] == "topic:four"
     assert "topic:nope: " in partly.err
-    assert "unknown name" in command("configs", "set", "topic:four", "no.such=1", code=1).err
+    assert "Unknown topic config name" in command("configs", "set", "topic:four", "no.such=1", code=1).err
 
 
 def test_settings_of_brokers_groups_loggers_and_client_metrics(command, admin):

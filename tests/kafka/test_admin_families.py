@@ -25,6 +25,7 @@ from samsarrow.exceptions import (
 )
 from samsarrow.results import PartialFailureError
 from support.kafka import QUICK_COMPILER, SUPPORT, KafkaServer, classpath
+from support.topic_settings import REJECTED_SETTINGS
 from support.waiting import until
 
 # Java's methods (org.apache.kafka.clients.admin.Admin, 4.3.1) and ours, as the guide has them.
@@ -54,6 +55,12 @@ def test_every_method_of_java_is_one_of_ours(kafka: KafkaServer) -> None:
     }  # fmt: skip
     ours = {found[1] for found in named.values() if found}
     assert {name for name in ours if not hasattr(Admin, name)} == {"Admin"}
+
+
+@pytest.mark.parametrize(("name", "value", "message"), REJECTED_SETTINGS)
+def test_settings_are_rejected_with_these_messages(admin: Admin, name: str, value: str, message: str) -> None:
+    with pytest.raises(InvalidConfigError, match=re.escape(message)):
+        admin.create_topics([NewTopic("new", configs={name: value})], validate_only=True)
 
 
 def test_all_is_found_that_java_finds(kafka: KafkaServer, admin: Admin) -> None:

@@ -5,46 +5,14 @@ use std::sync::Arc;
 
 use samsarrow_wire::error_code::ErrorCode;
 
-use super::State;
 use super::topic::{Topic, TopicConfig};
+use super::{State, topic_settings};
 use crate::sync::write;
 
 /// More partitions than this in all would let one request eat the memory.
 pub(crate) const MOST_PARTITIONS: usize = 100_000;
 const LONGEST_NAME: usize = 249;
 const DEFAULT_REPLICATION: usize = 3;
-
-/// Kafka's topic settings; the broker acts on two of them and keeps the others.
-const CONFIGS: [&str; 28] = [
-    "cleanup.policy",
-    "compression.gzip.level",
-    "compression.lz4.level",
-    "compression.type",
-    "compression.zstd.level",
-    "delete.retention.ms",
-    "file.delete.delay.ms",
-    "flush.messages",
-    "flush.ms",
-    "index.interval.bytes",
-    "local.retention.bytes",
-    "local.retention.ms",
-    "max.compaction.lag.ms",
-    "max.message.bytes",
-    "message.timestamp.after.max.ms",
-    "message.timestamp.before.max.ms",
-    "message.timestamp.type",
-    "min.cleanable.dirty.ratio",
-    "min.compaction.lag.ms",
-    "min.insync.replicas",
-    "preallocate",
-    "remote.storage.enable",
-    "retention.bytes",
-    "retention.ms",
-    "segment.bytes",
-    "segment.index.bytes",
-    "segment.ms",
-    "unclean.leader.election.enable",
-];
 
 /// A topic as a client asks for it.
 #[derive(Debug, Default)]
@@ -78,24 +46,13 @@ pub(crate) fn check_name(name: &str) -> Result<(), Refusal> {
 pub(crate) fn config(configs: &[(&str, Option<&str>)]) -> Result<TopicConfig, Refusal> {
     let mut config = TopicConfig { given: BTreeMap::new(), ..TopicConfig::default() };
     for (name, value) in configs {
-        let invalid = |why: &str| Err((ErrorCode::INVALID_CONFIG, format!("topic configuration {name}: {why}")));
-        if !CONFIGS.contains(name) {
-            return invalid("unknown name");
-        }
-        let Some(value) = value else { return invalid("null is not a value") };
+        let value = topic_settings::check(name, *value)?;
         match *name {
-            "message.timestamp.type" => match *value {
-                "CreateTime" => config.log_append_time = false,
-                "LogAppendTime" => config.log_append_time = true,
-                _ => return invalid("must be CreateTime or LogAppendTime"),
-            },
-            "max.message.bytes" => match value.parse() {
-                Ok(bytes) => config.max_message_bytes = Some(bytes),
-                Err(_) => return invalid("must be a number of bytes"),
-            },
+            "message.timestamp.type" => config.log_append_time = value == "LogAppendTime",
+            "max.message.bytes" => config.max_message_bytes = value.parse().ok(),
             _ => (),
         }
-        config.given.insert((*name).to_owned(), (*value).to_owned());
+        config.given.insert((*name).to_owned(), value.to_owned());
     }
     Ok(config)
 }

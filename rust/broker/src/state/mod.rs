@@ -8,6 +8,7 @@ pub(crate) mod sessions;
 pub(crate) mod stale;
 pub(crate) mod telemetry;
 pub(crate) mod topic;
+mod topic_settings;
 pub(crate) mod transactions;
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,0 +1,113 @@
+//! Topic settings as Kafka 4.3 defines them in LogConfig: their types and ranges, and the messages for other values.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
+use samsarrow_wire::error_code::ErrorCode;
+
+use super::create::Refusal;
+
+/// The type of a setting and the values that Kafka accepts.
+enum Kind {
+    Boolean,
+    Int(RangeInclusive<i32>),
+    Long(RangeInclusive<i64>),
+    Double(RangeInclusive<f64>),
+    /// One of some texts.
+    Text(&'static [&'static str]),
+    /// Some of some texts, with commas between them.
+    List(&'static [&'static str]),
+    /// -1, or a level from 1 to 9.
+    GzipLevel,
+}
+
+const CODECS: &[&str] = &["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"];
+const INT: RangeInclusive<i32> = 0..=i32::MAX;
+const LONG: RangeInclusive<i64> = 0..=i64::MAX;
+
+/// The broker acts on two of them and keeps the others.
+const SETTINGS: [(&str, Kind); 28] = [
+    ("cleanup.policy", Kind::List(&["compact", "delete"])),
+    ("compression.gzip.level", Kind::GzipLevel),
+    ("compression.lz4.level", Kind::Int(1..=17)),
+    ("compression.type", Kind::Text(CODECS)),
+    ("compression.zstd.level", Kind::Int(-131_072..=22)),
+    ("delete.retention.ms", Kind::Long(LONG)),
+    ("file.delete.delay.ms", Kind::Long(LONG)),
+    ("flush.messages", Kind::Long(1..=i64::MAX)),
+    ("flush.ms", Kind::Long(LONG)),
+    ("index.interval.bytes", Kind::Int(INT)),
+    ("local.retention.bytes", Kind::Long(-2..=i64::MAX)),
+    ("local.retention.ms", Kind::Long(-2..=i64::MAX)),
+    ("max.compaction.lag.ms", Kind::Long(1..=i64::MAX)),
+    ("max.message.bytes", Kind::Int(INT)),
+    ("message.timestamp.after.max.ms", Kind::Long(LONG)),
+    ("message.timestamp.before.max.ms", Kind::Long(LONG)),
+    ("message.timestamp.type", Kind::Text(&["CreateTime", "LogAppendTime"])),
+    ("min.cleanable.dirty.ratio", Kind::Double(0.0..=1.0)),
+    ("min.compaction.lag.ms", Kind::Long(LONG)),
+    ("min.insync.replicas", Kind::Int(1..=i32::MAX)),
+    ("preallocate", Kind::Boolean),
+    ("remote.storage.enable", Kind::Boolean),
+    ("retention.bytes", Kind::Long(i64::MIN..=i64::MAX)),
+    ("retention.ms", Kind::Long(-1..=i64::MAX)),
+    ("segment.bytes", Kind::Int(1 << 20..=i32::MAX)),
+    ("segment.index.bytes", Kind::Int(4..=i32::MAX)),
+    ("segment.ms", Kind::Long(1..=i64::MAX)),
+    ("unclean.leader.election.enable", Kind::Boolean),
+];
+
+/// Checks one setting of a topic.
+///
+/// # Errors
+/// INVALID_CONFIG with Kafka's message for an unknown name, no value, or one that Kafka rejects.
+pub(crate) fn check<'a>(name: &str, value: Option<&'a str>) -> Result<&'a str, Refusal> {
+    let invalid = |text: String| (ErrorCode::INVALID_CONFIG, text);
+    let kind = SETTINGS.iter().find(|(known, _)| *known == name).map(|(_, kind)| kind);
+    let kind = kind.ok_or_else(|| invalid(format!("Unknown topic config name: {name}")))?;
+    let value = value.ok_or_else(|| invalid(format!("Null value not supported for topic configs: {name}")))?;
+    let value = value.trim();
+    let why = match kind {
+        Kind::Boolean if ["true", "false"].iter().any(|word| value.eq_ignore_ascii_case(word)) => Ok(()),
+        Kind::Boolean => Err("Expected value to be either true or false".to_owned()),
+        Kind::Int(range) => number(value, "INT").and_then(|number: i32| within(&number, range)),
+        Kind::Long(range) => number(value, "LONG").and_then(|number: i64| within(&number, range)),
+        Kind::Double(range) => number(value, "DOUBLE").and_then(|number: f64| within(&number, range)),
+        Kind::Text(texts) => one_of(value, texts),
+        Kind::List(texts) if value.is_empty() => one_of(texts.first().unwrap_or(&""), texts),
+        Kind::List(texts) => match value.split(',').map(str::trim).find(|part| !texts.contains(part)) {
+            None => Ok(()),
+            // The message names the part, not the list.
+            Some(part) => {
+                let why = one_of(part, texts).err().unwrap_or_default();
+                return Err(invalid(format!("Invalid value {part} for configuration {name}: {why}")));
+            }
+        },
+        Kind::GzipLevel => number(value, "INT").and_then(|level: i32| match level {
+            -1 | 1..=9 => Ok(()),
+            _ => Err("Value must be between 1 and 9 or equal to -1".to_owned()),
+        }),
+    };
+    match why {
+        Ok(()) => Ok(value),
+        Err(why) => Err(invalid(format!("Invalid value {value} for configuration {name}: {why}"))),
+    }
+}
+
+fn number<T: std::str::FromStr>(value: &str, kind: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("Not a number of type {kind}"))
+}
+
+fn within<T: PartialOrd + Display>(number: &T, range: &RangeInclusive<T>) -> Result<(), String> {
+    if number < range.start() {
+        return Err(format!("Value must be at least {}", range.start()));
+    }
+    if number > range.end() {
+        return Err(format!("Value must be no more than {}", range.end()));
+    }
+    Ok(())
+}
+
+fn one_of(value: &str, texts: &[&str]) -> Result<(), String> {
+    if texts.contains(&value) { Ok(()) } else { Err(format!("String must be one of: {}", texts.join(", "))) }
+}
