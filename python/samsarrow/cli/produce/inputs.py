@@ -10,12 +10,15 @@ import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import IO, Any
+from typing import IO, TypeVar
 
 import click
 import pyarrow as pa
 
 from samsarrow import _core
+from samsarrow.cli.produce import json_text
+from samsarrow.cli.produce.json_text import Json
+from samsarrow.cli.produce.quotes import Quotes
 
 CHUNK = 1 << 20
 LONGEST_LINE = 128 << 20
@@ -23,6 +26,7 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 # What `consume` writes: such a table is sent as it was read.
 OURS = {"topic", "partition", "offset", "timestamp", "key", "value"}
 Headers = list[tuple[str, bytes | None]]
+T = TypeVar("T")
 
 
 class InputError(click.ClickException):
@@ -127,7 +131,7 @@ def chunks(form: str, stream: IO[bytes], name: str, reading: Reading) -> Iterato
             parse = _envelope if form == "envelope" else _object
             for first, lines in _lines(stream, name):
                 yield _records(
-                    [parse(_loaded(line, f"{name}, line {at}"), f"{name}, line {at}") for at, line in
+                    [parse(_loaded(json_text.members, line, f"{name}, line {at}"), f"{name}, line {at}") for at, line in
                      enumerate(lines, first) if line.strip()], first, reading,
                 )  # fmt: skip
         else:
@@ -207,17 +211,17 @@ def _records(records: list[Record], first: int, reading: Reading) -> Chunk:
     return Chunk(rows, first, "key", "value", "headers", "partition", "timestamp", complete=True)
 
 
-def _loaded(line: bytes, where: str) -> Any:
+def _loaded(read: Callable[[bytes], T], text: bytes, where: str) -> T:
     try:
-        return json.loads(line)
+        return read(text)
     except (ValueError, RecursionError) as error:
-        why = error.msg if isinstance(error, json.JSONDecodeError) else "it cannot be read"
+        why = error.msg if isinstance(error, json.JSONDecodeError) else f"it cannot be read: {error}"
         raise InputError(f"{where}: not JSON: {why}") from None
 
 
 def _json(stream: IO[bytes], name: str, reading: Reading) -> Iterator[Chunk]:
-    whole = _loaded(stream.read(), name)
-    if not isinstance(whole, list):
+    whole = _loaded(json_text.objects, stream.read(), name)
+    if whole is None:
         raise InputError(f"{name} is not a JSON array; --format ndjson takes one object per line")
     for start in range(0, len(whole), 10_000):
         some = whole[start : start + 10_000]
@@ -226,9 +230,9 @@ def _json(stream: IO[bytes], name: str, reading: Reading) -> Iterator[Chunk]:
         )
 
 
-def _object(given: Any, where: str) -> Record:
+def _object(given: dict[str, Json] | None, where: str) -> Record:
     """A record as `consume --format ndjson` writes it."""
-    if not isinstance(given, dict) or not {"value", "value_base64"} & given.keys():
+    if given is None or not {"value", "value_base64"} & given.keys():
         raise InputError(
             f"{where}: a record is an object with a member value or value_base64 (and key, headers); --format value "
             "sends lines as they are"
@@ -236,57 +240,63 @@ def _object(given: Any, where: str) -> Record:
     return Record(_either(given, "key", where), _either(given, "value", where), _headers(given, where, _text))
 
 
-def _either(given: dict[str, Any], name: str, where: str) -> bytes | None:
+def _either(given: dict[str, Json], name: str, where: str) -> bytes | None:
     if f"{name}_base64" in given:
         return _base64(given[f"{name}_base64"], f"{where}: {name}_base64")
-    return _text(given.get(name), f"{where}: {name}")
+    return _text(given[name], f"{where}: {name}") if name in given else None
 
 
-def _text(value: Any, where: str) -> bytes | None:
-    """Text, or anything else as JSON."""
+def _text(given: Json, where: str) -> bytes | None:
+    """Returns text as bytes, and anything else as it stands in the file."""
+    value = given.value
+    if value is None:
+        return None
     if isinstance(value, dict) and value.keys() == {"base64"}:
-        return _base64(value["base64"], where)
+        return _base64(given.members()["base64"], where)
     try:
-        if value is None or isinstance(value, str):
-            return None if value is None else value.encode()
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return (value if isinstance(value, str) else given.raw).encode()
     except UnicodeEncodeError:
         raise InputError(f"{where}: half of a surrogate pair is not text") from None
 
 
-def _base64(value: Any, where: str) -> bytes | None:
-    if value is None:
+def _base64(given: Json, where: str) -> bytes | None:
+    if given.value is None:
         return None
     try:
-        return base64.b64decode(value, validate=True)
+        return base64.b64decode(given.value, validate=True)
     except (binascii.Error, TypeError, ValueError):
         raise InputError(f"{where}: not base64") from None
 
 
-def _headers(given: dict[str, Any], where: str, read: Callable[[Any, str], bytes | None]) -> Headers:
-    headers = given.get("headers") or []
+def _headers(given: dict[str, Json], where: str, read: Callable[[Json, str], bytes | None]) -> Headers:
+    headers = given.get("headers")
+    if headers is None or headers.value is None:
+        return []
+    if isinstance(headers.value, dict):
+        return [(name, read(value, f"{where}: header {name}")) for name, value in headers.members().items()]
     found: Headers = []
-    for pair in headers.items() if isinstance(headers, dict) else headers if isinstance(headers, list) else [None]:
-        if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
+    for pair in headers.items() if isinstance(headers.value, list) else [headers]:
+        its = pair.items() if isinstance(pair.value, list) else []
+        if len(its) != 2 or not isinstance(name := its[0].value, str):
             raise InputError(f'{where}: headers are pairs, [["name", "value"], …]')
-        found.append((pair[0], read(pair[1], f"{where}: header {pair[0]}")))
+        found.append((name, read(its[1], f"{where}: header {name}")))
     return found
 
 
-def _envelope(given: Any, where: str) -> Record:
+def _envelope(given: dict[str, Json] | None, where: str) -> Record:
     """A record as `consume --format envelope` writes it."""
-    if not isinstance(given, dict) or not {"key", "value", "headers", "partition", "timestamp"} <= given.keys():
+    if given is None or not {"key", "value", "headers", "partition", "timestamp"} <= given.keys():
         raise InputError(f"{where}: not an envelope, which has key, value, headers, partition and timestamp")
     for name, most in (("partition", 2**31), ("timestamp", 2**63)):
-        number = given[name]
+        number = given[name].value
         if number is not None and (not isinstance(number, int) or not 0 <= number < most):
             raise InputError(f"{where}: {name} is out of range")
     return Record(
         _base64(given["key"], f"{where}: key"),
         _base64(given["value"], f"{where}: value"),
         _headers(given, where, _base64),
-        given["partition"],
-        given["timestamp"],
+        given["partition"].value,
+        given["timestamp"].value,
     )
 
 
@@ -302,7 +312,7 @@ def _csv(stream: IO[bytes], name: str, reading: Reading) -> Iterator[pa.RecordBa
     """Cells as the bytes that the file has, or of the types that were requested: Arrow's guesses are never used."""
     import pyarrow.csv
 
-    names = _csv_names(stream, name)
+    names, lines = _csv_names(stream, name)
     _check_columns(names, name, reading)
     roles = _roles(names, reading)
     # Arrow rejects a stream of no rows.
@@ -315,34 +325,60 @@ def _csv(stream: IO[bytes], name: str, reading: Reading) -> Iterator[pa.RecordBa
         quoted_strings_can_be_null=False,
         null_values=[""],
     )
-    batches = pyarrow.csv.open_csv(
-        _Prefixed(first, stream),
-        read_options=pyarrow.csv.ReadOptions(column_names=names),
-        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
-        convert_options=convert,
-    )
-    for batch in batches:
+    quotes = Quotes(lines)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from pyarrow.csv.open_csv(
+            _Prefixed(first, stream, quotes),
+            read_options=pyarrow.csv.ReadOptions(column_names=names),
+            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+            convert_options=convert,
+        )
+
+    for batch in _closed(batches(), name, quotes):
         at = batch.schema.get_field_index(roles.timestamp) if roles.timestamp is not None else -1
         yield batch if at < 0 else batch.set_column(at, roles.timestamp, _times(batch.column(at)))
 
 
-class _Prefixed(io.RawIOBase):
-    """A stream behind bytes that were read from it."""
+def _closed(batches: Iterator[pa.RecordBatch], name: str, quotes: Quotes) -> Iterator[pa.RecordBatch]:
+    """Returns the batches without a last row that an unclosed quote has made of all rows behind it."""
+    last: pa.RecordBatch | None = None
+    try:
+        for batch in batches:
+            if last is not None:
+                yield last
+            last = batch
+    except pa.ArrowInvalid as error:
+        if (line := quotes.unclosed()) is None:
+            raise
+        raise InputError(f"{name}, line {line}: a cell in quotes is too long, or not closed: {error}") from None
+    line = quotes.unclosed()
+    if last is not None:
+        yield last if line is None else last.slice(0, max(last.num_rows - 1, 0))
+    if line is not None:
+        raise InputError(f'{name}, line {line}: a quote is not closed: add the closing quote, or write it as ""')
 
-    def __init__(self, first: bytes, rest: IO[bytes]) -> None:
-        self._first, self._rest = first, rest
+
+class _Prefixed(io.RawIOBase):
+    """A stream behind bytes that were read from it, whose quotes are followed."""
+
+    def __init__(self, first: bytes, rest: IO[bytes], quotes: Quotes) -> None:
+        self._first, self._rest, self._quotes = first, rest, quotes
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
         first, self._first = self._first, b""
-        return first + self._rest.read(size - len(first) if size > 0 else size)
+        data = first + self._rest.read(size - len(first) if size > 0 else size)
+        self._quotes.feed(data)
+        return data
 
 
-def _csv_names(stream: IO[bytes], name: str) -> list[str]:
-    """The names in the first line, which may be quoted and have line ends of their own."""
-    lines = (line.decode() for line in iter(lambda: stream.readline(LONGEST_LINE), b""))
+def _csv_names(stream: IO[bytes], name: str) -> tuple[list[str], int]:
+    """Returns the names in the first line, which may be quoted and have line ends of their own, and the lines read."""
+    number = itertools.count()
+    lines = (line.decode() for line in iter(lambda: stream.readline(LONGEST_LINE), b"") if next(number) >= 0)
     # A name in quotes is quoted only where no byte order mark is before it.
     first = (line.removeprefix("\ufeff") for line in itertools.islice(lines, 1))
     try:
@@ -352,7 +388,7 @@ def _csv_names(stream: IO[bytes], name: str) -> list[str]:
         raise InputError(f"{name} cannot be read as csv: its line of names: {error}") from None
     if names is None:
         raise InputError(f"{name} cannot be read as csv: it has no line of names")
-    return names
+    return names, next(number)
 
 
 def _csv_type(column: str, roles: Roles, reading: Reading) -> pa.DataType:

@@ -1,0 +1,57 @@
+"""Quotes of CSV that no other quote closes: Arrow takes all that follows as one cell."""
+
+from __future__ import annotations
+
+import re
+
+# Whole cells and what is between them. Quotes within a cell that does not begin with one are part of it.
+_CELLS = re.compile(rb'(?:[^",\r\n][^,\r\n]*+|"[^"]*+(?:""[^"]*+)*+"[^,\r\n]*+|[,\r\n])*+')
+_TO_CLOSING_QUOTE = re.compile(rb'[^"]*+(?:""[^"]*+)*+"')
+_TO_SEPARATOR = re.compile(rb"[^,\r\n]*+")
+_SEPARATORS = b",\r\n"
+
+
+class Quotes:
+    """Follows the cells of CSV as its bytes come."""
+
+    def __init__(self, lines: int) -> None:
+        """`lines` are before the first byte."""
+        self._lines = lines
+        self._opened: int | None = None
+        self._in_cell = False
+        # Quotes at the end of what has come: the next byte decides whether they are pairs.
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        """Takes the next bytes."""
+        data = self._rest + data
+        whole = data.rstrip(b'"')
+        self._rest = data[len(whole) :]
+        self._follow(whole)
+        self._lines += whole.count(b"\n")
+
+    def _follow(self, data: bytes) -> None:
+        at = 0
+        if self._opened is not None:
+            if (closing := _TO_CLOSING_QUOTE.match(data)) is None:
+                return
+            at, self._opened, self._in_cell = closing.end(), None, True
+        if self._in_cell:
+            at = _end(_TO_SEPARATOR, data, at)
+        if at < len(data):
+            at = _end(_CELLS, data, at)
+            self._in_cell = data[-1] not in _SEPARATORS
+        if at < len(data):
+            self._opened, self._in_cell = self._lines + data.count(b"\n", 0, at) + 1, False
+
+    def unclosed(self) -> int | None:
+        """Returns the line of the quote that is not closed by what has come."""
+        odd = len(self._rest) % 2 == 1
+        if self._opened is not None:
+            return None if odd else self._opened
+        return self._lines + 1 if odd and not self._in_cell else None
+
+
+def _end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
+    found = pattern.match(data, at)
+    return at if found is None else found.end()
