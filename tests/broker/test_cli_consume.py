@@ -188,6 +188,64 @@ def test_files_one_after_the_other(command, now, tmp_path):
     assert [pa.parquet.read_table(path).num_rows for _, path in sorted(found.items())] == [15, 15, 10]
 
 
+@pytest.mark.parametrize("form", ["txt", "ndjson", "csv"])
+def test_a_second_run_of_a_group_adds_to_the_file(command, servers, tmp_path, form):
+    path = tmp_path / f"x.{form}"
+    arguments = ("consume", "t", "-g", "g", "-O", path)
+    with Producer(bootstrap_servers=servers) as producer:
+        for value in (b"1", b"2", None, b"3"):
+            if value is None:
+                command(*arguments)
+                # A command that was killed leaves a part of a line.
+                path.write_bytes(path.read_bytes().rstrip())
+            else:
+                producer.send("t", value)
+        producer.flush()
+        command(*arguments)
+        command(*arguments)
+    lines = path.read_text().splitlines()
+    if form == "csv":
+        assert [row["value"] for row in csv.DictReader(lines)] == ["1", "2", "3"]
+    else:
+        assert lines == (["1", "2", "3"] if form == "txt" else [line for line in lines if json.loads(line)["value"]])
+        assert len(lines) == 3
+    path.write_text("other,columns\n")
+    done = command(*arguments, "--text", code=2) if form == "csv" else command(*arguments)
+    assert form != "csv" or "has other columns than" in done.err
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send("t", b"4")
+    command(*arguments, "--overwrite")
+    assert "other" not in path.read_text()
+    assert "4" in path.read_text()
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "json", "value"])
+def test_no_file_replaces_a_device(command, now, tmp_path, form):
+    null = tmp_path / "null"
+    null.symlink_to("/dev/null")
+    for _ in range(2):
+        command("consume", "four", "-g", "g", "-O", null, "--format", form)
+    assert [path.name for path in tmp_path.iterdir()] == ["null"]
+    assert null.is_symlink()
+    assert null.is_char_device()
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "json"])
+def test_a_second_run_of_a_group_does_not_replace_the_file(command, servers, now, tmp_path, form):
+    path = tmp_path / f"x.{form}"
+    arguments = ("consume", "four", "-g", "g", "-O", path)
+    command(*arguments)
+    first = path.read_bytes()
+    done = command(*arguments, code=2)
+    assert f"no rows can be added to {form}" in done.err
+    assert "--rotate" in done.err
+    assert path.read_bytes() == first
+    # Nothing is lost that the group does not commit.
+    command(*arguments, "--no-commit")
+    assert path.read_bytes() != first
+    command(*arguments, "--overwrite")
+
+
 def test_a_group_commits_what_is_written(command, now, servers):
     first = numbers(command("consume", "four", "-g", "readers", "-n", "15", "--where", "value.i != 3").out)
     peeked = numbers(command("consume", "four", "-g", "readers", "--from", "group", "--where", "value.i != 3").out)
@@ -258,6 +316,7 @@ def test_markers_of_transactions_do_not_keep_it_waiting(command, servers):
         (["four", "--tail", "3", "--from", "end"], "--tail"),
         (["four", "--per-partition"], "--tail"),
         (["four", "--rotate", "5"], "-O FILE"),
+        (["four", "--overwrite"], "--overwrite is for -O FILE without --rotate"),
         (["four", "-O", "x.what"], "suffix"),
         (["four", "--text"], "--text is for csv"),
         (["four", "-z", "lz4"], "-z lz4 does not go with value, which is not compressed here"),
@@ -314,7 +373,7 @@ def test_a_disk_that_is_full_is_an_error(servers, now, arguments):
 
 def test_following_ends_by_a_signal_with_whole_files_and_its_offsets(servers, now, tmp_path):
     environment = {**os.environ, "SAMSARROW_BOOTSTRAP_SERVERS": servers}
-    command = [*COMMAND, "consume", "four", "-f", "-g", "f", "-O", "x.parquet"]
+    command = [*COMMAND, "consume", "four", "-f", "-g", "f", "-O", "x.parquet", "--overwrite"]
     written = 0
     with Admin(bootstrap_servers=servers) as admin:
         for sign in (signal.SIGTERM, signal.SIGINT):

@@ -103,6 +103,10 @@ def _rotation(_context: click.Context, _parameter: click.Parameter, text: str | 
     "--rotate", callback=_rotation, metavar="LIMIT",
     help="With -O: a new file, FILE-000001 and so on, after 100MB, 1h or 1000000 rows; with commas, the first of them.",
 )  # fmt: skip
+@click.option(
+    "--overwrite", is_flag=True,
+    help="With -g and -O: replace FILE, whose rows the group does not read again, instead of adding rows to it.",
+)  # fmt: skip
 def consume(connection: Connection, **options: Any) -> None:
     """Read topics: what is there now, or with -f what comes.
 

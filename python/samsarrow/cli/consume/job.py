@@ -62,6 +62,7 @@ class Job:
         compress: str | None,
         output_file: Path | None,
         rotate: Rotation | None,
+        overwrite: bool,
     ) -> None:
         peeks = start is not None and start.kind == "group"
         member = group is not None and not peeks
@@ -79,6 +80,7 @@ class Job:
             (per_partition and tail is None, "--per-partition is for --tail"),
             (follow and until is not None, "--until and --follow contradict each other"),
             (rotate is not None and output_file is None, "--rotate is for -O FILE"),
+            (overwrite and (output_file is None or rotate is not None), "--overwrite is for -O FILE without --rotate"),
             (template is not None and form not in (None, "value"), "--template is a format of its own"),
         ):  # fmt: skip
             if wrong:
@@ -91,7 +93,7 @@ class Job:
         self.typed = typed
         self.filters = Filters(grep, headers, where, typed)
         self.shape = _shape(form, template, text, unpack, compress, output_file, typed)
-        self.output = Output(self.shape, output_file, rotate)
+        self.output = Output(self.shape, output_file, rotate, keep=self.commits and not overwrite)
         self.membership: Membership | None = None
         self.at = Progress()
         self.bad = Bad()

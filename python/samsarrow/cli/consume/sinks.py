@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 import time
 from collections.abc import Iterator
@@ -63,10 +64,18 @@ class LineWriter:
 class CsvWriter:
     """CSV with a line of names, by pyarrow; its schema is that of the first rows."""
 
-    def __init__(self, out: IO[bytes], schema: pa.Schema) -> None:
+    def __init__(self, out: IO[bytes], schema: pa.Schema, names: bool = True) -> None:
         import pyarrow.csv
 
-        self._writer = pyarrow.csv.CSVWriter(out, schema)
+        options = pyarrow.csv.WriteOptions(include_header=names)
+        self._writer = pyarrow.csv.CSVWriter(out, schema, write_options=options)
+
+    @staticmethod
+    def line_of_names(schema: pa.Schema) -> bytes:
+        """Returns the first line of a file."""
+        out = io.BytesIO()
+        CsvWriter(out, schema).close()
+        return out.getvalue()
 
     def write(self, batch: pa.RecordBatch) -> None:  # noqa: D102 - see Writer
         self._writer.write_batch(batch)
@@ -200,14 +209,25 @@ class Output:
         shape: of the rows.
         path: of the file; None for standard output.
         rotation: when the next file begins.
+        keep: whether rows go behind those that the file has, which a group will not read again.
+
+    Raises:
+        click.UsageError: the file has rows, and rows cannot be added to its format.
     """
 
-    def __init__(self, shape: Shape, path: Path | None, rotation: Rotation | None) -> None:
+    def __init__(self, shape: Shape, path: Path | None, rotation: Rotation | None, keep: bool = False) -> None:
         from samsarrow.cli.consume.shapes import Shaper
 
         self._shaper = Shaper(shape)
         self._shape, self._path = shape, path
         self._rotation = rotation or Rotation()
+        # Devices and pipes keep nothing.
+        self._append = keep and rotation is None and path is not None and path.is_file() and path.stat().st_size > 0
+        if self._append and (self._whole or shape.form == "json"):
+            raise click.UsageError(
+                f"{path} exists, and no rows can be added to {shape.form}: its rows would be lost, as the "
+                "group does not read them again. Name another file, number the files with --rotate, or pass --overwrite"
+            )
         self._number = 0
         self._writer: Writer | None = None
         self._out: IO[bytes] | None = None
@@ -271,7 +291,7 @@ class Output:
         if self._shape.lines is not None:
             self._writer = LineWriter(self._out, self._shape.lines, form == "json")
         elif form == "csv":
-            self._writer = CsvWriter(self._out, schema)
+            self._writer = CsvWriter(self._out, schema, names=not self._append or self._check_names(schema))
         elif form == "arrow":
             self._writer = ArrowWriter(self._out, schema, stream, None if codec == "none" else codec)
         else:
@@ -288,14 +308,45 @@ class Output:
                 self._number += 1
                 self._target = self._path.with_name(f"{self._path.stem}-{self._number:06}{self._path.suffix}")
         try:
-            return self._draft.open("wb")
+            out = self._draft.open("ab+" if self._append else "wb")
+            if self._append:
+                # A command that was killed may have written a part of a line.
+                out.seek(-1, io.SEEK_END)
+                if out.read(1) != b"\n":
+                    out.write(b"\n")
+            return out
         except OSError as error:
             raise click.FileError(str(self._target), error.strerror) from None
+
+    def _check_names(self, schema: pa.Schema) -> bool:
+        """Returns False, as the file that rows are added to has a line of names.
+
+        Raises:
+            click.UsageError: the names are others.
+        """
+        assert self._path is not None
+        names = CsvWriter.line_of_names(schema)
+        with self._path.open("rb") as there:
+            if there.read(len(names)) != names:
+                raise click.UsageError(
+                    f"{self._path} exists and has other columns than {names.decode().strip()}: no rows can be added. "
+                    "Name another file, or pass --overwrite"
+                )
+        return False
 
     @property
     def _draft(self) -> Path:
         assert self._target is not None
-        return self._target.with_name(f".{self._target.name}.part") if self._whole else self._target
+        return self._target.with_name(f".{self._target.name}.part") if self._has_draft else self._target
+
+    @property
+    def _is_special(self) -> bool:
+        """Whether the target is a device or a pipe, such as /dev/null, which no file may replace."""
+        return self._target is not None and self._target.exists() and not self._target.is_file()
+
+    @property
+    def _has_draft(self) -> bool:
+        return self._whole and not self._is_special
 
     def _complete(self) -> None:
         import os
@@ -306,10 +357,13 @@ class Output:
             self._writer.close()
         self._out.flush()
         if self._path is not None and self._target is not None:
-            os.fsync(self._out.fileno())
+            special = self._is_special
+            if not special:
+                os.fsync(self._out.fileno())
             self._out.close()
-            self._draft.replace(self._target)
-            sync_folder(self._target.parent)
+            if not special:
+                self._draft.replace(self._target)
+                sync_folder(self._target.parent)
         self._writer, self._out, self._rows = None, None, 0
         self.settled = True
 
@@ -331,6 +385,6 @@ class Output:
                     self._writer.abandon()
             with contextlib.suppress(OSError):
                 self._out.close()
-            if self._whole:
+            if self._has_draft:
                 self._draft.unlink(missing_ok=True)
         self._writer = self._out = None
