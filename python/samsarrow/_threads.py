@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any
 
 from samsarrow import _core
+from samsarrow.exceptions import KafkaError
 
 
 def start(lane: _core.Lane, name: str) -> None:
@@ -31,7 +32,21 @@ def _call_all(calls: list[tuple[Callable[..., Any], tuple[Any, ...]]]) -> None:
         except BaseException as error:
             # In a context, the function is the first argument of `run`.
             inside = isinstance(getattr(function, "__self__", None), Context)
+            if (failure := _failure(arguments)) is not None:
+                # The callback may have raised before it looked at the error.
+                text = "records were not delivered, and their callback raised %r: %s"
+                logging.getLogger("samsarrow").error(text, error, failure)
             _core.unraisable(arguments[0] if inside else function, error)
+
+
+def _failure(arguments: tuple[Any, ...]) -> object:
+    """Returns the reason why records were not delivered, if the arguments are those of a delivery callback."""
+    for argument in arguments:
+        if isinstance(argument, KafkaError):
+            return argument
+        if isinstance(argument, _core.Delivery | _core.BatchDelivery):
+            return argument.exception(0)
+    return None
 
 
 def finish(lane: _core.Lane, seconds: float) -> None:

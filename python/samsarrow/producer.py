@@ -70,8 +70,9 @@ class Producer(Blocking, ProducerBase):
             timestamp: milliseconds since 1970 or a `datetime`, by default now.
             on_delivery: called once as `on_delivery(metadata, error)`, one of them None, on a client thread that runs
                 all callbacks of the process one after another. It may use any client, this one too. `flush` and `close`
-                wait for callbacks, except within a callback. Its exceptions go to `sys.unraisablehook`. While 100,000
-                callbacks are pending, `send` waits.
+                wait for callbacks, except within a callback. Its exceptions go to `sys.unraisablehook`; if
+                the record was not delivered, its error goes to the log as well. While 100,000 callbacks are
+                pending, `send` waits.
 
         Returns:
             The pending result: `.result(timeout)` returns a `RecordMetadata` or raises, and so does `await`.

@@ -103,6 +103,31 @@ def test_a_callback_that_raises_is_reported_and_harms_nothing(servers, monkeypat
     assert [str(r.exc_value) for r in reported] == ["my own mistake"]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_failure_whose_callback_raises_is_in_the_log(broker, servers, monkeypatch, caplog):
+    reported = []
+    monkeypatch.setattr("sys.unraisablehook", reported.append)
+    broker.fail("Produce", error="INVALID_RECORD", times=None)
+
+    def bad(*arguments):
+        raise RuntimeError("my own mistake")
+
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send("t", b"1", on_delivery=bad).exception(30)
+        delivery = producer.send("t", b"2")
+        delivery.add_done_callback(bad)
+        delivery.exception(30)
+        batch = producer.send_batch("t", pa.table({"value": [b"3"]}))
+        batch.add_done_callback(bad)
+        batch.exception(30)
+    assert [str(r.exc_value) for r in reported] == ["my own mistake"] * 3
+    lines = [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
+    assert len(lines) == 3
+    for line in lines:
+        assert "callback raised RuntimeError('my own mistake')" in line
+        assert "INVALID_RECORD" in line
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_send_batch_and_read_back(servers, read, codec):
     rows = 10_000
