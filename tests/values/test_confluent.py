@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -178,6 +179,54 @@ def test_guids_in_headers(registry: Registry, client: SchemaRegistry, key: bool)
     assert decode_values(values, alone, headers=headers, key=key).equals(got)
     with pytest.raises(BadValueError, match="neither a header nor byte 0"):
         decode_values(values, alone, headers=headers, key=not key)
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        ({"apicurio.value.globalId": b"\0" * 7 + b"\1"}, "apicurio.value.globalId names the schema, and registries"),
+        ({"apicurio.value.artifactId": b"orders"}, "apicurio.registry.use-id=contentId"),
+        ({"content-type": b"avro/binary+00010203"}, "content-type has the id of a schema of Azure's registry"),
+    ],
+)
+def test_headers_of_other_registries_are_named(
+    registry: Registry, client: SchemaRegistry, header: dict[str, bytes], why: str
+) -> None:
+    """No frame is looked for beside them: the first bytes of these values are those of ids that do not exist."""
+    first = registry.register("orders-value", FIRST)
+    values = pa.array([b"\0" + number.to_bytes(4) + b"\x02" for number in (first, *range(900, 999))])
+    before = registry.requests()
+    for framing in ("auto", "header"):
+        with pytest.raises(BadValueError, match=re.escape(why)) as raised:
+            decode_values(values, Avro(client, schema=FIRST, framing=framing), headers=column([header] * len(values)))
+        assert 'framing "none"' in str(raised.value)
+    assert registry.requests() == before
+    # A framing that is requested applies, and so does the header of a registry.
+    named = column([{**header, "__value_schema_id": b"\0" + first.to_bytes(4)}])
+    assert decode_values(pa.array([b"\x04"]), Avro(client), topic="orders", headers=named).to_pylist() == [{"id": 2}]
+    got = decode_values(values[:1], Avro(client, schema=FIRST, framing="confluent"), headers=column([header]))
+    assert got.to_pylist() == [{"id": 1}]
+
+
+def test_cloud_events_may_have_frames(registry: Registry, client: SchemaRegistry) -> None:
+    first = registry.register("orders-value", FIRST)
+    headers = column([{"ce_dataschema": b"http://a/b"}] * 2)
+    values = pa.array([b"\0" + first.to_bytes(4) + b"\x02", b"\x02"])
+    form = Avro(client, schema=FIRST)
+    assert decode_values(values[:1], form, headers=headers[:1]).to_pylist() == [{"id": 1}]
+    with pytest.raises(BadValueError, match="ce_dataschema has the address of the schema, and the value no id"):
+        decode_values(values, form, headers=headers)
+
+
+def test_frames_of_other_registries_are_named(client: SchemaRegistry) -> None:
+    form = Avro(client, schema=FIRST)
+    for value, why in (
+        (b"\x03\x05" + bytes(16) + b"\x02", "AWS Glue"),
+        (b"\0" * 8 + b"\x01\x02", 'schema id 0: ids of 8 bytes are read with framing "apicurio8"'),
+        (b"\x02", 'without one are read with framing "none"'),
+    ):
+        with pytest.raises(BadValueError, match=re.escape(why)):
+            decode_values(pa.array([value]), form)
 
 
 def test_frames_of_guids_are_those_of_its_code() -> None:

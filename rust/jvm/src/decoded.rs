@@ -110,7 +110,7 @@ impl Decoding {
         let mut texts = StringBuilder::new();
         let mut first = None;
         for (row, value) in values.iter().enumerate() {
-            match self.decoder.push(value, headers.as_ref().and_then(|headers| headers.of_row(row))) {
+            match self.decoder.push_row(value, headers.as_ref(), row) {
                 Ok(()) => {}
                 Err(ValueError::Bad(bad)) if self.nulls_bad => {
                     texts.append_nulls(row - texts.len());

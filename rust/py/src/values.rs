@@ -208,7 +208,7 @@ fn push_all<'a>(
     cuts: bool,
 ) -> Result<(), Failure> {
     for (row, value) in values.enumerate() {
-        match decoder.push(value, headers.and_then(|headers| headers.of_row(row))) {
+        match decoder.push_row(value, headers, row) {
             Ok(()) => (),
             Err(ValueError::Bad(bad)) => match errors {
                 Errors::First(first) => {

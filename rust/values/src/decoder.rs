@@ -9,7 +9,9 @@ use crate::avro::reader::Reader;
 use crate::builders::{Columns, Shape};
 use crate::error::{BadValue, Fault, Reason, SchemaError, ValueError};
 use crate::frame::{self, Framing, SchemaId};
+use crate::headers::Headers;
 use crate::json;
+use crate::others::Other;
 use crate::plain::Plain;
 use crate::proto;
 use crate::target::{self, Enums};
@@ -229,6 +231,32 @@ impl Decoder {
             }
             Err(fault) => Err(self.give_up(value, header, *fault)),
         }
+    }
+
+    /// Appends a row as [`Decoder::push`] does, with the header that names its schema, or as bad if another registry's
+    /// header does.
+    ///
+    /// # Errors
+    /// As [`Decoder::push`].
+    #[inline]
+    pub fn push_row(&mut self, value: Option<&[u8]>, headers: Option<&Headers>, row: usize) -> Result<(), ValueError> {
+        let Some(headers) = headers else { return self.push(value, None) };
+        let header = headers.of_row(row);
+        match value.filter(|_| header.is_none()).and_then(|value| headers.other(row, value)) {
+            Some(other) => self.reject(other),
+            None => self.push(value, header),
+        }
+    }
+
+    #[cold]
+    fn reject(&mut self, other: Other) -> Result<(), ValueError> {
+        if self.rows >= MAX_ROWS || self.grown() >= self.limit {
+            return Err(ValueError::Full);
+        }
+        self.columns.push_null(&self.shape);
+        let bad = BadValue { row: self.rows, schema: None, path: String::new(), reason: other.to_string() };
+        self.rows += 1;
+        Err(ValueError::Bad(Box::new(bad)))
     }
 
     /// Takes back what there is of a row.

@@ -8,8 +8,9 @@ use arrow_array::ArrayRef;
 use crate::avro::Schema;
 use crate::decoder::{Decoder, Options};
 use crate::error::SchemaError;
-use crate::frame::{Part, SchemaId, split};
+use crate::frame::{Framing, Part, SchemaId, split};
 use crate::headers::Headers;
+use crate::others::Other;
 use crate::plain::Plain;
 use crate::writers::{Kind, Writers};
 use crate::{json, proto};
@@ -102,7 +103,19 @@ impl Format {
         if matches!(self, Format::Avro { .. }) {
             names.push(part.content_header());
         }
-        Headers::of(column, names)
+        Headers::of(column, names, self.others(part))
+    }
+
+    /// The headers of other registries; a framing that is requested applies whatever headers there are.
+    fn others(&self, part: Part) -> Vec<Other> {
+        match self {
+            Format::Avro { options, .. } | Format::Protobuf { options, .. }
+                if matches!(options.framing, Framing::Auto | Framing::Header) =>
+            {
+                Other::all(part, matches!(self, Format::Protobuf { .. }))
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// The ids and GUIDs that values name, and that a registry is to be asked for.
@@ -121,8 +134,12 @@ impl Format {
             if prefix.is_some() && prefix == last {
                 continue;
             }
+            if header.is_none() && headers.is_some_and(|headers| headers.other(row, value).is_some()) {
+                continue;
+            }
             let Some(id) = self.id(value, header) else { continue };
-            if matches!(id, SchemaId::Id(_) | SchemaId::Guid(_)) {
+            // No registry has id 0.
+            if id != SchemaId::Id(0) && matches!(id, SchemaId::Id(_) | SchemaId::Guid(_)) {
                 found.insert(id);
             }
             last = prefix;

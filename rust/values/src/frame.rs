@@ -147,6 +147,14 @@ pub(crate) fn unhyphened(text: &[u8]) -> Option<[u8; 16]> {
     (text.len() == 36).then_some(bytes)
 }
 
+/// Returns why values of an id that is not known cannot be read.
+#[cold]
+pub(crate) fn unknown(id: SchemaId) -> String {
+    let why = format!("no writer's schema is known for {id}");
+    // The first 4 of 8 bytes.
+    if id == SchemaId::Id(0) { format!("{why}: ids of 8 bytes are read with framing \"apicurio8\"") } else { why }
+}
+
 /// What stands before values of this schema.
 ///
 /// # Errors
@@ -170,8 +178,17 @@ pub fn prefix(framing: Framing, id: Option<SchemaId>) -> Result<Vec<u8>, FrameEr
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// Neither header nor prefix.
-    #[error("no schema id: neither a header nor byte 0 with an id before the value")]
+    #[error(
+        "no schema id: neither a header nor byte 0 with an id before the value (values without one are read with framing \
+         \"none\")"
+    )]
     None,
+    /// A frame of AWS Glue.
+    #[error(
+        "no schema id: the value has a frame of AWS Glue's registry (03, the compression, the id of a version), which has no \
+         Confluent API"
+    )]
+    Glue,
     /// No header.
     #[error("no schema id: the record has no header with it")]
     NoHeader,
@@ -206,6 +223,7 @@ pub fn split<'a>(framing: Framing, value: &'a [u8], header: Option<&[u8]>) -> Re
         (Framing::Header, None) => Err(FrameError::NoHeader),
         (Framing::Auto | Framing::Confluent, _) => match value {
             [0, a, b, c, d, rest @ ..] => Ok((SchemaId::Id(u32::from_be_bytes([*a, *b, *c, *d]).into()), rest)),
+            [3, 0 | 5, rest @ ..] if rest.len() >= 16 => Err(FrameError::Glue),
             _ if framing == Framing::Auto => Err(FrameError::None),
             _ => Err(FrameError::Prefix("byte 0 and 4 bytes")),
         },
@@ -261,6 +279,11 @@ mod tests {
         assert_eq!(split(Framing::Auto, b"", None), Err(FrameError::None));
         assert_eq!(split(Framing::Auto, b"\0\0\0\0", None), Err(FrameError::None));
         assert_eq!(split(Framing::Auto, b"\x01\0\0\0\x01", None), Err(FrameError::None));
+        let glue = |version: u8| [&[version, 5][..], b"0123456789abcdef"].concat();
+        for framing in [Framing::Auto, Framing::Confluent] {
+            assert_eq!(split(framing, &glue(3), None), Err(FrameError::Glue));
+            assert_ne!(split(framing, &glue(2), None), Err(FrameError::Glue));
+        }
         for header in [&b""[..], b"\0", b"\0\0\0\0\0\0", b"\x01short", b"\x01seven..", b"\x02\0\0\0\x01"] {
             assert_eq!(split(Framing::Auto, b"\0\0\0\0\x01", Some(header)), Err(FrameError::Header(header.len())));
         }

@@ -9,12 +9,16 @@ use arrow_array::{Array, ArrayRef, BinaryArray, ListArray, StringArray, StructAr
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field, Fields};
 
+use crate::others::Other;
+
 /// The column of headers as consumers give it.
 #[derive(Debug)]
 pub struct Headers {
     pairs: Pairs,
     /// The first of them that a record has names its schema.
     names: Vec<&'static str>,
+    /// Those of other registries that some row has.
+    others: Vec<Other>,
 }
 
 /// Pairs of name and value, as consumers give them.
@@ -40,6 +44,10 @@ impl Pairs {
         found().ok_or_else(|| {
             format!("headers must be list<struct<key: string, value: binary>>, as of a consumer, not {kind}")
         })
+    }
+
+    fn value(&self, at: usize) -> Option<&[u8]> {
+        self.values.is_valid(at).then(|| self.values.value(at))
     }
 
     /// The places of a row's.
@@ -92,17 +100,37 @@ impl Headers {
     ///
     /// # Errors
     /// The column is of another type; the text says so.
-    pub(crate) fn of(column: &ArrayRef, names: Vec<&'static str>) -> Result<Option<Headers>, String> {
+    pub(crate) fn of(
+        column: &ArrayRef,
+        names: Vec<&'static str>,
+        mut others: Vec<Other>,
+    ) -> Result<Option<Headers>, String> {
         let pairs = Pairs::of(column)?;
         let offsets = pairs.rows.value_offsets();
-        Ok((offsets.first() != offsets.last()).then_some(Headers { pairs, names }))
+        if offsets.first() == offsets.last() {
+            return Ok(None);
+        }
+        others.retain(|other| pairs.names.iter().flatten().any(|name| name == other.name()));
+        Ok(Some(Headers { pairs, names, others }))
+    }
+
+    /// Returns the header of another registry, from which it follows that a value has no frame of Confluent's.
+    pub(crate) fn other(&self, row: usize, value: &[u8]) -> Option<Other> {
+        self.others.iter().copied().find(|other| {
+            let header = self.last(row, other.name());
+            header.is_some_and(|at| other.excludes_frame(self.pairs.value(at), value))
+        })
     }
 
     /// Of the first name that the row has: the last of the name, as Java's deserializers take it.
     pub fn of_row(&self, row: usize) -> Option<&[u8]> {
-        let Pairs { names, values, .. } = &self.pairs;
-        let last = |name: &str| self.pairs.of_row(row).rev().find(|&at| names.is_valid(at) && names.value(at) == name);
-        let at = self.names.iter().find_map(|name| last(name))?;
-        values.is_valid(at).then(|| values.value(at))
+        let at = self.names.iter().find_map(|name| self.last(row, name))?;
+        self.pairs.value(at)
+    }
+
+    /// The place of the last header of a name.
+    fn last(&self, row: usize, name: &str) -> Option<usize> {
+        let names = &self.pairs.names;
+        self.pairs.of_row(row).rev().find(|&at| names.is_valid(at) && names.value(at) == name)
     }
 }

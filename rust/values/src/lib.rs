@@ -14,6 +14,7 @@ pub mod frame;
 mod headers;
 mod input;
 pub mod json;
+mod others;
 pub mod plain;
 pub mod proto;
 mod target;

@@ -100,7 +100,7 @@ impl Reader {
 
 #[cold]
 fn unknown(id: SchemaId) -> Reason {
-    Reason::Other(format!("no writer's schema is known for {id}").into())
+    Reason::Other(frame::unknown(id).into())
 }
 
 #[inline]

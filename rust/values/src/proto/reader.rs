@@ -122,7 +122,7 @@ impl Reader {
                     let reason = Reason::Other(error.text.as_str().into());
                     return Err(Box::new(Fault { reason, path: error.path.clone() }));
                 }
-                None => return Err(Reason::Other(format!("no writer's schema is known for {id}").into()).into()),
+                None => return Err(Reason::Other(crate::frame::unknown(id).into()).into()),
             },
         };
         let found = match which {

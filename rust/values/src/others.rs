@@ -1,0 +1,82 @@
+//! Headers of schema registries that have no Confluent API, or ids that it does not know.
+
+use std::fmt;
+
+use crate::frame::Part;
+
+/// A header that names a schema in a way that is not supported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Other {
+    /// Apicurio's: an id of the whole registry.
+    GlobalId(Part),
+    /// Apicurio's: a name and a version.
+    ArtifactId(Part),
+    /// Apicurio's: an id of the content, whose values have no message indexes in Protobuf.
+    ContentId(Part),
+    /// Azure's: a type of content with an id behind it.
+    ContentType,
+    /// CloudEvents': an address.
+    DataSchema,
+}
+
+impl Other {
+    /// The headers that name the schemas of this part. Apicurio's content id names those of Avro, and is none of them.
+    pub(crate) fn all(part: Part, protobuf: bool) -> Vec<Other> {
+        let mut all = vec![Other::GlobalId(part), Other::ArtifactId(part)];
+        if protobuf {
+            all.push(Other::ContentId(part));
+        }
+        if part == Part::Value {
+            all.extend([Other::ContentType, Other::DataSchema]);
+        }
+        all
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Other::GlobalId(Part::Key) => "apicurio.key.globalId",
+            Other::GlobalId(Part::Value) => "apicurio.value.globalId",
+            Other::ArtifactId(Part::Key) => "apicurio.key.artifactId",
+            Other::ArtifactId(Part::Value) => "apicurio.value.artifactId",
+            Other::ContentId(part) => part.content_header(),
+            Other::ContentType => "content-type",
+            Other::DataSchema => "ce_dataschema",
+        }
+    }
+
+    /// Whether a header of this name and value says that a value has no Confluent frame.
+    pub(crate) fn excludes_frame(self, header: Option<&[u8]>, value: &[u8]) -> bool {
+        match self {
+            Other::GlobalId(_) | Other::ArtifactId(_) | Other::ContentId(_) => true,
+            // `avro/binary+` and an id.
+            Other::ContentType => header.is_some_and(|header| header.starts_with(b"avro/binary+")),
+            // Producers of CloudEvents may use Confluent's serializers as well.
+            Other::DataSchema => value.first() != Some(&0),
+        }
+    }
+}
+
+impl fmt::Display for Other {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name();
+        match self {
+            Other::GlobalId(_) | Other::ArtifactId(_) => write!(
+                f,
+                "the header {name} names the schema, and registries with Confluent's API do not know such ids: set \
+                 apicurio.registry.use-id=contentId for the producer, or"
+            ),
+            Other::ContentId(_) => write!(
+                f,
+                "the header {name} names the schema, but not the message: set apicurio.registry.headers.enabled=false for \
+                 the producer, or"
+            ),
+            Other::ContentType => write!(
+                f,
+                "the header {name} has the id of a schema of Azure's registry, which has no \
+                 Confluent API:"
+            ),
+            Other::DataSchema => write!(f, "the header {name} has the address of the schema, and the value no id:"),
+        }?;
+        f.write_str(" read with framing \"none\" and the schema that the values were written with")
+    }
+}
