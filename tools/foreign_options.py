@@ -21,6 +21,7 @@ ROWS = {known: row for row in _core.option_table() for known in (row[0], *row[1]
 # What each default that differs changes, and what need not be said: other words for the same, names that are made up,
 # and what only says how soon something is tried again.
 MEANINGS = {
+    "allow.auto.create.topics": "subscribing to a topic that is missing does not create it",
     "acks": "a record is delivered once all in-sync replicas have it",
     "enable.idempotence": "retries neither duplicate nor reorder records",
     "linger.ms": "a record waits up to 5 ms for others of its batch",

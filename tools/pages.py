@@ -73,7 +73,7 @@ PROTOCOL = {
     "InvalidRecordError": "read the text: the topic is compacted and the key missing, or a time is refused",
     "InvalidTimestampError": "send a time that the topic allows",
     "UnsupportedCompressionTypeError": "choose another `compression.type`",
-    "UnreleasedInstanceIdError": "wait for the other member to leave, or use another `group.instance.id`",
+    "UnreleasedInstanceIdError": "another consumer runs with this `group.instance.id`: give each its own",
     "UnsupportedAssignorError": "choose `uniform` or `range` as `group.remote.assignor`",
     "InvalidRegularExpressionError": "write the pattern in RE2's syntax",
     "TransactionAbortableError": "`abort_transaction`; the next transaction may succeed",

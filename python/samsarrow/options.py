@@ -292,7 +292,9 @@ class CommonOptions(TypedDict, total=False):
     socket_send_buffer_bytes: int
     """`send.buffer.bytes`."""
     receive_message_max_bytes: int
-    """The largest response that is accepted; a larger one breaks the connection."""
+    """The largest response that is accepted; a larger one breaks the connection. `fetch.max.bytes` counts as 90% of it
+    at most.
+    """
     enable_metrics_push: bool
     """Whether to push client metrics to brokers that subscribe to them (KIP-714). As in Java, producers and consumers
     push unless this is `false`, admin clients only if it is `true`. Brokers before Kafka 3.7, and those without a
@@ -323,7 +325,8 @@ class ConsumerOptions(CommonOptions, total=False):
     """The group whose offsets are committed and fetched."""
     group_instance_id: str
     """The id of a static member (KIP-345): a consumer that returns under it within `session.timeout.ms` keeps its
-    partitions without a rebalance.
+    partitions without a rebalance. With `group.protocol=consumer`, one that was killed waits for the end of its session
+    on the broker before it joins again.
     """
     group_protocol: Literal["classic", "consumer"]
     """The rebalance protocol: in `classic` a member assigns partitions, in `consumer` the coordinator does (KIP-848,
@@ -364,7 +367,8 @@ class ConsumerOptions(CommonOptions, total=False):
     auto_offset_reset: str
     """Where to start without a committed offset, or if that offset no longer exists: `latest` at the end, `earliest` at
     the beginning, `none` not at all (an error), `by_duration:PT24H` at the first record not older than an ISO 8601
-    duration (KIP-1106).
+    duration (KIP-1106). With `latest`, records are skipped that are written to a new partition before the consumer
+    notices it: `by_duration:PT1H` reads them.
     """
     isolation_level: Literal["read_uncommitted", "read_committed"]
     """Whether records of open and aborted transactions are read."""
@@ -407,7 +411,9 @@ class ConsumerOptions(CommonOptions, total=False):
     include_leader_epoch: bool
     """Whether batches have the column `leader_epoch`."""
     allow_auto_create_topics: bool
-    """Whether a request for a missing topic may create it, if the broker allows that."""
+    """Whether a consumer that subscribes to a missing topic, or is assigned its partitions, may create it, if the
+    broker allows that. Look-ups such as `partitions_for` and `end_offsets` never do. (The Java default is true.)
+    """
 
 
 class ProducerOptions(CommonOptions, total=False):

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::broker::Load;
-use super::topic_registry::{Interest, TopicUser};
+use super::topic_registry::{Interest, Purpose, TopicUser};
 use super::{Cluster, Inner, Lane};
 use crate::cluster::metadata::{Asked, Metadata};
 use crate::config::Recovery;
@@ -48,7 +48,7 @@ impl Cluster {
             if missing.is_empty() {
                 return Ok(metadata);
             }
-            let asked = self.ask(&missing, retry.left()).await;
+            let asked = self.ask(&missing, Purpose::Use, retry.left()).await;
             let metadata = self.metadata();
             let still: Vec<&str> = missing.into_iter().filter(|name| metadata.topic(name).is_none()).collect();
             let refused = still.iter().find_map(|name| Some((name, metadata.topic_error(name)?)));
@@ -81,8 +81,18 @@ impl Cluster {
     }
 
     /// What there is to say of each of these topics: known now, or why it is not. What may pass is asked for again until
-    /// `timeout`; that a topic does not exist is its answer as soon as brokers have said so twice.
+    /// `timeout`; that a topic does not exist is its answer as soon as brokers have said so twice. No topic is created.
     pub async fn topics_each(&self, names: &[&str], timeout: Duration) -> BTreeMap<String, Result<()>> {
+        self.each(names, Purpose::Look, timeout).await
+    }
+
+    /// As [`topics_each`](Self::topics_each), for topics that are read: with `allow.auto.create.topics` brokers may create
+    /// them.
+    pub(crate) async fn topics_to_read(&self, names: &[&str], timeout: Duration) -> BTreeMap<String, Result<()>> {
+        self.each(names, Purpose::Use, timeout).await
+    }
+
+    async fn each(&self, names: &[&str], purpose: Purpose, timeout: Duration) -> BTreeMap<String, Result<()>> {
         self.start_refresher();
         self.interest().touch(names);
         let mut retry = Retry::new(self.options(), timeout);
@@ -102,7 +112,7 @@ impl Cluster {
                 return outcomes;
             }
             let asking: Vec<&str> = open.iter().copied().collect();
-            let asked = self.ask(&asking, retry.left()).await;
+            let asked = self.ask(&asking, purpose, retry.left()).await;
             let answered = self.metadata();
             let mut failure = None;
             for name in asking.iter().copied().filter(|name| answered.topic(name).is_none()) {
@@ -143,7 +153,7 @@ impl Cluster {
 
     /// Asks for the topics that records wait for, in the background: one that was deleted may be created again.
     pub(crate) fn request_to_write(&self, names: &[&str]) {
-        self.interest().await_answer(names, true);
+        self.interest().await_answer(names, Purpose::Write);
         self.request_refresh();
     }
 
@@ -154,8 +164,8 @@ impl Cluster {
 
     /// Asks for metadata of these topics. Callers that wait for each other share a request, and nobody asks for more
     /// than what somebody waits for.
-    async fn ask(&self, names: &[&str], timeout: Duration) -> Result<()> {
-        self.interest().await_answer(names, false);
+    async fn ask(&self, names: &[&str], purpose: Purpose, timeout: Duration) -> Result<()> {
+        self.interest().await_answer(names, purpose);
         let deadline = Instant::now() + timeout;
         let late = |_| Error::timeout("metadata", timeout);
         let _turn = timeout_at(deadline, self.inner.refreshing.lock()).await.map_err(late)?;
@@ -300,7 +310,7 @@ impl Cluster {
         let missing: Vec<&str> =
             names.iter().map(|name| &**name).filter(|name| metadata.topic(name).is_none()).collect();
         if !missing.is_empty() {
-            self.ask(&missing, timeout).await?;
+            self.ask(&missing, Purpose::Use, timeout).await?;
         }
         Ok(self.metadata())
     }

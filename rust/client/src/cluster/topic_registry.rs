@@ -12,6 +12,17 @@ pub(crate) trait TopicUser: Send + Sync {
     fn topics_in_use(&self) -> Vec<Arc<str>>;
 }
 
+/// Why a topic is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To know about it: this creates no topic.
+    Look,
+    /// To read or write it: one that was never seen may be created.
+    Use,
+    /// To write records that wait: one that was deleted may be created again.
+    Write,
+}
+
 /// A topic that somebody asked for.
 #[derive(Debug)]
 struct Topic {
@@ -20,10 +31,23 @@ struct Topic {
     /// Whether brokers have named it. Only a topic that was never seen may be created by asking for it: one that was
     /// deleted stays deleted, until somebody writes to it.
     seen: bool,
+    /// It is asked for to be read or written, not only to know about it.
+    in_use: bool,
     /// Somebody waits for an answer about it.
     awaited: bool,
     /// A record waits for it, so it may be created again.
     written_to: bool,
+}
+
+impl Topic {
+    fn new(used: Instant, seen: bool, in_use: bool) -> Self {
+        Self { used, seen, in_use, awaited: false, written_to: false }
+    }
+
+    /// Returns whether asking for it may create it.
+    fn may_be_created(&self) -> bool {
+        self.in_use && !self.seen || self.written_to
+    }
 }
 
 /// Topics and those who use them.
@@ -55,19 +79,15 @@ impl Names {
 }
 
 impl Interest {
-    /// Somebody waits for an answer about these topics; `write` lets a deleted one be created again.
-    pub(super) fn await_answer(&mut self, names: &[&str], write: bool) {
+    /// Somebody waits for an answer about these topics.
+    pub(super) fn await_answer(&mut self, names: &[&str], purpose: Purpose) {
         let now = Instant::now();
         for name in names {
-            let topic = self.topics.entry((*name).to_owned()).or_insert(Topic {
-                used: now,
-                seen: false,
-                awaited: false,
-                written_to: false,
-            });
+            let topic = self.topics.entry((*name).to_owned()).or_insert_with(|| Topic::new(now, false, false));
             topic.used = now;
             topic.awaited = true;
-            topic.written_to |= write;
+            topic.in_use |= purpose != Purpose::Look;
+            topic.written_to |= purpose == Purpose::Write;
         }
     }
 
@@ -88,7 +108,7 @@ impl Interest {
 
     /// Whether a topic may still come to be because it was asked for.
     pub(super) fn may_appear(&self, name: &str) -> bool {
-        self.topics.get(name).is_some_and(|topic| !topic.seen || topic.written_to)
+        self.topics.get(name).is_some_and(Topic::may_be_created)
     }
 
     /// Keeps the topics of one more user.
@@ -107,7 +127,7 @@ impl Interest {
         let mut names = Names::default();
         for (name, topic) in self.topics.iter_mut().filter(|(_, topic)| topic.awaited) {
             topic.awaited = false;
-            names.add(name, !topic.seen || topic.written_to);
+            names.add(name, topic.may_be_created());
         }
         names
     }
@@ -119,17 +139,15 @@ impl Interest {
             match self.topics.get_mut(&**name) {
                 Some(topic) => topic.used = now,
                 None => {
-                    let topic = Topic { used: now, seen: true, awaited: false, written_to: false };
-                    self.topics.insert(name.to_string(), topic);
+                    self.topics.insert(name.to_string(), Topic::new(now, true, true));
                 }
             }
         }
         for name in &self.subscribed {
             match self.topics.get_mut(name) {
-                Some(topic) => topic.used = now,
+                Some(topic) => (topic.used, topic.in_use) = (now, true),
                 None => {
-                    let topic = Topic { used: now, seen: false, awaited: false, written_to: false };
-                    self.topics.insert(name.clone(), topic);
+                    self.topics.insert(name.clone(), Topic::new(now, false, true));
                 }
             }
         }
@@ -142,7 +160,7 @@ impl Interest {
         let mut names = Names::default();
         for (name, topic) in &mut self.topics {
             topic.awaited = false;
-            names.add(name, !topic.seen || topic.written_to);
+            names.add(name, topic.may_be_created());
         }
         (names, forgotten)
     }
@@ -191,22 +209,35 @@ mod tests {
     #[test]
     fn what_was_seen_is_created_again_only_for_those_who_write() {
         let mut interest = Interest::default();
-        interest.await_answer(&["a", "b"], false);
+        interest.await_answer(&["a", "b"], Purpose::Use);
         assert_eq!(interest.take_awaited(), names(&["a", "b"], &[]));
         assert_eq!(interest.take_awaited(), Names::default());
         see(&mut interest);
-        interest.await_answer(&["a"], false);
+        interest.await_answer(&["a"], Purpose::Use);
         assert!(!interest.may_appear("a"));
         assert_eq!(interest.take_awaited(), names(&[], &["a"]));
-        interest.await_answer(&["b"], true);
+        interest.await_answer(&["b"], Purpose::Write);
         assert!(interest.may_appear("b"));
         assert_eq!(interest.take_awaited(), names(&["b"], &[]));
         assert_eq!(interest.take_all(&[], Duration::MAX).0, names(&["b"], &["a"]));
-        interest.await_answer(&["never"], false);
+        interest.await_answer(&["never"], Purpose::Use);
         interest.forget(&["a", "never"]);
         assert_eq!(interest.take_all(&[], Duration::MAX).0, names(&["b"], &["a"]));
-        interest.await_answer(&["a"], false);
+        interest.await_answer(&["a"], Purpose::Use);
         assert_eq!(interest.take_awaited(), names(&[], &["a"]));
+    }
+
+    #[test]
+    fn a_look_creates_no_topic() {
+        let mut interest = Interest::default();
+        interest.await_answer(&["a"], Purpose::Look);
+        assert!(!interest.may_appear("a"));
+        assert_eq!(interest.take_awaited(), names(&[], &["a"]));
+        assert_eq!(interest.take_all(&[], Duration::MAX).0, names(&[], &["a"]));
+        interest.await_answer(&["a"], Purpose::Use);
+        assert_eq!(interest.take_awaited(), names(&["a"], &[]));
+        interest.await_answer(&["a"], Purpose::Look);
+        assert_eq!(interest.take_awaited(), names(&["a"], &[]), "somebody else uses it");
     }
 
     #[test]
@@ -215,7 +246,7 @@ mod tests {
         let reader: Arc<dyn TopicUser> = Arc::new(Reader(vec!["read".into()]));
         interest.keep(Arc::downgrade(&reader));
         interest.subscribe(&BTreeSet::from(["subscribed".to_owned()]));
-        interest.await_answer(&["read", "subscribed", "idle", "touched"], false);
+        interest.await_answer(&["read", "subscribed", "idle", "touched"], Purpose::Use);
         interest.take_awaited();
         see(&mut interest);
         std::thread::sleep(Duration::from_millis(600));

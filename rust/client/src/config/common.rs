@@ -52,7 +52,11 @@ impl Values {
             receive_buffer: Some(self.number::<u32>("receive.buffer.bytes")).filter(|size| *size > 0),
             send_buffer: Some(self.number::<u32>("send.buffer.bytes")).filter(|size| *size > 0),
             max_response_bytes: self.number("receive.message.max.bytes"),
-            allow_auto_create_topics: kind != ClientKind::Admin && self.flag("allow.auto.create.topics"),
+            allow_auto_create_topics: match kind {
+                ClientKind::Producer => true,
+                ClientKind::Consumer => self.flag("allow.auto.create.topics"),
+                ClientKind::Admin => false,
+            },
             assumed_release: self.assumed_release()?,
             fallback_release: self.fallback_release()?,
             metrics: MetricsOptions {

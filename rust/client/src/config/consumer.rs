@@ -74,6 +74,13 @@ impl Values {
         })
     }
 
+    /// `fetch.max.bytes`, or less where a whole answer would be more than `receive.message.max.bytes`: the records of one
+    /// have a tenth of it left for what is around them. A connection with a larger one breaks, and so does the next.
+    fn fetch_max_bytes(&self) -> i32 {
+        let received: i32 = self.number("receive.message.max.bytes");
+        self.number::<i32>("fetch.max.bytes").min(received - received / 10)
+    }
+
     pub(super) fn consumer(&self) -> Result<ConsumerOptions> {
         Ok(ConsumerOptions {
             group: self.group()?,
@@ -85,7 +92,7 @@ impl Values {
             },
             fetch_min_bytes: self.number("fetch.min.bytes"),
             fetch_max_wait: self.millis("fetch.max.wait.ms"),
-            fetch_max_bytes: self.number("fetch.max.bytes"),
+            fetch_max_bytes: self.fetch_max_bytes(),
             max_partition_fetch_bytes: self.number("max.partition.fetch.bytes"),
             queued_max_bytes: self.number("queued.max.bytes"),
             max_poll_records: self.number("max.poll.records"),

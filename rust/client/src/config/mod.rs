@@ -57,6 +57,18 @@ pub enum OffsetReset {
     ByDuration(Duration),
 }
 
+impl OffsetReset {
+    /// The value of `auto.offset.reset`, without the duration.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Earliest => "earliest",
+            Self::Latest => "latest",
+            Self::None => "none",
+            Self::ByDuration(_) => "by_duration",
+        }
+    }
+}
+
 /// How the members of a group share partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupProtocol {

@@ -240,7 +240,7 @@ options! {
     "send.buffer.bytes" ["socket.send.buffer.bytes"] ALL Kind::Int(-1, MAX), "-1",
         "The socket's send buffer; -1 leaves it to the operating system.";
     "receive.message.max.bytes" ALL Kind::Int(1000, MAX), "268435456",
-        "The largest response that is accepted; a larger one breaks the connection.";
+        "The largest response that is accepted; a larger one breaks the connection. `fetch.max.bytes` counts as 90% of it at most.";
     "enable.metrics.push" ALL Kind::Bool, "",
         "Whether to push client metrics to brokers that subscribe to them (KIP-714). As in Java, producers and consumers push unless this is `false`, admin clients only if it is `true`. Brokers before Kafka 3.7, and those without a plugin for it, never subscribe.";
     "metrics.num.samples" ALL Kind::Int(1, 100), "2",
@@ -258,7 +258,7 @@ options! {
     "group.id" C Kind::Text, "",
         "The group whose offsets are committed and fetched.";
     "group.instance.id" C Kind::Text, "",
-        "The id of a static member (KIP-345): a consumer that returns under it within `session.timeout.ms` keeps its partitions without a rebalance.";
+        "The id of a static member (KIP-345): a consumer that returns under it within `session.timeout.ms` keeps its partitions without a rebalance. With `group.protocol=consumer`, one that was killed waits for the end of its session on the broker before it joins again.";
     "group.protocol" C Kind::Choice(&["classic", "consumer"]), "classic",
         "The rebalance protocol: in `classic` a member assigns partitions, in `consumer` the coordinator does (KIP-848, Kafka 4.0 and later).";
     "group.remote.assignor" C Kind::Text, "",
@@ -280,7 +280,7 @@ options! {
     "exclude.internal.topics" C Kind::Bool, "true",
         "Whether pattern subscriptions exclude Kafka's internal topics.";
     "auto.offset.reset" C Kind::Text, "latest",
-        "Where to start without a committed offset, or if that offset no longer exists: `latest` at the end, `earliest` at the beginning, `none` not at all (an error), `by_duration:PT24H` at the first record not older than an ISO 8601 duration (KIP-1106).";
+        "Where to start without a committed offset, or if that offset no longer exists: `latest` at the end, `earliest` at the beginning, `none` not at all (an error), `by_duration:PT24H` at the first record not older than an ISO 8601 duration (KIP-1106). With `latest`, records are skipped that are written to a new partition before the consumer notices it: `by_duration:PT1H` reads them.";
     "isolation.level" C Kind::Choice(&["read_uncommitted", "read_committed"]), "read_uncommitted",
         "Whether records of open and aborted transactions are read.";
     "fetch.min.bytes" C Kind::Int(0, MAX), "1",
@@ -307,8 +307,8 @@ options! {
         "Whether batches have the column `headers`.";
     "include.leader.epoch" C Kind::Bool, "false",
         "Whether batches have the column `leader_epoch`.";
-    "allow.auto.create.topics" C Kind::Bool, "true",
-        "Whether a request for a missing topic may create it, if the broker allows that.";
+    "allow.auto.create.topics" C Kind::Bool, "false",
+        "Whether a consumer that subscribes to a missing topic, or is assigned its partitions, may create it, if the broker allows that. Look-ups such as `partitions_for` and `end_offsets` never do. (The Java default is true.)";
 
     "acks" ["request.required.acks"] P Kind::Choice(&["all", "-1", "0", "1"]), "all",
         "The acknowledgements that a record needs to count as delivered: from all in-sync replicas (`all`), none (`0`), or the leader (`1`).";

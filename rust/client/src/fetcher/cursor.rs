@@ -64,6 +64,8 @@ pub(super) struct Cursor {
     /// The replica to read from instead of the leader, and until when (KIP-392).
     pub(super) replica: Option<(i32, Instant)>,
     pub(super) start: Start,
+    /// The offset that was not in the log, until reading goes on elsewhere.
+    pub(super) out_of_range: Option<i64>,
     /// Parts of answers of this version that are not in the queue yet, and the broker that sent them. Another one's
     /// must not overtake them.
     pub(super) undecoded: (usize, i32),
@@ -100,6 +102,7 @@ impl Cursor {
             compared: -1,
             replica: None,
             start,
+            out_of_range: None,
             undecoded: (0, -1),
             paused: false,
             failed: false,
@@ -125,6 +128,7 @@ impl Cursor {
         self.last_epoch = epoch;
         self.compared = -1;
         self.start = Start::Committed;
+        self.out_of_range = None;
         self.undecoded = (0, -1);
         self.failed = false;
         self.retry_at = None;

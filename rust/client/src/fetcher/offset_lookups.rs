@@ -13,6 +13,27 @@ pub(super) type Position = (i64, Option<i32>);
 
 /// A partition without a position, and the version of its cursor.
 pub(super) type Open = (TopicPartition, u64, Start);
+/// A partition that is read from another offset, as the one before was not in its log.
+#[derive(Debug)]
+pub(super) struct Moved {
+    pub(super) tp: TopicPartition,
+    pub(super) from: i64,
+    pub(super) to: i64,
+}
+
+impl Moved {
+    /// What this means for the records between the offsets.
+    pub(super) fn reason(&self, reset: &str) -> String {
+        let Self { from, to, .. } = self;
+        let skipped = match to - from {
+            0 => "nothing is skipped".to_owned(),
+            count @ 1.. => format!("{count} offsets are skipped"),
+            _ => "it is past the end of the log".to_owned(),
+        };
+        format!("offset {from} is not in the log: {skipped}, reading continues at {to} (auto.offset.reset={reset})")
+    }
+}
+
 /// One of which no broker said anything, and why.
 pub(super) type Silent = (Open, Error);
 
@@ -36,18 +57,53 @@ impl Shared {
         }
     }
 
-    /// Where reading of partitions goes on, or why that cannot be known.
-    pub(super) fn placed_at(&self, found: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>) {
+    /// Where reading of partitions goes on, or why that cannot be known. Returns those whose offset was not in the log.
+    pub(super) fn placed_at(
+        &self,
+        found: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>,
+    ) -> Vec<Moved> {
+        let mut moved = Vec::new();
         {
             let mut state = self.lock();
             for (tp, version, found) in found {
                 match found {
-                    Ok((offset, epoch)) => state.place(&tp, version, offset, epoch.unwrap_or(-1)),
+                    Ok((to, epoch)) => {
+                        let from = state.place(&tp, version, to, epoch.unwrap_or(-1));
+                        moved.extend(from.map(|from| Moved { tp, from, to }));
+                    }
                     Err(error) => state.raise(&tp, version, error),
                 }
             }
         }
         self.ring_ready();
         self.ring_work();
+        moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_skipped_is_reported_once_reading_goes_on() {
+        let (shared, tp, _) = Shared::at_start(64 << 20);
+        let reason = |from, to| {
+            shared.seek(&[(tp.clone(), Some(from), None)]).unwrap();
+            let version = {
+                let mut state = shared.lock();
+                let cursor = state.cursors.get_mut(&tp).unwrap();
+                (cursor.fetch_offset, cursor.out_of_range) = (None, Some(from));
+                cursor.version
+            };
+            let moved = shared.placed_at([(tp.clone(), version, Ok((to, None)))]);
+            assert!(shared.placed_at([(tp.clone(), version, Ok((to, None)))]).is_empty(), "once");
+            moved.iter().map(|moved| moved.reason("earliest")).collect::<String>()
+        };
+        let text =
+            "offset 10 is not in the log: 40 offsets are skipped, reading continues at 50 (auto.offset.reset=earliest)";
+        assert_eq!(reason(10, 50), text);
+        let text = "offset 99 is not in the log: it is past the end of the log, reading continues at 0 (auto.offset.reset=earliest)";
+        assert_eq!(reason(99, 0), text);
     }
 }

@@ -8,12 +8,13 @@ use samsarrow_wire::error_code::ErrorCode;
 use tokio::task::JoinSet;
 
 use super::cursor::Start;
-use super::offset_lookups::{Open, Position, Silent};
+use super::offset_lookups::{Moved, Open, Position, Silent};
 use super::shared_state::Shared;
 use crate::cluster::Cluster;
 use crate::cluster::coordinator::Coordinator;
 use crate::config::{IsolationLevel, OffsetReset};
 use crate::error::{Error, Result};
+use crate::metrics::Event;
 use crate::offsets::{Absent, ListTarget, fetch_committed_each, list_as_found};
 use crate::retry::Retry;
 use crate::types::{TopicPartition, some_of};
@@ -85,7 +86,7 @@ impl Positioner {
         loop {
             let mut names: Vec<&str> = open.iter().map(|(tp, ..)| &*tp.topic).collect();
             names.dedup();
-            let topics = self.cluster.topics_each(&names, limit.min(options.request_timeout)).await;
+            let topics = self.cluster.topics_to_read(&names, limit.min(options.request_timeout)).await;
             let of = |tp: &TopicPartition| topics.get(&*tp.topic).and_then(|topic| topic.as_ref().err());
             let (known, missing): (Vec<_>, Vec<_>) = open.into_iter().partition(|(tp, ..)| of(tp).is_none());
             let mut silent = self.place(&known, limit).await;
@@ -98,7 +99,7 @@ impl Positioner {
                     None => {}
                 }
             }
-            self.shared.placed_at(denied);
+            self.placed_at(denied);
             self.shared.unanswered(&silent);
             let Some((_, failure)) = refused.first().or(silent.first()).cloned() else { return };
             if !refused.is_empty() && !std::mem::replace(&mut awaits_topic, true) {
@@ -124,8 +125,7 @@ impl Positioner {
             } else if let Err(late) = retry.wait(failure, what).await {
                 // What a broker answered says more than that time is up.
                 let why = |error| if matches!(error, Error::Server { .. }) { error } else { late.clone() };
-                self.shared
-                    .placed_at(refused.drain(..).map(|((tp, version, _), error)| (tp, version, Err(why(error)))));
+                self.placed_at(refused.drain(..).map(|((tp, version, _), error)| (tp, version, Err(why(error)))));
                 retry.restart();
             }
             let still: HashSet<_> = self.shared.unplaced().into_values().flatten().collect();
@@ -133,6 +133,16 @@ impl Positioner {
             if open.is_empty() {
                 return;
             }
+        }
+    }
+
+    /// Records where reading of partitions goes on, and reports what is skipped where their offsets were not in the log.
+    fn placed_at(&self, found: impl IntoIterator<Item = (TopicPartition, u64, Result<Position>)>) {
+        for moved in self.shared.placed_at(found) {
+            let reason = moved.reason(self.reset.name());
+            tracing::warn!(tp = %moved.tp, "{reason}");
+            let Moved { tp: partition, from: offset, .. } = moved;
+            self.cluster.metrics().tell(|| Event::OffsetReset { partition, offset, reason });
         }
     }
 
@@ -151,7 +161,7 @@ impl Positioner {
                 Err(error) => found.push((one.0.clone(), one.1, Err(error))),
             }
         }
-        self.shared.placed_at(found);
+        self.placed_at(found);
         let target = match self.reset {
             OffsetReset::Earliest => ListTarget::Earliest,
             OffsetReset::Latest => ListTarget::Latest,
@@ -171,7 +181,7 @@ impl Positioner {
                 };
                 let failed = unset.into_values();
                 let failed = failed.map(|(tp, version, start)| (tp.clone(), *version, Err(error(tp, *start))));
-                self.shared.placed_at(failed);
+                self.placed_at(failed);
                 return silent;
             }
         };
@@ -194,13 +204,13 @@ impl Positioner {
                         }
                     }
                 }
-                self.shared.placed_at(found);
+                self.placed_at(found);
             })
             .await;
         }
         let unplaced =
             |tp: &TopicPartition| Error::protocol(format!("the leader of {tp}"), "ListOffsets returned no offset");
-        self.shared.placed_at(unset.into_values().map(|(tp, version, _)| (tp.clone(), *version, Err(unplaced(tp)))));
+        self.placed_at(unset.into_values().map(|(tp, version, _)| (tp.clone(), *version, Err(unplaced(tp)))));
         silent
     }
 

@@ -192,18 +192,17 @@ impl<'a> Reading<'a> {
             cursor.replica = None;
             return;
         }
-        let (first, last) = (self.data.log_start_offset, self.data.high_watermark);
         if source.options.auto_offset_reset == OffsetReset::None {
+            // Kafka's answer does not have the range of the log.
             let error = Error::OffsetOutOfRange(format!(
-                "{}: offset {} is not in the log, which has {first} to {last}, and auto.offset.reset is none; seek to an offset \
-                 that is there",
+                "{}: offset {} is not in the log, and auto.offset.reset is none; seek to an offset between \
+                 beginning_offsets() and end_offsets()",
                 asked.tp, asked.offset
             ));
             return state.raise(&asked.tp, asked.version, error);
         }
-        tracing::warn!(tp = %asked.tp, offset = asked.offset, first, last, "the offset is not in the log: it is reset");
-        let reason = format!("the offset is not in the log, which has {first} to {last}");
-        source.cluster.metrics().tell(|| asked.reset(reason));
+        // Reported with where reading continues, once that is known.
+        cursor.out_of_range = Some(asked.offset);
         cursor.fetch_offset = None;
         cursor.start = Start::Reset;
     }

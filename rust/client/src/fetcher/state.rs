@@ -360,9 +360,11 @@ impl State {
         }
     }
 
-    /// Reading of a partition goes on at `offset`: at once, or behind what is queued already.
-    pub(super) fn place(&mut self, tp: &TopicPartition, version: u64, offset: i64, epoch: i32) {
-        let Some(cursor) = self.at_version(tp, version) else { return };
+    /// Reading of a partition goes on at `offset`: at once, or behind what is queued already. Returns the offset that was
+    /// not in the log, if that is why.
+    pub(super) fn place(&mut self, tp: &TopicPartition, version: u64, offset: i64, epoch: i32) -> Option<i64> {
+        let cursor = self.at_version(tp, version)?;
+        let out_of_range = cursor.out_of_range.take();
         cursor.fetch_offset = Some(offset);
         cursor.last_epoch = epoch;
         if cursor.position.is_none() {
@@ -376,6 +378,7 @@ impl State {
             let batch = RecordBatch::new_empty(Arc::new(Schema::empty()));
             self.queue.push_back(Item::Chunk(Chunk { batch, segments: vec![segment], bytes: 0 }));
         }
+        out_of_range
     }
 
     /// Records that nobody could be asked where a partition starts.

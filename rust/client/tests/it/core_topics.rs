@@ -9,7 +9,10 @@ use samsarrow_broker::{Broker, BrokerOptions, Fault};
 use samsarrow_client::admin::{Admin, NewTopic};
 use samsarrow_client::cluster::Cluster;
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
+use samsarrow_client::consumer::Consumer;
+use samsarrow_client::group::wanted::Wanted;
 use samsarrow_client::producer::{Producer, ProducerRecord};
+use samsarrow_client::types::TopicPartition;
 use samsarrow_wire::error_code::ErrorCode;
 use samsarrow_wire::messages::{ApiKey, Message, MetadataRequest, Reader};
 
@@ -95,7 +98,7 @@ async fn topics_that_cannot_be_asked_for_fail_when_time_is_up() {
 #[tokio::test]
 async fn a_deleted_topic_stays_deleted_until_somebody_writes_to_it() {
     let broker = broker(true, &[]).await;
-    let cluster = cluster(&broker, &[]);
+    let cluster = cluster(&broker, &[("allow.auto.create.topics", "true")]);
     cluster.topics(&["a", "b"], PATIENCE).await.unwrap();
     delete(&broker, "b").await;
     let seen = watch(&broker);
@@ -120,6 +123,45 @@ async fn a_deleted_topic_stays_deleted_until_somebody_writes_to_it() {
         delete(&broker, "b").await;
     }
     producer.close(PATIENCE).await.unwrap();
+    broker.shutdown().await;
+}
+
+#[tokio::test]
+async fn consumers_create_topics_only_to_read_them_and_only_if_they_may() {
+    let broker = broker(true, &["t"]).await;
+    let absent = |name: &str| broker.end_offset(name, 0).is_none();
+    let unknown = Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code());
+    let own = |create| [("allow.auto.create.topics", create), ("group.id", "g"), ("default.api.timeout.ms", "1500")];
+    for create in ["true", "false"] {
+        let consumer = Consumer::new(&options(&broker, ClientKind::Consumer, &own(create))).unwrap();
+        let limit = Duration::from_millis(1500);
+        let lost = TopicPartition::new("looked-up", 0);
+        assert_eq!(consumer.partitions_for("looked-up", limit).await.unwrap_err().code(), unknown);
+        assert_eq!(consumer.end_offsets(&[lost.clone()], limit).await.unwrap_err().code(), unknown);
+        assert_eq!(consumer.beginning_offsets(&[lost.clone()], limit).await.unwrap_err().code(), unknown);
+        assert_eq!(consumer.offsets_for_times(&[(lost.clone(), 1)], limit).await.unwrap_err().code(), unknown);
+        assert_eq!(consumer.committed(&[lost], None, limit).await.unwrap()[0].1, None);
+        assert!(absent("looked-up"), "{create}");
+        consumer.close(PATIENCE).await;
+    }
+    // By default, and with the option.
+    for (more, subscribed, assigned) in [(&[][..], "s0", "a0"), (&own("true")[..1], "s1", "a1")] {
+        let more = [more, &[("group.id", "g"), ("default.api.timeout.ms", "1500")]].concat();
+        let consumer = Consumer::new(&options(&broker, ClientKind::Consumer, &more)).unwrap();
+        consumer.subscribe(Wanted::topics([subscribed.to_owned()]).unwrap()).unwrap();
+        let polled = async {
+            while absent(subscribed) {
+                consumer.poll(Duration::from_millis(50)).await.unwrap();
+            }
+        };
+        let created = tokio::time::timeout(Duration::from_secs(3), polled).await.is_ok();
+        assert_eq!(created, !more.is_empty() && more[0].1 == "true", "{more:?}");
+        consumer.unsubscribe().unwrap();
+        consumer.assign(&[TopicPartition::new(assigned, 0)]).unwrap();
+        let _ = consumer.poll(Duration::from_secs(2)).await;
+        assert_eq!(!absent(assigned), created, "{more:?}");
+        consumer.close(PATIENCE).await;
+    }
     broker.shutdown().await;
 }
 
