@@ -226,7 +226,7 @@ pub(crate) async fn fetch_committed_each(
     partitions: &[TopicPartition],
     stable: bool,
     timeout: Duration,
-) -> Result<Vec<(TopicPartition, Result<Option<OffsetAndMetadata>>)>> {
+) -> Result<Answers> {
     if partitions.is_empty() {
         return Ok(Vec::new());
     }
@@ -253,33 +253,51 @@ pub(crate) async fn fetch_committed_each(
         Ok(request)
     };
     let judge = |version, response| read_fetched(&names, coordinator.group(), version, response);
-    let mut found = coordinator.call_as(timeout.saturating_sub(began.elapsed()), change, build, judge).await?;
-    // A coordinator may leave out partitions that it has nothing for.
-    Ok(partitions.iter().map(|tp| (tp.clone(), found.remove(tp).transpose())).collect())
+    let found = coordinator.call_as(timeout.saturating_sub(began.elapsed()), change, build, judge).await?;
+    Ok(by_partition(coordinator.group(), partitions, found))
 }
 
-type Committed = HashMap<TopicPartition, Result<OffsetAndMetadata>>;
+/// The answers in the order of `partitions`. One that is left out is no sign that nothing is committed there.
+fn by_partition(group: &str, partitions: &[TopicPartition], found: Committed) -> Answers {
+    let Some(mut found) = found else {
+        return partitions.iter().map(|tp| (tp.clone(), Ok(None))).collect();
+    };
+    let missing = |tp: &TopicPartition| {
+        let reason = format!("the answer to OffsetFetch for group {group} leaves out {tp}");
+        Err(Error::protocol("the coordinator", reason))
+    };
+    partitions.iter().map(|tp| (tp.clone(), found.remove(tp).unwrap_or_else(|| missing(tp)))).collect()
+}
+
+/// What is committed for each partition.
+type Answers = Vec<(TopicPartition, Result<Option<OffsetAndMetadata>>)>;
+
+/// The answer for each partition; `None` of a group that does not exist.
+type Committed = Option<HashMap<TopicPartition, Result<Option<OffsetAndMetadata>>>>;
 
 fn read_fetched(names: &Names, group: &str, version: i16, response: OffsetFetchResponse) -> Result<Verdict<Committed>> {
     let mut found = HashMap::new();
-    let mut verdict = None;
+    let (mut verdict, mut exists) = (None, true);
     let mut failed = |code: i16, what: &str| -> Result<bool> {
         let Err(code) = ErrorCode::from_i16(code).ok() else { return Ok(false) };
-        // Of a group that nobody committed for Apache Kafka says that nothing is committed; other brokers, so.
-        if code == ErrorCode::GROUP_ID_NOT_FOUND {
-            return Ok(false);
-        }
         verdict = Some(Verdict::of(code, &format!("OffsetFetch{what} for group {group}"))?);
         Ok(true)
     };
     for answer in by_group(version, group, response) {
+        // Of a group that nobody committed for Apache Kafka says that nothing is committed; other brokers, so.
+        if answer.error_code == ErrorCode::GROUP_ID_NOT_FOUND.code() {
+            exists = false;
+            continue;
+        }
         failed(answer.error_code, "")?;
         for topic in answer.topics {
             let name = names.of(topic.name, &topic.topic_id)?;
             for partition in topic.partitions {
                 let tp = TopicPartition::new(&*name, partition.partition_index);
-                // How version 0 says that ZooKeeper holds nothing for a partition.
-                if partition.error_code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.code() {
+                // How version 0 says that ZooKeeper holds nothing for a partition, and others that no such group exists.
+                let none = [ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, ErrorCode::GROUP_ID_NOT_FOUND];
+                if none.iter().any(|code| code.code() == partition.error_code) {
+                    found.insert(tp, Ok(None));
                     continue;
                 }
                 // A transaction is open for as long as its producer wants: the other partitions do not wait for it.
@@ -287,12 +305,12 @@ fn read_fetched(names: &Names, group: &str, version: i16, response: OffsetFetchR
                     let context = format!("OffsetFetch of {tp} for group {group}");
                     found.insert(tp, Err(Error::server(ErrorCode::UNSTABLE_OFFSET_COMMIT, context)));
                 } else if !failed(partition.error_code, &format!(" of {tp}"))? {
-                    found.extend(committed(partition).map(|at| (tp, Ok(at))));
+                    found.insert(tp, Ok(committed(partition)));
                 }
             }
         }
     }
-    Ok(verdict.unwrap_or(Verdict::Done(found)))
+    Ok(verdict.unwrap_or(Verdict::Done(exists.then_some(found))))
 }
 
 /// Asks for metadata once where a topic or partition is not known: it may be old. What the coordinator is to be asked
@@ -369,5 +387,41 @@ impl Names {
         known.ok_or_else(|| {
             Error::protocol("the coordinator", format!("an answer about topic id {id:?}, never asked for"))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use samsarrow_wire::messages::offset_fetch::{
+        OffsetFetchResponseGroup, OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_partition_that_an_answer_leaves_out_is_an_error() {
+        let tps = [0, 1, 2].map(|partition| TopicPartition::new("t", partition));
+        let answered = |error_code| {
+            let of = |(partition_index, committed_offset)| OffsetFetchResponsePartitions {
+                partition_index,
+                committed_offset,
+                ..Default::default()
+            };
+            let partitions = vec![of((0, 7)), of((1, -1))];
+            let topics = vec![OffsetFetchResponseTopics { name: "t".into(), partitions, ..Default::default() }];
+            let group = OffsetFetchResponseGroup { group_id: "g".into(), topics, error_code, ..Default::default() };
+            let response = OffsetFetchResponse { groups: vec![group], ..Default::default() };
+            match read_fetched(&Names::default(), "g", 9, response).unwrap() {
+                Verdict::Done(found) => by_partition("g", &tps, found),
+                _ => panic!("not done"),
+            }
+        };
+        let found = answered(0);
+        assert_eq!(found[0].1.as_ref().unwrap().as_ref().map(|at| at.offset), Some(7));
+        assert_eq!(found[1].1, Ok(None));
+        let text = found[2].1.as_ref().unwrap_err().to_string();
+        assert!(text.contains("for group g leaves out t-2"), "{text}");
+        // A group that does not exist has committed nothing.
+        assert!(answered(ErrorCode::GROUP_ID_NOT_FOUND.code()).iter().all(|(_, found)| *found == Ok(None)));
     }
 }
