@@ -94,12 +94,15 @@ impl Consumer {
         self.unless_woken(group.commit(offsets, timeout)).await
     }
 
-    /// Commits in the background, in the order of the calls; returns the number that [`Completed`] will have. Must be
-    /// called within a tokio runtime.
+    /// Commits in the background, in the order of the calls; returns the number that [`Completed`] will have, with what
+    /// fails. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// Without `group.id`; offsets that cannot be.
     pub fn commit_async(&self, offsets: Option<Offsets>) -> Result<u64> {
         let group = self.group()?;
         let offsets = self.or_finished(group, offsets)?;
-        group.commit_async(offsets, self.default_timeout())
+        Ok(group.commit_async(offsets, self.default_timeout()))
     }
 
     fn or_finished(&self, group: &ConsumerGroup, offsets: Option<Offsets>) -> Result<Offsets> {
@@ -146,11 +149,22 @@ fn at(positions: Vec<(TopicPartition, i64, Option<i32>)>) -> Offsets {
     positions.into_iter().map(|(tp, position, epoch)| (tp, what(position, epoch))).collect()
 }
 
+/// Rejects what no request can have: commits that wait go out in one request, and would fail with it.
 fn check_offsets(offsets: &Offsets) -> Result<()> {
-    match offsets.iter().find(|(_, offset)| offset.offset < 0) {
-        None => Ok(()),
-        Some((tp, bad)) => {
-            Err(Error::configuration(format!("cannot commit offset {} of {tp}: offsets start at 0", bad.offset)))
+    for (tp, bad) in offsets {
+        if bad.offset < 0 {
+            let text = format!("cannot commit offset {} of {tp}: offsets start at 0", bad.offset);
+            return Err(Error::configuration(text));
+        }
+        let length = bad.metadata.len();
+        if i16::try_from(length).is_err() {
+            return Err(Error::configuration(format!(
+                "cannot commit offset {} of {tp}: its metadata has {length} bytes, and a request can have {} at most \
+                 (brokers store offset.metadata.max.bytes, 4096 by default): shorten it",
+                bad.offset,
+                i16::MAX
+            )));
         }
     }
+    Ok(())
 }

@@ -242,5 +242,7 @@ impl Shared {
 }
 
 fn not_assigned(tp: &TopicPartition) -> Error {
-    Error::configuration(format!("partition {tp} is not assigned to this consumer: call assign first"))
+    Error::configuration(format!(
+        "partition {tp} is not assigned to this consumer: call assign, or after subscribe poll until the group has assigned it"
+    ))
 }

@@ -24,6 +24,8 @@ pub type Offsets = Vec<(TopicPartition, OffsetAndMetadata)>;
 
 /// How often a member looks whether its epoch has moved on.
 const EPOCH_POLL: Duration = Duration::from_millis(50);
+/// How long a commit waits for another epoch before it is sent once more with the same: the coordinator may be behind.
+const SAME_EPOCH: Duration = Duration::from_secs(1);
 
 /// When offsets that did not change are committed again: a group that has no members keeps what it committed for
 /// `offsets.retention.minutes` only (KIP-211), one at the least.
@@ -111,6 +113,14 @@ pub(crate) struct Commits {
     pub(crate) automatic: Arc<AtomicBool>,
     /// What was committed last, so that the same is not committed again by itself.
     last: Arc<Mutex<Last>>,
+    /// Why the last commit failed, or the one under way has to be sent again: those behind it wait for that.
+    trouble: Trouble,
+}
+
+type Trouble = Arc<Mutex<Option<Error>>>;
+
+fn note(trouble: &Trouble, error: Option<Error>) {
+    *trouble.lock().unwrap_or_else(PoisonError::into_inner) = error;
 }
 
 /// Offsets that were committed, and when.
@@ -140,7 +150,12 @@ impl Commits {
         let (jobs, waiting) = mpsc::unbounded_channel();
         let cluster = committer.cluster.clone();
         let waiting = Mutex::new(Some((waiting, committer)));
-        Self { jobs, cluster, waiting, automatic: Arc::default(), last: Arc::default() }
+        Self { jobs, cluster, waiting, automatic: Arc::default(), last: Arc::default(), trouble: Arc::default() }
+    }
+
+    /// Why commits wait, if that is known.
+    pub(crate) fn trouble(&self) -> Option<Error> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
@@ -174,7 +189,7 @@ impl Commits {
         then: impl FnOnce(Result<Outcomes>) + Send + 'static,
     ) {
         if let Some((waiting, committer)) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            tokio::spawn(work(waiting, committer, Arc::clone(&self.last)));
+            tokio::spawn(work(waiting, committer, Arc::clone(&self.last), Arc::clone(&self.trouble)));
         }
         let (deadline, metadata, answer) = (Instant::now() + limit, self.cluster.metadata(), Box::new(then));
         let job = Job { who, offsets, deadline, limit, patience, metadata, answer };
@@ -208,7 +223,12 @@ impl Commits {
     }
 }
 
-async fn work(mut waiting: mpsc::UnboundedReceiver<Job>, committer: Committer, last: Arc<Mutex<Last>>) {
+async fn work(
+    mut waiting: mpsc::UnboundedReceiver<Job>,
+    committer: Committer,
+    last: Arc<Mutex<Last>>,
+    trouble: Trouble,
+) {
     let mut queue = VecDeque::new();
     while let Some(job) = waiting.recv().await {
         queue.push_back(job);
@@ -217,7 +237,8 @@ async fn work(mut waiting: mpsc::UnboundedReceiver<Job>, committer: Committer, l
                 queue.push_back(job);
             }
             let Some((batch, jobs)) = Batch::take(&mut queue) else { break };
-            let outcome = committer.commit(&batch).await;
+            let outcome = committer.commit(&batch, &trouble).await;
+            note(&trouble, outcome.as_ref().err().cloned());
             if let Ok(outcomes) = &outcome {
                 let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
                 for ((tp, outcome), (_, offset)) in outcomes.iter().zip(&batch.offsets) {
@@ -233,7 +254,7 @@ async fn work(mut waiting: mpsc::UnboundedReceiver<Job>, committer: Committer, l
 
 impl Committer {
     /// The outcomes have the order of the offsets.
-    async fn commit(&self, batch: &Batch) -> Result<Outcomes> {
+    async fn commit(&self, batch: &Batch, trouble: &Trouble) -> Result<Outcomes> {
         let mut who = batch.who.clone();
         // What the member has no more when its epoch went on.
         let mut gone = BTreeMap::new();
@@ -253,6 +274,7 @@ impl Committer {
             match *code {
                 // The epoch went on without a word about these partitions: it is the same member (KIP-848).
                 ErrorCode::STALE_MEMBER_EPOCH => {
+                    note(trouble, Some(error.clone()));
                     let owned = self.membership.committable();
                     let (kept, lost): (Offsets, Offsets) = offsets.into_iter().partition(|(tp, _)| owned.contains(tp));
                     gone.extend(lost.into_iter().map(|(tp, _)| (tp, Err(error.clone()))));
@@ -283,10 +305,13 @@ impl Committer {
         }
     }
 
+    /// Waits for an epoch after `who`'s, or for the time after which the same is worth another attempt.
     async fn newer(&self, who: &Identity, deadline: Instant) -> Option<Identity> {
+        let again = Instant::now() + SAME_EPOCH;
         loop {
             let now = self.membership.identity();
-            if now.member_id == who.member_id && now.generation > who.generation {
+            let same = now == *who && Instant::now() >= again;
+            if same || now.member_id == who.member_id && now.generation > who.generation {
                 return Some(now);
             }
             if Instant::now() + EPOCH_POLL > deadline {

@@ -172,8 +172,12 @@ impl ConsumerGroup {
         self.membership.committer(self.coordinator.group())
     }
 
-    /// Commits, behind earlier commits, and waits.
+    /// Commits, behind earlier commits, and waits. A commit of no offsets only waits for earlier ones, member or not.
     pub(crate) async fn commit(&self, offsets: Offsets, limit: Duration) -> Result<Outcomes> {
+        if offsets.is_empty() {
+            self.settle(limit).await;
+            return Ok(Outcomes::new());
+        }
         self.commit_patiently(offsets, limit, PATIENCE).await
     }
 
@@ -182,12 +186,9 @@ impl ConsumerGroup {
         let left = || deadline.saturating_duration_since(Instant::now());
         let who = match self.committer() {
             Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS.code()) => {
-                // A cooperative member keeps its partitions while a generation forms. Until all members have come the
-                // coordinator takes commits of the one before; then the member may commit in the new one.
-                let before = self.membership.identity();
-                if before.generation < 0 || !self.owns(&offsets) {
-                    return Err(error);
-                }
+                // A cooperative member keeps its partitions while a generation forms. Once all members have come, it may
+                // commit in the new one.
+                let before = self.committer_now(&offsets)?;
                 match self.commit_as(before, offsets.clone(), left(), patience).await {
                     Err(refused) if refused.code().is_some_and(of_another_generation) => {}
                     outcome => return outcome,
@@ -212,7 +213,10 @@ impl ConsumerGroup {
         match timeout(limit, self.commits.submit(who, offsets, limit, patience)).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Error::closed("the consumer")),
-            Err(_) => Err(Error::timeout(format!("OffsetCommit for group {}", self.coordinator.group()), limit)),
+            Err(_) => {
+                let what = format!("OffsetCommit for group {}", self.coordinator.group());
+                Err(Error::timeout_because(what, limit, self.commits.trouble()))
+            }
         }
     }
 
@@ -220,19 +224,38 @@ impl ConsumerGroup {
         self.membership.owns_all(offsets.iter().map(|(tp, _)| tp))
     }
 
-    /// Commits in the background; `take_completed` returns what came of it, in the order of the calls.
-    pub(crate) fn commit_async(&self, offsets: Offsets, limit: Duration) -> Result<u64> {
-        let who = self.committer()?;
+    /// Returns the member to commit as without a wait: while a generation forms, a cooperative member commits what it has
+    /// in the generation before, which the coordinator accepts until all members have joined.
+    fn committer_now(&self, offsets: &Offsets) -> Result<Identity> {
+        match self.committer() {
+            Err(error) if error.code() == Some(ErrorCode::REBALANCE_IN_PROGRESS.code()) => {
+                let before = self.membership.identity();
+                if before.generation < 0 || !self.owns(offsets) { Err(error) } else { Ok(before) }
+            }
+            who => who,
+        }
+    }
+
+    /// Commits in the background; `take_completed` returns what came of it, in the order of the calls, also that this
+    /// consumer may not commit now.
+    pub(crate) fn commit_async(&self, offsets: Offsets, limit: Duration) -> u64 {
         let (completed, bell) = (Arc::clone(&self.completed), Arc::clone(&self.bell));
+        let (who, offsets, refused) = match self.committer_now(&offsets) {
+            _ if offsets.is_empty() => (Identity::default(), offsets, None),
+            Ok(who) => (who, offsets, None),
+            // Without offsets it takes its place in the order of the calls, and makes no request.
+            Err(error) => (Identity::default(), Offsets::new(), Some(error)),
+        };
         // Numbers in the order in which commits are made.
         let mut tickets = lock(&self.tickets);
         *tickets += 1;
         let id = *tickets;
         self.commits.submit_then(who, offsets, limit, PATIENCE, move |outcome| {
+            let outcome = refused.map_or(outcome, Err);
             lock(&completed).push_back(Completed { id, outcome });
             bell.ring();
         });
-        Ok(id)
+        id
     }
 
     /// Waits until everything that was submitted before is done.

@@ -33,6 +33,9 @@ const OWN_IDS: i16 = 1;
 const FIRST_INTERVAL: Duration = Duration::from_secs(5);
 /// How soon a heartbeat that did not get through is tried again, at most.
 const AGAIN: Duration = Duration::from_millis(500);
+/// How long a static member waits for the one before it, which did not leave: Kafka's default of
+/// `group.consumer.max.session.timeout.ms`. One that is there after that still runs.
+const SESSION: Duration = Duration::from_secs(60);
 
 type Handing<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 type Lookup<'a> = Pin<Box<dyn Future<Output = std::result::Result<Option<Topics>, End>> + Send + 'a>>;
@@ -195,6 +198,7 @@ impl<'a> Life<'a> {
         let member = self.member;
         let group = member.coordinator.group();
         let mut backoff = member.cluster.backoff();
+        let began = Instant::now();
         loop {
             let owned = self.before.clone().unwrap_or_else(|| member.membership.owned().into_iter().collect());
             let error = match self.ask(&owned).await {
@@ -223,6 +227,10 @@ impl<'a> Life<'a> {
                         }
                         // Kafka 3.7 to 3.9 know the request and refuse it, unless they were set up for it.
                         ErrorCode::UNSUPPORTED_VERSION => return Err(classic_only(&error.to_string())),
+                        ErrorCode::UNRELEASED_INSTANCE_ID if began.elapsed() < SESSION => {
+                            member.wait_for_instance(&error);
+                        }
+                        ErrorCode::UNRELEASED_INSTANCE_ID => return Err(still_runs(error)),
                         code if code.retriable() => {}
                         _ => return Err(End::Fatal(error)),
                     }
@@ -257,7 +265,7 @@ impl<'a> Life<'a> {
             // No membership exists yet that could be lost.
             _ => {
                 let (wanted, version) = member.membership.wish().await;
-                let names = member.names(&wanted).await?;
+                let names = member.names(&wanted, version).await?;
                 Topics { wanted, version, names }
             }
         };
@@ -341,6 +349,19 @@ impl<'a> Life<'a> {
 }
 
 impl Member {
+    /// Reports, once in a warning, that the member before with the same `group.instance.id` did not leave.
+    fn wait_for_instance(&self, error: &Error) {
+        if !self.troubled.swap(true, Ordering::AcqRel) {
+            tracing::warn!(
+                group = self.coordinator.group(),
+                instance_id = self.options.instance_id,
+                %error,
+                "the member before with this group.instance.id did not leave: this one joins when that one's session \
+                 ends, after the broker's group.consumer.session.timeout.ms at the latest (45 s by default)"
+            );
+        }
+    }
+
     /// Returns true if the metadata has a name for every topic of an assignment.
     fn can_name(&self, assignment: &Assignment) -> bool {
         let metadata = self.cluster.metadata();
@@ -353,7 +374,7 @@ impl Member {
 async fn look_up(member: &Member, unnamed: bool) -> std::result::Result<Option<Topics>, End> {
     let (wanted, version) = member.membership.wish().await;
     let looked = async {
-        let names = member.names(&wanted).await?;
+        let names = member.names(&wanted, version).await?;
         if unnamed {
             member.cluster.refresh(member.cluster.options().request_timeout).await?;
         }
@@ -413,6 +434,11 @@ pub(super) async fn leave(member: &Member) {
 fn new_id() -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     (0..22).map(|_| char::from(*fastrand::choice(DIGITS).unwrap_or(&b'A'))).collect()
+}
+
+/// The member with the same `group.instance.id` did not end with its session.
+fn still_runs(error: Error) -> End {
+    End::Fatal(error.context("another consumer runs with this group.instance.id: give each one its own"))
 }
 
 /// The broker has no groups of this protocol.

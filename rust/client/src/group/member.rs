@@ -1,9 +1,11 @@
 //! A member of a group: what its task and both protocols work with.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use samsarrow_wire::error_code::ErrorCode;
 
 use super::assignor::Assignor;
 use super::commit_queue::Commits;
@@ -13,8 +15,9 @@ use crate::cluster::Cluster;
 use crate::cluster::coordinator::Coordinator;
 use crate::config::{GroupOptions, GroupProtocol};
 use crate::error::{Error, Result};
+use crate::metadata::Metadata;
 use crate::retry::Retry;
-use crate::types::TopicPartition;
+use crate::types::{TopicPartition, some_of};
 
 /// How a membership ended.
 #[derive(Debug)]
@@ -120,8 +123,9 @@ impl Member {
         }
     }
 
-    /// The names of the topics that are wanted now.
-    pub(super) async fn names(&self, wanted: &Wanted) -> Result<BTreeSet<String>> {
+    /// The names of the topics that are wanted now. Topics that cannot be read are reported, once for each subscription:
+    /// the others are read.
+    pub(super) async fn names(&self, wanted: &Wanted, version: u64) -> Result<BTreeSet<String>> {
         let limit = self.cluster.options().default_api_timeout;
         let metadata = match wanted {
             Wanted::Topics(names) => {
@@ -130,7 +134,32 @@ impl Member {
             }
             Wanted::Pattern(_) => self.cluster.learn_all(true, limit).await?,
         };
+        if let Wanted::Topics(names) = wanted {
+            self.report_topics(names, version, &metadata);
+        }
         Ok(wanted.names(&metadata, self.options.exclude_internal_topics))
+    }
+
+    /// Reports topics that brokers do not have, in a warning, and those that they reject, as errors of polls.
+    fn report_topics(&self, names: &BTreeSet<String>, version: u64, metadata: &Metadata) {
+        let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+        let missing = names.iter().filter(|name| metadata.topic(name).is_none());
+        let missing = missing.map(|name| (name.clone(), metadata.topic_error(name).unwrap_or(unknown)));
+        let lasting = missing.filter(|(_, code)| *code == unknown || !code.retriable()).collect();
+        let mut by_code: BTreeMap<ErrorCode, Vec<String>> = BTreeMap::new();
+        for (name, code) in self.membership.unreported(version, lasting) {
+            by_code.entry(code).or_default().push(name);
+        }
+        for (code, topics) in by_code {
+            if code == unknown {
+                let group = self.coordinator.group();
+                tracing::warn!(group, topics = some_of(&topics), "subscribed topics do not exist: waiting for them");
+                continue;
+            }
+            let topics = some_of(topics.iter().map(|topic| format!("{topic:?}")));
+            self.membership.report(Error::server(code, format!("the subscription to {topics}; other topics are read")));
+            self.bell.ring();
+        }
     }
 }
 

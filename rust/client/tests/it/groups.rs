@@ -296,6 +296,130 @@ async fn a_member_whose_name_was_taken_says_so_whatever_is_asked_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_cannot_be_a_topic_is_an_error_of_poll_and_others_are_read() {
+    for (protocol, _) in PROTOCOLS {
+        let broker = broker(1, 1).await;
+        produce(&broker, 1, 0, 10).await;
+        let member = member(&broker, protocol, &[]);
+        for names in [&["a b"][..], &["t", "a/b", "a b"]] {
+            member.subscribe(Wanted::topics(names.iter().map(|name| (*name).to_owned())).unwrap()).unwrap();
+            let error = loop {
+                match member.poll(SOON).await {
+                    Ok(batch) => assert!(batch.num_rows() > 0, "{protocol}: no error in time"),
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error.name(), "InvalidTopicError", "{protocol}: {error}");
+            assert!(error.to_string().contains("\"a b\""), "{protocol}: {error}");
+            assert_eq!(error.to_string().contains("\"a/b\""), names.len() > 1, "{protocol}: {error}");
+        }
+        produce(&broker, 1, 10, 1).await;
+        // Reported once; the good topic is read on.
+        poll_until(&member, |found| found.iter().any(|row| row.1 == 10)).await;
+        let asked = count(&broker, ApiKey::Metadata);
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        assert!(count(&broker, ApiKey::Metadata) <= asked + 1, "{protocol}: looked for again and again");
+        // Names that a pattern does not match are no error.
+        member.subscribe(Wanted::pattern("t|a b").unwrap()).unwrap();
+        produce(&broker, 1, 11, 1).await;
+        poll_until(&member, |found| found.iter().any(|row| row.1 == 11)).await;
+        member.close(SOON).await;
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_static_member_waits_for_the_session_of_the_one_that_was_killed() {
+    let broker = broker(1, 1).await;
+    produce(&broker, 1, 0, 10).await;
+    let own = [("group.instance.id", "i"), ("enable.auto.commit", "false")];
+    broker.fail(ApiKey::ConsumerGroupHeartbeat, None, &Fault::Error(ErrorCode::UNRELEASED_INSTANCE_ID), None);
+    let member = member(&broker, "consumer", &own);
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(1500) {
+        assert_eq!(member.poll(Duration::from_millis(100)).await.unwrap().num_rows(), 0);
+    }
+    assert!((2..30).contains(&count(&broker, ApiKey::ConsumerGroupHeartbeat)), "{:?}", broker.requests());
+    broker.clear_faults();
+    assert_eq!(poll_until(&member, |found| found.len() >= 10).await.len(), 10);
+    member.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_of_nothing_is_nothing_to_do() {
+    for (protocol, joins) in PROTOCOLS {
+        let broker = broker(1, 1).await;
+        let member = member(&broker, protocol, &[("enable.auto.commit", "false")]);
+        // Neither before it joins, nor while it does.
+        member.commit(None, SOON).await.unwrap();
+        broker.fail(joins, None, &Fault::Delay(Duration::from_millis(500)), Some(1));
+        member.poll(Duration::ZERO).await.unwrap();
+        for _ in 0..5 {
+            member.commit(None, SOON).await.unwrap();
+            let id = member.commit_async(None).unwrap();
+            let start = Instant::now();
+            let completed = loop {
+                assert!(start.elapsed() < SOON);
+                match member.take_completed().pop() {
+                    Some(completed) => break completed,
+                    None => tokio::time::sleep(Duration::from_millis(10)).await,
+                }
+            };
+            assert_eq!((completed.id, completed.outcome.map(|outcomes| outcomes.len())), (id, Ok(0)), "{protocol}");
+            member.poll(Duration::from_millis(10)).await.unwrap();
+        }
+        assert_eq!(count(&broker, ApiKey::OffsetCommit), 0, "{protocol}");
+        member.close(SOON).await;
+        broker.shutdown().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_not_joined_yet_learns_so_from_a_commit() {
+    let broker = broker(1, 1).await;
+    let member = member(&broker, "classic", &[]);
+    let offsets = || Some(vec![(tp(0), OffsetAndMetadata { offset: 5, ..Default::default() })]);
+    let error = member.commit(offsets(), SOON).await.unwrap_err();
+    assert!(error.to_string().contains("has not joined the group yet"), "{error}");
+    // What a background commit meets is for its callback.
+    let id = member.commit_async(offsets()).unwrap();
+    let start = Instant::now();
+    let completed = loop {
+        assert!(start.elapsed() < SOON);
+        match member.take_completed().pop() {
+            Some(completed) => break completed,
+            None => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    };
+    assert_eq!((completed.id, completed.outcome.unwrap_err()), (id, error));
+    let long = OffsetAndMetadata { offset: 5, metadata: "x".repeat(40_000), ..Default::default() };
+    let text = member.commit(Some(vec![(tp(0), long)]), SOON).await.unwrap_err().to_string();
+    assert!(text.contains("t-0") && text.contains("40000 bytes"), "{text}");
+    member.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_with_the_current_epoch_is_sent_again_and_those_behind_it_have_its_cause() {
+    let broker = broker(1, 1).await;
+    produce(&broker, 1, 0, 10).await;
+    let member = member(&broker, "consumer", &[("enable.auto.commit", "false")]);
+    poll_until(&member, |found| found.len() >= 10).await;
+    broker.fail(ApiKey::OffsetCommit, None, &Fault::Error(ErrorCode::STALE_MEMBER_EPOCH), Some(2));
+    member.commit(None, SOON).await.unwrap();
+    broker.fail(ApiKey::OffsetCommit, None, &Fault::Error(ErrorCode::STALE_MEMBER_EPOCH), None);
+    let limit = Duration::from_secs(2);
+    member.commit_async(None).unwrap();
+    let error = member.commit(None, limit).await.unwrap_err();
+    assert!(error.to_string().contains("STALE_MEMBER_EPOCH"), "{error}");
+    broker.clear_faults();
+    member.commit(None, SOON).await.unwrap();
+    member.close(SOON).await;
+    broker.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_may_ask_for_a_rebalance_and_give_a_reason() {
     let broker = broker(1, 1).await;
     produce(&broker, 1, 0, 1).await;
@@ -410,6 +534,7 @@ async fn what_a_member_keeps_is_read_and_committed_on_while_others_come_and_go()
     // What the first member always had, with the longest time without rows.
     let reader = async {
         let (mut kept, mut last, mut longest) = (one.assignment(), Instant::now(), Duration::ZERO);
+        let mut refused = 0;
         while goes() {
             let found = rows(&one.poll(Duration::from_millis(20)).await.unwrap());
             let owned = one.assignment();
@@ -422,8 +547,13 @@ async fn what_a_member_keeps_is_read_and_committed_on_while_others_come_and_go()
             let offset = |next| OffsetAndMetadata { offset: next, ..Default::default() };
             let offsets: std::collections::BTreeMap<_, _> =
                 offsets.map(|(partition, at, _)| (tp(*partition), offset(at + 1))).collect();
-            one.commit(Some(offsets.into_iter().collect()), SOON).await.unwrap();
+            let offsets: Vec<_> = offsets.into_iter().collect();
+            // In the background too, but for the moment in which the new generation is there and not entered.
+            one.commit_async(Some(offsets.clone())).unwrap();
+            one.commit(Some(offsets), SOON).await.unwrap();
+            refused += one.take_completed().into_iter().filter(|completed| completed.outcome.is_err()).count();
         }
+        assert!(refused <= 10, "{refused} commits in the background were refused");
         (kept, longest.max(last.elapsed()))
     };
     let second = async {

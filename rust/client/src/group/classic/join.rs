@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::group::assignor::{self, Members, Subscription, Topics};
 use crate::group::member::{End, millis};
 use crate::retry::Retry;
-use crate::types::{TopicPartition, some_of};
+use crate::types::TopicPartition;
 
 const PROTOCOL_TYPE: &str = "consumer";
 
@@ -173,14 +173,6 @@ impl Classic<'_> {
             let text = format!("the coordinator chose the assignor {protocol:?}, which this consumer did not offer");
             End::Fatal(Error::protocol("the coordinator", text))
         })?;
-        let missing: Vec<&String> = names.iter().filter(|name| !topics.contains_key(*name)).collect();
-        if !missing.is_empty() {
-            tracing::warn!(
-                group = self.coordinator.group(),
-                topics = some_of(missing),
-                "subscribed topics do not exist"
-            );
-        }
         let assigned = assignor.assign(&topics, &members).map_err(End::Fatal)?;
         let assignments = assigned.into_iter().map(|(member_id, partitions)| SyncGroupRequestAssignment {
             member_id,

@@ -103,7 +103,7 @@ impl Classic<'_> {
     /// One generation, from giving up what has to be given up to the next rebalance.
     async fn generation(&self) -> std::result::Result<Round, End> {
         let (wanted, version) = self.membership.wish().await;
-        let names = self.alive(None, self.learn(|| self.names(&wanted))).await??;
+        let names = self.alive(None, self.learn(|| self.names(&wanted, version))).await??;
         self.prepare(&names).await?;
         let (joined, assigned) = match self.join(names, version).await? {
             Ok(joined) => joined,
@@ -148,8 +148,10 @@ impl Classic<'_> {
             if names != joined.names || led.is_some_and(|led| led.seen != self.seen(&metadata, &led.names)) {
                 return;
             }
-            // Topics that do not exist yet are looked for until they do.
-            let missing = |names: &BTreeSet<String>| names.iter().any(|name| metadata.topic(name).is_none());
+            // Topics that do not exist yet are looked for until they do. A name that is not valid never will.
+            let invalid = |name: &str| metadata.topic_error(name) == Some(ErrorCode::INVALID_TOPIC_EXCEPTION);
+            let is_missing = |name: &String| metadata.topic(name).is_none() && !invalid(name);
+            let missing = |names: &BTreeSet<String>| names.iter().any(is_missing);
             let look = missing(&names) || led.is_some_and(|led| missing(&led.names));
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() {

@@ -7,10 +7,11 @@
 mod polling_side;
 mod task_side;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use samsarrow_wire::error_code::ErrorCode;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -60,6 +61,10 @@ struct State {
     parked: bool,
     /// What `poll` is to raise before anything else is done, and whether for ever.
     failure: Option<(Error, bool)>,
+    /// What `poll` is to raise although the membership goes on.
+    reports: VecDeque<Error>,
+    /// What was reported of topics of this subscription.
+    reported: BTreeSet<(String, ErrorCode)>,
     closing: bool,
     phase: Phase,
     identity: Identity,
@@ -117,6 +122,8 @@ impl Membership {
             version: 0,
             parked: true,
             failure: None,
+            reports: VecDeque::new(),
+            reported: BTreeSet::new(),
             closing: false,
             phase: Phase::Outside,
             identity: Identity { instance_id, ..Identity::default() },

@@ -16,6 +16,8 @@ impl Membership {
             let mut state = self.lock();
             state.version += 1;
             state.failure = None;
+            state.reports.clear();
+            state.reported.clear();
             if wanted.is_none() {
                 state.owned.clear();
                 state.handed = None;
@@ -77,20 +79,23 @@ impl Membership {
         Polling(self)
     }
 
-    /// Why there is no membership: raised once, and the next poll joins again; for ever where that would be wrong.
+    /// Why there is no membership: raised once, and the next poll joins again; for ever where that would be wrong. Then
+    /// what was reported beside it.
     pub(crate) fn failure(&self) -> Option<Error> {
         let mut state = self.lock();
         match &state.failure {
             Some((error, true)) => Some(error.clone()),
             Some(_) => state.failure.take().map(|(error, _)| error),
-            None => None,
+            None => state.reports.pop_front(),
         }
     }
 
     /// Whether [`failure`](Self::failure) or [`take`](Self::take) would find something.
     pub(crate) fn has_news(&self) -> bool {
         let state = self.lock();
-        state.failure.is_some() || state.handed.as_ref().is_some_and(|handed| !handed.taken)
+        state.failure.is_some()
+            || !state.reports.is_empty()
+            || state.handed.as_ref().is_some_and(|handed| !handed.taken)
     }
 
     /// The event that waits for the polling thread. It must be acknowledged.
@@ -153,6 +158,13 @@ impl Membership {
             )),
             // Who was thrown out by another member of its name stays out.
             Phase::Outside if let Some((error, true)) = &state.failure => Err(error.clone()),
+            Phase::Outside if state.joins == 0 => Err(Error::server(
+                ErrorCode::UNKNOWN_MEMBER_ID,
+                format!(
+                    "OffsetCommit for group {group}: this consumer has not joined the group yet; poll until partitions \
+                     are assigned, then commit"
+                ),
+            )),
             Phase::Outside => Err(Error::server(
                 ErrorCode::UNKNOWN_MEMBER_ID,
                 format!(

@@ -63,6 +63,20 @@ impl Membership {
         });
     }
 
+    /// Returns what was not reported yet of topics of the subscription with this version, and counts it as reported.
+    pub(crate) fn unreported(&self, version: u64, topics: Vec<(String, ErrorCode)>) -> Vec<(String, ErrorCode)> {
+        let mut state = self.lock();
+        if state.version != version {
+            return Vec::new();
+        }
+        topics.into_iter().filter(|one| state.reported.insert(one.clone())).collect()
+    }
+
+    /// Has a poll raise this; the membership goes on.
+    pub(crate) fn report(&self, error: Error) {
+        self.lock().reports.push_back(error);
+    }
+
     pub(crate) fn set_member_id(&self, member_id: &str) {
         self.lock().identity.member_id = member_id.to_owned();
     }
