@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import Row
 from pyspark.sql import functions as sql
 from pyspark.sql.types import IntegerType, LongType, NullType, StructType
 
@@ -362,6 +363,43 @@ def test_json(orders: Callable[..., Any], broker: Broker, registry: Registry, to
     send(broker, topic, struct.pack(">bI", 0, number) + b'{"id": 9}')
     later = {"value.format": "json", "value.fields": "id", "startingOffsets": json.dumps({topic: {"0": 4}})}
     assert rows(orders(**later), "value") == [{"value": {"id": 9}}]
+
+
+def test_names_with_dots(orders: Callable[..., Any], broker: Broker, topic: str) -> None:
+    """One field is called what the path to another is."""
+    text = {"type": "string"}
+    host = {"type": "object", "properties": {"name": text, "os": text}}
+    schema = json.dumps({"type": "object", "properties": {"host.name": text, "host": host, "a,b": {"type": "integer"}}})
+    value = {"host.name": "flat", "host": {"name": "nested", "os": "x"}, "a,b": 7}
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send(topic, json.dumps(value))
+    options = {"value.format": "json", "value.schema": schema}
+    names = ("`host.name`", "host.name", "`a,b`")
+    frame = orders(**options)
+    for name, found in zip(names, ("flat", "nested", 7), strict=True):
+        assert [row[0] for row in frame.selectExpr(f"value.{name}").collect()] == [found]
+    chosen = orders("value struct<`host.name`:string, host:struct<name:string>>", **options).selectExpr("value.*")
+    assert [tuple(row) for row in chosen.collect()] == [("flat", ("nested",))]
+    only = orders(**options, **{"value.fields": "`host.name`, `a,b`"}).selectExpr("value.*")
+    assert [row.asDict() for row in only.collect()] == [{"host.name": "flat", "a,b": 7}]
+    with pytest.raises(Exception, match=r"there is no field value\.`host\.nam`, only `host\.name`, host, `a,b`"):
+        orders("value struct<`host.nam`:string>", **options).collect()
+
+
+def test_messages_without_fields(orders: Callable[..., Any], broker: Broker, topic: str) -> None:
+    proto = """syntax = "proto3"; import "google/protobuf/empty.proto";
+        message M { int32 i = 1; google.protobuf.Empty e = 2; repeated google.protobuf.Empty l = 3; }"""
+    with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for value in (b"\x08\x07\x12\x00\x1a\x00\x1a\x00", b"\x08\x08"):
+            producer.send(topic, value)
+    frame = orders(**{"value.format": "protobuf", "value.schema": proto, "value.framing": "none"})
+    assert [row.e for row in frame.select("value.e").collect()] == [Row(), None]
+    found = frame.selectExpr("value.i i", "value.e is null n", "size(value.l) s").collect()
+    assert [tuple(row) for row in found] == [(7, False, 2), (8, True, 0)]
+    chosen = orders(
+        "value struct<e:struct<>>", **{"value.format": "protobuf", "value.schema": proto, "value.framing": "none"}
+    )
+    assert [row.value for row in chosen.collect()] == [Row(e=Row()), Row(e=None)]
 
 
 @pytest.mark.parametrize(

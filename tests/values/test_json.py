@@ -24,6 +24,7 @@ PAIRS = int(os.environ.get("SAMSARROW_JSON_PAIRS", "800"))
 BLOCK = 200
 ROWS = 6
 EVENT = pa.schema([pa.field("id", pa.int64(), nullable=False), ("user", pa.struct([("city", pa.string())]))])
+DOTTED = pa.schema([pa.field("host.name", pa.string())])
 VALUES = [b'{"id": 1, "user": {"city": "Rome"}}', None, b'{"user": null, "id": 2, "more": []}']
 WANT = [{"id": 1, "user": {"city": "Rome"}}, None, {"id": 2, "user": None}]
 
@@ -244,6 +245,8 @@ def test_registered_schemas_say_what_rows_look_like(server: Registry) -> None:
         (lambda: Json(), "pass schema or registry"),
         (lambda: Json("{"), "the schema is no JSON"),
         (lambda: Json(EVENT, fields=["usr"]), "field usr: there is no such field; there are id, user"),
+        (lambda: Json(EVENT, fields=["`id"]), "fields has `id, in which a back-quote is not closed"),
+        (lambda: Json(DOTTED, fields=["service.name"]), "field service: there is no such field; there are `host.name`"),
         (lambda: Json(EVENT, framing="x"), "framing must be"),
         (lambda: Json(EVENT, framing="single-object"), "framing single-object is Avro's"),
         (lambda: Json(pa.struct([("a", pa.duration("s"))])), "field a: .* cannot be read from JSON"),

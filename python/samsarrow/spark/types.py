@@ -68,7 +68,7 @@ def spark_type(arrow: pa.DataType, path: str) -> DataType:
     if found is not None:
         return found
     if pa.types.is_struct(arrow):
-        return StructType([StructField(one.name, spark_type(one.type, f"{path}.{one.name}")) for one in arrow])
+        return StructType([StructField(one.name, spark_type(one.type, f"{path}.{part(one.name)}")) for one in arrow])
     if pa.types.is_list(arrow):
         return ArrayType(spark_type(arrow.value_type, path))
     if pa.types.is_map(arrow):
@@ -109,7 +109,7 @@ def written_type(spark: DataType, path: str) -> pa.DataType:
         ConfigurationError: no format has such a type.
     """
     if isinstance(spark, StructType):
-        fields = ((one, f"{path}.{one.name}") for one in spark.fields)
+        fields = ((one, f"{path}.{part(one.name)}") for one in spark.fields)
         return pa.struct([pa.field(one.name, written_type(one.dataType, at), one.nullable) for one, at in fields])
     if isinstance(spark, ArrayType):
         return pa.list_(pa.field("element", written_type(spark.elementType, path), spark.containsNull))
@@ -136,31 +136,36 @@ def selected(there: DataType, wanted: DataType, path: str) -> list[str]:
     Raises:
         ConfigurationError: it is no choice of what is there.
     """
+    # Before fields are looked at: a struct may have none.
+    if wanted == there:
+        return [path.partition(".")[2]]
     if isinstance(wanted, StructType) and isinstance(there, StructType):
         if not wanted.names or len(set(wanted.names)) < len(wanted.names):
             raise ConfigurationError(f"{path} in .schema(...) needs fields, each exactly once: {wanted.simpleString()}")
         known = {one.name: one.dataType for one in there.fields}
         paths = []
         for one in wanted.fields:
+            own = f"{path}.{part(one.name)}"
             if one.name not in known:
-                raise ConfigurationError(f"there is no field {path}.{one.name}, only {', '.join(known) or 'none'}")
+                raise ConfigurationError(f"there is no field {own}, only {', '.join(map(part, known)) or 'none'}")
             if not one.nullable:
-                raise ConfigurationError(
-                    f"{path}.{one.name} cannot be NOT NULL in .schema(...): all fields are nullable"
-                )
-            paths += selected(known[one.name], one.dataType, f"{path}.{one.name}")
+                raise ConfigurationError(f"{own} cannot be NOT NULL in .schema(...): all fields are nullable")
+            paths += selected(known[one.name], one.dataType, own)
         return paths
     if isinstance(wanted, ArrayType) and isinstance(there, ArrayType) and wanted.containsNull:
         return selected(there.elementType, wanted.elementType, path)
     if isinstance(wanted, MapType) and isinstance(there, MapType) and wanted.valueContainsNull:
         if wanted.keyType == there.keyType:
             return selected(there.valueType, wanted.valueType, path)
-    elif wanted == there:
-        return [path.partition(".")[2]]
     raise ConfigurationError(
         f"{path} is {there.simpleString()}, not {wanted.simpleString()}: .schema(...) may choose fields; cast others "
         "in the DataFrame"
     )
+
+
+def part(name: str) -> str:
+    """A name as a part of a path: in back-quotes where it contains a dot, a comma or a back-quote."""
+    return "`" + name.replace("`", "``") + "`" if not name or set(name) & set(".,`") else name
 
 
 def converted(column: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
@@ -178,7 +183,7 @@ def converted(column: pa.Array, wanted: pa.DataType, path: str) -> pa.Array:
     if kind == wanted:
         return column
     if pa.types.is_struct(kind):
-        fields = [converted(column.field(one.name), one.type, f"{path}.{one.name}") for one in wanted]
+        fields = [converted(column.field(one.name), one.type, f"{path}.{part(one.name)}") for one in wanted]
         nulls = column.is_null() if column.null_count else None
         return pa.StructArray.from_arrays(fields, fields=list(wanted), mask=nulls)
     if pa.types.is_map(kind):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -155,8 +156,13 @@ def _typed(name: str, options: Mapping[str, str], registry: Mapping[str, str]) -
         topic=_topic(options),
         letters=letters,
         evolution=_evolution(name, evolution, given, registry),
-        fields=None if fields is None else tuple(one.strip() for one in fields.split(",")),
+        fields=None if fields is None else tuple(_listed(fields)),
     )
+
+
+def _listed(text: str) -> list[str]:
+    """Paths with commas between them, but for commas in back-quotes."""
+    return [one.strip() for one in re.split(r",(?=(?:[^`]*`[^`]*`)*[^`]*$)", text)]
 
 
 def _evolution(

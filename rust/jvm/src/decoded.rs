@@ -12,8 +12,9 @@ use samsarrow_client::schema_registry::Registry;
 use samsarrow_client::types::TopicPartition;
 use samsarrow_spark::Error;
 use samsarrow_spark::typed::{SparkType, Typed, ask};
+use samsarrow_values::path::{names, part};
 use samsarrow_values::writers::{Found, Kind};
-use samsarrow_values::{BadValue, Decoder, Format, Headers, Part, SchemaId, ValueError, Writers};
+use samsarrow_values::{BadValue, Decoder, Format, Headers, Part, SchemaError, SchemaId, ValueError, Writers};
 
 use crate::budget::MOST;
 use crate::failure::{Failure, Result};
@@ -136,8 +137,9 @@ impl Decoding {
 /// What reads these fields; or all of those they are in, where one is within a union, which is read as a whole: Spark
 /// knows structs only.
 fn readable(typed: &Typed, range: &Range, fields: Option<Vec<String>>, learned: &Learned) -> Result<(Format, Decoder)> {
-    let first = |path: &String| path.split('.').next().unwrap_or(path).to_owned();
-    let outer: Option<BTreeSet<String>> = fields.as_ref().map(|paths| paths.iter().map(first).collect());
+    let first = |path: &String| Ok(names(path)?.first().map_or_else(String::new, |name| part(name).into_owned()));
+    let outer = fields.as_ref().map(|paths| paths.iter().map(first).collect::<Result<BTreeSet<_>, SchemaError>>());
+    let outer = outer.transpose().map_err(|error| Error::configuration(error.to_string()))?;
     let outer = outer.map(|names| names.into_iter().collect());
     let made = |fields| {
         let format = typed.format(range.found.get(typed.part.name()), fields, learned.of(typed.part))?;

@@ -15,6 +15,7 @@ mod headers;
 mod input;
 pub mod json;
 mod others;
+pub mod path;
 pub mod plain;
 pub mod proto;
 mod target;

@@ -6,6 +6,7 @@ use std::path::Path;
 use samsarrow_client::config::{Kind, OptionValue, RegistryOptions};
 use samsarrow_client::error::Error as ClientError;
 use samsarrow_values::Part;
+use samsarrow_values::path::listed;
 use samsarrow_values::plain::Plain;
 use serde_json::Value;
 
@@ -164,7 +165,7 @@ fn one(part: Part, given: &Given, by_registry: bool, topic: Option<&str>) -> Res
             return Err(Error::configuration(format!("option {name}.ignore.rules must be true or false, not {shown}")));
         }
     };
-    let fields = get("fields").map(|fields| fields.split(',').map(|field| field.trim().to_owned()).collect());
+    let fields = get("fields").map(|fields| listed(fields).into_iter().map(str::to_owned).collect());
     Ok(Some(Typed {
         part,
         nulls_bad,

@@ -1,6 +1,7 @@
 //! Types of typed keys and values: Arrow's as Spark's.
 
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use samsarrow_values::path::part;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
@@ -47,7 +48,7 @@ impl SparkType {
             }
             DataType::Struct(fields) => {
                 let one = |field: &arrow_schema::FieldRef| {
-                    let kind = SparkType::of(field.data_type(), &format!("{path}.{}", field.name()))?;
+                    let kind = SparkType::of(field.data_type(), &format!("{path}.{}", part(field.name())))?;
                     Ok((field.name().clone(), kind, true))
                 };
                 Ok(SparkType::Struct(fields.iter().map(one).collect::<Result<_>>()?))

@@ -78,7 +78,7 @@ fn fields_are_chosen() {
             {{"name":"users","type":{{"type":"array","elementType":{user}}}}},{{"name":"user","type":{whole}}}]}}"#
     ));
     let paths = selected(&there, &wanted, "value").unwrap();
-    assert_eq!(paths, ["named.age", "users.age", "user.age", "user.name"]);
+    assert_eq!(paths, ["named.age", "users.age", "user"]);
     let one = |field: &str| spark(&format!(r#"{{"type":"struct","fields":[{field}]}}"#));
     for (wanted, text) in [
         (one(r#"{"name":"colour","type":"string"}"#), "there is no field value.colour, only id, user, users, named"),
@@ -90,4 +90,18 @@ fn fields_are_chosen() {
         let error = selected(&there, &wanted, "value").unwrap_err().to_string();
         assert!(error.contains(text), "{error}");
     }
+}
+
+#[test]
+fn names_with_dots_and_structs_without_fields_are_chosen() {
+    let one = |fields: &str| spark(&format!(r#"{{"type":"struct","fields":[{fields}]}}"#));
+    let empty = r#"{"name":"e","type":{"type":"struct","fields":[]}}"#;
+    let dotted = r#"{"name":"host.name","type":"string"}"#;
+    let nested = format!(r#"{{"name":"host","type":{{"type":"struct","fields":[{dotted}]}}}}"#);
+    let there = one(&format!("{dotted},{nested},{empty}"));
+    for (wanted, paths) in [(dotted, "`host.name`"), (&*nested, "host"), (empty, "e")] {
+        assert_eq!(selected(&there, &one(wanted), "value").unwrap(), [paths]);
+    }
+    let error = selected(&there, &one(r#"{"name":"a.b","type":"long"}"#), "value").unwrap_err().to_string();
+    assert!(error.contains("there is no field value.`a.b`, only `host.name`, host, e"), "{error}");
 }

@@ -1,5 +1,6 @@
 //! A schema with some of its fields only.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -7,15 +8,18 @@ use super::parse::join;
 use super::recursion::Named;
 use super::schema::{Field, Kind, Members, Node, Record, members};
 use crate::error::SchemaError;
+use crate::path;
 
 /// The names that are wanted, and what of them; nothing below is all of it.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted<'a>(BTreeMap<&'a str, Wanted<'a>>);
+pub(crate) struct Wanted<'a>(BTreeMap<Cow<'a, str>, Wanted<'a>>);
 
 impl<'a> Wanted<'a> {
     pub(crate) fn of(fields: &'a [String]) -> Result<Self, SchemaError> {
         let mut wanted = Wanted::default();
-        fields.iter().for_each(|field| wanted.add(field));
+        for field in fields {
+            wanted.add(path::names(field)?.into_iter());
+        }
         if wanted.is_all() {
             return Err(SchemaError::new("", "fields names none: leave it out to have all"));
         }
@@ -31,15 +35,13 @@ impl<'a> Wanted<'a> {
         self.0.get(name)
     }
 
-    fn add(&mut self, path: &'a str) {
-        let (name, rest) = path.split_once('.').unwrap_or((path, ""));
-        let known = self.0.contains_key(name);
+    fn add(&mut self, mut names: std::vec::IntoIter<Cow<'a, str>>) {
+        // All of it is wanted, whatever else is of its parts.
+        let Some(name) = names.next() else { return self.0.clear() };
+        let known = self.0.contains_key(&name);
         let below = self.0.entry(name).or_default();
-        match rest {
-            // All of it is wanted, whatever else is of its parts.
-            "" => below.0.clear(),
-            rest if !known || !below.0.is_empty() => below.add(rest),
-            _ => (),
+        if !known || !below.is_all() {
+            below.add(names);
         }
     }
 }
@@ -86,14 +88,15 @@ fn pruned(node: &Arc<Node>, wanted: &Wanted<'_>, named: &Named, path: &str) -> R
 pub(crate) fn known<'a>(
     wanted: &Wanted<'_>,
     names: impl Iterator<Item = &'a str>,
-    path: &str,
+    at: &str,
 ) -> Result<(), SchemaError> {
     let names: Vec<_> = names.collect();
-    match wanted.0.keys().find(|name| !names.contains(name)) {
+    match wanted.0.keys().find(|name| !names.contains(&&***name)) {
         None => Ok(()),
         Some(name) => {
+            let names: Vec<_> = names.into_iter().map(path::part).collect();
             let text = format!("there is no such field; there are {}", names.join(", "));
-            Err(SchemaError::new(&join(path, name), text))
+            Err(SchemaError::new(&join(at, &path::part(name)), text))
         }
     }
 }
