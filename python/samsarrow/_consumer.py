@@ -6,8 +6,6 @@ import re
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
-from threading import Lock
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Unpack
 from uuid import UUID
 
@@ -15,6 +13,7 @@ import pyarrow as pa
 
 from samsarrow import _core
 from samsarrow._faces import Face
+from samsarrow._threads import allocate_lock
 from samsarrow._unclosed import forget, watch_consumer
 from samsarrow.config import merge
 from samsarrow.exceptions import (
@@ -89,7 +88,7 @@ class ConsumerBase(Face):
         self._giving_up = False
         # Whether the group has given partitions, be it none, and has not taken all of them away since.
         self._given = False
-        self._polling = Lock()
+        self._polling = allocate_lock()
         # The row whose error every poll raises until a seek.
         self._bad: BadValueError | None = None
         self._completed: deque[_Completed] = deque()
@@ -386,8 +385,9 @@ class ConsumerBase(Face):
         core, typed = self._open, self._typed
         if typed is not None and not typed.ready:
             await typed.prepare(self._do, self._topics())
-        left = core.begin_poll(to_seconds(timeout))
-        deadline = monotonic() + left
+        deadline = core.begin_poll(to_seconds(timeout))
+        # Looked up once a round: what is found in the last one is still taken.
+        left = deadline.left()
         if self._completed:
             await self._complete(core)
         # What is found is taken in this thread, after all waits: a wait that is given up loses nothing.
@@ -401,9 +401,9 @@ class ConsumerBase(Face):
                 if not found.num_rows:
                     return self._nothing(core)
                 # Without rows if all of them went elsewhere: these are finished.
-                if (rows := await self._read(core, found, typed)).num_rows or (left := deadline - monotonic()) <= 0.0:
+                if (rows := await self._read(core, found, typed)).num_rows or deadline.passed():
                     return rows
-                core.begin_poll(left)
+                core.begin_poll(None)
             elif isinstance(found, _core.Rebalance):
                 if not await self._rebalanced(core, found, left):
                     return self._nothing(core)
@@ -415,7 +415,7 @@ class ConsumerBase(Face):
                 return self._nothing(core)
             else:
                 await self._while_wanted(core.ready(left))
-            left = max(0.0, deadline - monotonic())
+            left = deadline.left()
         return self._nothing(core)
 
     def _next_bad(self, core: _core.Consumer) -> BadValueError | None:
@@ -506,12 +506,12 @@ class ConsumerBase(Face):
         No rows are taken: looking up the ends may fail.
         """
         limit = self._open.default_timeout() if timeout is None else to_seconds(timeout) or 0.0
-        deadline = monotonic() + limit
+        deadline = _core.Deadline(limit)
         if not self._settled():
             await self._poll(limit, until_settled=True)
             if not self._settled():
                 raise KafkaTimeoutError(f"joining the group took longer than {limit:g} s: the log has the reason")
-        return await self._end_offsets(self.assignment() - self.paused(), max(0.0, deadline - monotonic()))
+        return await self._end_offsets(self.assignment() - self.paused(), deadline.left())
 
     async def _commit(self, what: Offsets | pa.RecordBatch | None, timeout: Seconds | None) -> None:
         core = self._open

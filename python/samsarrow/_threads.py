@@ -2,23 +2,131 @@
 
 from __future__ import annotations
 
+import _imp
+import _thread
+import functools
 import logging
+import os
+import sys
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context
-from threading import Thread
-from time import monotonic
+from importlib.machinery import BuiltinImporter
+from types import ModuleType
 from typing import Any
 
 from samsarrow import _core
 from samsarrow.exceptions import KafkaError
 
 
-def start(lane: _core.Lane, name: str) -> None:
-    """Starts the thread of a lane. It never ends by itself, and keeps no program from ending."""
-    Thread(target=_serve, args=(lane,), name=name, daemon=True).start()
+def _unpatched() -> ModuleType:
+    """Returns a second instance of `_thread`: gevent and eventlet replace functions of the one that is imported."""
+    spec = BuiltinImporter.find_spec("_thread")
+    if spec is None:
+        raise ImportError("this Python has no built-in module _thread, which threads of clients need")
+    module: ModuleType = _imp.create_builtin(spec)
+    _imp.exec_builtin(module)
+    return module
 
 
-def _serve(lane: _core.Lane) -> None:
+_native = _unpatched()
+
+
+def run_in_thread(function: Callable[..., object], *arguments: object) -> None:
+    """Calls a function in a thread of the system, which keeps no program from ending."""
+    _native.start_new_thread(function, arguments)
+
+
+def allocate_lock() -> Any:
+    """Returns a lock between threads of the system. What holds it must not switch greenlets."""
+    return _native.allocate_lock()
+
+
+def start(lane: _core.Lane, name: str, in_program: bool) -> None:
+    """Starts the thread that makes queued calls. It does not keep the program from ending.
+
+    Args:
+        lane: queued calls.
+        name: name of the thread.
+        in_program: whether the program itself makes the calls where greenlets replace `threading`.
+    """
+    notify = _hub(functools.partial(serve, lane)) if in_program else None
+    if notify is None:
+        run_in_thread(_serve, lane, name)
+    else:
+        lane.serve_in_program()
+        run_in_thread(_notify, lane, notify)
+
+
+def replaced_by() -> str | None:
+    """Returns the library whose greenlets `threading` starts, `gevent` or `eventlet`; None if it starts threads."""
+    library = (getattr(_thread.start_new_thread, "__module__", None) or "").partition(".")[0]
+    return library if library in ("gevent", "eventlet") else None
+
+
+def _hub(function: Callable[[], None]) -> Callable[[], None] | None:
+    """Returns what has a new greenlet of this thread's hub call `function`, from any thread; None without a hub."""
+    library = replaced_by()
+    if library == "gevent":
+        gevent = sys.modules["gevent"]
+        return functools.partial(gevent.get_hub().loop.run_callback_threadsafe, gevent.spawn, function)
+    if library == "eventlet":
+        return _eventlet_hub(function)
+    return None
+
+
+def _eventlet_hub(function: Callable[[], None]) -> Callable[[], None]:
+    # A hub of eventlet takes nothing from other threads but what arrives at a descriptor.
+    eventlet, process = sys.modules["eventlet"], os.getpid()
+    write = eventlet.patcher.original("os").write
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+
+    def watch() -> None:
+        while True:
+            eventlet.hubs.trampoline(reader, read=True)
+            if os.getpid() != process:
+                # The child of a fork has this greenlet, too.
+                return
+            os.read(reader, 4096)
+            function()
+
+    def notify() -> None:
+        # Full: the greenlet has not read yet.
+        with suppress(BlockingIOError):
+            write(writer, b"\0")
+
+    eventlet.spawn(watch)
+    return notify
+
+
+def _notify(lane: _core.Lane, notify: Callable[[], None]) -> None:
+    # gevent destroys the loop with its thread: waiting calls of other threads make the queued calls then.
+    with suppress(ValueError):
+        while lane.wait():
+            notify()
+
+
+def serve(lane: _core.Lane) -> None:
+    """Makes queued calls, unless another greenlet makes them."""
+    if not lane.begin_serving():
+        return
+    try:
+        while calls := lane.rest():
+            _call_all(calls)
+    finally:
+        lane.end_serving()
+
+
+def _serve(lane: _core.Lane, name: str) -> None:
+    # `threading` does the same for its own threads.
+    threading.current_thread().name = name
+    if (trace := threading.gettrace()) is not None:
+        sys.settrace(trace)
+    if (profile := threading.getprofile()) is not None:
+        sys.setprofile(profile)
     while (calls := lane.next()) is not None:
         _call_all(calls)
         # What was called with is not held while the lane waits.
@@ -51,8 +159,8 @@ def _failure(arguments: tuple[Any, ...]) -> object:
 
 def finish(lane: _core.Lane, seconds: float) -> None:
     """Makes the calls that wait, in the thread that ends the interpreter; at most for this long."""
-    deadline = monotonic() + seconds
-    while (calls := lane.rest()) and monotonic() < deadline:
+    deadline = _core.Deadline(seconds)
+    while (calls := lane.rest()) and not deadline.passed():
         _call_all(calls)
 
 

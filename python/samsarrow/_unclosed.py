@@ -8,7 +8,6 @@ import warnings
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from time import monotonic, sleep
 
 from samsarrow import _core
 from samsarrow.exceptions import ForkError, KafkaError
@@ -106,20 +105,21 @@ def _start(call: _core.Call[None], producer: _core.Producer | None) -> None:
 
 def close_all() -> None:
     """Closes all clients as the interpreter exits, when no other thread uses a client any more. The core calls it."""
-    deadline = monotonic() + LAST_SECONDS
+    deadline = _core.Deadline(LAST_SECONDS)
     for producer, _ in list(_producers.values()):
         # Finalizers of the application may still use it.
         close_producer(producer, usable=True)
     for consumer in list(_consumers.values()):
-        close_consumer(consumer, max(0.1, deadline - monotonic()))
+        close_consumer(consumer, max(0.1, deadline.left()))
     _wait_until(deadline)
     for call, core in _closing:
         if core is not None and not call.ended():
             with suppress(ForkError):
                 core.give_up()
-    _wait_until(monotonic() + _LAST_LINES)
+    _wait_until(_core.Deadline(_LAST_LINES))
 
 
-def _wait_until(deadline: float) -> None:
-    while any(not call.ended() for call, _ in _closing) and monotonic() < deadline:
-        sleep(0.01)
+def _wait_until(deadline: _core.Deadline) -> None:
+    while any(not call.ended() for call, _ in _closing) and not deadline.passed():
+        # Not `time.sleep`: that of gevent and eventlet would have other greenlets run.
+        deadline.sleep(0.01)

@@ -142,6 +142,34 @@ def test_leaving_without_close_ends_cleanly(servers):
     assert (careless.returncode, err) == (0, "")
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_no_log_line_is_dropped_because_of_a_fork(servers):
+    forks = python(
+        """
+        import logging, os, sys, time
+        # Called after the client's own hook, and so while the client holds its log lines.
+        os.register_at_fork(before=lambda: time.sleep(0.2))
+        from samsarrow import Producer
+        logging.basicConfig(level=logging.WARNING)
+        with Producer(bootstrap_servers=sys.argv[1], linger_ms=0) as producer:
+            for number in range(3):
+                # Each connects anew, and says so at DEBUG.
+                other = Producer(bootstrap_servers=sys.argv[1])
+                other.send("t", b"v")
+                if os.fork() == 0:
+                    with Producer(bootstrap_servers=sys.argv[1]) as own:
+                        own.send("t", b"child").result(30)
+                    os._exit(0)
+                os.wait()
+                other.close()
+            producer.send("t", b"v").result(30)
+        """,
+        servers,
+    )
+    _, err = forks.communicate(timeout=120)
+    assert (forks.returncode, err) == (0, "")
+
+
 def test_no_thread_is_started_by_import():
     quiet = python(
         """

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from threading import Lock
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from samsarrow import _core
+from samsarrow._threads import allocate_lock
 from samsarrow.metrics.table import MetricSpec, rows
 
 if TYPE_CHECKING:
@@ -126,18 +125,18 @@ class _Snapshot:
         self.client = core.client
         self.client_id = core.client_id
         self._core = core
-        self._lock = Lock()
-        self._read_at = float("-inf")
+        self._lock = allocate_lock()
+        self._fresh = _core.Deadline(0.0)
         self._found: dict[int, list[tuple[tuple[Any, ...], Any]]] = {}
 
     def of(self, number: int) -> list[tuple[tuple[Any, ...], Any]]:
         with self._lock:
-            if monotonic() - self._read_at > _FRESH:
+            if self._fresh.passed():
                 found: dict[int, list[tuple[tuple[Any, ...], Any]]] = {}
                 for at, label, value in self._core.samples():
                     found.setdefault(at, []).append((label, value))
                 self._found = found
-                self._read_at = monotonic()
+                self._fresh = _core.Deadline(_FRESH)
             return self._found.get(number, [])
 
 

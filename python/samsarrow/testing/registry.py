@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from samsarrow._threads import replaced_by
 from samsarrow.testing._registry_store import Refused, Schema, Store, checked, of_body
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class Registry:
         compatibility: compatibility level of subjects, `BACKWARD` or another level.
         auth: name and password, or a token, that each request must have.
         ssl_context: an SSL context for servers, to serve `https:`.
+
+    Raises:
+        RuntimeError: gevent or eventlet has replaced threads by greenlets.
     """
 
     def __init__(
@@ -215,6 +219,11 @@ class Registry:
 
     def up(self) -> None:
         """Accepts connections again, on the same port."""
+        if (library := replaced_by()) is not None:
+            raise RuntimeError(
+                f"Registry serves from a thread, and {library} replaces threads by greenlets, which do not run while a "
+                "client waits: start it in another process"
+            )
         if self._server is None:
             self._server = _Server(self._port, self)
             self._port = self._server.server_address[1]

@@ -1,12 +1,20 @@
 //! Threads of ours on which Python is called: for log lines, for delivery callbacks, for assignors, for tokens.
 //!
 //! They are threads of Python's, so that below the user's code there are only frames of Python: however such a thread
-//! ends, it ends as any thread of Python does. The core's threads hand over what is to be called and never wait for the GIL.
+//! ends, it ends as any thread of Python does. `samsarrow._threads` starts them past `threading`, which gevent and eventlet
+//! replace: their threads are greenlets of the thread that would wait for them. The core's threads hand over what is to be
+//! called and never wait for the GIL.
+//!
+//! Where greenlets replace `threading`, they also replace locks, those of `logging` included, and a native thread must not
+//! wait for one. The program itself then makes most calls: in a greenlet of the hub, and in each client call that waits and
+//! so keeps the hub from running.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -15,6 +23,7 @@ use pyo3::types::PyTuple;
 use tokio::sync::watch;
 
 use crate::gate;
+use crate::logging;
 use crate::runtime::process_id;
 
 /// Calls that a lane takes in one go: many for one way to Python, few to be waited for when Python ends.
@@ -69,12 +78,16 @@ struct Queue {
     pushed: u64,
     /// How many were handed to the thread, ever.
     handed: u64,
+    /// Number of pushed calls that the hub was notified of.
+    noticed: u64,
+    /// The program itself is making calls, in a greenlet or in a call that waits.
+    busy: bool,
     /// There is no thread to do them.
     over: bool,
     /// There will be once what waits is done.
     ending: bool,
-    /// Nothing is handed out until it is released.
-    held: bool,
+    /// Number of threads that hold it: nothing is handed out until all have released it.
+    held: usize,
     /// The thread that ends the interpreter makes the calls that wait.
     taken_over: bool,
     /// The thread is not calling anything.
@@ -90,7 +103,12 @@ pub struct Lane {
     rests: Condvar,
     /// How many are done, ever.
     done: watch::Sender<u64>,
+    /// The thread whose greenlets make the calls.
+    hub: OnceLock<ThreadId>,
 }
+
+/// Set once the program itself makes calls, because greenlets replace its threads.
+static ANY_IN_PROGRAM: AtomicBool = AtomicBool::new(false);
 
 impl std::fmt::Debug for Lane {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -104,9 +122,11 @@ impl Lane {
             jobs: VecDeque::new(),
             pushed: 0,
             handed: 0,
+            noticed: 0,
+            busy: false,
             over: false,
             ending: false,
-            held: false,
+            held: 0,
             taken_over: false,
             idle: true,
         };
@@ -116,6 +136,7 @@ impl Lane {
             ready: Condvar::new(),
             rests: Condvar::new(),
             done: watch::Sender::new(0),
+            hub: OnceLock::new(),
         })
     }
 
@@ -141,8 +162,12 @@ impl Lane {
         self.pid == process_id()
     }
 
-    /// Whether this is the lane's own thread.
+    /// Returns true in the thread that makes the calls. With greenlets that is any thread while one of them makes calls:
+    /// it only continues once the others yield.
     pub fn is_here(&self) -> bool {
+        if self.hub.get().is_some() {
+            return self.lock().busy;
+        }
         SERVING.get() == std::ptr::from_ref(self).addr()
     }
 
@@ -169,7 +194,7 @@ impl Lane {
     }
 
     /// No call is made any more.
-    fn end(&self) {
+    pub fn end(&self) {
         let jobs = {
             let mut queue = self.lock();
             queue.over = true;
@@ -196,7 +221,7 @@ impl Lane {
     /// Waits, without the GIL, until the thread calls nothing, or is too long about it; it then stays so.
     pub fn hold(&self) {
         let mut queue = self.lock();
-        queue.held = true;
+        queue.held += 1;
         let busy = |queue: &mut Queue| !queue.idle && !queue.over;
         drop(self.rests.wait_timeout_while(queue, STUCK, busy));
     }
@@ -210,15 +235,45 @@ impl Lane {
 
     /// Undoes [`hold`](Self::hold).
     pub fn release(&self) {
-        self.lock().held = false;
+        let mut queue = self.lock();
+        queue.held -= 1;
+        drop(queue);
         self.ready.notify_one();
     }
 
-    /// Some of the calls that wait, for a thread other than the lane's own.
+    /// Some of the calls that wait, for a thread other than the lane's own, which has made those of the last time.
     fn take_rest(&self) -> Vec<Job> {
         let mut queue = self.lock();
+        self.done.send_replace(queue.handed);
         let count = queue.jobs.len().min(TAKEN);
+        queue.handed += count as u64;
         queue.jobs.drain(..count).collect()
+    }
+
+    /// Reserves the queued calls for the caller; false if there are none or another greenlet makes them.
+    fn begin_serving(&self) -> bool {
+        let mut queue = self.lock();
+        if queue.busy || queue.held > 0 || queue.jobs.is_empty() {
+            return false;
+        }
+        queue.busy = true;
+        true
+    }
+
+    fn end_serving(&self) {
+        let mut queue = self.lock();
+        queue.busy = false;
+        self.done.send_replace(queue.handed);
+    }
+
+    /// Waits for calls that the hub was not notified of; false when there are no further ones.
+    fn wait_for_push(&self) -> bool {
+        let mut queue = self.lock();
+        while queue.noticed == queue.pushed && !queue.over {
+            queue = self.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        queue.noticed = queue.pushed;
+        !queue.over
     }
 
     /// The calls of the last time are done.
@@ -232,7 +287,7 @@ impl Lane {
     /// Waits for calls; None when there will be none.
     fn take(&self) -> Option<Vec<Job>> {
         let mut queue = self.lock();
-        while (queue.jobs.is_empty() || queue.held) && !queue.over {
+        while (queue.jobs.is_empty() || queue.held > 0) && !queue.over {
             queue = self.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
         let count = queue.jobs.len().min(TAKEN);
@@ -267,10 +322,34 @@ impl Server {
         Some(made(py, jobs))
     }
 
-    /// Calls that wait in a lane that was taken over, for the thread that ends the interpreter.
+    /// Calls that wait in a lane that has no thread, or was taken over by the thread that ends the interpreter.
     fn rest(&self, py: Python<'_>) -> Vec<Call> {
-        SERVING.set(std::ptr::from_ref(&*self.0).addr());
+        if !self.0.is_ours() {
+            return Vec::new();
+        }
         made(py, self.0.take_rest())
+    }
+
+    /// Marks the calls as made by the program itself.
+    fn serve_in_program(&self) {
+        let _ = self.0.hub.set(thread::current().id());
+        ANY_IN_PROGRAM.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for calls that the hub was not notified of; false when there are no further ones.
+    fn wait(&self, py: Python<'_>) -> bool {
+        self.0.is_ours() && gate::detach(py, || self.0.wait_for_push())
+    }
+
+    /// Reserves the queued calls for the caller until `end_serving`; false if there are none or another greenlet makes them.
+    fn begin_serving(&self) -> bool {
+        self.0.is_ours() && self.0.begin_serving()
+    }
+
+    fn end_serving(&self) {
+        if self.0.is_ours() {
+            self.0.end_serving();
+        }
     }
 }
 
@@ -281,28 +360,59 @@ fn made(py: Python<'_>, jobs: Vec<Job>) -> Vec<Call> {
 /// Makes the calls that wait in a lane that was taken over, in this thread, for at most `limit`.
 pub fn finish(py: Python<'_>, lane: Arc<Lane>, limit: Duration) -> PyResult<()> {
     let module = py.import("samsarrow._threads")?;
+    SERVING.set(std::ptr::from_ref(&*lane).addr());
     let done = module.getattr("finish")?.call1((Server(lane), limit.as_secs_f64())).map(drop);
     SERVING.set(0);
     done
+}
+
+/// Returns true if waiting threads have to make queued calls, because greenlets replace the program's threads.
+pub fn any_in_program() -> bool {
+    ANY_IN_PROGRAM.load(Ordering::Relaxed)
+}
+
+/// Makes queued calls in a thread that has waited since `start`.
+///
+/// Threads other than the hub's do so only after a while: the hub's thread may have ended.
+pub fn serve(py: Python<'_>, start: Instant) -> PyResult<()> {
+    let here = thread::current().id();
+    let lanes = [logging::current(), CALLBACKS.begun(), EVENTS.begun()];
+    for lane in lanes.into_iter().flatten() {
+        let ours = lane.hub.get().is_some_and(|hub| *hub == here || start.elapsed() > STUCK);
+        if ours && !lane.lock().jobs.is_empty() {
+            py.import("samsarrow._threads")?.getattr("serve")?.call1((Server(lane),))?;
+        }
+    }
+    Ok(())
 }
 
 /// A lane of this process, begun when it is first needed.
 #[derive(Debug)]
 pub struct Slot {
     name: &'static str,
+    by: By,
     lane: Mutex<Option<Arc<Lane>>>,
 }
 
+/// The threads that make queued calls where greenlets replace `threading`. Elsewhere it is always a native thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// A native thread: the core waits for the results, whatever the program does meanwhile.
+    Thread,
+    /// The program's own threads and greenlets.
+    Program,
+}
+
 /// Of delivery callbacks.
-pub static CALLBACKS: Slot = Slot::new("samsarrow-callbacks");
+pub static CALLBACKS: Slot = Slot::new("samsarrow-callbacks", By::Program);
 /// Of functions that are notified of events.
-pub static EVENTS: Slot = Slot::new("samsarrow-events");
+pub static EVENTS: Slot = Slot::new("samsarrow-events", By::Program);
 /// Of assignors, which a group waits for: not behind callbacks.
-pub static ASSIGNORS: Slot = Slot::new("samsarrow-assignors");
+pub static ASSIGNORS: Slot = Slot::new("samsarrow-assignors", By::Thread);
 
 impl Slot {
-    pub const fn new(name: &'static str) -> Self {
-        Self { name, lane: Mutex::new(None) }
+    pub const fn new(name: &'static str, by: By) -> Self {
+        Self { name, by, lane: Mutex::new(None) }
     }
 
     /// The lane. The lock is only held by threads that are attached, so that no fork leaves it locked.
@@ -317,7 +427,7 @@ impl Slot {
             std::mem::forget(slot.replace(Arc::clone(&lane)));
             lane
         };
-        start(py, &lane, self.name).inspect_err(|_| *self.lock() = None)?;
+        start(py, &lane, self.name, self.by).inspect_err(|_| *self.lock() = None)?;
         Ok(lane)
     }
 
@@ -332,17 +442,17 @@ impl Slot {
 }
 
 /// A new lane with its thread.
-pub fn begin(py: Python<'_>, name: &str) -> PyResult<Arc<Lane>> {
+pub fn begin(py: Python<'_>, name: &str, by: By) -> PyResult<Arc<Lane>> {
     let lane = Lane::new();
-    start(py, &lane, name)?;
+    start(py, &lane, name, by)?;
     Ok(lane)
 }
 
 /// Starts a lane's thread. While Python ends it starts none: then nothing is called.
-fn start(py: Python<'_>, lane: &Arc<Lane>, name: &str) -> PyResult<()> {
+fn start(py: Python<'_>, lane: &Arc<Lane>, name: &str, by: By) -> PyResult<()> {
     let _pass = gate::enter(py);
     let module = py.import("samsarrow._threads")?;
-    let started = module.getattr("start")?.call1((Server(Arc::clone(lane)), name));
+    let started = module.getattr("start")?.call1((Server(Arc::clone(lane)), name, by == By::Program));
     started.map(drop).or_else(|error| {
         lane.end();
         if error.is_instance_of::<PyRuntimeError>(py) { Ok(()) } else { Err(error) }

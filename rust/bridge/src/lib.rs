@@ -6,6 +6,7 @@
 pub mod aio;
 pub mod arrow_ffi;
 pub mod call;
+pub mod deadline;
 pub mod delivery;
 pub mod error;
 pub mod gate;

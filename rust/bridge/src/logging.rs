@@ -5,29 +5,46 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
 use samsarrow_client::log::Lines;
 use tracing::Level;
 
 use crate::gate;
-use crate::lanes::{self, Call, Lane};
+use crate::lanes::{self, By, Call, Lane};
 
 /// Lines that may wait for Python.
 const WAITING: usize = 10_000;
 
 static DROPPED: AtomicU64 = AtomicU64::new(0);
-/// Of this process: replaced after a fork.
-static LINES: RwLock<Option<Arc<Lane>>> = RwLock::new(None);
+/// The queues of the processes that this one was forked from, and its own behind them. Reading takes no lock: a fork finds
+/// none locked, and no line is lost while another thread forks.
+static LANES: OnceLock<Box<Node>> = OnceLock::new();
 /// Whether events come here. The child of a fork inherits that, with a registry of tracing's that it must not touch: a
 /// thread that is not there may hold its lock.
 static SUBSCRIBED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// [`LINES`] as this thread holds it over a fork.
-    static HELD: RefCell<Option<RwLockWriteGuard<'static, Option<Arc<Lane>>>>> = const { RefCell::new(None) };
+    /// The lane that this thread holds over a fork.
+    static HELD: RefCell<Option<Arc<Lane>>> = const { RefCell::new(None) };
+}
+
+struct Node {
+    lane: Arc<Lane>,
+    next: OnceLock<Box<Node>>,
+}
+
+/// Returns this process's lane, or the end of the list, where it is to be.
+fn find() -> Result<&'static Arc<Lane>, &'static OnceLock<Box<Node>>> {
+    let mut end = &LANES;
+    while let Some(node) = end.get() {
+        if node.lane.is_ours() {
+            return Ok(&node.lane);
+        }
+        end = &node.next;
+    }
+    Err(end)
 }
 
 fn number(level: Level) -> u8 {
@@ -42,24 +59,29 @@ fn number(level: Level) -> u8 {
 
 fn forward(level: Level, target: &'static str, text: String) {
     let level = number(level);
-    // Not waited for: while a thread forks it has the lock, and may need the GIL, which this one may have.
-    let taken = LINES.try_read().is_ok_and(|lines| {
-        lines.as_ref().is_some_and(|lane| lane.push(WAITING, move |py| line(py, target, level, &text)))
-    });
-    if !taken {
+    // The child of a fork has no lane before its first client, as a process that was not forked: nothing is logged then.
+    if let Ok(lane) = find()
+        && !lane.push(WAITING, move |py| line(py, target, level, &text))
+    {
         DROPPED.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// Starts forwarding, as the runtime of this process starts.
 pub fn start(py: Python<'_>) -> PyResult<()> {
-    if current(py).is_some() {
-        return Ok(());
+    let Err(mut end) = find() else { return Ok(()) };
+    let lane = lanes::begin(py, "samsarrow-log", By::Program)?;
+    // Another thread may have been faster: the thread of a lane that is not in the list ends.
+    while let Err(node) = end.set(Box::new(Node { lane: Arc::clone(&lane), next: OnceLock::new() })) {
+        match find() {
+            Ok(_) => {
+                drop(node);
+                lane.end();
+                break;
+            }
+            Err(later) => end = later,
+        }
     }
-    let lane = lanes::begin(py, "samsarrow-log")?;
-    gate::detach(py, || {
-        LINES.write().unwrap_or_else(PoisonError::into_inner).get_or_insert(lane);
-    });
     if !SUBSCRIBED.swap(true, Ordering::Relaxed) {
         Lines::new(Level::DEBUG, forward).start();
     }
@@ -67,31 +89,23 @@ pub fn start(py: Python<'_>) -> PyResult<()> {
 }
 
 /// The lane of log lines, if it was begun.
-pub fn current(py: Python<'_>) -> Option<Arc<Lane>> {
-    gate::detach(py, || LINES.read().unwrap_or_else(PoisonError::into_inner).clone())
+pub fn current() -> Option<Arc<Lane>> {
+    find().ok().map(Arc::clone)
 }
 
-/// Before a fork: has no other thread log, neither us nor Python for us, until [`release`], which the same thread must
-/// call. The child would find the locks of `logging`'s streams taken, for good.
+/// Before a fork: waits until Python writes no line of ours, and has it write none until [`release`], which the same
+/// thread must call. The child would find the locks of `logging`'s streams taken, for good.
 pub fn hold(py: Python<'_>) {
-    if let Some(lane) = current(py).filter(|lane| !lane.is_here()) {
+    let lane = current().filter(|lane| !lane.is_here());
+    if let Some(lane) = &lane {
         gate::detach(py, || lane.hold());
     }
-    loop {
-        if let Ok(lines) = LINES.try_write() {
-            HELD.with_borrow_mut(|held| *held = Some(lines));
-            return;
-        }
-        // Another thread forks, and needs the GIL for that.
-        gate::detach(py, || std::thread::sleep(Duration::from_millis(1)));
-    }
+    HELD.set(lane);
 }
 
 /// Undoes [`hold`].
 pub fn release() {
-    if let Some(lines) = HELD.take()
-        && let Some(lane) = &*lines
-    {
+    if let Some(lane) = HELD.take() {
         lane.release();
     }
 }
@@ -100,7 +114,7 @@ pub fn release() {
 /// hold its locks.
 pub fn forget() {
     DROPPED.store(0, Ordering::Relaxed);
-    HELD.with_borrow_mut(|held| std::mem::forget(held.as_mut().and_then(|lines| lines.take())));
+    std::mem::forget(HELD.take());
 }
 
 fn line(py: Python<'_>, target: &'static str, level: u8, text: &str) -> PyResult<Call> {

@@ -22,6 +22,8 @@ use crate::logging;
 
 /// How often a waiting call looks for signals: Ctrl-C is answered well within 200 ms.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
+/// Interval at which a waiting call makes queued calls under gevent and eventlet: `flush` waits for callbacks.
+const CALL_CHECK: Duration = Duration::from_millis(5);
 
 /// Bounds the calls of a lane at the end of the interpreter: callbacks of the last deliveries, and log lines.
 const LAST_CALLS: Duration = Duration::from_secs(5);
@@ -62,7 +64,6 @@ fn forked_in_child() {
     remember_process();
     gate::forked();
     logging::forget();
-    logging::release();
 }
 
 /// The interpreter is about to end. The runtime stays: hooks that run later, and finalizers, may still close a client.
@@ -70,7 +71,7 @@ fn forked_in_child() {
 fn ending(py: Python<'_>) -> PyResult<()> {
     // Their threads cannot call Python any more once the gate is closed, and clients that are closed now have results for
     // callbacks and lines for the log.
-    let lanes: Vec<_> = [CALLBACKS.begun(), logging::current(py)].into_iter().flatten().collect();
+    let lanes: Vec<_> = [CALLBACKS.begun(), logging::current()].into_iter().flatten().collect();
     gate::detach(py, || lanes.iter().for_each(|lane| lane.take_over()));
     gate::close(py);
     // A program that made no such client has not loaded it.
@@ -177,10 +178,17 @@ where
 {
     let runtime = runtime(py)?;
     let mut work = Box::pin(work);
+    let start = Instant::now();
     loop {
+        let slice = if lanes::any_in_program() {
+            lanes::serve(py, start)?;
+            CALL_CHECK
+        } else {
+            SIGNAL_CHECK
+        };
         let (step, rest) = gate::detach(py, || {
             let _inside = runtime.enter();
-            let step = wait(work.as_mut(), SIGNAL_CHECK);
+            let step = wait(work.as_mut(), slice);
             (step, work)
         });
         match step {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use samsarrow_bridge::lanes::{self, Lane};
+use samsarrow_bridge::lanes::{self, By, Lane};
 use samsarrow_client::config::credentials::{AwsCredentialSource, AwsCredentials, AwsProvider};
 use samsarrow_client::config::{Mechanism, SaslOptions};
 use samsarrow_client::error::{Error, Foreign};
@@ -24,7 +24,8 @@ pub(crate) fn provide(py: Python<'_>, sasl: &mut SaslOptions) -> PyResult<()> {
     }
     let options: BTreeMap<&str, &str> = sasl.aws.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
     let source = py.import("samsarrow._aws")?.getattr("Source")?.call1((options,))?;
-    let source = Provided { source: Arc::new(source.unbind()), lane: lanes::begin(py, "samsarrow-credentials")? };
+    let source =
+        Provided { source: Arc::new(source.unbind()), lane: lanes::begin(py, "samsarrow-credentials", By::Thread)? };
     sasl.aws_provider = Some(AwsProvider(Arc::new(source)));
     Ok(())
 }

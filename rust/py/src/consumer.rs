@@ -7,6 +7,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use samsarrow_bridge::arrow_ffi;
 use samsarrow_bridge::call::Call;
+use samsarrow_bridge::deadline::Deadline;
 use samsarrow_bridge::error::{to_py, to_py_value};
 use samsarrow_bridge::runtime::{Owned, runtime, seconds};
 use samsarrow_client::config::ClientKind;
@@ -116,15 +117,15 @@ impl Consumer {
         Ok(self.core.get(py)?.default_timeout().as_secs_f64())
     }
 
-    /// Begins a poll: the program is done with what the polls before it gave. Gives the seconds that it may take.
+    /// Begins a poll: the program has processed the rows of earlier polls. Returns its deadline.
     #[pyo3(signature = (timeout))]
-    fn begin_poll(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<f64> {
+    fn begin_poll(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Deadline> {
         let core = self.core.get(py)?;
         let timeout = seconds(py, timeout, Duration::ZERO)?;
         let runtime = runtime(py)?;
         let _inside = runtime.enter();
         core.begin_poll().map_err(|error| to_py(py, &error))?;
-        Ok(timeout.as_secs_f64())
+        Ok(Deadline::after(timeout))
     }
 
     /// What is there now: rows; a rebalance that the listener is to learn of; true: asynchronous commits are done;

@@ -115,6 +115,8 @@ mod _core {
     #[pymodule_export]
     use samsarrow_bridge::call::Call;
     #[pymodule_export]
+    use samsarrow_bridge::deadline::Deadline;
+    #[pymodule_export]
     use samsarrow_bridge::delivery::{BatchDelivery, Delivery, callbacks_crowd};
     #[pymodule_export]
     use samsarrow_bridge::lanes::{Server, unraisable};

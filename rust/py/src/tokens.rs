@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use samsarrow_bridge::lanes::{self, Lane};
+use samsarrow_bridge::lanes::{self, By, Lane};
 use samsarrow_client::config::credentials::{Fetching, Provider, Token, TokenSource};
 use samsarrow_client::config::{Mechanism, SaslOptions, Secret};
 use samsarrow_client::error::{Error, Foreign};
@@ -50,7 +50,7 @@ pub(crate) fn provide(py: Python<'_>, sasl: &mut SaslOptions, given: Option<Give
         name: format!("{OPTION} ({name})"),
         source: Arc::new(source.unbind()),
         config: sasl.oauth.config.clone().unwrap_or_default(),
-        lane: lanes::begin(py, "samsarrow-tokens")?,
+        lane: lanes::begin(py, "samsarrow-tokens", By::Thread)?,
     };
     sasl.oauth.provider = Some(Provider(Arc::new(source)));
     Ok(())

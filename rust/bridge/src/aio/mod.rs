@@ -27,14 +27,14 @@ use self::loops::running;
 use crate::call::Outcome;
 use crate::error::to_py;
 use crate::gate;
-use crate::lanes::Slot;
+use crate::lanes::{By, Slot};
 use crate::runtime::process_id;
 
 /// How often loops were woken by this process, ever.
 static WAKE_UPS: AtomicU64 = AtomicU64::new(0);
 
 /// Of loops that watch no sockets.
-static LOOPS: Slot = Slot::new("samsarrow-loops");
+static LOOPS: Slot = Slot::new("samsarrow-loops", By::Thread);
 
 /// What the loop's thread makes of a push: the result of what is awaited.
 type Take = Box<dyn FnOnce(Python<'_>, Option<Outcome>) -> PyResult<Py<PyAny>> + Send>;
