@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from time import monotonic
 from typing import Any
 
 try:
@@ -16,6 +15,7 @@ try:
 except ImportError:
     raise ImportError("samsarrow.polars needs Polars: pip install 'samsarrow[polars]'") from None
 
+from samsarrow import _core
 from samsarrow._predicate import NEVER, wanted
 from samsarrow._rows import bound
 from samsarrow.config import kafka_name, merge
@@ -186,12 +186,12 @@ class _Topic:
         consumer.resume(*ends)
         limit, core = consumer._open.default_timeout(), consumer._open
         bound(core, ends)
-        since = monotonic()
+        deadline = _core.Deadline(limit)
         while behind := core.bounds()[0]:
             batch = consumer.poll(1.0)
             if batch.num_rows or core.bounds()[0] != behind:
-                since = monotonic()
-            elif monotonic() - since > limit:
+                deadline = _core.Deadline(limit)
+            elif deadline.passed():
                 names = ", ".join(f"{tp[0]}-{tp[1]} at {position} of {end}" for tp, position, end in behind)
                 raise KafkaTimeoutError(f"no row arrived for {limit:g} s: {names}; the log has the reason")
             if batch.num_rows:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from samsarrow import _core
 from samsarrow.exceptions import UnknownMemberIdError
 from samsarrow.offsets.kafka import BATCH, ZooKeeperOffsetStore, batches
 from samsarrow.offsets.store import Found, OffsetStore, OffsetStoreError
@@ -238,11 +239,11 @@ def keep_equal(
     Raises:
         VerificationError: the offsets read back at the end differ.
     """
-    end = time.monotonic() + (to_seconds(duration) or 0.0)
+    deadline = _core.Deadline(to_seconds(duration) or 0.0)
     known: set[TopicPartition] = set()
     rounds = 0
     while True:
-        last = time.monotonic() >= end
+        last = deadline.passed()
         # A broker cannot list what ZooKeeper has: asking for everything is asking about every partition there is.
         everything = rounds % 10 == 0 or last
         found: dict[int, dict[TopicPartition, OffsetAndMetadata]] = {}
@@ -268,4 +269,4 @@ def keep_equal(
                 _verify_at_least(new, ahead)
             return ahead if refused else {}
         rounds += 1
-        time.sleep(min(to_seconds(interval) or 0.0, max(end - time.monotonic(), 0.0)))
+        time.sleep(min(to_seconds(interval) or 0.0, deadline.left()))

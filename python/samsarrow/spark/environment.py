@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
+from samsarrow import _core
 from samsarrow.exceptions import ConfigurationError, KafkaTimeoutError
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def wait_for_sources(query: StreamingQuery, timeout: float = 120.0) -> None:
     Raises:
         KafkaTimeoutError: its sources do not exist yet.
     """
-    deadline = time.monotonic() + timeout
+    deadline = _core.Deadline(timeout)
     while query.isActive and query.status["message"].startswith("Initializing"):
-        if time.monotonic() > deadline:
+        if deadline.passed():
             raise KafkaTimeoutError(f"the sources of query {query.id} are not there after {timeout:g} s")
-        time.sleep(0.02)
+        deadline.sleep(0.02)

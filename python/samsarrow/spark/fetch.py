@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from samsarrow import _core
 from samsarrow.consumer import Consumer
 from samsarrow.exceptions import (
     BadValueError,
@@ -113,7 +114,7 @@ class _Reading:
         config = consumer_options(self._options, self._wanted)
         end, timeout = self._wanted.end, self._options.poll_timeout_s
         with reading(config, self._tp, self._position, end) as consumer:
-            deadline = time.monotonic() + timeout
+            deadline = _core.Deadline(timeout)
             while self._is_before_the_end(consumer):
                 before = self._position
                 batch = self._poll(consumer, min(POLL_S, timeout))
@@ -125,13 +126,13 @@ class _Reading:
                 elif self._is_before_the_end(consumer) and self._position == before:
                     if self._is_beyond_the_log(consumer):
                         return
-                    if time.monotonic() > deadline:
+                    if deadline.passed():
                         raise KafkaTimeoutError(
                             f"no record of {self._name} arrived for {timeout:g} s: at offset {self._position}, reading "
                             f"up to {end} (kafkaConsumer.pollTimeoutMs)"
                         )
                     continue
-                deadline = time.monotonic() + timeout
+                deadline = _core.Deadline(timeout)
 
     def _is_before_the_end(self, consumer: Consumer) -> bool:
         """Updates the position; returns whether there is more to read."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from samsarrow import _core
 from samsarrow.consumer import Consumer
 from samsarrow.producer import Producer
 from samsarrow.spark.clients import on_this_host
@@ -34,13 +34,13 @@ class Handle(Generic[Client]):
         client: made with the options of `key`.
         key: its options.
         memory: what the task before left for the next one.
-        since: when it was given back.
+        expires: the time at which it is closed, once it is idle.
     """
 
     client: Client
     key: Key
     memory: Any = None
-    since: float = 0.0
+    expires: _core.Deadline | None = None
 
 
 class Handles(Generic[Client]):
@@ -80,7 +80,7 @@ class Handles(Generic[Client]):
         except BaseException:
             _close(handle.client)
             raise
-        handle.since = time.monotonic()
+        handle.expires = _core.Deadline(self._idle_s)
         with self._lock:
             self._idle.append(handle)
         self._evict()
@@ -100,8 +100,7 @@ class Handles(Generic[Client]):
             if self._pid != os.getpid():
                 # The parent's; they cannot even be closed here.
                 self._idle, self._pid = [], os.getpid()
-            oldest = time.monotonic() - self._idle_s
-            kept = [idle for idle in self._idle if idle.since > oldest][-self._capacity :]
+            kept = [idle for idle in self._idle if idle.expires is None or not idle.expires.passed()][-self._capacity :]
             gone = [idle for idle in self._idle if idle not in kept]
             self._idle = kept
         for idle in gone:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from samsarrow import _core
 from samsarrow.access import DelegationToken
 from samsarrow.config import Secret
 from samsarrow.spark import clients
@@ -93,9 +94,9 @@ def _create(kafka: Mapping[str, Any]) -> DelegationToken:
     with clients.admin(kafka) as admin:
         created = admin.create_delegation_token()
         # A broker that has not heard of a token refuses it, and tasks would fail.
-        deadline = time.monotonic() + HEARD_S
-        while time.monotonic() < deadline:
+        deadline = _core.Deadline(HEARD_S)
+        while not deadline.passed():
             if any(token.token_id == created.token_id for token in admin.describe_delegation_tokens()):
                 break
-            time.sleep(0.05)
+            deadline.sleep(0.05)
     return created

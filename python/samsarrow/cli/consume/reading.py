@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -121,7 +120,7 @@ class Stall:
 
     def __init__(self) -> None:
         self._limit = STALLED_SECONDS
-        self._since = time.monotonic()
+        self._deadline = _core.Deadline(self._limit)
         self._before = -1
 
     def check(self, state: int, missing: Iterable[TopicPartition]) -> None:
@@ -135,8 +134,8 @@ class Stall:
             KafkaTimeoutError: nothing has moved for too long.
         """
         if state != self._before:
-            self._before, self._since = state, time.monotonic()
-        elif time.monotonic() - self._since > self._limit:
+            self._before, self._deadline = state, _core.Deadline(self._limit)
+        elif self._deadline.passed():
             names = _names(missing) or "the group's partitions"
             raise KafkaTimeoutError(
                 f"no record arrived for {self._limit:g} s, and {names} not read to the end: are the leaders reachable?"
@@ -185,9 +184,9 @@ class Membership(RebalanceListener):
         Raises:
             KafkaTimeoutError: the group assigned no partitions in time.
         """
-        consumer, deadline = self._consumer, time.monotonic() + self._limit
+        consumer, deadline = self._consumer, _core.Deadline(self._limit)
         while not consumer._settled():
-            if time.monotonic() > deadline:
+            if deadline.passed():
                 raise KafkaTimeoutError(
                     f"the group gave this member no partitions within {self._limit:g} s: "
                     "--timeout SECONDS waits longer, the log of the brokers says what it waits for"
