@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from samsarrow._core import BatchDelivery
@@ -33,6 +34,29 @@ class KafkaError(Exception):
     partitions: Mapping[TopicPartition, KafkaError] = MappingProxyType({})
     outcomes: Sequence[PartOutcome] = ()
     delivery: BatchDelivery | None = None
+
+    def _state(self) -> dict[str, Any]:
+        """Returns the attributes that other processes can have; a pending result belongs to its own."""
+        return {name: value for name, value in vars(self).items() if name != "delivery"}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.args, self._state()
+
+    def __copy__(self) -> Self:
+        make, arguments, state = self.__reduce__()
+        return self._completed(make(*arguments), state)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        make, arguments, state = self.__reduce__()
+        # Errors of several partitions are each other's attributes: the copy exists before they are copied.
+        copied = memo[id(self)] = make(*copy.deepcopy(arguments, memo))
+        return self._completed(copied, copy.deepcopy(state, memo))
+
+    def _completed(self, copied: Self, state: dict[str, Any]) -> Self:
+        vars(copied).update(state)
+        if self.delivery is not None:
+            copied.delivery = self.delivery
+        return copied
 
 
 class RetriableError(KafkaError):

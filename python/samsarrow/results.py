@@ -51,6 +51,9 @@ class Results(Mapping[K, V_co]):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Results, (dict(self.found), dict(self.errors), list(self._order), self._key, self._value)
+
     def __repr__(self) -> str:
         failed = f", {len(self.errors)} failed: {dict(self.errors)!r}" if self.errors else ""
         return f"Results({dict(self.found)!r}{failed})"
@@ -94,6 +97,11 @@ class PartialFailureError(KafkaError, Generic[K, V]):
         super().__init__(text)
         self.failures: Mapping[K, KafkaError] = types.MappingProxyType(dict(failures))
         self.succeeded: Mapping[K, V] = types.MappingProxyType(dict(succeeded))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind = next((one for one, made in _MADE.items() if made is type(self)), type(self))
+        state = {name: value for name, value in self._state().items() if name not in ("failures", "succeeded")}
+        return _copied, (kind, str(self), dict(self.failures), dict(self.succeeded)), state
 
 
 Row = tuple[Any, Any, KafkaError | None]
@@ -150,17 +158,25 @@ def failure(failures: Mapping[K, KafkaError], succeeded: Mapping[K, V]) -> Parti
     return raised
 
 
-_MADE: dict[str, type[PartialFailureError[Any, Any]]] = {}
+_MADE: dict[type[KafkaError], type[PartialFailureError[Any, Any]]] = {}
 
 
 def _both(kind: type[KafkaError]) -> type[PartialFailureError[Any, Any]]:
     if issubclass(PartialFailureError, kind):
         return PartialFailureError
-    if kind.__name__ not in _MADE:
+    if kind not in _MADE:
         names = {"__module__": kind.__module__, "__doc__": kind.__doc__}
         made = type(kind.__name__, (PartialFailureError, kind), names)
-        _MADE[kind.__name__] = typing.cast("type[PartialFailureError[Any, Any]]", made)
-    return _MADE[kind.__name__]
+        _MADE[kind] = typing.cast("type[PartialFailureError[Any, Any]]", made)
+    return _MADE[kind]
+
+
+def _copied(
+    kind: type[KafkaError], text: str, failures: Mapping[Any, KafkaError], succeeded: Mapping[Any, Any]
+) -> PartialFailureError[Any, Any]:
+    """Returns a copy; its class does not exist in another process before."""
+    made = kind if issubclass(kind, PartialFailureError) else _both(kind)
+    return made(text, failures, succeeded)
 
 
 def _fields(kind: Any) -> list[tuple[str, Any]] | None:
