@@ -13,9 +13,9 @@ use super::membership::{Membership, Owned, Rebalance};
 use super::subscription::Wanted;
 use crate::cluster::Cluster;
 use crate::cluster::coordinator::Coordinator;
+use crate::cluster::metadata::Metadata;
 use crate::config::{GroupOptions, GroupProtocol};
 use crate::error::{Error, Result};
-use crate::metadata::Metadata;
 use crate::retry::Retry;
 use crate::types::{TopicPartition, some_of};
 

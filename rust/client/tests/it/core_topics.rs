@@ -10,7 +10,7 @@ use samsarrow_client::admin::{Admin, NewTopic};
 use samsarrow_client::cluster::Cluster;
 use samsarrow_client::config::{ClientKind, OptionValue, Options};
 use samsarrow_client::consumer::Consumer;
-use samsarrow_client::group::wanted::Wanted;
+use samsarrow_client::group::subscription::Wanted;
 use samsarrow_client::producer::{Producer, ProducerRecord};
 use samsarrow_client::types::TopicPartition;
 use samsarrow_wire::error_code::ErrorCode;
