@@ -130,6 +130,26 @@ def test_files_of_columns(command, now, tmp_path):
     assert {p.name for p in tmp_path.iterdir()} == {"x.parquet", "x.arrow", "x.csv"}
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
+@pytest.mark.parametrize("form", ["parquet", "arrow", "ndjson", "csv"])
+def test_files_never_take_the_place_of_pipes_and_links(command, now, tmp_path, form):
+    """A file that is renamed onto `/dev/null` is a device that is gone for the whole machine."""
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
+    os.mkfifo(pipe)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    command("consume", "t", "--format", form, "-O", pipe)
+    reader.join(30)
+    assert pipe.is_fifo()
+    file.write_text("before")
+    link.symlink_to(file)
+    command("consume", "t", "--format", form, "-O", link)
+    assert link.is_symlink()
+    assert file.read_bytes() == read[0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link", "pipe"]
+
+
 def test_unpacked_json_has_the_columns_of_infer_schema(command, servers, tmp_path):
     texts = [
         '{"at":"2026-01-02T03:04:05+02:00","id":18446744073709551615,"day":"2026-01-02","any":1,"e":{}}',

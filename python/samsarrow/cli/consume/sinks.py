@@ -17,7 +17,7 @@ import pyarrow as pa
 from samsarrow._core import Lines
 from samsarrow.cli.consume.formats import COLUMNS, Rotation
 from samsarrow.cli.consume.texts import TypedLines
-from samsarrow.offsets.disk import sync_folder
+from samsarrow.offsets.disk import is_replaceable, sync_folder
 
 # Rows of a row group of Parquet, and bytes, whichever is first: what readers take at a time.
 GROUP_ROWS = 1 << 19
@@ -302,11 +302,14 @@ class Output:
     def _create(self) -> IO[bytes]:
         """A file; with rotation the first number that is free, so that what an earlier run wrote stays."""
         assert self._path is not None
-        self._target = self._path
+        # A draft takes the place of the file that a link names, not of the link.
+        self._target = self._path.resolve()
         if self._rotation != Rotation():
-            while self._target in (self._path, None) or self._target.exists():
+            while True:
                 self._number += 1
                 self._target = self._path.with_name(f"{self._path.stem}-{self._number:06}{self._path.suffix}")
+                if not self._target.exists():
+                    break
         try:
             out = self._draft.open("ab+" if self._append else "wb")
             if self._append:
@@ -342,7 +345,7 @@ class Output:
     @property
     def _is_special(self) -> bool:
         """Whether the target is a device or a pipe, such as /dev/null, which no file may replace."""
-        return self._target is not None and self._target.exists() and not self._target.is_file()
+        return self._target is not None and not is_replaceable(self._target)
 
     @property
     def _has_draft(self) -> bool:
