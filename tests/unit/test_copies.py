@@ -148,7 +148,7 @@ def test_results_stay_what_they_are(way):
     assert again == results
     assert list(again) == [other, tp]
     assert again.table() == results.table()
-    with pytest.raises(UnknownTopicOrPartitionError, match="^u$"):
+    with pytest.raises(UnknownTopicOrPartitionError, match=r"^u$"):
         again[other]
 
 

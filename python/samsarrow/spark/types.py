@@ -154,9 +154,13 @@ def selected(there: DataType, wanted: DataType, path: str) -> list[str]:
         return paths
     if isinstance(wanted, ArrayType) and isinstance(there, ArrayType) and wanted.containsNull:
         return selected(there.elementType, wanted.elementType, path)
-    if isinstance(wanted, MapType) and isinstance(there, MapType) and wanted.valueContainsNull:
-        if wanted.keyType == there.keyType:
-            return selected(there.valueType, wanted.valueType, path)
+    if (
+        isinstance(wanted, MapType)
+        and isinstance(there, MapType)
+        and wanted.valueContainsNull
+        and wanted.keyType == there.keyType
+    ):
+        return selected(there.valueType, wanted.valueType, path)
     raise ConfigurationError(
         f"{path} is {there.simpleString()}, not {wanted.simpleString()}: .schema(...) may choose fields; cast others "
         "in the DataFrame"
