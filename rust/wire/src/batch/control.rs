@@ -8,29 +8,29 @@ use super::records::{RecordVisitor, walk};
 use super::{Batch, HEADER_LEN};
 use crate::compression::{Codec, Compressor};
 
-/// What a record of a control batch says.
+/// The type of a control record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlType {
-    /// The transaction's records are void.
+    /// The transaction was aborted: its records are skipped.
     Abort,
-    /// The transaction's records are valid.
+    /// The transaction was committed.
     Commit,
-    /// KRaft and its log: not for users.
+    /// For the KRaft log; not returned to users.
     LeaderChange,
-    /// KRaft and its log: not for users.
+    /// For the KRaft log; not returned to users.
     SnapshotHeader,
-    /// KRaft and its log: not for users.
+    /// For the KRaft log; not returned to users.
     SnapshotFooter,
-    /// KRaft and its log: not for users.
+    /// For the KRaft log; not returned to users.
     KRaftVersion,
-    /// KRaft and its log: not for users.
+    /// For the KRaft log; not returned to users.
     KRaftVoters,
-    /// A type this library does not know.
+    /// An unknown type.
     Unknown(i16),
 }
 
 impl ControlType {
-    /// Reads the key of a control record (version, type); `None` if it is too short to hold one.
+    /// Reads the key of a control record (version, type); `None` if it is too short.
     pub fn from_key(key: &[u8]) -> Option<ControlType> {
         let &[_, _, high, low, ..] = key else { return None };
         Some(match i16::from_be_bytes([high, low]) {
@@ -45,7 +45,7 @@ impl ControlType {
         })
     }
 
-    /// Kafka's name for it.
+    /// Returns Kafka's name of the type.
     pub fn name(self) -> &'static str {
         match self {
             ControlType::Abort => "ABORT",
@@ -60,21 +60,22 @@ impl ControlType {
     }
 }
 
-/// The end of a producer's transaction in one partition, which a coordinator has written there.
+/// The end marker of a producer's transaction in one partition, written by the transaction coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndMarker {
-    /// Whose transaction it is.
+    /// Id of the transaction's producer.
     pub producer_id: i64,
-    /// The producer's epoch at the end.
+    /// Epoch of the producer at the end of the transaction.
     pub producer_epoch: i16,
-    /// Whether its records are valid.
+    /// True for a commit, false for an abort.
     pub committed: bool,
-    /// The coordinator's own epoch: a marker of an older one is void.
+    /// Epoch of the coordinator; brokers reject markers with an older one.
     pub coordinator_epoch: i32,
 }
 
 impl EndMarker {
-    /// The control batch that says so, of one record at `timestamp`; its offset is 0, as a client's would be.
+    /// Encodes the marker as a control batch of one record at `timestamp`; its base offset is 0, as in batches of
+    /// clients.
     pub fn encode(&self, timestamp: i64) -> Result<Vec<u8>, EncodeError> {
         let mut builder = BatchBuilder::new(BatchOptions {
             producer_id: self.producer_id,
@@ -83,7 +84,7 @@ impl EndMarker {
             control: true,
             ..BatchOptions::default()
         });
-        // Version 0 of both, then the type or the coordinator's epoch.
+        // Version 0 of key and value, followed by the type or the coordinator's epoch.
         let key = [0, 0, 0, u8::from(self.committed)];
         let mut value = [0; 6];
         let (_, epoch) = value.split_at_mut(2);
@@ -92,7 +93,7 @@ impl EndMarker {
         builder.finish(&mut Compressor::new(Codec::None, None)?)
     }
 
-    /// What a control batch says; `None` for one that ends no transaction, and for bytes that make no sense.
+    /// Reads the marker in a control batch; `None` if the batch has no end marker or is malformed.
     pub fn read(batch: &Batch) -> Option<EndMarker> {
         struct First(Option<(ControlType, i32)>);
         impl RecordVisitor for First {
@@ -120,19 +121,19 @@ impl EndMarker {
     }
 }
 
-/// An aborted transaction, as a Fetch response lists it.
+/// An aborted transaction, as listed in a Fetch response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbortedTransaction {
-    /// Whose it was.
+    /// Id of its producer.
     pub producer_id: i64,
-    /// Its first offset in the partition.
+    /// First offset of the transaction in the partition.
     pub first_offset: i64,
 }
 
-/// Which batches of one partition's Fetch response belong to aborted transactions.
+/// Filter for batches of aborted transactions in one partition's Fetch response.
 ///
-/// It walks along with the batches, so keep one per response and partition, also when the response is decoded in
-/// several steps: a new one would take transactions that have ended since for running ones.
+/// The filter advances with the batches, so keep one per response and partition, also when the response is decoded in
+/// several steps: a new one would treat transactions that have already ended as active.
 #[derive(Debug, Clone, Default)]
 pub struct AbortedTransactions {
     pending: VecDeque<AbortedTransaction>,
@@ -140,16 +141,16 @@ pub struct AbortedTransactions {
 }
 
 impl AbortedTransactions {
-    /// From the list of the response, in any order.
+    /// Creates a filter from the list of the response, in any order.
     pub fn new(list: impl IntoIterator<Item = AbortedTransaction>) -> AbortedTransactions {
         let mut pending: Vec<_> = list.into_iter().collect();
-        // Brokers of some vendors do not sort it.
+        // Some brokers other than Apache Kafka do not sort the list.
         pending.sort_by_key(|t| t.first_offset);
         AbortedTransactions { pending: pending.into(), active: HashSet::new() }
     }
 
-    /// Whether a batch of `producer_id` that ends at `last_offset` is aborted. Call it for each transactional batch
-    /// in turn; asking again for the same batch gives the same answer.
+    /// Returns true if a batch of `producer_id` that ends at `last_offset` is aborted. Call it for each transactional
+    /// batch in offset order; repeated calls for the same batch return the same result.
     pub fn is_aborted(&mut self, producer_id: i64, last_offset: i64) -> bool {
         while let Some(next) = self.pending.front().filter(|t| t.first_offset <= last_offset) {
             self.active.insert(next.producer_id);
@@ -158,7 +159,7 @@ impl AbortedTransactions {
         self.active.contains(&producer_id)
     }
 
-    /// To be called at an abort marker of `producer_id` at `offset`: its transaction ends here.
+    /// Ends the transaction of `producer_id`; call it at its abort marker, which is at `offset`.
     pub fn end(&mut self, producer_id: i64, offset: i64) {
         self.is_aborted(producer_id, offset);
         self.active.remove(&producer_id);

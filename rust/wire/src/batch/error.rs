@@ -1,21 +1,21 @@
-//! What can be wrong with a batch.
+//! Errors of decoding batches.
 use super::records::RecordError;
 use crate::compression::{Codec, CompressionError};
 
-/// A batch that cannot be decoded: which one, and why.
+/// A batch that cannot be decoded, with its position and the cause.
 #[derive(Debug, thiserror::Error)]
 #[error("record batch with base offset {base_offset} (at byte {position}): {kind}")]
 pub struct BatchError {
-    /// The base offset that the batch claims.
+    /// The base offset in the header.
     pub base_offset: i64,
-    /// Where the batch starts in the bytes that were given.
+    /// Start of the batch in the input.
     pub position: usize,
-    /// What is wrong.
+    /// The cause.
     #[source]
     pub kind: BatchErrorKind,
 }
 
-/// The ways in which a batch can be wrong.
+/// Causes of a batch error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchErrorKind {
@@ -25,16 +25,16 @@ pub enum BatchErrorKind {
         /// The length field.
         length: i32,
     },
-    /// What was read before reached past the end of the data.
+    /// The position to read at is past the end of the data.
     #[error("it would start beyond the {len} bytes of the data")]
     Beyond {
-        /// The bytes there are.
+        /// Length of the data.
         len: usize,
     },
-    /// A message of the formats v0 and v1 breaks their rules.
+    /// A message of format v0 or v1 violates the format.
     #[error("{0}; the data is corrupt")]
     Legacy(#[from] LegacyError),
-    /// A magic byte that no Kafka version has.
+    /// A magic byte that is not in any Kafka version.
     #[error("magic {magic} is unknown (Kafka has 0, 1 and 2); the data is corrupt or newer than this library")]
     UnknownMagic {
         /// The magic byte.
@@ -63,34 +63,34 @@ pub enum BatchErrorKind {
         /// The last offset delta.
         last_offset_delta: i32,
     },
-    /// A record is malformed, or their number is not what the header says.
+    /// A record is malformed, or the number of records differs from the header.
     #[error("{0}; the data is corrupt")]
     Record(#[from] RecordError),
 }
 
-/// A message of the formats v0 and v1 that breaks their rules.
+/// A message of format v0 or v1 that violates the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LegacyError {
     /// A field is out of its bounds.
     #[error("message {index}: {what} is malformed")]
     Field {
-        /// Which message of the set, from 0.
+        /// Index of the message in the set.
         index: usize,
-        /// Which field.
+        /// Name of the field.
         what: &'static str,
     },
-    /// The checksum of a message in a wrapper differs; that of the wrapper is another error.
+    /// The checksum of a message in a wrapper differs; a wrong checksum of the wrapper is `BatchErrorKind::Crc`.
     #[error("message {index} of a compressed set: the CRC is {actual:#010x}, the message says {expected:#010x}")]
     InnerCrc {
-        /// Which message of the set, from 0.
+        /// Index of the message in the set.
         index: usize,
         /// The checksum in the message.
         expected: u32,
         /// The checksum of its bytes.
         actual: u32,
     },
-    /// Compressed messages in a compressed message.
+    /// A compressed message inside a compressed message.
     #[error("a compressed message holds another compressed message, which Kafka does not allow")]
     Nested,
     /// A wrapper without a value.
@@ -104,13 +104,13 @@ pub enum LegacyError {
     WrapperOffset {
         /// The wrapper's offset.
         wrapper: i64,
-        /// The offset of the last message, as it is written.
+        /// The offset of the last message, as stored.
         last: i64,
     },
-    /// Offsets in a wrapper are further apart than a batch allows.
+    /// Offsets in a wrapper span more than a batch allows.
     #[error("the offsets in a compressed message are out of range")]
     Offsets,
-    /// A codec that came later than the format.
+    /// A codec that is newer than the format.
     #[error("a message of magic {magic} is compressed with {}, which needs magic 2", codec.name())]
     Codec {
         /// The format.

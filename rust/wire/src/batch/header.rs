@@ -1,27 +1,27 @@
-//! The header of a record batch, and what stands for it in the formats before batches.
+//! Header of a record batch, and its equivalent for messages of formats v0 and v1.
 use super::error::BatchErrorKind;
 use crate::crc::{crc32, crc32c};
 
-/// Bytes of a batch before its first record.
+/// Length of a batch header: the bytes before the first record.
 pub const HEADER_LEN: usize = 61;
-/// Bytes up to and including the length field, which counts what follows it.
+/// Length of the prefix up to and including the length field, which counts the bytes after it.
 pub(crate) const LENGTH_END: usize = 12;
 pub(crate) const MAGIC_AT: usize = 16;
-/// The smallest length field of a v2 batch.
+/// Minimum of the length field of a v2 batch.
 pub(crate) const MIN_LENGTH: i32 = (HEADER_LEN - LENGTH_END) as i32;
-/// The smallest length field of a message of any format, which is that of v0.
+/// Minimum of the length field of a message of any format, which is that of v0.
 pub(crate) const MIN_LEGACY_LENGTH: i32 = 14;
-/// The smallest length field of a v1 message.
+/// Minimum of the length field of a v1 message.
 pub(crate) const MIN_V1_LENGTH: i32 = 22;
-/// Bytes of a v0 message, from its offset on, before the length of its key.
+/// Length of a v0 message from its offset to the length of its key.
 pub(crate) const V0_FIXED_LEN: usize = 18;
-/// The same for v1, which adds the timestamp.
+/// Length of a v1 message from its offset to the length of its key; it has a timestamp in addition.
 pub(crate) const V1_FIXED_LEN: usize = 26;
-/// What the checksum of a v0 or v1 message covers begins here, and ends with the message.
+/// End of the checksum field of a v0 or v1 message. The checksum covers the bytes after it.
 pub(crate) const LEGACY_CRC_END: usize = MAGIC_AT;
 pub(crate) const LEGACY_ATTRIBUTES_AT: usize = 17;
 pub(crate) const CRC_AT: usize = 17;
-/// The checksum covers everything from here on.
+/// Start of the bytes covered by the checksum of a v2 batch.
 pub(crate) const ATTRIBUTES_AT: usize = 21;
 
 const TIMESTAMP_TYPE_BIT: i16 = 0x08;
@@ -30,7 +30,7 @@ const CONTROL_BIT: i16 = 0x20;
 const DELETE_HORIZON_BIT: i16 = 0x40;
 pub(crate) const CODEC_BITS: i16 = 0x07;
 
-/// What the timestamps of a batch mean.
+/// Meaning of the timestamps of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimestampType {
     /// Set by the producer.
@@ -40,7 +40,7 @@ pub enum TimestampType {
 }
 
 impl TimestampType {
-    /// Kafka's number for it.
+    /// Returns Kafka's id of the type.
     pub fn id(self) -> i8 {
         match self {
             TimestampType::CreateTime => 0,
@@ -49,31 +49,32 @@ impl TimestampType {
     }
 }
 
-/// The header of a batch; names are Kafka's own.
+/// The header of a batch, with Kafka's field names.
 ///
-/// For a message of the formats v0 and v1 it is made up from the message: the base offset is the message's offset, the
-/// last offset delta is 0, epoch, producer and sequence are -1. A compressed message wraps others, the last of which
-/// has (in v1: brings to) the wrapper's offset, so that [`next_offset`](Self::next_offset) holds for all formats; its
-/// first offset and their number are only known once it is decompressed, see [`is_wrapper`](Self::is_wrapper).
+/// For a message of format v0 or v1 it is derived from the message: the base offset is the message's offset, the last
+/// offset delta is 0; epoch, producer and sequence are -1. A compressed message wraps others, the last of which has the
+/// wrapper's offset (in v1: after conversion from relative offsets), so that [`next_offset`](Self::next_offset) is
+/// correct for all formats; the first offset and the number of messages are only known after decompression, see
+/// [`is_wrapper`](Self::is_wrapper).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchHeader {
     /// Offset of the first record when the batch was written.
     pub base_offset: i64,
-    /// Bytes that follow the length field.
+    /// Length of the batch after the length field.
     pub batch_length: i32,
-    /// Epoch of the leader that appended the batch, -1 before that.
+    /// Epoch of the leader that appended the batch, -1 before the append.
     pub partition_leader_epoch: i32,
-    /// The format: 2, or 0 and 1 for what was there before Kafka 0.11.
+    /// The format: 2, or 0 and 1 for the formats before Kafka 0.11.
     pub magic: i8,
-    /// CRC-32C of everything from the attributes on; in v0 and v1 CRC-32 (IEEE) of everything from the magic on.
+    /// CRC-32C of the bytes from the attributes on; in v0 and v1 CRC-32 (IEEE) of the bytes from the magic on.
     pub crc: u32,
     /// Codec, timestamp type and flags.
     pub attributes: i16,
-    /// Offset of the last record when the batch was written, less the base offset.
+    /// Offset of the last record when the batch was written, minus the base offset.
     pub last_offset_delta: i32,
-    /// What the records' timestamp deltas count from.
+    /// Base of the records' timestamp deltas.
     pub base_timestamp: i64,
-    /// The largest timestamp, or the append time.
+    /// The maximum timestamp, or the append time.
     pub max_timestamp: i64,
     /// -1 without idempotence.
     pub producer_id: i64,
@@ -81,12 +82,12 @@ pub struct BatchHeader {
     pub producer_epoch: i16,
     /// Sequence number of the first record, -1 without idempotence.
     pub base_sequence: i32,
-    /// Number of records left in the batch; -1 for a wrapper, whose header does not say.
+    /// Number of records remaining in the batch; -1 for a wrapper, whose header does not have it.
     pub record_count: i32,
 }
 
 impl BatchHeader {
-    /// Reads the header at the start of `bytes`, of any format; magic and length are taken as they are.
+    /// Parses the header at the start of `bytes`, of any format; magic and length are not validated.
     pub fn parse(bytes: &[u8]) -> Result<BatchHeader, BatchErrorKind> {
         if let Some(&magic @ (0 | 1)) = bytes.get(MAGIC_AT) {
             return BatchHeader::parse_legacy(bytes, magic as i8);
@@ -128,7 +129,7 @@ impl BatchHeader {
         }
         let base_offset = i64::from_be_bytes(field(head, 0));
         if base_offset == i64::MAX {
-            // No offset could follow: anyone who goes on from there would ask for the same message for ever.
+            // A batch at the last possible offset has no next offset: a reader would fetch the same message forever.
             return Err(BatchErrorKind::Offsets { last_offset_delta: 0 });
         }
         Ok(BatchHeader {
@@ -165,49 +166,49 @@ impl BatchHeader {
         put(out, 57, self.record_count.to_be_bytes());
     }
 
-    /// The offset after this batch. From the header, not from the last record: compaction and transactions leave
-    /// holes, and a client that went by records would fetch the same batch for ever.
+    /// Returns the offset after this batch. It is computed from the header, not from the last record: compaction and
+    /// transactions leave gaps, and a client that used the last record would fetch the same batch forever.
     pub fn next_offset(&self) -> i64 {
         self.last_offset().saturating_add(1)
     }
 
-    /// The offset of the last record when the batch was written.
+    /// Returns the offset of the last record when the batch was written.
     pub fn last_offset(&self) -> i64 {
         self.base_offset.saturating_add(i64::from(self.last_offset_delta))
     }
 
-    /// Whether this is a v0 or v1 message that holds others, compressed.
+    /// Returns true for a compressed v0 or v1 message, which contains other messages.
     pub fn is_wrapper(&self) -> bool {
         self.magic < 2 && self.codec_id() != 0
     }
 
-    /// The codec bits of the attributes.
+    /// Returns the codec bits of the attributes.
     pub fn codec_id(&self) -> i16 {
         self.attributes & CODEC_BITS
     }
 
-    /// What the timestamps mean.
+    /// Returns the meaning of the timestamps.
     pub fn timestamp_type(&self) -> TimestampType {
         if self.attributes & TIMESTAMP_TYPE_BIT == 0 { TimestampType::CreateTime } else { TimestampType::LogAppendTime }
     }
 
-    /// Whether the batch is part of a transaction.
+    /// Returns true if the batch is part of a transaction.
     pub fn is_transactional(&self) -> bool {
         self.attributes & TRANSACTIONAL_BIT != 0
     }
 
-    /// Whether the batch holds markers for the brokers and not records for users.
+    /// Returns true if the batch has control records instead of user records.
     pub fn is_control(&self) -> bool {
         self.attributes & CONTROL_BIT != 0
     }
 
-    /// Whether the base timestamp holds the time at which compaction may drop tombstones and markers.
+    /// Returns true if the base timestamp is the time after which compaction may delete tombstones and markers.
     pub fn has_delete_horizon(&self) -> bool {
         self.attributes & DELETE_HORIZON_BIT != 0
     }
 }
 
-/// Attribute bits for a batch to be built.
+/// Returns the attribute bits for a new batch.
 pub(crate) fn attributes(codec_id: i16, timestamp_type: TimestampType, transactional: bool, control: bool) -> i16 {
     let mut bits = codec_id & CODEC_BITS;
     if timestamp_type == TimestampType::LogAppendTime {
@@ -227,7 +228,7 @@ pub(crate) fn offset_and_length(prefix: &[u8; LENGTH_END]) -> (i64, i32) {
     (i64::from_be_bytes([o0, o1, o2, o3, o4, o5, o6, o7]), i32::from_be_bytes([l0, l1, l2, l3]))
 }
 
-/// The checksum that belongs into the header of `batch`, of any format; 0 for fewer bytes than a header.
+/// Computes the checksum for the header of `batch`, of any format; 0 if it is shorter than a header.
 pub(crate) fn compute_crc(batch: &[u8]) -> u32 {
     match batch.get(MAGIC_AT) {
         Some(0 | 1) => batch.get(LEGACY_CRC_END..).map_or(0, crc32),
@@ -237,7 +238,7 @@ pub(crate) fn compute_crc(batch: &[u8]) -> u32 {
 
 fn field<const N: usize, const HEAD: usize>(head: &[u8; HEAD], at: usize) -> [u8; N] {
     let mut out = [0; N];
-    // Constant offsets within a fixed array: the copy below can never fall short.
+    // Constant offsets within a fixed-size array: the range is always valid.
     if let Some(bytes) = head.get(at..at + N) {
         out.copy_from_slice(bytes);
     }

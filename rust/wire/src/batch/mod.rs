@@ -1,8 +1,8 @@
-//! Record batches, format v2 (magic 2), and the messages of v0 and v1 before them, in both directions.
+//! Codec of record batches, format v2 (magic 2), and of messages of formats v0 and v1.
 //!
-//! [`batches`] cuts the bytes of one partition into [`Batch`]es, whatever their formats: the magic byte decides.
-//! [`records::walk`] visits the records of a v2 batch in a single pass, [`legacy`] reads those of the others;
-//! [`encode::BatchBuilder`] goes the other way.
+//! [`batches`] splits the bytes of one partition into [`Batch`]es of any format, as determined by the magic byte.
+//! [`records::walk`] visits the records of a v2 batch in a single pass, [`legacy`] reads those of the older formats;
+//! [`encode::BatchBuilder`] encodes batches.
 mod block;
 pub mod control;
 pub mod encode;
@@ -26,29 +26,29 @@ pub use records::{RecordError, RecordVisitor, walk, walk_blocks};
 
 use header::{LENGTH_END, MAGIC_AT, MIN_LEGACY_LENGTH, MIN_LENGTH, MIN_V1_LENGTH};
 
-/// One complete batch of the wire, or one message of the formats v0 and v1: its header and all of its bytes.
+/// One complete batch, or one message of format v0 or v1: its header and all of its bytes.
 #[derive(Debug, Clone)]
 pub struct Batch {
     /// The parsed header.
     pub header: BatchHeader,
-    /// Where the batch starts in the bytes given to [`batches`].
+    /// Start of the batch in the input of [`batches`].
     pub position: usize,
     bytes: Bytes,
 }
 
 impl Batch {
-    /// The whole batch, header included.
+    /// Returns the bytes of the batch, with its header.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The records of a v2 batch as they lie on the wire: compressed if the header says so. Those of the formats before
-    /// are for [`legacy`] to find.
+    /// Returns the encoded records of a v2 batch, compressed if the header says so. Records of older formats are read
+    /// by [`legacy`].
     pub fn payload(&self) -> Bytes {
         self.bytes.slice(HEADER_LEN.min(self.bytes.len())..)
     }
 
-    /// Compares the checksum of the batch with the one in its header.
+    /// Verifies the checksum in the header.
     pub fn check_crc(&self) -> Result<(), BatchError> {
         let actual = header::compute_crc(&self.bytes);
         if actual == self.header.crc {
@@ -57,21 +57,21 @@ impl Batch {
         Err(self.error(BatchErrorKind::Crc { expected: self.header.crc, actual }))
     }
 
-    /// An error that names this batch.
+    /// Creates an error for this batch.
     pub fn error(&self, kind: BatchErrorKind) -> BatchError {
         BatchError { base_offset: self.header.base_offset, position: self.position, kind }
     }
 }
 
-/// The batches in `data`, the bytes of one partition.
+/// Iterates over the batches in `data`, the bytes of one partition.
 ///
-/// An incomplete batch at the end is left out, as a broker cuts a response at its size limit: see
-/// [`Batches::truncated_tail`]. After an error the iterator is at its end.
+/// An incomplete batch at the end is skipped, since a broker truncates a response at its size limit: see
+/// [`Batches::truncated_tail`]. The iterator ends after an error.
 pub fn batches(data: Bytes) -> Batches {
     Batches { data, position: 0, truncated_tail: false, done: false }
 }
 
-/// See [`batches`].
+/// Iterator returned by [`batches`].
 #[derive(Debug)]
 pub struct Batches {
     data: Bytes,
@@ -81,18 +81,18 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Bytes of the complete batches handed out so far.
+    /// Returns the end of the last complete batch returned so far.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// Whether the bytes end within a batch; known once the iterator is at its end.
+    /// Returns true if the bytes end within a batch; only valid once the iterator has ended.
     pub fn truncated_tail(&self) -> bool {
         self.truncated_tail
     }
 
-    /// Goes on at `position`, the end of a batch or message that was found by other means; past the end of the data is
-    /// an error of the next batch.
+    /// Continues at `position`, the end of a batch or message that was parsed elsewhere; a position past the end of the
+    /// data makes the next batch an error.
     pub fn skip_to(&mut self, position: usize) {
         self.position = position;
     }

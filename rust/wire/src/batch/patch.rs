@@ -1,4 +1,4 @@
-//! Finished batches, changed in place.
+//! In-place changes of encoded batches.
 use super::encode::{EncodeError, not_whole, write_crc};
 use super::error::BatchErrorKind;
 use super::header::{
@@ -6,7 +6,7 @@ use super::header::{
 };
 use super::legacy;
 
-/// Sets the idempotent producer's fields of a finished batch, and its checksum, without encoding it again.
+/// Sets the fields of an idempotent producer in an encoded batch, and updates the checksum, without encoding it again.
 pub fn set_producer(
     batch: &mut [u8],
     producer_id: i64,
@@ -22,8 +22,8 @@ pub fn set_producer(
     Ok(())
 }
 
-/// Sets where a finished batch begins in its partition, and the leader's epoch: what a broker does on append. Neither
-/// is under the checksum. A message of magic 0 or 1 has no epoch; a wrapper's offset is that of its last message.
+/// Sets the base offset and the leader epoch of an encoded batch, as a broker does on append. The checksum covers
+/// neither. A message of magic 0 or 1 has no epoch; the offset of a wrapper is that of its last message.
 pub fn set_base_offset(batch: &mut [u8], base_offset: i64, partition_leader_epoch: i32) -> Result<(), EncodeError> {
     if let Some(message) = legacy_message(batch)? {
         put(message, 0, base_offset.to_be_bytes());
@@ -35,8 +35,8 @@ pub fn set_base_offset(batch: &mut [u8], base_offset: i64, partition_leader_epoc
     })
 }
 
-/// Makes `timestamp` the append time of all records of a finished batch, and sets its checksum. A message of magic 0
-/// has no place for it and stays as it is.
+/// Sets `timestamp` as the append time of all records of an encoded batch, and updates the checksum. A message of magic
+/// 0 has no timestamp and is not changed.
 pub fn set_log_append_time(batch: &mut [u8], timestamp: i64) -> Result<(), EncodeError> {
     if let Some(message) = legacy_message(batch)? {
         if let Some(1) = message.get(MAGIC_AT) {
@@ -56,7 +56,7 @@ pub fn set_log_append_time(batch: &mut [u8], timestamp: i64) -> Result<(), Encod
     Ok(())
 }
 
-/// The bytes again, if they are a complete message of magic 0 or 1.
+/// Returns the bytes if they are a complete message of magic 0 or 1.
 fn legacy_message(batch: &mut [u8]) -> Result<Option<&mut [u8]>, EncodeError> {
     if !matches!(batch.get(MAGIC_AT), Some(0 | 1)) {
         return Ok(None);

@@ -1,21 +1,21 @@
-//! One record of a batch.
+//! Parser of one record of a batch.
 use crate::varint::{read_varint, read_varlong};
 
-/// The fewest bytes that a record takes: its length, attributes, two deltas, two lengths and the header count.
+/// Minimum size of a record: its length, attributes, two deltas, two lengths and the header count.
 pub const MIN_RECORD_LEN: usize = 7;
 
-/// Where the parts of a record lie in the records' bytes.
+/// A parsed record: its deltas, and the positions of its fields in the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RawRecord {
     /// Milliseconds after the batch's base timestamp.
     pub timestamp_delta: i64,
-    /// Offset less the batch's base offset.
+    /// Offset minus the batch's base offset.
     pub offset_delta: i32,
     /// Length of the key, -1 for null.
     pub key_len: i32,
-    /// Start of the key; without meaning for a null key.
+    /// Start of the key; undefined for a null key.
     pub key_start: usize,
-    /// Start of the value; without meaning for a null value.
+    /// Start of the value; undefined for a null value.
     pub value_start: usize,
     /// Length of the value, -1 for null.
     pub value_len: i32,
@@ -28,22 +28,22 @@ pub struct RawRecord {
 }
 
 impl RawRecord {
-    /// The key, from the bytes that were walked.
+    /// Returns the key from `data`, which must be the parsed bytes.
     #[inline]
     pub fn key<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         slice(data, self.key_start, self.key_len)
     }
 
-    /// The value, from the bytes that were walked.
+    /// Returns the value from `data`, which must be the parsed bytes.
     #[inline]
     pub fn value<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         slice(data, self.value_start, self.value_len)
     }
 
-    /// The headers in their order, repeated names included, from the bytes that were walked: the walk has looked at
-    /// each. From other bytes there may be fewer than [`header_count`](Self::header_count).
+    /// Returns the headers in order, with repeated names, from the parsed bytes, which have been validated. From other
+    /// bytes it may return fewer than [`header_count`](Self::header_count).
     pub fn headers<'a>(&self, data: &'a [u8]) -> Headers<'a> {
-        // The walk has checked the range: other bytes than those walked give fewer headers.
+        // The range was validated when the record was parsed; other bytes return fewer headers.
         Headers { data: data.get(self.headers_start..self.end).unwrap_or_default(), left: self.header_count }
     }
 }
@@ -62,9 +62,9 @@ pub(crate) fn read_record(data: &[u8], start: usize) -> Field<RawRecord> {
     let Some(end) = usize::try_from(length).ok().map(|len| position + len).filter(|&end| end <= data.len()) else {
         return Err("length");
     };
-    // From here on nothing can be read past the end of this record.
+    // Reads are limited to this record from here on.
     let record = data.get(..end).ok_or("length")?;
-    position += 1; // attributes: unused so far
+    position += 1; // attributes: currently unused
     let timestamp_delta = varlong(record, &mut position, "timestamp delta")?;
     let offset_delta = varint(record, &mut position, "offset delta")?;
     let key_len = varint(record, &mut position, "key length")?;
@@ -93,7 +93,7 @@ pub(crate) fn read_record(data: &[u8], start: usize) -> Field<RawRecord> {
     })
 }
 
-/// The position after a field of `len` bytes, -1 meaning null.
+/// Returns the position after a field of `len` bytes; -1 is null.
 #[inline(always)]
 fn skip(record: &[u8], position: usize, len: i32, what: &'static str) -> Field<usize> {
     if len < 0 {
@@ -156,7 +156,7 @@ fn long_varlong(data: &[u8], position: usize) -> Option<(i64, usize)> {
 
 #[inline(never)]
 fn check_headers(data: &[u8], count: i32) -> Field<()> {
-    // Each takes two bytes at least.
+    // A header has at least two bytes.
     if usize::try_from(count).map_or(true, |count| count > data.len() / 2) {
         return Err("header count");
     }
@@ -177,10 +177,10 @@ fn read_header<'a>(data: &'a [u8], position: &mut usize) -> Field<Header<'a>> {
     Ok((key, slice(data, value_start, value_len)))
 }
 
-/// A header: its key (UTF-8 by contract, not by force) and its value.
+/// A header: its key (UTF-8 by convention, not enforced) and its value.
 pub type Header<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// The headers of a record, see [`RawRecord::headers`].
+/// Iterator over the headers of a record, see [`RawRecord::headers`].
 #[derive(Debug, Clone)]
 pub struct Headers<'a> {
     data: &'a [u8],

@@ -1,4 +1,4 @@
-//! One walk over the records of a batch.
+//! Iteration over the records of a batch.
 use std::ops::ControlFlow;
 
 use super::block::{BLOCK_LEN, Block};
@@ -11,54 +11,54 @@ pub enum RecordError {
     /// A field is out of its bounds.
     #[error("record {index}: {what} is malformed")]
     Field {
-        /// Which record of the batch, from 0.
+        /// Index of the record in the batch.
         index: usize,
-        /// Which field.
+        /// Name of the field.
         what: &'static str,
     },
-    /// The header promises more records than there are, or a negative number.
+    /// The header has a negative count, or a larger one than the number of records.
     #[error("the header says {expected} records, the batch has {actual}")]
     TooFew {
         /// The count in the header.
         expected: i32,
-        /// How many were found; a lower bound if the count is absurd.
+        /// Number of records read; a lower bound if the count is impossibly large.
         actual: usize,
     },
-    /// The records lie in other bytes than those that were given with them.
+    /// The position of a field is outside the given bytes.
     #[error("{what} of a record lies beyond the {len} bytes of its batch")]
     Beyond {
-        /// Which field.
+        /// Name of the field.
         what: &'static str,
-        /// The bytes there are.
+        /// Length of the bytes.
         len: usize,
     },
-    /// Bytes are left after the last record.
+    /// Bytes remain after the last record.
     #[error("the header says {expected} records, but {left} bytes follow the last of them")]
     TooMany {
         /// The count in the header.
         expected: i32,
-        /// Bytes left.
+        /// Number of remaining bytes.
         left: usize,
     },
 }
 
-/// Takes the records of a batch one by one.
+/// Visitor of the records of a batch.
 pub trait RecordVisitor {
-    /// A record whose bounds, headers included, are checked; `data` is what is walked. `Break` ends the walk.
+    /// Visits a record with validated bounds and headers; `data` is the walked input. `Break` ends the walk.
     fn record(&mut self, data: &[u8], record: &RawRecord) -> ControlFlow<()>;
 }
 
 /// Visits the `count` records in `data`, the decompressed records of a batch.
 ///
-/// `data` must hold exactly that many, unless the visitor ends the walk.
+/// `data` must contain exactly `count` records, unless the visitor ends the walk.
 pub fn walk<V: RecordVisitor>(data: &[u8], count: i32, visitor: &mut V) -> Result<(), RecordError> {
     walk_blocks(data, count, &mut Block::new(), |block| {
         block.records().try_for_each(|record| visitor.record(data, &record))
     })
 }
 
-/// Visits the `count` records in `data` a [`Block`] at a time, the last one usually shorter: for those who work
-/// column by column. Otherwise as [`walk`].
+/// Visits the `count` records in `data` one [`Block`] at a time, for column-wise processing; the last block is usually
+/// shorter. Otherwise the same as [`walk`].
 #[inline]
 pub fn walk_blocks(
     data: &[u8],

@@ -1,11 +1,10 @@
-//! AddOffsetsToTxn: the group whose offsets a transaction is going to commit.
+//! AddOffsetsToTxn API: adds a consumer group to a transaction before its offsets are committed.
 //!
-//! 2 may answer PRODUCER_FENCED, 4 TRANSACTION_ABORTABLE (KIP-890).
+//! v2 may return PRODUCER_FENCED, v4 TRANSACTION_ABORTABLE (KIP-890).
 
 request! { AddOffsetsToTxn = 25, versions 0..=4, flexible 3, AddOffsetsToTxnRequest => AddOffsetsToTxnResponse }
 
 messages! {
-    /// What is asked.
     struct AddOffsetsToTxnRequest {
         transactional_id: String => 0..;
         producer_id: i64 => 0..;
@@ -13,7 +12,6 @@ messages! {
         group_id: String => 0..;
     }
 
-    /// What is answered.
     struct AddOffsetsToTxnResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;

@@ -1,7 +1,7 @@
-//! AddPartitionsToTxn: the partitions that a transaction is going to write to.
+//! AddPartitionsToTxn API: adds partitions to a transaction before they are written to.
 //!
-//! 2 may answer PRODUCER_FENCED; 4 and 5 are between brokers, which ask for many transactions at once, also only
-//! whether the partitions are there; 5 may answer TRANSACTION_ABORTABLE (KIP-890).
+//! v2 may return PRODUCER_FENCED. v4 and v5 are sent by brokers only: one request covers several transactions, and can
+//! verify partitions without adding them; v5 may return TRANSACTION_ABORTABLE (KIP-890).
 
 request! {
     AddPartitionsToTxn = 24, versions 0..=5, flexible 3,
@@ -9,7 +9,6 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct AddPartitionsToTxnRequest {
         transactions: Vec<AddPartitionsToTxnTransaction> => 4..;
         v3_and_below_transactional_id: String => 0..=3;
@@ -33,7 +32,6 @@ messages! {
         partitions: Vec<i32> => 0..;
     }
 
-    /// What is answered.
     struct AddPartitionsToTxnResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 4.., [ignorable];
@@ -41,19 +39,19 @@ messages! {
         results_by_topic_v3_and_below: Vec<AddPartitionsToTxnTopicResult> => 0..=3;
     }
 
-    /// What became of a transaction's partitions.
+    /// The results for one transaction.
     struct AddPartitionsToTxnResult {
         transactional_id: String => 4..;
         topic_results: Vec<AddPartitionsToTxnTopicResult> => 4..;
     }
 
-    /// What became of the partitions of one topic.
+    /// The results for one topic.
     struct AddPartitionsToTxnTopicResult {
         name: String => 0..;
         results_by_partition: Vec<AddPartitionsToTxnPartitionResult> => 0..;
     }
 
-    /// What became of one partition.
+    /// The result for one partition.
     struct AddPartitionsToTxnPartitionResult {
         partition_index: i32 => 0..;
         partition_error_code: i16 => 0..;

@@ -1,11 +1,11 @@
-//! AddRaftVoter: a controller joins the quorum (KIP-853). 1 can answer before the others know (KIP-1186).
+//! AddRaftVoter API: adds a controller to the KRaft quorum (KIP-853). v1 can respond before the change is committed by
+//! the other voters (KIP-1186).
 
 use super::types::Uuid;
 
 request! { AddRaftVoter = 80, versions 0..=1, flexible 0, AddRaftVoterRequest => AddRaftVoterResponse }
 
 messages! {
-    /// What is asked.
     struct AddRaftVoterRequest {
         cluster_id: Option<String> => 0..;
         timeout_ms: i32 => 0..;
@@ -15,14 +15,13 @@ messages! {
         ack_when_committed: bool = true => 1..;
     }
 
-    /// Where a controller listens.
+    /// An endpoint of a controller.
     struct Listener {
         name: String => 0..;
         host: String => 0..;
         port: u16 => 0..;
     }
 
-    /// What is answered.
     struct AddRaftVoterResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;

@@ -1,6 +1,6 @@
-//! AlterPartitionReassignments: replicas of partitions are moved to other brokers, or no longer (KIP-455).
+//! AlterPartitionReassignments API: starts and cancels reassignments of replicas (KIP-455).
 //!
-//! 1 can refuse to change how many replicas there are (KIP-860).
+//! v1 can reject changes of the replication factor (KIP-860).
 
 request! {
     AlterPartitionReassignments = 45, versions 0..=1, flexible 0,
@@ -8,7 +8,6 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct AlterPartitionReassignmentsRequest {
         timeout_ms: i32 = 60000 => 0..;
         allow_replication_factor_change: bool = true => 1..;
@@ -21,13 +20,12 @@ messages! {
         partitions: Vec<ReassignablePartition> => 0..;
     }
 
-    /// The replicas that one partition is to have; null gives up what is under way.
+    /// The target replicas of one partition; null cancels its reassignment.
     struct ReassignablePartition {
         partition_index: i32 => 0..;
         replicas: Option<Vec<i32>> => 0..;
     }
 
-    /// What is answered.
     struct AlterPartitionReassignmentsResponse {
         throttle_time_ms: i32 => 0..;
         allow_replication_factor_change: bool = true => 1.., [ignorable];
@@ -42,7 +40,7 @@ messages! {
         partitions: Vec<ReassignablePartitionResponse> => 0..;
     }
 
-    /// What became of one partition.
+    /// The result for one partition.
     struct ReassignablePartitionResponse {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

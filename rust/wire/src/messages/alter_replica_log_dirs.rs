@@ -1,4 +1,5 @@
-//! AlterReplicaLogDirs: replicas are moved between the disks of a broker (KIP-113). 0 is gone since Kafka 4.0.
+//! AlterReplicaLogDirs API: moves replicas between the log directories of a broker (KIP-113). v0 was removed in Kafka
+//! 4.0.
 
 request! {
     AlterReplicaLogDirs = 34, versions 0..=2, flexible 2,
@@ -6,12 +7,11 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct AlterReplicaLogDirsRequest {
         dirs: Vec<AlterReplicaLogDir> => 0..;
     }
 
-    /// What is to be on one disk.
+    /// The partitions to move to one log directory.
     struct AlterReplicaLogDir {
         path: String => 0..;
         topics: Vec<AlterReplicaLogDirTopic> => 0..;
@@ -23,7 +23,6 @@ messages! {
         partitions: Vec<i32> => 0..;
     }
 
-    /// What is answered.
     struct AlterReplicaLogDirsResponse {
         throttle_time_ms: i32 => 0..;
         results: Vec<AlterReplicaLogDirTopicResult> => 0..;
@@ -35,7 +34,7 @@ messages! {
         partitions: Vec<AlterReplicaLogDirPartitionResult> => 0..;
     }
 
-    /// What became of one replica.
+    /// The result for one replica.
     struct AlterReplicaLogDirPartitionResult {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

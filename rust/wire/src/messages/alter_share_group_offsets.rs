@@ -1,4 +1,4 @@
-//! AlterShareGroupOffsets: where a share group goes on is moved (KIP-932).
+//! AlterShareGroupOffsets API: sets the start offsets of a share group (KIP-932).
 
 use super::types::Uuid;
 
@@ -8,7 +8,6 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct AlterShareGroupOffsetsRequest {
         group_id: String => 0..;
         topics: Vec<AlterShareGroupOffsetsRequestTopic> => 0..;
@@ -20,13 +19,12 @@ messages! {
         partitions: Vec<AlterShareGroupOffsetsRequestPartition> => 0..;
     }
 
-    /// Where a group is to go on in one partition.
+    /// The new start offset of one partition.
     struct AlterShareGroupOffsetsRequestPartition {
         partition_index: i32 => 0..;
         start_offset: i64 => 0..;
     }
 
-    /// What is answered.
     struct AlterShareGroupOffsetsResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;
@@ -41,7 +39,7 @@ messages! {
         partitions: Vec<AlterShareGroupOffsetsResponsePartition> => 0..;
     }
 
-    /// What became of one partition.
+    /// The result for one partition.
     struct AlterShareGroupOffsetsResponsePartition {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

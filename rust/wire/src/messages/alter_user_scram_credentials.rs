@@ -1,4 +1,4 @@
-//! AlterUserScramCredentials: passwords of users that log in by SCRAM are set and deleted (KIP-554).
+//! AlterUserScramCredentials API: sets and deletes SCRAM credentials of users (KIP-554).
 
 use bytes::Bytes;
 
@@ -10,7 +10,6 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct AlterUserScramCredentialsRequest {
         deletions: Vec<ScramCredentialDeletion> => 0..;
         upsertions: Vec<ScramCredentialUpsertion> => 0..;
@@ -22,7 +21,7 @@ messages! {
         mechanism: i8 => 0..;
     }
 
-    /// A credential to set. The password never travels: only what was made of it with the salt.
+    /// A credential to set. The request carries the salted hash, never the password.
     struct ScramCredentialUpsertion {
         name: String => 0..;
         mechanism: i8 => 0..;
@@ -31,13 +30,12 @@ messages! {
         salted_password: Hidden => 0..;
     }
 
-    /// What is answered.
     struct AlterUserScramCredentialsResponse {
         throttle_time_ms: i32 => 0..;
         results: Vec<AlterUserScramCredentialsResult> => 0..;
     }
 
-    /// What became of one user.
+    /// The result for one user.
     struct AlterUserScramCredentialsResult {
         user: String => 0..;
         error_code: i16 => 0..;

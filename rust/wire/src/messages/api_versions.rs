@@ -1,18 +1,16 @@
-//! ApiVersions: what a broker speaks.
+//! ApiVersions API: the API versions and features that a broker supports.
 //!
-//! 3 says who asks (KIP-511) and has features (KIP-584); 4 allows features that start at version 0. An old broker
-//! answers version 0 whatever was asked: see `frame::decode_api_versions`.
+//! v3 has the client's name and version (KIP-511) and features (KIP-584); v4 allows features that start at version 0. A
+//! broker that does not support the requested version responds with v0: see `frame::decode_api_versions`.
 
 request! { ApiVersions = 18, versions 0..=4, flexible 3, ApiVersionsRequest => ApiVersionsResponse }
 
 messages! {
-    /// What is asked.
     struct ApiVersionsRequest {
         client_software_name: String => 3.., [ignorable];
         client_software_version: String => 3.., [ignorable];
     }
 
-    /// What is answered.
     struct ApiVersionsResponse {
         error_code: i16 => 0..;
         api_keys: Vec<ApiVersion> => 0..;
@@ -37,7 +35,7 @@ messages! {
         max_version: i16 => 3..;
     }
 
-    /// A feature at its cluster-wide level.
+    /// A feature and its finalized, cluster-wide level.
     struct FinalizedFeatureKey {
         name: String => 3..;
         max_version_level: i16 => 3..;

@@ -1,10 +1,10 @@
-//! Values of every type, from a seed.
+//! Random values of all field types, derived from a seed.
 
 use bytes::Bytes;
 
 use crate::messages::types::{Cx, Hidden, Uuid};
 
-/// A generator whose whole state is its seed (splitmix64), so that a failure is one number.
+/// A splitmix64 generator. Its whole state is the seed, so a failure can be reproduced from one number.
 #[derive(Debug)]
 pub(crate) struct Random(u64);
 
@@ -25,7 +25,7 @@ impl Random {
         self.next() % n
     }
 
-    /// Edges more often than chance would have them.
+    /// Returns a number; boundary values are more frequent than in a uniform distribution.
     fn number(&mut self) -> i64 {
         match self.below(6) {
             0 => 0,
@@ -71,7 +71,7 @@ impl Arbitrary for String {
         match random.below(12) {
             0 => String::new(),
             1 => "größe\0".to_owned(),
-            // Around the lengths where a compact length takes a second byte.
+            // Lengths around the point where the compact length grows to two bytes.
             2 => "x".repeat(125 + random.below(5) as usize),
             _ => format!("t{}", random.below(1000)),
         }

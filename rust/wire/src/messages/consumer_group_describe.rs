@@ -1,6 +1,6 @@
-//! ConsumerGroupDescribe: epochs, members and assignments of groups whose coordinator assigns (KIP-848).
+//! ConsumerGroupDescribe API: epochs, members and assignments of groups of the consumer protocol (KIP-848).
 //!
-//! 1 distinguishes members of the classic protocol from the others (KIP-1099).
+//! v1 has the type of a member, classic or consumer (KIP-1099).
 
 use super::types::Uuid;
 
@@ -10,13 +10,11 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct ConsumerGroupDescribeRequest {
         group_ids: Vec<String> => 0..;
         include_authorized_operations: bool => 0..;
     }
 
-    /// What is answered.
     struct ConsumerGroupDescribeResponse {
         throttle_time_ms: i32 => 0..;
         groups: Vec<DescribedGroup> => 0..;
@@ -35,7 +33,7 @@ messages! {
         authorized_operations: i32 = -2147483648 => 0..;
     }
 
-    /// A member; its type is 0 for a classic one, 1 for one of the new protocol, −1 where that is not known.
+    /// A member; its type is 0 for the classic protocol, 1 for the consumer protocol, −1 if unknown.
     struct Member {
         member_id: String => 0..;
         instance_id: Option<String> => 0..;
@@ -50,7 +48,7 @@ messages! {
         member_type: i8 = -1 => 1.., [ignorable];
     }
 
-    /// The partitions of a member; Kafka 3.7 has null for none.
+    /// The partitions of a member; Kafka 3.7 sends null for an empty assignment.
     struct Assignment {
         topic_partitions: Vec<TopicPartitions> => 0.., null_with any;
     }

@@ -1,8 +1,8 @@
-//! ConsumerGroupHeartbeat: joins, stays in and leaves a group whose coordinator assigns (KIP-848).
+//! ConsumerGroupHeartbeat API: joins, keeps and leaves a membership in a group of the consumer protocol (KIP-848).
 //!
-//! Epoch 0 joins, −1 leaves, −2 leaves for a static member that will be back. What has not changed since the last
-//! heartbeat is null, −1 in the case of the timeout. 1 has a pattern of topics, and member ids that the member makes
-//! itself (KIP-1082).
+//! Epoch 0 joins, −1 leaves, −2 leaves temporarily as a static member. Fields that have not changed since the last
+//! heartbeat are null, or −1 for the timeout. v1 has a topic pattern, and member ids that the client generates
+//! (KIP-1082).
 
 use super::types::Uuid;
 
@@ -12,7 +12,6 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct ConsumerGroupHeartbeatRequest {
         group_id: String => 0..;
         member_id: String => 0..;
@@ -26,7 +25,7 @@ messages! {
         topic_partitions: Option<Vec<TopicPartitions>> => 0..;
     }
 
-    /// What is answered; an assignment is there only when it is to be taken up.
+    /// The response; the assignment is null unless it has changed.
     struct ConsumerGroupHeartbeatResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;
@@ -37,7 +36,7 @@ messages! {
         assignment: Option<Assignment> => 0..;
     }
 
-    /// The partitions that the member may use from now on.
+    /// The partitions assigned to the member.
     struct Assignment {
         topic_partitions: Vec<TopicPartitions> => 0..;
     }

@@ -1,8 +1,8 @@
-//! What consumers send each other through the coordinator: subscriptions within JoinGroup, assignments within
-//! SyncGroup, each behind its version. Coordinators do not look inside.
+//! Member metadata of the classic protocol: subscriptions in JoinGroup and assignments in SyncGroup, each after its
+//! version. Coordinators do not decode them.
 //!
-//! 1 has the partitions that a member owns, for cooperative rebalances (KIP-429); 2 the generation of which it owns
-//! them (KIP-792); 3 its rack (KIP-881).
+//! v1 has the owned partitions, for cooperative rebalances (KIP-429); v2 the generation in which they were owned
+//! (KIP-792); v3 the rack (KIP-881).
 
 use bytes::{BufMut, Bytes};
 
@@ -14,7 +14,7 @@ message_of_api!(ConsumerProtocolAssignment, ConsumerProtocolAssignment, 0, 3, 99
 message_of_api!(StickyUserData, StickyUserData, 0, 1, 99);
 
 messages! {
-    /// What a member wants and has.
+    /// The topics that a member subscribes to, and the partitions that it owns.
     struct ConsumerProtocolSubscription {
         topics: Vec<String> => 0..;
         user_data: Option<Bytes> => 0..;
@@ -23,13 +23,13 @@ messages! {
         rack_id: Option<String> => 3.., [ignorable];
     }
 
-    /// What a member is given.
+    /// The partitions assigned to a member.
     struct ConsumerProtocolAssignment {
         assigned_partitions: Vec<TopicPartition> => 0..;
         user_data: Option<Bytes> => 0..;
     }
 
-    /// What Java's "sticky" adds to a subscription as user data, without a version: what the member had before.
+    /// User data that Java's "sticky" assignor adds to a subscription, without a version: the previous assignment.
     struct StickyUserData {
         previous_assignment: Vec<TopicPartition> => 0..;
         generation: i32 = -1 => 1..;
@@ -42,23 +42,23 @@ messages! {
     }
 }
 
-/// The version that we write; Java writes it too since 3.5.
+/// The version that is written; Java writes it too since 3.5.
 const NEWEST: i16 = 3;
 
 impl ConsumerProtocolSubscription {
-    /// Version and subscription.
+    /// Encodes the version and the subscription.
     pub fn to_bytes(&self) -> Result<Bytes, EncodeError> {
         with_version(self)
     }
 
-    /// The subscription behind its version, whichever that is.
+    /// Decodes the version and a subscription of that version.
     pub fn from_bytes(bytes: Bytes) -> Result<Self, DecodeError> {
         let (version, body) = split_version("ConsumerProtocolSubscription", bytes)?;
         let error = match Self::decode(version, &mut body.clone()) {
             Ok(subscription) => return Ok(subscription),
             Err(error) => error,
         };
-        // Some old clients say 1 and send 0: nothing at all is left where the owned partitions should be.
+        // Some old clients write version 1 and send version 0: the bytes end before the owned partitions.
         let mut input = body;
         match Self::decode(0, &mut input) {
             Ok(subscription) if version == 1 && input.remaining() == 0 => Ok(subscription),
@@ -68,12 +68,12 @@ impl ConsumerProtocolSubscription {
 }
 
 impl ConsumerProtocolAssignment {
-    /// Version and assignment.
+    /// Encodes the version and the assignment.
     pub fn to_bytes(&self) -> Result<Bytes, EncodeError> {
         with_version(self)
     }
 
-    /// The assignment behind its version, whichever that is.
+    /// Decodes the version and an assignment of that version.
     pub fn from_bytes(bytes: Bytes) -> Result<Self, DecodeError> {
         let (version, mut body) = split_version("ConsumerProtocolAssignment", bytes)?;
         Self::decode(version, &mut body)
@@ -81,14 +81,14 @@ impl ConsumerProtocolAssignment {
 }
 
 impl StickyUserData {
-    /// Partitions and generation.
+    /// Encodes the partitions and the generation.
     pub fn to_bytes(&self) -> Result<Bytes, EncodeError> {
         let mut out = Out::new();
         self.encode(1, &mut out)?;
         Ok(out.freeze())
     }
 
-    /// The inverse; of members before Kafka 2.3 there is no generation.
+    /// Decodes user data; members before Kafka 2.3 send no generation.
     pub fn from_bytes(bytes: &Bytes) -> Result<Self, DecodeError> {
         let read = |version| Self::decode(version, &mut Reader::new(bytes.clone()));
         read(1).or_else(|_| read(0))
@@ -102,8 +102,8 @@ fn with_version(message: &impl Message) -> Result<Bytes, EncodeError> {
     Ok(out.freeze())
 }
 
-/// The version to read with, and a reader behind it. Versions to come only add fields at the end, so they are read as
-/// the newest one that is known, and what follows is left.
+/// Splits the version from the bytes after it. Later versions only append fields, so they are decoded as the newest
+/// known version and the remaining bytes are ignored.
 fn split_version(name: &'static str, bytes: Bytes) -> Result<(i16, Reader), DecodeError> {
     let mut input = Reader::new(bytes);
     let version = i16::read(Cx::PLAIN, &mut input).map_err(|e| e.within(name))?;

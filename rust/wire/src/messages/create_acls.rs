@@ -1,11 +1,10 @@
-//! CreateAcls: ACLs are added (KIP-140).
+//! CreateAcls API: adds ACLs (KIP-140).
 //!
-//! 1 has pattern types (KIP-290), 3 the resource type user (KIP-373).
+//! v1 has pattern types (KIP-290), v3 the resource type USER (KIP-373).
 
 request! { CreateAcls = 30, versions 0..=3, flexible 2, CreateAclsRequest => CreateAclsResponse }
 
 messages! {
-    /// What is asked.
     struct CreateAclsRequest {
         creations: Vec<AclCreation> => 0..;
     }
@@ -21,13 +20,13 @@ messages! {
         permission_type: i8 => 0..;
     }
 
-    /// What is answered, in the order of the request.
+    /// The results, in the order of the request.
     struct CreateAclsResponse {
         throttle_time_ms: i32 => 0..;
         results: Vec<AclCreationResult> => 0..;
     }
 
-    /// What became of one of them.
+    /// The result for one ACL.
     struct AclCreationResult {
         error_code: i16 => 0..;
         error_message: Option<String> => 0..;

@@ -1,6 +1,6 @@
-//! CreateDelegationToken: a login for a while, without a password (KIP-48).
+//! CreateDelegationToken API: creates a temporary credential that needs no password (KIP-48).
 //!
-//! 3 makes them for others (KIP-373).
+//! v3 can create tokens for other owners (KIP-373).
 
 use super::Hidden;
 
@@ -10,7 +10,7 @@ request! {
 }
 
 messages! {
-    /// What is asked; without an owner it is anyone who asks.
+    /// The request; without an owner, the token belongs to the authenticated principal.
     struct CreateDelegationTokenRequest {
         owner_principal_type: Option<String> => 3..;
         owner_principal_name: Option<String> => 3..;
@@ -18,13 +18,12 @@ messages! {
         max_lifetime_ms: i64 => 0..;
     }
 
-    /// Who may renew the token besides its owner.
+    /// A principal that may renew the token, besides its owner.
     struct CreatableRenewers {
         principal_type: String => 0..;
         principal_name: String => 0..;
     }
 
-    /// What is answered.
     struct CreateDelegationTokenResponse {
         error_code: i16 => 0..;
         principal_type: String => 0..;

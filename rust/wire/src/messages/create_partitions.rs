@@ -1,16 +1,16 @@
-//! CreatePartitions: topics get more partitions (KIP-195). From 3 on it may be throttled (KIP-599).
+//! CreatePartitions API: increases the number of partitions of topics (KIP-195). v3 and later may be throttled
+//! (KIP-599).
 
 request! { CreatePartitions = 37, versions 0..=3, flexible 2, CreatePartitionsRequest => CreatePartitionsResponse }
 
 messages! {
-    /// What is asked.
     struct CreatePartitionsRequest {
         topics: Vec<CreatePartitionsTopic> => 0..;
         timeout_ms: i32 => 0..;
         validate_only: bool => 0..;
     }
 
-    /// How many partitions one topic is to have.
+    /// The new number of partitions of one topic.
     struct CreatePartitionsTopic {
         name: String => 0..;
         count: i32 => 0..;
@@ -22,13 +22,12 @@ messages! {
         broker_ids: Vec<i32> => 0..;
     }
 
-    /// What is answered.
     struct CreatePartitionsResponse {
         throttle_time_ms: i32 => 0..;
         results: Vec<CreatePartitionsTopicResult> => 0..;
     }
 
-    /// What became of one topic.
+    /// The result for one topic.
     struct CreatePartitionsTopicResult {
         name: String => 0..;
         error_code: i16 => 0..;

@@ -1,14 +1,14 @@
-//! CreateTopics.
+//! CreateTopics API.
 //!
-//! 0 and 1 are gone since Kafka 4.0; 1 can validate only; 4 lets the broker choose partitions and replicas, written
-//! -1 (KIP-464); 5 returns the topic's configuration (KIP-525); 6 may be throttled (KIP-599); 7 returns topic ids.
+//! v0 and v1 were removed in Kafka 4.0; v1 has validate_only; v4 accepts -1 for the broker's default number of
+//! partitions and replicas (KIP-464); v5 returns the topic configuration (KIP-525); v6 may be throttled (KIP-599); v7
+//! returns topic ids.
 
 use super::types::Uuid;
 
 request! { CreateTopics = 19, versions 0..=7, flexible 5, CreateTopicsRequest => CreateTopicsResponse }
 
 messages! {
-    /// What is asked.
     struct CreateTopicsRequest {
         topics: Vec<CreatableTopic> => 0..;
         timeout_ms: i32 = 60000 => 0..;
@@ -24,7 +24,7 @@ messages! {
         configs: Vec<CreatableTopicConfig> => 0..;
     }
 
-    /// The brokers of one partition.
+    /// The replicas of one partition.
     struct CreatableReplicaAssignment {
         partition_index: i32 => 0..;
         broker_ids: Vec<i32> => 0..;
@@ -36,13 +36,12 @@ messages! {
         value: Option<String> => 0..;
     }
 
-    /// What is answered.
     struct CreateTopicsResponse {
         throttle_time_ms: i32 => 2.., [ignorable];
         topics: Vec<CreatableTopicResult> => 0..;
     }
 
-    /// What became of one topic.
+    /// The result for one topic.
     struct CreatableTopicResult {
         name: String => 0..;
         topic_id: Uuid => 7.., [ignorable];
@@ -54,7 +53,7 @@ messages! {
         configs: Option<Vec<CreatableTopicConfigs>> => 5.., [ignorable];
     }
 
-    /// A configuration of the topic created.
+    /// A configuration of the created topic.
     struct CreatableTopicConfigs {
         name: String => 5..;
         value: Option<String> => 5..;

@@ -1,16 +1,15 @@
-//! DeleteAcls: all ACLs that match filters are removed (KIP-140).
+//! DeleteAcls API: deletes all ACLs that match the filters (KIP-140).
 //!
-//! 1 has pattern types (KIP-290), 3 the resource type user (KIP-373).
+//! v1 has pattern types (KIP-290), v3 the resource type USER (KIP-373).
 
 request! { DeleteAcls = 31, versions 0..=3, flexible 2, DeleteAclsRequest => DeleteAclsResponse }
 
 messages! {
-    /// What is asked.
     struct DeleteAclsRequest {
         filters: Vec<DeleteAclsFilter> => 0..;
     }
 
-    /// Which ACLs; what is null matches anything.
+    /// A filter; a null field matches any value.
     struct DeleteAclsFilter {
         resource_type_filter: i8 => 0..;
         resource_name_filter: Option<String> => 0..;
@@ -21,20 +20,20 @@ messages! {
         permission_type: i8 => 0..;
     }
 
-    /// What is answered, in the order of the request.
+    /// The results, in the order of the request.
     struct DeleteAclsResponse {
         throttle_time_ms: i32 => 0..;
         filter_results: Vec<DeleteAclsFilterResult> => 0..;
     }
 
-    /// What became of one filter.
+    /// The result for one filter.
     struct DeleteAclsFilterResult {
         error_code: i16 => 0..;
         error_message: Option<String> => 0..;
         matching_acls: Vec<DeleteAclsMatchingAcl> => 0..;
     }
 
-    /// An ACL that matched, and what became of it.
+    /// A matching ACL, and the result of its deletion.
     struct DeleteAclsMatchingAcl {
         error_code: i16 => 0..;
         error_message: Option<String> => 0..;

@@ -1,9 +1,8 @@
-//! DeleteRecords: the start of partitions is moved, and what is before it deleted (KIP-107).
+//! DeleteRecords API: advances the log start offset of partitions and deletes the records before it (KIP-107).
 
 request! { DeleteRecords = 21, versions 0..=2, flexible 2, DeleteRecordsRequest => DeleteRecordsResponse }
 
 messages! {
-    /// What is asked.
     struct DeleteRecordsRequest {
         topics: Vec<DeleteRecordsTopic> => 0..;
         timeout_ms: i32 => 0..;
@@ -15,13 +14,12 @@ messages! {
         partitions: Vec<DeleteRecordsPartition> => 0..;
     }
 
-    /// Where one partition is to start; −1 stands for its high watermark.
+    /// The new log start offset of one partition; −1 stands for its high watermark.
     struct DeleteRecordsPartition {
         partition_index: i32 => 0..;
         offset: i64 => 0..;
     }
 
-    /// What is answered.
     struct DeleteRecordsResponse {
         throttle_time_ms: i32 => 0..;
         topics: Vec<DeleteRecordsTopicResult> => 0..;
@@ -33,7 +31,7 @@ messages! {
         partitions: Vec<DeleteRecordsPartitionResult> => 0..;
     }
 
-    /// Where one partition starts now.
+    /// The result for one partition, with its log start offset.
     struct DeleteRecordsPartitionResult {
         partition_index: i32 => 0..;
         low_watermark: i64 => 0..;

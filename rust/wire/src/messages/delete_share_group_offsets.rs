@@ -1,4 +1,4 @@
-//! DeleteShareGroupOffsets: where a share group is in topics is forgotten (KIP-932).
+//! DeleteShareGroupOffsets API: deletes the offsets of a share group in topics (KIP-932).
 
 use super::types::Uuid;
 
@@ -8,7 +8,6 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct DeleteShareGroupOffsetsRequest {
         group_id: String => 0..;
         topics: Vec<DeleteShareGroupOffsetsRequestTopic> => 0..;
@@ -19,7 +18,6 @@ messages! {
         topic_name: String => 0..;
     }
 
-    /// What is answered.
     struct DeleteShareGroupOffsetsResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;
@@ -27,7 +25,7 @@ messages! {
         responses: Vec<DeleteShareGroupOffsetsResponseTopic> => 0..;
     }
 
-    /// What became of one topic.
+    /// The result for one topic.
     struct DeleteShareGroupOffsetsResponseTopic {
         topic_name: String => 0..;
         topic_id: Uuid => 0..;

@@ -1,14 +1,13 @@
-//! DeleteTopics.
+//! DeleteTopics API.
 //!
-//! 0 is gone since Kafka 4.0; 5 has error messages and may be throttled (KIP-599); 6 takes names or ids in `topics`
-//! (KIP-516), earlier versions only names in `topic_names`.
+//! v0 was removed in Kafka 4.0; v5 has error messages and may be throttled (KIP-599); v6 has names or ids in `topics`
+//! (KIP-516), earlier versions have names in `topic_names`.
 
 use super::types::Uuid;
 
 request! { DeleteTopics = 20, versions 0..=6, flexible 4, DeleteTopicsRequest => DeleteTopicsResponse }
 
 messages! {
-    /// What is asked.
     struct DeleteTopicsRequest {
         topics: Vec<DeleteTopicState> => 6..;
         topic_names: Vec<String> => 0..=5, [ignorable];
@@ -21,13 +20,12 @@ messages! {
         topic_id: Uuid => 6..;
     }
 
-    /// What is answered.
     struct DeleteTopicsResponse {
         throttle_time_ms: i32 => 1.., [ignorable];
         responses: Vec<DeletableTopicResult> => 0..;
     }
 
-    /// What became of one topic.
+    /// The result for one topic.
     struct DeletableTopicResult {
         name: Option<String> => 0.., nullable 6..;
         topic_id: Uuid => 6.., [ignorable];

@@ -1,11 +1,11 @@
-//! DescribeAcls: the ACLs that match a filter (KIP-140).
+//! DescribeAcls API: returns the ACLs that match a filter (KIP-140).
 //!
-//! 1 has pattern types (KIP-290), 3 the resource type user (KIP-373).
+//! v1 has pattern types (KIP-290), v3 the resource type USER (KIP-373).
 
 request! { DescribeAcls = 29, versions 0..=3, flexible 2, DescribeAclsRequest => DescribeAclsResponse }
 
 messages! {
-    /// What is asked; what is null matches anything.
+    /// The request; a null field matches any value.
     struct DescribeAclsRequest {
         resource_type_filter: i8 => 0..;
         resource_name_filter: Option<String> => 0..;
@@ -16,7 +16,6 @@ messages! {
         permission_type: i8 => 0..;
     }
 
-    /// What is answered.
     struct DescribeAclsResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;
@@ -24,7 +23,7 @@ messages! {
         resources: Vec<DescribeAclsResource> => 0..;
     }
 
-    /// A resource, or all whose names begin so.
+    /// The ACLs of one resource, or of a name prefix.
     struct DescribeAclsResource {
         resource_type: i8 => 0..;
         resource_name: String => 0..;
@@ -32,7 +31,7 @@ messages! {
         acls: Vec<AclDescription> => 0..;
     }
 
-    /// Who may or may not do what to it, from where.
+    /// A principal, host and operation that are allowed or denied.
     struct AclDescription {
         principal: String => 0..;
         host: String => 0..;

@@ -1,4 +1,4 @@
-//! DescribeClientQuotas: quotas of users, clients and addresses (KIP-546).
+//! DescribeClientQuotas API: returns quotas of users, client ids and IP addresses (KIP-546).
 
 request! {
     DescribeClientQuotas = 48, versions 0..=1, flexible 1,
@@ -6,20 +6,18 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct DescribeClientQuotasRequest {
         components: Vec<ComponentData> => 0..;
         strict: bool => 0..;
     }
 
-    /// One part of an entity that is matched.
+    /// A filter on one component of entity names.
     struct ComponentData {
         entity_type: String => 0..;
         match_type: i8 => 0..;
         r#match: Option<String> => 0..;
     }
 
-    /// What is answered.
     struct DescribeClientQuotasResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;
@@ -33,7 +31,7 @@ messages! {
         values: Vec<ValueData> => 0..;
     }
 
-    /// One part of an entity; null is the default.
+    /// A component of an entity name; null is the default entity.
     struct EntityData {
         entity_type: String => 0..;
         entity_name: Option<String> => 0..;

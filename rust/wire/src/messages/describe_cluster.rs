@@ -1,18 +1,16 @@
-//! DescribeCluster: brokers, controller and id of a cluster (KIP-700).
+//! DescribeCluster API: brokers, controller and id of the cluster (KIP-700).
 //!
-//! 1 can ask for controllers (KIP-919); 2 shows brokers that are fenced (KIP-1073).
+//! v1 can return controllers (KIP-919); v2 can return fenced brokers (KIP-1073).
 
 request! { DescribeCluster = 60, versions 0..=2, flexible 0, DescribeClusterRequest => DescribeClusterResponse }
 
 messages! {
-    /// What is asked.
     struct DescribeClusterRequest {
         include_cluster_authorized_operations: bool => 0..;
         endpoint_type: i8 = 1 => 1..;
         include_fenced_brokers: bool => 2..;
     }
 
-    /// What is answered.
     struct DescribeClusterResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;

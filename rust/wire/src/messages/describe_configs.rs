@@ -1,32 +1,30 @@
-//! DescribeConfigs: settings of topics, brokers, loggers, groups and client metrics.
+//! DescribeConfigs API: configurations of topics, brokers, loggers, groups and client metrics.
 //!
-//! 0 is gone since Kafka 4.0 and says only whether a value is the default; 1 says where it is from, with synonyms
-//! (KIP-226); 3 has types and documentation (KIP-569).
+//! v0 was removed in Kafka 4.0 and has only an `is_default` flag; v1 has the source of a value and its synonyms
+//! (KIP-226); v3 has types and documentation (KIP-569).
 
 request! { DescribeConfigs = 32, versions 0..=4, flexible 4, DescribeConfigsRequest => DescribeConfigsResponse }
 
 messages! {
-    /// What is asked.
     struct DescribeConfigsRequest {
         resources: Vec<DescribeConfigsResource> => 0..;
         include_synonyms: bool => 1..;
         include_documentation: bool => 3..;
     }
 
-    /// Whose settings, and which of them: null stands for all.
+    /// A resource and the names of its configurations; null stands for all.
     struct DescribeConfigsResource {
         resource_type: i8 => 0..;
         resource_name: String => 0..;
         configuration_keys: Option<Vec<String>> => 0..;
     }
 
-    /// What is answered.
     struct DescribeConfigsResponse {
         throttle_time_ms: i32 => 0..;
         results: Vec<DescribeConfigsResult> => 0..;
     }
 
-    /// The settings of one resource.
+    /// The configurations of one resource.
     struct DescribeConfigsResult {
         error_code: i16 => 0..;
         error_message: Option<String> => 0..;
@@ -35,7 +33,7 @@ messages! {
         configs: Vec<DescribeConfigsResourceResult> => 0..;
     }
 
-    /// One setting.
+    /// One configuration.
     struct DescribeConfigsResourceResult {
         name: String => 0..;
         value: Option<String> => 0..;
@@ -48,7 +46,7 @@ messages! {
         documentation: Option<String> => 3.., [ignorable];
     }
 
-    /// Where else a setting has a value.
+    /// Another source of the configuration and the value there.
     struct DescribeConfigsSynonym {
         name: String => 0..;
         value: Option<String> => 0..;

@@ -1,6 +1,6 @@
-//! DescribeDelegationToken: the tokens of some owners, or of all (KIP-48).
+//! DescribeDelegationToken API: returns the tokens of some or all owners (KIP-48).
 //!
-//! 3 names who asked for a token (KIP-373).
+//! v3 has the principal that requested a token (KIP-373).
 
 use super::Hidden;
 
@@ -10,18 +10,17 @@ request! {
 }
 
 messages! {
-    /// What is asked; null stands for all owners.
+    /// The request; null stands for all owners.
     struct DescribeDelegationTokenRequest {
         owners: Option<Vec<DescribeDelegationTokenOwner>> => 0..;
     }
 
-    /// Whose tokens.
+    /// An owner of tokens.
     struct DescribeDelegationTokenOwner {
         principal_type: String => 0..;
         principal_name: String => 0..;
     }
 
-    /// What is answered.
     struct DescribeDelegationTokenResponse {
         error_code: i16 => 0..;
         tokens: Vec<DescribedDelegationToken> => 0..;
@@ -42,7 +41,7 @@ messages! {
         renewers: Vec<DescribedDelegationTokenRenewer> => 0..;
     }
 
-    /// Who may renew it besides its owner.
+    /// A principal that may renew the token, besides its owner.
     struct DescribedDelegationTokenRenewer {
         principal_type: String => 0..;
         principal_name: String => 0..;

@@ -1,20 +1,18 @@
-//! DescribeGroups: state, members and assignments of classic groups.
+//! DescribeGroups API: state, members and assignments of classic groups.
 //!
-//! 3 can ask for authorized operations (KIP-430); 4 has static members (KIP-345); 6 has a message, and an error for a
-//! group that is not there (KIP-1043), which before was in the state `Dead`.
+//! v3 can return authorized operations (KIP-430); v4 has static members (KIP-345); v6 has error messages, and an error
+//! for unknown groups (KIP-1043), which earlier versions return in the state `Dead`.
 
 use bytes::Bytes;
 
 request! { DescribeGroups = 15, versions 0..=6, flexible 5, DescribeGroupsRequest => DescribeGroupsResponse }
 
 messages! {
-    /// What is asked.
     struct DescribeGroupsRequest {
         groups: Vec<String> => 0..;
         include_authorized_operations: bool => 3..;
     }
 
-    /// What is answered.
     struct DescribeGroupsResponse {
         throttle_time_ms: i32 => 1.., [ignorable];
         groups: Vec<DescribedGroup> => 0..;
@@ -32,7 +30,7 @@ messages! {
         authorized_operations: i32 = -2147483648 => 3..;
     }
 
-    /// A member; metadata and assignment are there while the group is stable.
+    /// A member; its metadata and assignment are set while the group is stable.
     struct DescribedGroupMember {
         member_id: String => 0..;
         group_instance_id: Option<String> => 4.., [ignorable];

@@ -1,12 +1,11 @@
-//! DescribeLogDirs: what is on the disks of a broker (KIP-113).
+//! DescribeLogDirs API: the log directories of a broker and the replicas in them (KIP-113).
 //!
-//! 0 is gone since Kafka 4.0; 3 has an error for all; 4 has the size of the disk (KIP-827); 5 says whether it takes new
-//! replicas (KIP-1066).
+//! v0 was removed in Kafka 4.0; v3 has a top-level error; v4 has the size of the volume (KIP-827); v5 has a flag for
+//! cordoned directories, which accept no new replicas (KIP-1066).
 
 request! { DescribeLogDirs = 35, versions 0..=5, flexible 2, DescribeLogDirsRequest => DescribeLogDirsResponse }
 
 messages! {
-    /// What is asked.
     struct DescribeLogDirsRequest {
         topics: Option<Vec<DescribableLogDirTopic>> => 0..;
     }
@@ -17,14 +16,13 @@ messages! {
         partitions: Vec<i32> => 0..;
     }
 
-    /// What is answered.
     struct DescribeLogDirsResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 3.., [ignorable];
         results: Vec<DescribeLogDirsResult> => 0..;
     }
 
-    /// One disk; −1 stands for a size that is unknown.
+    /// One log directory; −1 is an unknown size.
     struct DescribeLogDirsResult {
         error_code: i16 => 0..;
         log_dir: String => 0..;

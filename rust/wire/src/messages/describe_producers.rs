@@ -1,9 +1,8 @@
-//! DescribeProducers: who writes to a partition with idempotence, and since where in a transaction (KIP-664).
+//! DescribeProducers API: the active producers of partitions, and the start offsets of their transactions (KIP-664).
 
 request! { DescribeProducers = 61, versions 0..=0, flexible 0, DescribeProducersRequest => DescribeProducersResponse }
 
 messages! {
-    /// What is asked.
     struct DescribeProducersRequest {
         topics: Vec<TopicRequest> => 0..;
     }
@@ -14,7 +13,6 @@ messages! {
         partition_indexes: Vec<i32> => 0..;
     }
 
-    /// What is answered.
     struct DescribeProducersResponse {
         throttle_time_ms: i32 => 0..;
         topics: Vec<TopicResponse> => 0..;
@@ -34,7 +32,7 @@ messages! {
         active_producers: Vec<ProducerState> => 0..;
     }
 
-    /// A producer; −1 stands for what there is not.
+    /// A producer; −1 is an absent value.
     struct ProducerState {
         producer_id: i64 => 0..;
         producer_epoch: i32 => 0..;

@@ -1,13 +1,12 @@
-//! DescribeQuorum: who keeps the metadata, and how far each is (KIP-595).
+//! DescribeQuorum API: voters and observers of the metadata quorum, and their progress (KIP-595).
 //!
-//! 1 has times (KIP-836); 2 has directories and addresses (KIP-853).
+//! v1 has timestamps (KIP-836); v2 has directory ids and endpoints (KIP-853).
 
 use super::types::Uuid;
 
 request! { DescribeQuorum = 55, versions 0..=2, flexible 0, DescribeQuorumRequest => DescribeQuorumResponse }
 
 messages! {
-    /// What is asked.
     struct DescribeQuorumRequest {
         topics: Vec<TopicRequest> => 0..;
     }
@@ -18,12 +17,11 @@ messages! {
         partitions: Vec<PartitionRequest> => 0..;
     }
 
-    /// A partition of the log of metadata, of which there is one.
+    /// A partition; the metadata topic has only one.
     struct PartitionRequest {
         partition_index: i32 => 0..;
     }
 
-    /// What is answered.
     struct DescribeQuorumResponse {
         error_code: i16 => 0..;
         error_message: Option<String> => 2.., [ignorable];
@@ -37,7 +35,7 @@ messages! {
         partitions: Vec<PartitionData> => 0..;
     }
 
-    /// A partition of the log of metadata.
+    /// The only partition of the metadata topic.
     struct PartitionData {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;
@@ -49,7 +47,7 @@ messages! {
         observers: Vec<ReplicaState> => 0..;
     }
 
-    /// How far one replica is; −1 stands for what is unknown.
+    /// The log end offset of one replica; −1 is an unknown value.
     struct ReplicaState {
         replica_id: i32 => 0..;
         replica_directory_id: Uuid => 2.., [ignorable];
@@ -64,7 +62,7 @@ messages! {
         listeners: Vec<Listener> => 0..;
     }
 
-    /// Where a controller listens.
+    /// An endpoint of a controller.
     struct Listener {
         name: String => 0..;
         host: String => 0..;

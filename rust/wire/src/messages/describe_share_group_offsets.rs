@@ -1,4 +1,4 @@
-//! DescribeShareGroupOffsets: where share groups are (KIP-932). 1 has their lag (KIP-1226).
+//! DescribeShareGroupOffsets API: the start offsets of share groups (KIP-932). v1 has their lag (KIP-1226).
 
 use super::types::Uuid;
 
@@ -8,12 +8,11 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct DescribeShareGroupOffsetsRequest {
         groups: Vec<DescribeShareGroupOffsetsRequestGroup> => 0..;
     }
 
-    /// One group; null stands for all its topics.
+    /// One group and its topics; null stands for all topics.
     struct DescribeShareGroupOffsetsRequestGroup {
         group_id: String => 0..;
         topics: Option<Vec<DescribeShareGroupOffsetsRequestTopic>> => 0..;
@@ -25,7 +24,6 @@ messages! {
         partitions: Vec<i32> => 0..;
     }
 
-    /// What is answered.
     struct DescribeShareGroupOffsetsResponse {
         throttle_time_ms: i32 => 0..;
         groups: Vec<DescribeShareGroupOffsetsResponseGroup> => 0..;
@@ -46,7 +44,7 @@ messages! {
         partitions: Vec<DescribeShareGroupOffsetsResponsePartition> => 0..;
     }
 
-    /// Where a group is in one partition.
+    /// The start offset of a group in one partition.
     struct DescribeShareGroupOffsetsResponsePartition {
         partition_index: i32 => 0..;
         start_offset: i64 => 0..;

@@ -1,4 +1,4 @@
-//! DescribeTopicPartitions: topics and their partitions, page by page (KIP-966).
+//! DescribeTopicPartitions API: topics and their partitions, with pagination (KIP-966).
 
 use super::types::Uuid;
 
@@ -8,7 +8,6 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct DescribeTopicPartitionsRequest {
         topics: Vec<TopicRequest> => 0..;
         response_partition_limit: i32 = 2000 => 0..;
@@ -20,13 +19,12 @@ messages! {
         name: String => 0..;
     }
 
-    /// Where a page begins.
+    /// The first topic and partition of a page.
     struct Cursor {
         topic_name: String => 0..;
         partition_index: i32 => 0..;
     }
 
-    /// What is answered.
     struct DescribeTopicPartitionsResponse {
         throttle_time_ms: i32 => 0..;
         topics: Vec<DescribeTopicPartitionsResponseTopic> => 0..;

@@ -1,4 +1,4 @@
-//! DescribeTransactions: the state of transactional ids (KIP-664).
+//! DescribeTransactions API: the state of transactional ids (KIP-664).
 
 request! {
     DescribeTransactions = 65, versions 0..=0, flexible 0,
@@ -6,12 +6,10 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct DescribeTransactionsRequest {
         transactional_ids: Vec<String> => 0..;
     }
 
-    /// What is answered.
     struct DescribeTransactionsResponse {
         throttle_time_ms: i32 => 0..;
         transaction_states: Vec<TransactionState> => 0..;
@@ -29,7 +27,7 @@ messages! {
         topics: Vec<TopicData> => 0..;
     }
 
-    /// The partitions of one topic that are in the transaction and lack its marker.
+    /// The partitions of one topic that belong to the transaction and have no end marker yet.
     struct TopicData {
         topic: String => 0..;
         partitions: Vec<i32> => 0..;

@@ -1,4 +1,4 @@
-//! DescribeUserScramCredentials: which users may log in by SCRAM, and how (KIP-554).
+//! DescribeUserScramCredentials API: SCRAM mechanisms and iteration counts of users (KIP-554).
 
 request! {
     DescribeUserScramCredentials = 50, versions 0..=0, flexible 0,
@@ -6,7 +6,7 @@ request! {
 }
 
 messages! {
-    /// What is asked; null stands for all users.
+    /// The request; null stands for all users.
     struct DescribeUserScramCredentialsRequest {
         users: Option<Vec<UserName>> => 0..;
     }
@@ -16,7 +16,6 @@ messages! {
         name: String => 0..;
     }
 
-    /// What is answered.
     struct DescribeUserScramCredentialsResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;
@@ -24,7 +23,7 @@ messages! {
         results: Vec<DescribeUserScramCredentialsResult> => 0..;
     }
 
-    /// A user's mechanisms.
+    /// The credentials of one user.
     struct DescribeUserScramCredentialsResult {
         user: String => 0..;
         error_code: i16 => 0..;
@@ -32,7 +31,7 @@ messages! {
         credential_infos: Vec<CredentialInfo> => 0..;
     }
 
-    /// A mechanism, and how often its password was hashed.
+    /// A mechanism and its number of iterations.
     struct CredentialInfo {
         mechanism: i8 => 0..;
         iterations: i32 => 0..;

@@ -1,9 +1,8 @@
-//! ElectLeaders: the preferred replicas become leaders again (KIP-183), or from 1 on replicas that are behind (KIP-460).
+//! ElectLeaders API: elects the preferred replicas as leaders (KIP-183); v1 can also run unclean elections (KIP-460).
 
 request! { ElectLeaders = 43, versions 0..=2, flexible 2, ElectLeadersRequest => ElectLeadersResponse }
 
 messages! {
-    /// What is asked.
     struct ElectLeadersRequest {
         election_type: i8 => 1..;
         topic_partitions: Option<Vec<TopicPartitions>> => 0..;
@@ -16,7 +15,6 @@ messages! {
         partitions: Vec<i32> => 0..;
     }
 
-    /// What is answered.
     struct ElectLeadersResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 1.., [ignorable];
@@ -29,7 +27,7 @@ messages! {
         partition_result: Vec<PartitionResult> => 0..;
     }
 
-    /// What became of one partition.
+    /// The result for one partition.
     struct PartitionResult {
         partition_id: i32 => 0..;
         error_code: i16 => 0..;

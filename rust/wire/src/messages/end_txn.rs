@@ -1,11 +1,11 @@
-//! EndTxn: a transaction is committed or aborted.
+//! EndTxn API: commits or aborts a transaction.
 //!
-//! 2 may answer PRODUCER_FENCED, 4 TRANSACTION_ABORTABLE; 5 raises the epoch with every end and answers it (KIP-890).
+//! v2 may return PRODUCER_FENCED, v4 TRANSACTION_ABORTABLE; v5 bumps the producer epoch at the end of each transaction
+//! and returns it (KIP-890).
 
 request! { EndTxn = 26, versions 0..=5, flexible 3, EndTxnRequest => EndTxnResponse }
 
 messages! {
-    /// What is asked.
     struct EndTxnRequest {
         transactional_id: String => 0..;
         producer_id: i64 => 0..;
@@ -13,7 +13,6 @@ messages! {
         committed: bool => 0..;
     }
 
-    /// What is answered.
     struct EndTxnResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;

@@ -1,27 +1,27 @@
-//! Why a message cannot be written, and what is wrong with bytes that should be one.
+//! Errors of encoding and decoding messages.
 
-/// A message cannot be written at the version asked for.
+/// A message cannot be encoded in the requested version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
-    /// The field has a value, and this version has no place for it.
+    /// The field is not at its default, and does not exist in this version.
     #[error("{field} cannot be sent with version {version}: the field does not exist there")]
     FieldAbsent { field: &'static str, version: i16 },
-    /// The field is null, and this version does not allow that.
+    /// The field is null but not nullable in this version.
     #[error("{field} cannot be null in version {version}")]
     Null { field: &'static str, version: i16 },
-    /// A length that the wire cannot express.
+    /// A length exceeds the range of its length field.
     #[error("a {what} of {length} bytes or elements is too long for the wire")]
     TooLong { what: &'static str, length: usize },
-    /// Text that is longer than Kafka's messages may have it, in any version.
+    /// A string exceeds the maximum length of the protocol, which is the same in all versions.
     #[error("{field} has {length} bytes, and a text in Kafka's messages has {max} at most: shorten it", max = i16::MAX)]
     TextTooLong { field: &'static str, length: usize },
-    /// Not a version of this API.
+    /// The API has no such version.
     #[error("{api} has versions {min} to {max}, not {version}")]
     Version { api: &'static str, version: i16, min: i16, max: i16 },
 }
 
 impl EncodeError {
-    /// Names the field that is at fault, where none is named yet.
+    /// Adds the name of the field, unless the error already has one.
     pub(crate) fn within(self, name: &'static str) -> Self {
         match self {
             Self::TextTooLong { field: "", length } => Self::TextTooLong { field: name, length },
@@ -30,7 +30,7 @@ impl EncodeError {
     }
 }
 
-/// What is wrong with bytes that should be a message.
+/// Causes of a decode error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeErrorKind {
     #[error("{needed} bytes are needed, {left} are left")]
@@ -53,14 +53,14 @@ pub enum DecodeErrorKind {
     Version { version: i16, min: i16, max: i16 },
 }
 
-/// Bytes that are not the message they should be: which message, which field, where, why.
+/// A decode error: its message, field, position and cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeError {
-    /// The API and its version, where they are known.
+    /// API and version, if known.
     pub message: Option<(&'static str, i16)>,
-    /// `Struct.field`, or nothing where no field is at fault.
+    /// `Struct.field`; empty if the error belongs to no field.
     pub field: &'static str,
-    /// Position in the bytes given.
+    /// Position in the input.
     pub at: usize,
     /// The cause.
     pub kind: DecodeErrorKind,

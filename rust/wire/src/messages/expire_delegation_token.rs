@@ -1,4 +1,4 @@
-//! ExpireDelegationToken: a token expires at another time, or at once (KIP-48).
+//! ExpireDelegationToken API: changes the expiry of a token, or expires it immediately (KIP-48).
 
 use super::Hidden;
 
@@ -8,13 +8,11 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct ExpireDelegationTokenRequest {
         hmac: Hidden => 0..;
         expiry_time_period_ms: i64 => 0..;
     }
 
-    /// What is answered.
     struct ExpireDelegationTokenResponse {
         error_code: i16 => 0..;
         expiry_timestamp_ms: i64 => 0..;

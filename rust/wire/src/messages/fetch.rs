@@ -1,9 +1,9 @@
-//! Fetch: record batches of partitions.
+//! Fetch API: record batches of partitions.
 //!
-//! 0-3 are gone since Kafka 4.0; 4 is the first with record batches and read_committed (KIP-98); 7 has sessions
-//! (KIP-227); 9 fences by leader epoch (KIP-320); 10 allows zstd (KIP-110); 11 reads from the closest replica
-//! (KIP-392); 12 reports diverging logs (KIP-595); 13 names topics by id (KIP-516); 15 has the replica's state
-//! (KIP-903); 16 hints at the new leader (KIP-951); 17 (KIP-853) and 18 (KIP-1166) are for replicas.
+//! v0-3 were removed in Kafka 4.0; v4 is the first with record batches and read_committed (KIP-98); v7 has sessions
+//! (KIP-227); v9 fences by leader epoch (KIP-320); v10 allows zstd (KIP-110); v11 can name a preferred read replica
+//! (KIP-392); v12 reports diverging epochs (KIP-595); v13 has topic ids (KIP-516); v15 has the replica's state
+//! (KIP-903); v16 returns the current leader (KIP-951); v17 (KIP-853) and v18 (KIP-1166) are for replicas.
 
 use bytes::Bytes;
 
@@ -12,7 +12,6 @@ use super::types::Uuid;
 request! { Fetch = 1, versions 0..=18, flexible 12, FetchRequest => FetchResponse }
 
 messages! {
-    /// What is asked.
     struct FetchRequest {
         cluster_id: Option<String> => 12.., tag 0, [ignorable];
         replica_id: i32 = -1 => 0..=14;
@@ -28,7 +27,7 @@ messages! {
         rack_id: String => 11.., [ignorable];
     }
 
-    /// Which replica asks; a client is none.
+    /// The id and epoch of a replica that fetches; −1 for consumers.
     struct ReplicaState {
         replica_id: i32 = -1 => 15..;
         replica_epoch: i64 = -1 => 15..;
@@ -41,7 +40,7 @@ messages! {
         partitions: Vec<FetchPartition> => 0..;
     }
 
-    /// From where to read, and how much.
+    /// The fetch offset and the maximum bytes of one partition.
     struct FetchPartition {
         partition: i32 => 0..;
         current_leader_epoch: i32 = -1 => 9.., [ignorable];
@@ -60,7 +59,6 @@ messages! {
         partitions: Vec<i32> => 7..;
     }
 
-    /// What is answered.
     struct FetchResponse {
         throttle_time_ms: i32 => 1.., [ignorable];
         error_code: i16 => 7.., [ignorable];
@@ -69,14 +67,14 @@ messages! {
         node_endpoints: Vec<NodeEndpoint> => 16.., tag 0;
     }
 
-    /// What was read of one topic.
+    /// The fetched partitions of one topic.
     struct FetchableTopicResponse {
         topic: String => 0..=12, [ignorable];
         topic_id: Uuid => 13.., [ignorable];
         partitions: Vec<PartitionData> => 0..;
     }
 
-    /// What was read of one partition.
+    /// The fetched records of one partition.
     struct PartitionData {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;
@@ -91,13 +89,13 @@ messages! {
         records: Option<Bytes> => 0..;
     }
 
-    /// Where the reader's log parted from the leader's.
+    /// The epoch and end offset at which the reader's log diverges from the leader's.
     struct EpochEndOffset {
         epoch: i32 = -1 => 12..;
         end_offset: i64 = -1 => 12..;
     }
 
-    /// The leader now.
+    /// The current leader.
     struct LeaderIdAndEpoch {
         leader_id: i32 = -1 => 12..;
         leader_epoch: i32 = -1 => 12..;
@@ -109,13 +107,14 @@ messages! {
         epoch: i32 = -1 => 0..;
     }
 
-    /// A producer whose records, from this offset to its abort marker, are void.
+    /// A producer id, and the first offset of its aborted transaction. Its records up to the abort marker are not
+    /// committed.
     struct AbortedTransaction {
         producer_id: i64 => 4..;
         first_offset: i64 => 4..;
     }
 
-    /// The address of a leader that is named here.
+    /// The address of a leader named in this response.
     struct NodeEndpoint {
         node_id: i32 => 16..;
         host: String => 16..;

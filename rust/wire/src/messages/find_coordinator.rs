@@ -1,18 +1,16 @@
-//! FindCoordinator: the broker that keeps a group or a transactional id.
+//! FindCoordinator API: the coordinator of a group or a transactional id.
 //!
-//! 0 knows groups only; 4 asks for several keys at once (KIP-699); 6 knows share groups (KIP-932).
+//! v0 supports groups only; v4 has several keys in one request (KIP-699); v6 supports share groups (KIP-932).
 
 request! { FindCoordinator = 10, versions 0..=6, flexible 3, FindCoordinatorRequest => FindCoordinatorResponse }
 
 messages! {
-    /// What is asked.
     struct FindCoordinatorRequest {
         key: String => 0..=3;
         key_type: i8 => 1..;
         coordinator_keys: Vec<String> => 4..;
     }
 
-    /// What is answered.
     struct FindCoordinatorResponse {
         throttle_time_ms: i32 => 1.., [ignorable];
         error_code: i16 => 0..=3;

@@ -1,16 +1,16 @@
-//! GetTelemetrySubscriptions: which metrics of a client brokers want (KIP-714).
+//! GetTelemetrySubscriptions API: the client metrics that the brokers subscribe to (KIP-714).
 
 use super::types::Uuid;
 
 request! { GetTelemetrySubscriptions = 71, versions 0..=0, flexible 0, GetTelemetrySubscriptionsRequest => GetTelemetrySubscriptionsResponse }
 
 messages! {
-    /// What is asked: zero by a client that has no id yet.
+    /// The request; a client without an instance id sends zero.
     struct GetTelemetrySubscriptionsRequest {
         client_instance_id: Uuid => 0..;
     }
 
-    /// What is answered. No requested metrics are none; one empty prefix is all.
+    /// The response. An empty list requests no metrics; one empty prefix requests all.
     struct GetTelemetrySubscriptionsResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;

@@ -1,12 +1,11 @@
-//! InitProducerId: the id and epoch of an idempotent or transactional producer.
+//! InitProducerId API: returns the id and epoch of an idempotent or transactional producer.
 //!
-//! 3 can bump the epoch of an id that it names (KIP-360); 4 may answer PRODUCER_FENCED (KIP-588); 6 has two-phase
+//! v3 can bump the epoch of the given producer id (KIP-360); v4 may return PRODUCER_FENCED (KIP-588); v6 has two-phase
 //! commit (KIP-939).
 
 request! { InitProducerId = 22, versions 0..=6, flexible 2, InitProducerIdRequest => InitProducerIdResponse }
 
 messages! {
-    /// What is asked.
     struct InitProducerIdRequest {
         transactional_id: Option<String> => 0..;
         transaction_timeout_ms: i32 => 0..;
@@ -16,7 +15,6 @@ messages! {
         keep_prepared_txn: bool => 6..;
     }
 
-    /// What is answered.
     struct InitProducerIdResponse {
         throttle_time_ms: i32 => 0.., [ignorable];
         error_code: i16 => 0..;

@@ -1,14 +1,13 @@
-//! JoinGroup: a member enters the classic rebalance.
+//! JoinGroup API: joins a rebalance of a classic group.
 //!
-//! From 4 on the first request only fetches a member id (KIP-394); 5 has static members (KIP-345); 7 names the
-//! protocol type (KIP-559); 8 has a reason (KIP-800); 9 lets a returning static leader skip the assignment (KIP-814).
+//! From v4 on, the first request only returns a member id (KIP-394); v5 has static members (KIP-345); v7 returns the
+//! protocol type (KIP-559); v8 has a reason (KIP-800); v9 lets a returning static leader skip the assignment (KIP-814).
 
 use bytes::Bytes;
 
 request! { JoinGroup = 11, versions 0..=9, flexible 6, JoinGroupRequest => JoinGroupResponse }
 
 messages! {
-    /// What is asked.
     struct JoinGroupRequest {
         group_id: String => 0..;
         session_timeout_ms: i32 => 0..;
@@ -20,13 +19,12 @@ messages! {
         reason: Option<String> => 8.., [ignorable];
     }
 
-    /// An assignor that the member knows, with its metadata.
+    /// An assignor supported by the member, with its metadata.
     struct JoinGroupRequestProtocol {
         name: String => 0..;
         metadata: Bytes => 0..;
     }
 
-    /// What is answered.
     struct JoinGroupResponse {
         throttle_time_ms: i32 => 2.., [ignorable];
         error_code: i16 => 0..;
@@ -39,7 +37,7 @@ messages! {
         members: Vec<JoinGroupResponseMember> => 0..;
     }
 
-    /// A member, for the leader to assign to.
+    /// A member, as input for the leader's assignor.
     struct JoinGroupResponseMember {
         member_id: String => 0..;
         group_instance_id: Option<String> => 5.., [ignorable];

@@ -1,5 +1,5 @@
-//! Messages as JSON, with Kafka's own camelCase names: what its tools print, and what other clients' test data holds.
-//! Bytes are base64 (padded), UUIDs base64 of the URL alphabet without padding, as Kafka has them.
+//! JSON form of messages, with Kafka's own camelCase names, as printed by its tools and used in test data of other
+//! clients. Bytes are base64 (padded), UUIDs base64 of the URL alphabet without padding, as in Kafka.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use super::types::{Cx, Hidden, Uuid};
 
 /// A message that has a JSON form.
 pub trait JsonMessage: Message {
-    /// The fields that `version` has; tagged fields only where they differ from their defaults.
+    /// Returns the fields that exist in `version`; tagged fields only if they differ from their defaults.
     fn to_json(&self, version: i16) -> Value;
-    /// The inverse of `to_json`: a field that is absent has its default, one that is not known is an error.
+    /// Parses a message: absent fields have their defaults, unknown fields are an error.
     fn from_json(version: i16, json: &Value) -> Result<Self, JsonError>;
 }
 
-/// JSON that is not the message it should be.
+/// JSON that does not match the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct JsonError {
     /// `Struct.field`.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub problem: String,
 }
 
@@ -50,7 +50,7 @@ pub(crate) trait Json: Sized {
     fn from_json(cx: Cx, json: &Value) -> Result<Self, JsonError>;
 }
 
-/// `group_id` as Kafka's JSON has it, `groupId`.
+/// Converts a field name to Kafka's JSON name: `group_id` to `groupId`.
 pub(crate) fn camel_case(name: &str) -> String {
     let mut camel = String::with_capacity(name.len());
     for (i, word) in name.split('_').filter(|word| !word.is_empty()).enumerate() {
@@ -63,7 +63,7 @@ pub(crate) fn camel_case(name: &str) -> String {
     camel
 }
 
-/// The fields of an object by name.
+/// Returns the fields of an object by name.
 pub(crate) fn fields<'a>(name: &'static str, json: &'a Value) -> Result<BTreeMap<String, &'a Value>, JsonError> {
     let object = json.as_object().ok_or_else(|| JsonError::expected("an object", json).within(name))?;
     Ok(object.iter().map(|(name, value)| (name.clone(), value)).collect())
@@ -71,7 +71,7 @@ pub(crate) fn fields<'a>(name: &'static str, json: &'a Value) -> Result<BTreeMap
 
 const UNKNOWN: &str = "_unknownTaggedFields";
 
-/// Tagged fields that nobody knows have no name: they are listed, so that nothing is lost.
+/// Adds the unknown tagged fields as a list, since they have no names, so that none is lost.
 pub(crate) fn put_unknown(object: &mut Map<String, Value>, unknown: &[(u32, Bytes)]) {
     if !unknown.is_empty() {
         let pairs = unknown.iter().map(|(tag, data)| json!([tag, base64(data, STANDARD, true)])).collect();
@@ -79,7 +79,7 @@ pub(crate) fn put_unknown(object: &mut Map<String, Value>, unknown: &[(u32, Byte
     }
 }
 
-/// The inverse of `put_unknown`.
+/// Removes and decodes the list that `put_unknown` writes.
 pub(crate) fn take_unknown(object: &mut BTreeMap<String, &Value>) -> Result<Vec<(u32, Bytes)>, JsonError> {
     let Some(json) = object.remove(UNKNOWN) else { return Ok(Vec::new()) };
     let pair = |pair: &Value| {
@@ -90,7 +90,7 @@ pub(crate) fn take_unknown(object: &mut BTreeMap<String, &Value>) -> Result<Vec<
     pairs.ok_or_else(|| JsonError::expected("pairs of tag and base64", json))
 }
 
-/// Every field must have found its place.
+/// Returns an error if fields remain that the message does not have.
 pub(crate) fn none_left(name: &'static str, left: &BTreeMap<String, &Value>) -> Result<(), JsonError> {
     match left.keys().next() {
         None => Ok(()),

@@ -1,17 +1,16 @@
-//! ListGroups: the groups that a broker coordinates.
+//! ListGroups API: the groups that a broker coordinates.
 //!
-//! 4 has states, and a filter by them (KIP-518); 5 types, and a filter by them (KIP-848).
+//! v4 has states and a state filter (KIP-518); v5 has types and a type filter (KIP-848).
 
 request! { ListGroups = 16, versions 0..=5, flexible 3, ListGroupsRequest => ListGroupsResponse }
 
 messages! {
-    /// What is asked; empty filters let everything through.
+    /// The request; an empty filter matches all groups.
     struct ListGroupsRequest {
         states_filter: Vec<String> => 4..;
         types_filter: Vec<String> => 5..;
     }
 
-    /// What is answered.
     struct ListGroupsResponse {
         throttle_time_ms: i32 => 1.., [ignorable];
         error_code: i16 => 0..;

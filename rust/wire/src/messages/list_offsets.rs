@@ -1,14 +1,13 @@
-//! ListOffsets: offsets by timestamp, or at either end.
+//! ListOffsets API: offsets by timestamp, and the first and last offsets.
 //!
-//! 0 asks for several offsets and is gone since Kafka 4.0; 2 has the isolation level (KIP-98); 4 fences by leader
-//! epoch (KIP-320). Special timestamps come with versions: 7 the record of the highest one (KIP-734), 8 the start of
-//! the local log (KIP-405), 9 the end of the tiered log (KIP-1005), 11 the first offset not uploaded yet (KIP-1023).
-//! 10 has a timeout (KIP-1075). A client must set `replica_id` to -1: its default is 0, a broker's id.
+//! v0 returns several offsets and was removed in Kafka 4.0; v2 has the isolation level (KIP-98); v4 fences by leader
+//! epoch (KIP-320). Special timestamps by version: v7 the record with the maximum timestamp (KIP-734), v8 the start of
+//! the local log (KIP-405), v9 the end of the tiered log (KIP-1005), v11 the first offset not uploaded yet (KIP-1023).
+//! v10 has a timeout (KIP-1075). A client must set `replica_id` to -1: the default 0 is a broker id.
 
 request! { ListOffsets = 2, versions 0..=11, flexible 6, ListOffsetsRequest => ListOffsetsResponse }
 
 messages! {
-    /// What is asked.
     struct ListOffsetsRequest {
         replica_id: i32 => 0..;
         isolation_level: i8 => 2..;
@@ -22,7 +21,7 @@ messages! {
         partitions: Vec<ListOffsetsPartition> => 0..;
     }
 
-    /// The timestamp to look for, or a negative number with a meaning.
+    /// The timestamp to look up, or a negative special timestamp.
     struct ListOffsetsPartition {
         partition_index: i32 => 0..;
         current_leader_epoch: i32 = -1 => 4.., [ignorable];
@@ -30,7 +29,6 @@ messages! {
         max_num_offsets: i32 = 1 => 0..=0;
     }
 
-    /// What is answered.
     struct ListOffsetsResponse {
         throttle_time_ms: i32 => 2.., [ignorable];
         topics: Vec<ListOffsetsTopicResponse> => 0..;

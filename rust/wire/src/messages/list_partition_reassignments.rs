@@ -1,4 +1,4 @@
-//! ListPartitionReassignments: the replicas that are being moved (KIP-455).
+//! ListPartitionReassignments API: the reassignments in progress (KIP-455).
 
 request! {
     ListPartitionReassignments = 46, versions 0..=0, flexible 0,
@@ -6,7 +6,6 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct ListPartitionReassignmentsRequest {
         timeout_ms: i32 = 60000 => 0..;
         topics: Option<Vec<ListPartitionReassignmentsTopics>> => 0..;
@@ -18,7 +17,6 @@ messages! {
         partition_indexes: Vec<i32> => 0..;
     }
 
-    /// What is answered.
     struct ListPartitionReassignmentsResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;
@@ -32,7 +30,7 @@ messages! {
         partitions: Vec<OngoingPartitionReassignment> => 0..;
     }
 
-    /// A partition whose replicas are being moved.
+    /// A partition with a reassignment in progress.
     struct OngoingPartitionReassignment {
         partition_index: i32 => 0..;
         replicas: Vec<i32> => 0..;

@@ -1,11 +1,11 @@
-//! ListTransactions: the transactional ids of a coordinator (KIP-664).
+//! ListTransactions API: the transactional ids of a coordinator (KIP-664).
 //!
-//! 1 filters by the time they have been running (KIP-994), 2 by a pattern (KIP-1152).
+//! v1 filters by duration (KIP-994), v2 by a pattern (KIP-1152).
 
 request! { ListTransactions = 66, versions 0..=2, flexible 0, ListTransactionsRequest => ListTransactionsResponse }
 
 messages! {
-    /// What is asked; empty filters let all pass.
+    /// The request; an empty filter matches all transactions.
     struct ListTransactionsRequest {
         state_filters: Vec<String> => 0..;
         producer_id_filters: Vec<i64> => 0..;
@@ -13,7 +13,6 @@ messages! {
         transactional_id_pattern: Option<String> => 2..;
     }
 
-    /// What is answered.
     struct ListTransactionsResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;

@@ -1,10 +1,9 @@
-//! The two macros that make messages out of their definitions.
+//! Macros that generate messages from their definitions.
 //!
 //! ```text
 //! request! { Heartbeat = 12, versions 0..=4, flexible 4, HeartbeatRequest => HeartbeatResponse }
 //!
 //! messages! {
-//!     /// The request as a whole.
 //!     struct HeartbeatRequest {
 //!         group_id: String => 0..;
 //!         group_instance_id: Option<String> => 3..;
@@ -12,14 +11,14 @@
 //! }
 //! ```
 //!
-//! A field is `name: Type [= default] => versions [, nullable versions] [, null_with error] [, tag number]
-//! [, [ignorable]];`. An `Option` may be null in all its versions unless `nullable` says from when, and is null by default.
-//! `null_with` names a field before it: where that is not 0, null is read as empty, as some brokers send it with an error;
-//! with `any` null is always read so. A tagged field is sent
-//! only when it differs from its default (KIP-482). A field that a version lacks is left out if it has its default or
-//! is `[ignorable]`, and is an encode error otherwise.
+//! A field is `name: Type [= default] => versions [, nullable versions] [, null_with error] [, tag number] [,
+//! [ignorable]];`. An `Option` may be null in all its versions unless `nullable` restricts them, and is null by
+//! default. `null_with` names an earlier field: if that is not 0, null is read as empty, since some brokers send null
+//! with an error; with `any`, null is always read as empty. A tagged field is sent only if it differs from its default
+//! (KIP-482). A field that a version lacks is omitted if it has its default or is `[ignorable]`, and is an encode error
+//! otherwise.
 
-/// Gives a request its key, versions and response.
+/// Implements `Request` with the key, the versions and the response type.
 macro_rules! request {
     ($api:ident = $key:literal, versions $min:literal..=$max:literal, flexible $flexible:literal, $request:ident => $response:ident) => {
         impl $crate::messages::Request for $request {
@@ -34,7 +33,7 @@ macro_rules! request {
     };
 }
 
-/// Makes a struct a message: versions are checked, the flexible flag is derived from them.
+/// Implements `Message`: checks the version, and derives the flexible flag from it.
 macro_rules! message_of_api {
     ($api:ident, $message:ident, $min:literal, $max:literal, $flexible:literal) => {
         impl $crate::messages::Message for $message {
@@ -83,7 +82,7 @@ macro_rules! message_of_api {
     };
 }
 
-/// Makes structs of field lists; the syntax is at the head of this file.
+/// Defines structs and their codecs from field lists; the syntax is described above.
 macro_rules! messages {
     ($(
         $(#[$doc:meta])*
@@ -96,7 +95,7 @@ macro_rules! messages {
         #[derive(Debug, Clone, PartialEq)]
         pub struct $name {
             $(#[allow(missing_docs, reason = "the protocol's own names")] pub $field: $type,)*
-            /// Tagged fields that this version of the definitions does not know (KIP-482).
+            /// Tagged fields that these definitions do not include (KIP-482).
             pub unknown_tagged_fields: Vec<(u32, bytes::Bytes)>,
         }
 
@@ -265,7 +264,7 @@ macro_rules! messages {
     )*};
 }
 
-/// A field, or what is empty for one that is null in an answer with an error.
+/// Reads a field; null is empty if the response has an error.
 macro_rules! read_field {
     ($cx:ident, $input:ident) => {
         $crate::messages::types::Wire::read($cx, $input)
@@ -288,7 +287,7 @@ macro_rules! read_field {
     };
 }
 
-/// The default given, or the type's.
+/// The explicit default, or the default of the type.
 macro_rules! value_or_default {
     ($type:ty) => {
         <$type>::default()
@@ -298,7 +297,7 @@ macro_rules! value_or_default {
     };
 }
 
-/// `Some` of what is there, or `None`.
+/// `Some` of the argument, or `None` without one.
 macro_rules! option {
     () => {
         None
@@ -308,7 +307,7 @@ macro_rules! option {
     };
 }
 
-/// Whether there is anything.
+/// True if there is an argument.
 macro_rules! given {
     () => {
         false
@@ -318,7 +317,7 @@ macro_rules! given {
     };
 }
 
-/// The field `throttle_time_ms` of those that a message has, 0 if it has none.
+/// The field `throttle_time_ms`, or 0 if the message does not have it.
 macro_rules! throttle {
     ($message:ident, throttle_time_ms $($rest:ident)*) => {
         $message.throttle_time_ms

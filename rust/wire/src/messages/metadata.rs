@@ -1,16 +1,15 @@
-//! Metadata: brokers, topics, leaders.
+//! Metadata API: brokers, topics, partitions and their leaders.
 //!
-//! In version 0 an empty list of topics asks for all of them, later null does, which is the default here. 4 can keep
-//! a broker from creating topics; 7 has leader epochs (KIP-320); 8 authorized operations (KIP-430), of the cluster
-//! only until 10 (KIP-700); 10 topic ids, which can be asked for from 12 on (KIP-516); 13 an error for the whole
-//! response (KIP-1102).
+//! In v0 an empty list of topics requests all; in later versions null does, which is the default here. v4 can disable
+//! automatic topic creation; v7 has leader epochs (KIP-320); v8 has authorized operations (KIP-430), those of the
+//! cluster only until v10 (KIP-700); v10 has topic ids, which can be requested from v12 on (KIP-516); v13 has a
+//! top-level error (KIP-1102).
 
 use super::types::Uuid;
 
 request! { Metadata = 3, versions 0..=13, flexible 9, MetadataRequest => MetadataResponse }
 
 messages! {
-    /// What is asked.
     struct MetadataRequest {
         topics: Option<Vec<MetadataRequestTopic>> => 0.., nullable 1..;
         allow_auto_topic_creation: bool = true => 4..;
@@ -24,7 +23,6 @@ messages! {
         name: Option<String> => 0.., nullable 10..;
     }
 
-    /// What is answered.
     struct MetadataResponse {
         throttle_time_ms: i32 => 3.., [ignorable];
         brokers: Vec<MetadataResponseBroker> => 0..;

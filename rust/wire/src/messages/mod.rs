@@ -1,4 +1,4 @@
-//! Every request and response that Kafka 3.9 and 4.3 speak between them, one file an API.
+//! Requests and responses of Kafka 3.9 to 4.3, one file per API.
 
 #[macro_use]
 mod macros;
@@ -96,34 +96,33 @@ pub use fetch_stream::{FetchEvent, FetchParser};
 
 /// A request or a response.
 pub trait Message: Sized + Default {
-    /// Appends the message to `out` as `version` has it.
+    /// Appends the encoding in `version` to `out`.
     fn encode(&self, version: i16, out: &mut Out) -> Result<(), EncodeError>;
-    /// Reads a message of `version`; bytes after it are left in `input`.
+    /// Decodes a message of `version`; bytes after it remain in `input`.
     fn decode(version: i16, input: &mut Reader) -> Result<Self, DecodeError>;
-    /// How long the broker asks to be left alone (KIP-219), 0 where a message cannot say so.
+    /// Returns the throttle time in milliseconds (KIP-219), 0 if the message has no such field.
     fn throttle_time_ms(&self) -> i32;
 }
 
-/// A request, which knows its API and its response.
+/// A request and its constants.
 pub trait Request: Message {
-    /// The API.
     const KEY: ApiKey;
-    /// The lowest version that is defined here.
+    /// The lowest version defined here.
     const MIN_VERSION: i16;
-    /// The highest version that is defined here.
+    /// The highest version defined here.
     const MAX_VERSION: i16;
-    /// The first version with compact lengths and tagged fields (KIP-482), 99 where there is none.
+    /// The first version with compact lengths and tagged fields (KIP-482), 99 if there are none.
     const FLEXIBLE: i16;
-    /// What a broker answers.
+    /// The response type.
     type Response: Message;
 }
 
-/// Names each API once: the number, the file, the request and its response.
+/// Defines each API: its number, module, request and response.
 macro_rules! apis {
     ($($name:ident = $key:literal: $file:ident::{$request:ident, $response:ident},)*) => {
         $(pub use $file::{$request, $response};)*
 
-        /// The APIs that are defined here, by Kafka's numbers.
+        /// The APIs defined here, with Kafka's API keys.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(i16)]
         #[allow(missing_docs, reason = "the protocol's own names")]
@@ -132,10 +131,10 @@ macro_rules! apis {
         }
 
         impl ApiKey {
-            /// All of them.
+            /// All APIs.
             pub const ALL: &'static [ApiKey] = &[$(ApiKey::$name,)*];
 
-            /// The API of a number, if it is defined here.
+            /// Returns the API with this key, if it is defined here.
             pub fn from_i16(key: i16) -> Option<Self> {
                 match key {
                     $($key => Some(ApiKey::$name),)*
@@ -143,7 +142,7 @@ macro_rules! apis {
                 }
             }
 
-            /// Kafka's name of the API.
+            /// Returns Kafka's name of the API.
             pub fn name(self) -> &'static str {
                 match self {
                     $(ApiKey::$name => stringify!($name),)*
@@ -230,12 +229,12 @@ apis! {
 }
 
 impl ApiKey {
-    /// Kafka's number of the API.
+    /// Returns Kafka's API key.
     pub fn code(self) -> i16 {
         self as i16
     }
 
-    /// Whether requests of this version have compact lengths and tagged fields (KIP-482).
+    /// Returns true if requests of this version have compact lengths and tagged fields (KIP-482).
     pub fn is_flexible(self, version: i16) -> bool {
         version >= self.first_flexible()
     }

@@ -1,15 +1,14 @@
-//! OffsetCommit: stores a group's offsets.
+//! OffsetCommit API: stores a group's offsets.
 //!
-//! 0 stores them in ZooKeeper; 0 and 1 are gone since Kafka 4.0. 1 is of the group's member and has a timestamp of
-//! its own; 2-4 say how long the offset is kept (KIP-211); 6 has the leader epoch (KIP-320); 7 static members
-//! (KIP-345); 9 is the first for KIP-848 groups; 10 names topics by id.
+//! v0 stores them in ZooKeeper; v0 and v1 were removed in Kafka 4.0. v1 has the member and a timestamp for each offset;
+//! v2-4 have a retention time (KIP-211); v6 has the leader epoch (KIP-320); v7 has static members (KIP-345); v9 is the
+//! first for consumer groups (KIP-848); v10 has topic ids.
 
 use super::types::Uuid;
 
 request! { OffsetCommit = 8, versions 0..=10, flexible 8, OffsetCommitRequest => OffsetCommitResponse }
 
 messages! {
-    /// What is asked.
     struct OffsetCommitRequest {
         group_id: String => 0..;
         generation_id_or_member_epoch: i32 = -1 => 1.., [ignorable];
@@ -35,7 +34,6 @@ messages! {
         committed_metadata: Option<String> => 0..;
     }
 
-    /// What is answered.
     struct OffsetCommitResponse {
         throttle_time_ms: i32 => 3.., [ignorable];
         topics: Vec<OffsetCommitResponseTopic> => 0..;
@@ -48,7 +46,7 @@ messages! {
         partitions: Vec<OffsetCommitResponsePartition> => 0..;
     }
 
-    /// What became of one offset.
+    /// The result for one partition.
     struct OffsetCommitResponsePartition {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

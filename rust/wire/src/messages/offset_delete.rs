@@ -1,9 +1,8 @@
-//! OffsetDelete: committed offsets of single partitions are deleted (KIP-496).
+//! OffsetDelete API: deletes committed offsets of partitions (KIP-496).
 
 request! { OffsetDelete = 47, versions 0..=0, flexible 99, OffsetDeleteRequest => OffsetDeleteResponse }
 
 messages! {
-    /// What is asked.
     struct OffsetDeleteRequest {
         group_id: String => 0..;
         topics: Vec<OffsetDeleteRequestTopic> => 0..;
@@ -20,7 +19,6 @@ messages! {
         partition_index: i32 => 0..;
     }
 
-    /// What is answered.
     struct OffsetDeleteResponse {
         error_code: i16 => 0..;
         throttle_time_ms: i32 => 0.., [ignorable];
@@ -33,7 +31,7 @@ messages! {
         partitions: Vec<OffsetDeleteResponsePartition> => 0..;
     }
 
-    /// What became of one offset.
+    /// The result for one partition.
     struct OffsetDeleteResponsePartition {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

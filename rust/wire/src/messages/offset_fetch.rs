@@ -1,15 +1,14 @@
-//! OffsetFetch: a group's stored offsets.
+//! OffsetFetch API: returns a group's committed offsets.
 //!
-//! 0 reads them from ZooKeeper and is gone since Kafka 4.0; from 2 on null asks for all topics, which is the default
-//! here; 5 has the leader epoch (KIP-320); 7 can wait for open transactions (KIP-447); 8 asks for several groups
-//! (KIP-709); 9 is the first for KIP-848 groups; 10 names topics by id.
+//! v0 reads them from ZooKeeper and was removed in Kafka 4.0; from v2 on null requests all topics, which is the default
+//! here; v5 has the leader epoch (KIP-320); v7 can wait for open transactions (KIP-447); v8 has several groups
+//! (KIP-709); v9 is the first for consumer groups (KIP-848); v10 has topic ids.
 
 use super::types::Uuid;
 
 request! { OffsetFetch = 9, versions 0..=10, flexible 6, OffsetFetchRequest => OffsetFetchResponse }
 
 messages! {
-    /// What is asked.
     struct OffsetFetchRequest {
         group_id: String => 0..=7;
         topics: Option<Vec<OffsetFetchRequestTopic>> => 0..=7, nullable 2..;
@@ -23,7 +22,7 @@ messages! {
         partition_indexes: Vec<i32> => 0..=7;
     }
 
-    /// What is asked of one group.
+    /// The requested offsets of one group.
     struct OffsetFetchRequestGroup {
         group_id: String => 8..;
         member_id: Option<String> => 9.., [ignorable];
@@ -38,7 +37,6 @@ messages! {
         partition_indexes: Vec<i32> => 8..;
     }
 
-    /// What is answered.
     struct OffsetFetchResponse {
         throttle_time_ms: i32 => 3.., [ignorable];
         topics: Vec<OffsetFetchResponseTopic> => 0..=7;
@@ -52,7 +50,7 @@ messages! {
         partitions: Vec<OffsetFetchResponsePartition> => 0..=7;
     }
 
-    /// The offset of one partition, -1 if there is none, up to version 7.
+    /// The offset of one partition, -1 if not committed, up to version 7.
     struct OffsetFetchResponsePartition {
         partition_index: i32 => 0..=7;
         committed_offset: i64 => 0..=7;
@@ -75,7 +73,7 @@ messages! {
         partitions: Vec<OffsetFetchResponsePartitions> => 8..;
     }
 
-    /// The offset of one partition, -1 if there is none, from version 8 on.
+    /// The offset of one partition, -1 if not committed, from version 8 on.
     struct OffsetFetchResponsePartitions {
         partition_index: i32 => 8..;
         committed_offset: i64 => 8..;

@@ -1,4 +1,4 @@
-//! What a message is written to.
+//! Output buffers of encoded messages.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -6,30 +6,30 @@ use std::ops::{Deref, DerefMut};
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Bytes fields from this size on are sent from where they lie: below, a copy costs less than another slice.
+/// Minimum size of a bytes field that is shared instead of copied: for smaller fields a copy costs less than a slice.
 const WORTH_SHARING: usize = 16 * 1024;
 
-/// The bytes of a message in the making.
+/// Buffer of a message being encoded.
 #[derive(Debug, Default)]
 pub struct Out {
     own: BytesMut,
-    /// Fields that are not copied, each with the place in `own` that it comes before.
+    /// Fields that are not copied, each with its offset in `own`.
     shared: Vec<(usize, Bytes)>,
     sharing: bool,
 }
 
 impl Out {
-    /// For a message in one piece.
+    /// Creates a buffer for a contiguous message.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// For a message whose large fields stay where they are.
+    /// Creates a buffer for a message whose large fields are shared, not copied.
     pub fn sharing() -> Self {
         Self { sharing: true, ..Self::default() }
     }
 
-    /// How many bytes the message has.
+    /// Returns the length of the message in bytes.
     pub(crate) fn total(&self) -> usize {
         self.own.len() + self.shared.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
     }
@@ -42,7 +42,7 @@ impl Out {
         }
     }
 
-    /// The message in one piece.
+    /// Returns the message as one contiguous buffer.
     pub fn freeze(self) -> Bytes {
         if self.shared.is_empty() {
             return self.own.freeze();
@@ -80,10 +80,10 @@ impl DerefMut for Out {
     }
 }
 
-/// A frame in pieces, to be written one after the other.
+/// A frame as a sequence of buffers to write.
 #[derive(Debug, Clone, Default)]
 pub struct Frame {
-    /// None of them empty.
+    /// Buffers, none of them empty.
     pieces: VecDeque<Bytes>,
 }
 
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(fill(Out::sharing()).freeze(), plain);
         let mut frame = fill(Out::sharing()).into_frame();
         assert!(frame.pieces.iter().any(|piece| piece.as_ptr() == large.as_ptr()));
-        // In whatever steps a socket takes it.
+        // Any number of bytes per write, as with a socket.
         let mut written = Vec::new();
         for step in (1..).map(|n| n * 1000) {
             let mut slices = [IoSlice::new(&[]); 3];

@@ -1,9 +1,9 @@
-//! Produce: record batches for partitions.
+//! Produce API: record batches for partitions.
 //!
-//! 0-2 are gone since Kafka 4.0 and carry old message formats; 3 is the first with record batches and transactional
-//! ids; 7 allows zstd (KIP-110); 8 says which records were refused (KIP-467); 10 hints at the new leader (KIP-951);
-//! 12 adds partitions to transactions on its own (KIP-890); 13 names topics by id (KIP-516). With acks=0 there is no
-//! response.
+//! v0-2 were removed in Kafka 4.0 and have the old message formats; v3 is the first with record batches and
+//! transactional ids; v7 allows zstd (KIP-110); v8 returns the rejected records (KIP-467); v10 returns the current
+//! leader (KIP-951); v12 adds partitions to transactions implicitly (KIP-890); v13 has topic ids (KIP-516). With acks=0
+//! the broker sends no response.
 
 use bytes::Bytes;
 
@@ -12,7 +12,6 @@ use super::types::Uuid;
 request! { Produce = 0, versions 0..=13, flexible 9, ProduceRequest => ProduceResponse }
 
 messages! {
-    /// What is asked.
     struct ProduceRequest {
         transactional_id: Option<String> => 3..;
         acks: i16 => 0..;
@@ -33,7 +32,6 @@ messages! {
         records: Option<Bytes> => 0..;
     }
 
-    /// What is answered.
     struct ProduceResponse {
         responses: Vec<TopicProduceResponse> => 0..;
         throttle_time_ms: i32 => 1.., [ignorable];
@@ -47,7 +45,7 @@ messages! {
         partition_responses: Vec<PartitionProduceResponse> => 0..;
     }
 
-    /// What became of one partition's records.
+    /// The result for one partition.
     struct PartitionProduceResponse {
         index: i32 => 0..;
         error_code: i16 => 0..;
@@ -59,19 +57,19 @@ messages! {
         current_leader: LeaderIdAndEpoch => 10.., tag 0;
     }
 
-    /// A record that made its batch be refused.
+    /// A rejected record, for which its batch was rejected.
     struct BatchIndexAndErrorMessage {
         batch_index: i32 => 8..;
         batch_index_error_message: Option<String> => 8..;
     }
 
-    /// The leader now.
+    /// The current leader.
     struct LeaderIdAndEpoch {
         leader_id: i32 = -1 => 10..;
         leader_epoch: i32 = -1 => 10..;
     }
 
-    /// The address of a leader that is named here.
+    /// The address of a leader named in this response.
     struct NodeEndpoint {
         node_id: i32 => 10..;
         host: String => 10..;

@@ -1,4 +1,4 @@
-//! PushTelemetry: metrics of a client, as OpenTelemetry's `MetricsData` (KIP-714).
+//! PushTelemetry API: metrics of a client, as OpenTelemetry's `MetricsData` (KIP-714).
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use super::types::Uuid;
 request! { PushTelemetry = 72, versions 0..=0, flexible 0, PushTelemetryRequest => PushTelemetryResponse }
 
 messages! {
-    /// What is pushed.
+    /// The request, with the encoded metrics.
     struct PushTelemetryRequest {
         client_instance_id: Uuid => 0..;
         subscription_id: i32 => 0..;
@@ -16,7 +16,6 @@ messages! {
         metrics: Bytes => 0..;
     }
 
-    /// What is answered.
     struct PushTelemetryResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;

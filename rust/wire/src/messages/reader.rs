@@ -1,38 +1,39 @@
-//! What messages are read from, and the bounds that keep a hostile peer from hurting us.
+//! Input buffer of messages, with limits against hostile peers.
 
 use bytes::{Buf, Bytes};
 
 use super::error::{DecodeError, DecodeErrorKind};
 
-/// What a message may take in memory: an array element can be one byte on the wire and a struct of a hundred here, so
+/// Maximum decoded size per byte of input: one byte on the wire can become a struct of a hundred bytes, so checking
+/// that counts fit the frame is not enough. No real message comes near this limit.
 /// counts that fit the frame are not bound enough. No real message comes near this.
 const MEMORY_PER_BYTE: usize = 16;
 const MEMORY_AT_LEAST: usize = 1 << 20;
 
-/// Reads from a frame; byte fields are slices of it, not copies.
+/// Reader of a frame; bytes fields are slices of it, not copies.
 #[derive(Debug, Clone)]
 pub struct Reader {
     pub(super) bytes: Bytes,
-    /// Where `bytes` ends, in bytes from the start of the frame.
+    /// End of `bytes`, as an offset from the start of the frame.
     end: usize,
     limit: usize,
     pub(super) budget: usize,
 }
 
 impl Reader {
-    /// A reader at the first byte.
+    /// Creates a reader at the first byte.
     pub fn new(bytes: Bytes) -> Self {
         let end = bytes.len();
         let limit = end.saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_AT_LEAST);
         Self { bytes, end, limit, budget: limit }
     }
 
-    /// Bytes not read yet.
+    /// Returns the number of unread bytes.
     pub fn remaining(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Takes all that is left.
+    /// Takes all unread bytes.
     pub fn rest(&mut self) -> Bytes {
         std::mem::take(&mut self.bytes)
     }
@@ -51,13 +52,13 @@ impl Reader {
         Ok(self.bytes.split_to(length))
     }
 
-    /// The next `length` bytes as a reader of their own.
+    /// Splits off the next `length` bytes as a separate reader.
     pub(super) fn part(&mut self, length: usize) -> Result<Reader, DecodeError> {
         let end = self.end - self.bytes.len() + length;
         Ok(Reader { bytes: self.take(length)?, end, limit: self.limit, budget: 0 })
     }
 
-    /// Pays for `size` bytes of memory.
+    /// Charges `size` bytes to the memory limit.
     pub(super) fn charge(&mut self, size: usize) -> Result<(), DecodeError> {
         match self.budget.checked_sub(size) {
             Some(budget) => {
@@ -68,7 +69,7 @@ impl Reader {
         }
     }
 
-    /// Nothing may be left when a message has been read.
+    /// Returns an error if unread bytes remain.
     pub(crate) fn finish(&self) -> Result<(), DecodeError> {
         match self.remaining() {
             0 => Ok(()),
@@ -76,7 +77,7 @@ impl Reader {
         }
     }
 
-    /// An unsigned varint of at most five bytes and 32 bits (KIP-482).
+    /// Reads an unsigned varint of at most five bytes and 32 bits (KIP-482).
     pub(crate) fn unsigned_varint(&mut self) -> Result<u32, DecodeError> {
         let mut value = 0u32;
         for shift in (0..35).step_by(7) {
@@ -103,7 +104,7 @@ impl Reader {
         Ok(self.bytes.get_i32())
     }
 
-    /// A length, or None for null: compact lengths are one more than what they say.
+    /// Reads a length; None is null. Compact lengths are encoded plus one.
     pub(super) fn length(&mut self, compact: bool, short: bool) -> Result<Option<usize>, DecodeError> {
         let length = match (compact, short) {
             (true, _) => i64::from(self.unsigned_varint()?) - 1,

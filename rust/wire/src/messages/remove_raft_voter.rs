@@ -1,18 +1,16 @@
-//! RemoveRaftVoter: a controller leaves the quorum (KIP-853).
+//! RemoveRaftVoter API: removes a controller from the KRaft quorum (KIP-853).
 
 use super::types::Uuid;
 
 request! { RemoveRaftVoter = 81, versions 0..=0, flexible 0, RemoveRaftVoterRequest => RemoveRaftVoterResponse }
 
 messages! {
-    /// What is asked.
     struct RemoveRaftVoterRequest {
         cluster_id: Option<String> => 0..;
         voter_id: i32 => 0..;
         voter_directory_id: Uuid => 0..;
     }
 
-    /// What is answered.
     struct RemoveRaftVoterResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;

@@ -1,4 +1,4 @@
-//! RenewDelegationToken: a token expires later (KIP-48).
+//! RenewDelegationToken API: extends the expiry of a token (KIP-48).
 
 use super::Hidden;
 
@@ -8,13 +8,11 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct RenewDelegationTokenRequest {
         hmac: Hidden => 0..;
         renew_period_ms: i64 => 0..;
     }
 
-    /// What is answered.
     struct RenewDelegationTokenResponse {
         error_code: i16 => 0..;
         expiry_timestamp_ms: i64 => 0..;

@@ -1,16 +1,15 @@
-//! SaslHandshake: the mechanism that a client wants to log in with.
+//! SaslHandshake API: selects the SASL mechanism.
 //!
-//! After 0 the mechanism's own tokens go over the wire as they are; after 1 they travel in SaslAuthenticate (KIP-152).
+//! After v0 the mechanism's tokens are sent without Kafka framing of requests; after v1 they are sent in
+//! SaslAuthenticate (KIP-152).
 
 request! { SaslHandshake = 17, versions 0..=1, flexible 99, SaslHandshakeRequest => SaslHandshakeResponse }
 
 messages! {
-    /// What is asked.
     struct SaslHandshakeRequest {
         mechanism: String => 0..;
     }
 
-    /// What is answered.
     struct SaslHandshakeResponse {
         error_code: i16 => 0..;
         mechanisms: Vec<String> => 0..;

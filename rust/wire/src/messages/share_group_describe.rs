@@ -1,4 +1,4 @@
-//! ShareGroupDescribe: share groups and their members (KIP-932).
+//! ShareGroupDescribe API: share groups and their members (KIP-932).
 
 use super::types::Uuid;
 
@@ -8,13 +8,11 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct ShareGroupDescribeRequest {
         group_ids: Vec<String> => 1..;
         include_authorized_operations: bool => 1..;
     }
 
-    /// What is answered.
     struct ShareGroupDescribeResponse {
         throttle_time_ms: i32 => 1..;
         groups: Vec<DescribedGroup> => 1..;
@@ -44,7 +42,7 @@ messages! {
         assignment: Assignment => 1..;
     }
 
-    /// What a member has.
+    /// The partitions assigned to a member.
     struct Assignment {
         topic_partitions: Vec<TopicPartitions> => 1..;
     }

@@ -1,4 +1,4 @@
-//! StreamsGroupDescribe: groups of Kafka Streams, their topology and members (KIP-1071).
+//! StreamsGroupDescribe API: groups of Kafka Streams, their topology and members (KIP-1071).
 
 request! {
     StreamsGroupDescribe = 89, versions 0..=0, flexible 0,
@@ -6,13 +6,11 @@ request! {
 }
 
 messages! {
-    /// What is asked.
     struct StreamsGroupDescribeRequest {
         group_ids: Vec<String> => 0..;
         include_authorized_operations: bool => 0..;
     }
 
-    /// What is answered.
     struct StreamsGroupDescribeResponse {
         throttle_time_ms: i32 => 0..;
         groups: Vec<DescribedGroup> => 0..;
@@ -31,13 +29,13 @@ messages! {
         authorized_operations: i32 = -2147483648 => 0..;
     }
 
-    /// What a group runs.
+    /// The topology of a group.
     struct Topology {
         epoch: i32 => 0..;
         subtopologies: Option<Vec<Subtopology>> => 0..;
     }
 
-    /// A part of it that runs by itself.
+    /// A subtopology.
     struct Subtopology {
         subtopology_id: String => 0..;
         source_topics: Vec<String> => 0..;
@@ -54,7 +52,7 @@ messages! {
         topic_configs: Vec<KeyValue> => 0..;
     }
 
-    /// A name and its value.
+    /// A key and its value.
     struct KeyValue {
         key: String => 0..;
         value: String => 0..;
@@ -79,27 +77,27 @@ messages! {
         is_classic: bool => 0..;
     }
 
-    /// Where a member answers queries.
+    /// The endpoint of a member for interactive queries.
     struct Endpoint {
         host: String => 0..;
         port: u16 => 0..;
     }
 
-    /// How far one task is.
+    /// The offset of one task.
     struct TaskOffset {
         subtopology_id: String => 0..;
         partition: i32 => 0..;
         offset: i64 => 0..;
     }
 
-    /// What a member has.
+    /// The tasks assigned to a member.
     struct Assignment {
         active_tasks: Vec<TaskIds> => 0..;
         standby_tasks: Vec<TaskIds> => 0..;
         warmup_tasks: Vec<TaskIds> => 0..;
     }
 
-    /// Tasks of one part.
+    /// The tasks of one subtopology.
     struct TaskIds {
         subtopology_id: String => 0..;
         partitions: Vec<i32> => 0..;

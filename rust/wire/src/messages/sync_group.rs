@@ -1,13 +1,12 @@
-//! SyncGroup: the leader's assignment is handed out.
+//! SyncGroup API: distributes the leader's assignment.
 //!
-//! 3 has static members (KIP-345); 5 checks protocol type and name (KIP-559).
+//! v3 has static members (KIP-345); v5 checks the protocol type and name (KIP-559).
 
 use bytes::Bytes;
 
 request! { SyncGroup = 14, versions 0..=5, flexible 4, SyncGroupRequest => SyncGroupResponse }
 
 messages! {
-    /// What is asked.
     struct SyncGroupRequest {
         group_id: String => 0..;
         generation_id: i32 => 0..;
@@ -18,13 +17,12 @@ messages! {
         assignments: Vec<SyncGroupRequestAssignment> => 0..;
     }
 
-    /// What one member is assigned.
+    /// The assignment of one member.
     struct SyncGroupRequestAssignment {
         member_id: String => 0..;
         assignment: Bytes => 0..;
     }
 
-    /// What is answered.
     struct SyncGroupResponse {
         throttle_time_ms: i32 => 1.., [ignorable];
         error_code: i16 => 0..;

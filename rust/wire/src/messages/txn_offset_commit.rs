@@ -1,12 +1,11 @@
-//! TxnOffsetCommit: a group's offsets, valid when the transaction is committed.
+//! TxnOffsetCommit API: stores a group's offsets, which become visible when the transaction commits.
 //!
-//! 2 has the leader epoch (KIP-320); 3 the group's member (KIP-447); 4 may answer TRANSACTION_ABORTABLE; 5 adds the
-//! group to the transaction by itself (KIP-890).
+//! v2 has the leader epoch (KIP-320); v3 has the group member (KIP-447); v4 may return TRANSACTION_ABORTABLE; v5 adds
+//! the group to the transaction implicitly (KIP-890).
 
 request! { TxnOffsetCommit = 28, versions 0..=5, flexible 3, TxnOffsetCommitRequest => TxnOffsetCommitResponse }
 
 messages! {
-    /// What is asked.
     struct TxnOffsetCommitRequest {
         transactional_id: String => 0..;
         group_id: String => 0..;
@@ -32,7 +31,6 @@ messages! {
         committed_metadata: Option<String> => 0..;
     }
 
-    /// What is answered.
     struct TxnOffsetCommitResponse {
         throttle_time_ms: i32 => 0..;
         topics: Vec<TxnOffsetCommitResponseTopic> => 0..;
@@ -44,7 +42,7 @@ messages! {
         partitions: Vec<TxnOffsetCommitResponsePartition> => 0..;
     }
 
-    /// What became of one offset.
+    /// The result for one partition.
     struct TxnOffsetCommitResponsePartition {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

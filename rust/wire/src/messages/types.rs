@@ -1,4 +1,4 @@
-//! How each of Kafka's types lies on the wire.
+//! Wire encoding of Kafka's primitive types.
 
 use bytes::{Buf, BufMut, Bytes};
 
@@ -6,15 +6,15 @@ use super::error::{DecodeError, DecodeErrorKind, EncodeError};
 use super::out::Out;
 use super::reader::Reader;
 
-/// A UUID as Kafka sends it, 16 bytes; all zeroes mean none.
+/// A UUID, 16 bytes on the wire; all zeroes mean none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct Uuid(pub [u8; 16]);
 
 impl Uuid {
-    /// No id.
+    /// The zero id, which stands for none.
     pub const ZERO: Uuid = Uuid([0; 16]);
 
-    /// Whether this is no id.
+    /// Returns true if this is the zero id.
     pub fn is_zero(&self) -> bool {
         *self == Self::ZERO
     }
@@ -26,7 +26,7 @@ impl std::fmt::Debug for Uuid {
     }
 }
 
-/// Bytes that nobody may see: they print as `[hidden]`. On the wire they are like any others.
+/// Secret bytes: their debug output is `[hidden]`. The wire encoding is that of bytes.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Hidden(pub Bytes);
 
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Hidden {
     }
 }
 
-/// What a field has to know of the message around it.
+/// The version and encoding of the message around a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cx {
     pub(crate) version: i16,
@@ -47,14 +47,14 @@ impl Cx {
     pub(crate) const PLAIN: Cx = Cx { version: 0, flexible: false };
 }
 
-/// A type on the wire.
+/// A type with a wire encoding.
 pub(crate) trait Wire: Sized {
     fn write(&self, cx: Cx, out: &mut Out) -> Result<(), EncodeError>;
     fn read(cx: Cx, input: &mut Reader) -> Result<Self, DecodeError>;
     fn is_null(&self) -> bool {
         false
     }
-    /// The field of this name, where there is one.
+    /// Returns the value of this field, or 0 if the message does not have it.
     fn throttle_time_ms(&self) -> i32 {
         0
     }
@@ -80,7 +80,7 @@ fn put_length(
         None => -1,
         Some(length) => i32::try_from(length).map_err(|_| EncodeError::TooLong { what, length })?,
     };
-    // Kafka reads no longer text in compact form either.
+    // Kafka's own readers enforce the same maximum for compact strings.
     let too_long = |_| EncodeError::TextTooLong { field: "", length: length.unwrap_or(0) };
     let short = short.then(|| i16::try_from(signed).map_err(too_long)).transpose()?;
     match (compact, short) {
@@ -185,11 +185,11 @@ impl Wire for Hidden {
     }
 }
 
-/// The elements of an array; `None` is null.
+/// Reads the elements of an array; `None` is null.
 fn read_array<T: Wire>(cx: Cx, input: &mut Reader) -> Result<Option<Vec<T>>, DecodeError> {
     let Some(count) = input.length(cx.flexible, false)? else { return Ok(None) };
     let left = input.remaining();
-    // Every element takes a byte at least; what it takes in memory is reserved only as far as the bytes could pay for.
+    // Each element has at least one byte; memory is reserved only as far as the memory limit of the input allows.
     if count > left {
         return Err(input.error(DecodeErrorKind::Count { count: count as i64, left }));
     }
@@ -218,18 +218,18 @@ impl<T: Wire> Wire for Option<Vec<T>> {
     }
 }
 
-/// A struct that may be null: a byte before it says whether it is there.
+/// Writes a nullable struct, after a byte for its presence.
 pub(crate) fn write_optional<T: Wire>(value: Option<&T>, cx: Cx, out: &mut Out) -> Result<(), EncodeError> {
     out.put_i8(if value.is_some() { 1 } else { -1 });
     value.map_or(Ok(()), |value| value.write(cx, out))
 }
 
-/// The inverse of `write_optional`.
+/// Reads a nullable struct.
 pub(crate) fn read_optional<T: Wire>(cx: Cx, input: &mut Reader) -> Result<Option<T>, DecodeError> {
     if i8::read(cx, input)? < 0 { Ok(None) } else { T::read(cx, input).map(Some) }
 }
 
-/// A type that can be null has a twin that cannot: the same on the wire, but null is an error.
+/// Implements the non-nullable form of a nullable type: the same encoding, but null is an error.
 macro_rules! never_null {
     ($([$($generic:tt)*] $type:ty, |$value:ident, $cx:ident, $out:ident| $write:expr;)*) => {$(
         impl<$($generic)*> Wire for $type {
@@ -262,13 +262,13 @@ never_null! {
     [T: Wire] Vec<T>, |elements, cx, out| write_array(Some(elements), cx, out);
 }
 
-/// A field that may be null in some versions.
+/// Reads a field that is nullable in some versions.
 pub(crate) fn read_nullable<T: Wire>(nullable: bool, cx: Cx, input: &mut Reader) -> Result<T, DecodeError> {
     let value = T::read(cx, input)?;
     if value.is_null() && !nullable { Err(input.error(DecodeErrorKind::Null)) } else { Ok(value) }
 }
 
-/// A field of an answer that has this error code, or 0: null is read as empty if there is an error.
+/// Reads a field of a response with this error code; null is read as empty if the code is not 0.
 pub(crate) fn read_or_empty<T: Default>(error_code: i16, cx: Cx, input: &mut Reader) -> Result<T, DecodeError>
 where
     Option<T>: Wire,
@@ -278,7 +278,7 @@ where
     value.or(empty).ok_or_else(|| input.error(DecodeErrorKind::Null))
 }
 
-/// The tagged fields that end a flexible struct, in the order of their tags (KIP-482).
+/// Writes the tagged fields at the end of a flexible struct, in the order of their tags (KIP-482).
 pub(crate) fn write_tagged(mut tagged: Vec<(u32, Bytes)>, unknown: &[(u32, Bytes)], out: &mut Out) {
     tagged.extend_from_slice(unknown);
     tagged.sort_by_key(|(tag, _)| *tag);
@@ -290,8 +290,8 @@ pub(crate) fn write_tagged(mut tagged: Vec<(u32, Bytes)>, unknown: &[(u32, Bytes
     }
 }
 
-/// The tagged fields at the end of a flexible struct, one reader each, in the order of their tags: senders owe us that
-/// order, and those that do not keep it must not make equal messages differ.
+/// Reads the tagged fields at the end of a flexible struct, one reader each, sorted by tag: the protocol requires this
+/// order, and messages of senders that violate it must still compare equal.
 pub(crate) fn read_tagged(input: &mut Reader) -> Result<Vec<(u32, Reader)>, DecodeError> {
     let count = input.unsigned_varint()? as usize;
     let left = input.remaining();
@@ -309,7 +309,7 @@ pub(crate) fn read_tagged(input: &mut Reader) -> Result<Vec<(u32, Reader)>, Deco
     Ok(tagged)
 }
 
-/// The value of a tagged field, which must fill its bytes; its memory is paid by the message.
+/// Reads the value of a tagged field, which must fill its bytes; its memory is charged to the message.
 pub(crate) fn read_tagged_value<T: Wire>(cx: Cx, message: &mut Reader, field: &mut Reader) -> Result<T, DecodeError> {
     field.budget = message.budget;
     let value = T::read(cx, field)?;

@@ -1,14 +1,12 @@
-//! UnregisterBroker: a broker that is gone for good is forgotten (KIP-631).
+//! UnregisterBroker API: removes the registration of a decommissioned broker (KIP-631).
 
 request! { UnregisterBroker = 64, versions 0..=0, flexible 0, UnregisterBrokerRequest => UnregisterBrokerResponse }
 
 messages! {
-    /// What is asked.
     struct UnregisterBrokerRequest {
         broker_id: i32 => 0..;
     }
 
-    /// What is answered.
     struct UnregisterBrokerResponse {
         throttle_time_ms: i32 => 0..;
         error_code: i16 => 0..;

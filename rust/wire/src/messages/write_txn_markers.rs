@@ -1,16 +1,15 @@
-//! WriteTxnMarkers: a coordinator has the ends of transactions written into their partitions.
+//! WriteTxnMarkers API: a coordinator writes end markers of transactions to their partitions.
 //!
-//! 0 is gone since Kafka 4.0; 2 says which version of transactions the marker is of (KIP-1228).
+//! v0 was removed in Kafka 4.0; v2 has the transaction version of the marker (KIP-1228).
 
 request! { WriteTxnMarkers = 27, versions 0..=2, flexible 1, WriteTxnMarkersRequest => WriteTxnMarkersResponse }
 
 messages! {
-    /// What is asked.
     struct WriteTxnMarkersRequest {
         markers: Vec<WritableTxnMarker> => 0..;
     }
 
-    /// The end of one transaction: `transaction_result` is true for a commit.
+    /// The end marker of one transaction: `transaction_result` is true for a commit.
     struct WritableTxnMarker {
         producer_id: i64 => 0..;
         producer_epoch: i16 => 0..;
@@ -26,12 +25,11 @@ messages! {
         partition_indexes: Vec<i32> => 0..;
     }
 
-    /// What is answered.
     struct WriteTxnMarkersResponse {
         markers: Vec<WritableTxnMarkerResult> => 0..;
     }
 
-    /// What became of the end of one transaction.
+    /// The results for one transaction.
     struct WritableTxnMarkerResult {
         producer_id: i64 => 0..;
         topics: Vec<WritableTxnMarkerTopicResult> => 0..;
@@ -43,7 +41,7 @@ messages! {
         partitions: Vec<WritableTxnMarkerPartitionResult> => 0..;
     }
 
-    /// What became of it in one partition.
+    /// The result for one partition.
     struct WritableTxnMarkerPartitionResult {
         partition_index: i32 => 0..;
         error_code: i16 => 0..;

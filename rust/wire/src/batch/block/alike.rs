@@ -1,19 +1,19 @@
-//! Records that are like the one before them, which are compared instead of parsed.
+//! Parser of runs of records that differ only in deltas, keys and values.
 use std::ops::Range;
 
 use super::Block;
 use super::plain::{load, short, short_len};
 use crate::batch::record::zigzag;
 
-/// After this many records of one size in a row, more of them are expected. Fewer would be chance, and cost 15 % where
-/// sizes vary.
+/// Number of records of equal size in a row, after which the template parser is tried. A smaller number matches by
+/// chance, and costs 15 % where sizes vary.
 pub(super) const ALIKE: u32 = 3;
 
 impl Block {
-    /// Parses records that are like the one before `position`: only their deltas and the bytes of keys and values
-    /// differ. Where a record starts is then known before the one in front of it was read, which is what the walk
-    /// otherwise waits for, and one comparison stands for most of the parsing. Returns how many there are; with 0, which
-    /// is right at any time, the records are read one by one.
+    /// Parses the records at `position` that match the record before it in all but deltas, keys and values. The start
+    /// of each record is known without parsing the one before it, which is otherwise a dependency chain, and one
+    /// comparison replaces most of the parsing. Returns the number of records; 0 is always valid, and leaves the
+    /// records to the general parser.
     #[inline(never)]
     pub(super) fn repeat(&mut self, data: &[u8], position: usize, size: usize, range: Range<usize>) -> usize {
         let Some(template) = data.get(position - size..position).and_then(Template::of) else { return 0 };
@@ -61,19 +61,20 @@ impl Block {
     }
 }
 
-/// What records of one shape have in common.
+/// The parts that records of one shape have in common.
 struct Template {
     size: usize,
-    /// The first bytes, and which of their bits count: all but attributes, deltas and what comes after the key's length.
+    /// First 16 bytes, and the mask of the bits to compare: all but attributes, deltas and the bytes after the key's
+    /// length.
     head: u128,
     mask: u128,
-    /// Where the deltas are in the first bytes, in bits.
+    /// Bit position of the deltas in the first bytes.
     shift: u32,
     timestamp: Varint,
     offset: Varint,
     key_start: usize,
     key_len: i32,
-    /// What stands before the value.
+    /// Position and bytes of the value's length.
     value_len_at: usize,
     value_len_bytes: u32,
     value_len_mask: u32,
@@ -82,12 +83,12 @@ struct Template {
 }
 
 impl Template {
-    /// The shape of a record without headers, with short numbers and a value; `None` if it is none.
+    /// Returns the template of a record without headers, with short numbers and a value; `None` for any other.
     fn of(bytes: &[u8]) -> Option<Template> {
         let head = bytes.first_chunk::<16>()?;
         let mut word = load(bytes, 0)?;
         let length = short_len(&mut word)?;
-        let first = length.size + 1; // after the attributes, which are unused so far
+        let first = length.size + 1; // after the attributes, which are currently unused
         let mut word = load(head, first)?;
         let timestamp = short(&mut word)?;
         let offset = short(&mut word)?;
@@ -107,7 +108,7 @@ impl Template {
             *bits = match at {
                 _ if at < length.size => 0xff,
                 _ if at < first => 0,
-                // Whether the number goes on.
+                // The continuation bits of the deltas.
                 _ if at < key_at => 0x80,
                 _ if at < key_end => 0xff,
                 _ => 0,
@@ -132,7 +133,7 @@ impl Template {
         })
     }
 
-    /// The bytes with the deltas, if the record that all of `bytes` are is of this shape.
+    /// Returns the word with the deltas, if `bytes` is a record of this shape.
     #[inline(always)]
     fn deltas(&self, bytes: &[u8]) -> Option<u64> {
         let head = u128::from_le_bytes(*bytes.first_chunk::<16>()?);
@@ -143,7 +144,7 @@ impl Template {
     }
 }
 
-/// Where a varint of known size lies in a word.
+/// A varint of known size within a word.
 struct Varint {
     shift: u32,
     middle: u32,

@@ -1,4 +1,4 @@
-//! The records of a batch, field by field: the fast way through a batch.
+//! Column-wise parser of the records of a batch: the fast path of decoding.
 mod alike;
 mod plain;
 
@@ -6,11 +6,11 @@ use self::alike::ALIKE;
 use self::plain::read_plain_record;
 use super::record::{RawRecord, read_record};
 
-/// Most records of a [`Block`].
+/// Maximum number of records of a [`Block`].
 pub const BLOCK_LEN: usize = 256;
 
-/// Some records of a batch, field by field: parsed in one loop, while what becomes of them is left to others, which
-/// so have loops of their own that a compiler can turn into vector code. It fits the L1 cache; keep it for reuse.
+/// Columns of parsed records. Records are parsed in one loop and processed in separate loops, which the compiler can
+/// vectorize. A block fits the L1 cache; reuse it.
 #[derive(Debug)]
 pub struct Block {
     len: usize,
@@ -21,7 +21,7 @@ pub struct Block {
     value_start: [u32; BLOCK_LEN],
     value_len: [i32; BLOCK_LEN],
     header_count: [u32; BLOCK_LEN],
-    /// These two only have a meaning where there are headers.
+    /// These two columns are only valid for records with headers.
     headers_start: [u32; BLOCK_LEN],
     headers_end: [u32; BLOCK_LEN],
 }
@@ -37,14 +37,14 @@ macro_rules! fields {
         $($(#[$doc])*
         #[inline]
         pub fn $name(&self) -> &[$type] {
-            // There are never more records than places: see `put` and `fill`.
+            // `len` never exceeds the capacity: see `put` and `fill`.
             self.$name.get(..self.len).unwrap_or(&self.$name)
         })*
     };
 }
 
 impl Block {
-    /// An empty block.
+    /// Creates an empty block.
     pub fn new() -> Block {
         Block {
             len: 0,
@@ -66,7 +66,7 @@ impl Block {
         self.len
     }
 
-    /// Whether there is no record.
+    /// Returns true if the block is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -88,7 +88,7 @@ impl Block {
         header_count: u32;
     }
 
-    /// The record of this index; `None` past the last.
+    /// Returns the record at `index`; `None` past the last.
     #[inline]
     pub fn record(&self, index: usize) -> Option<RawRecord> {
         if index >= self.len {
@@ -97,7 +97,7 @@ impl Block {
         let header_count = *self.header_count.get(index)?;
         let (value_start, value_len) = (*self.value_start.get(index)? as usize, *self.value_len.get(index)?);
         let (headers_start, end) = if header_count == 0 {
-            // A record without headers ends after its value and their number.
+            // A record without headers ends after its value and the header count.
             let end = value_start + value_len.max(0) as usize + 1;
             (end, end)
         } else {
@@ -116,16 +116,16 @@ impl Block {
         })
     }
 
-    /// All of them, one by one.
+    /// Iterates over the records.
     pub fn records(&self) -> impl Iterator<Item = RawRecord> {
         (0..self.len).map_while(|index| self.record(index))
     }
 
-    /// Drops the records for which `keep`, given the offset delta, is false.
+    /// Removes the records for which `keep` returns false for the offset delta.
     pub fn retain(&mut self, mut keep: impl FnMut(i32) -> bool) {
         let mut kept = 0;
         let mut index = 0;
-        // What is kept moves forward, so nothing is overwritten before it was looked at.
+        // Kept records only move forward, so each record is read before it is overwritten.
         while let Some(record) = self.record(index) {
             if keep(record.offset_delta) && self.put(kept, &record) {
                 kept += 1;
@@ -135,12 +135,12 @@ impl Block {
         self.len = kept;
     }
 
-    /// Empties the block, to be filled record by record.
+    /// Clears the block before records are pushed.
     pub(super) fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Adds a record; false if there is no room for it.
+    /// Appends a record; returns false if the block is full.
     #[inline]
     #[must_use]
     pub(super) fn push(&mut self, record: &RawRecord) -> bool {
@@ -168,7 +168,8 @@ impl Block {
         true
     }
 
-    /// Parses up to `wanted` records, fewer only if the data ends. Returns where they end, or which of them is bad.
+    /// Parses up to `wanted` records, fewer only if the data ends. Returns the end of the last one, or the index and
+    /// field of a malformed record.
     #[inline]
     pub(super) fn fill(&mut self, data: &[u8], start: usize, wanted: usize) -> Result<usize, (usize, &'static str)> {
         let mut position = start;

@@ -1,15 +1,16 @@
-//! One record as most of them are, read a word at a time.
+//! Parser of common records, which reads a word at a time.
 use crate::batch::record::{RawRecord, zigzag};
 
-/// The common case: no headers, and every number in one to three bytes. `None` leaves it to `read_record`, also for
-/// whatever is wrong. Reads eight bytes at a time, so not at the very end of the data.
+/// Parses a record of the common form: no headers, and all numbers in one to three bytes. `None` means that
+/// `read_record` must parse it, also if it is malformed. Reads eight bytes at a time, so not at the very end of the
+/// data.
 #[inline(always)]
 pub(super) fn read_plain_record(data: &[u8], start: usize) -> Option<RawRecord> {
     let mut word = load(data, start)?;
     let length = short_len(&mut word)?;
     let mut position = start + length.size;
     let end = position + length.value as usize;
-    word >>= 8; // attributes: unused so far
+    word >>= 8; // attributes: currently unused
     let timestamp_delta = short(&mut word)?;
     position += 1 + timestamp_delta.size;
     let mut word = load(data, position)?;
@@ -37,7 +38,7 @@ pub(super) fn read_plain_record(data: &[u8], start: usize) -> Option<RawRecord> 
         value_len = len.value as i32;
         position = value_start + len.value as usize;
     }
-    // What ends exactly where it should, within the data, is also within its bounds before.
+    // If the end matches exactly and is within the data, all positions before it are valid.
     if position + 1 != end || *data.get(position)? != 0 {
         return None;
     }
@@ -64,7 +65,7 @@ pub(super) struct Short {
     pub(super) size: usize,
 }
 
-/// Takes an unsigned varint of one to three bytes off `word`, its first byte being the lowest.
+/// Takes an unsigned varint of one to three bytes from `word`, which is little-endian.
 #[inline(always)]
 pub(super) fn short(word: &mut u64) -> Option<Short> {
     let w = *word as u32;
@@ -83,7 +84,7 @@ pub(super) fn short(word: &mut u64) -> Option<Short> {
     None
 }
 
-/// As [`short`], for a length that is not negative.
+/// Takes a length, which is a zigzag varint and must not be negative.
 #[inline(always)]
 pub(super) fn short_len(word: &mut u64) -> Option<Short> {
     let Short { value, size } = short(word)?;

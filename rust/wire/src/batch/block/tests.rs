@@ -1,4 +1,4 @@
-//! Blocks of records at their bounds.
+//! Limits of blocks, and agreement with the general parser.
 
 use super::*;
 use crate::varint::{put_varint, put_varlong};
@@ -18,7 +18,7 @@ fn record(offset: i32, time: i64, key: Option<&[u8]>, value: Option<&[u8]>) -> V
     record
 }
 
-/// What blocks say and what one record after the other says, up to the first that is bad.
+/// Parses `data` with blocks and record by record, up to the first malformed record.
 fn both(data: &[u8]) -> (Vec<RawRecord>, Vec<RawRecord>) {
     let (mut single, mut at) = (Vec::new(), 0);
     while at < data.len() {
@@ -37,7 +37,7 @@ fn both(data: &[u8]) -> (Vec<RawRecord>, Vec<RawRecord>) {
         }
         blocks.extend(block.records());
     }
-    // Without headers these have no meaning, nor has where a null starts.
+    // These positions are undefined without headers, and so is the start of a null.
     let plain = |records: &mut Vec<RawRecord>| {
         for record in records {
             record.headers_start = 0;

@@ -1,42 +1,42 @@
-//! A batch or record that cannot be built.
+//! Errors of building batches and records.
 use crate::batch::error::{BatchErrorKind, LegacyError};
 use crate::compression::CompressionError;
 
-/// A batch or record that cannot be built.
+/// An error of building a batch or a record.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// Kafka's lengths have 31 bits.
+    /// The record exceeds the 31 bits of Kafka's lengths.
     #[error("a record of {size} bytes is larger than a batch can be (2 GiB)")]
     RecordTooLarge {
-        /// Its size.
+        /// Size of the record.
         size: usize,
     },
     /// The codec failed.
     #[error("cannot compress the batch: {0}")]
     Compress(#[from] CompressionError),
-    /// Bytes to be patched or converted are no batch.
+    /// The bytes to patch or to convert are not a batch.
     #[error("not a complete batch: {0}")]
     NotABatch(BatchErrorKind),
-    /// A format that does not exist.
+    /// An unknown message format.
     #[error("there is no message format with magic {magic}; Kafka has 0, 1 and 2")]
     Magic {
-        /// The magic asked for.
+        /// The requested magic.
         magic: i8,
     },
-    /// Headers came with Kafka 0.11.
+    /// The record has headers, which require magic 2.
     #[error("a record has headers, which messages of magic {magic} cannot hold; send it without, or with magic 2")]
     Headers {
         /// The format.
         magic: i8,
     },
-    /// Transactions came with Kafka 0.11.
+    /// The batch is transactional, which requires magic 2.
     #[error("a batch is part of a transaction, which messages of magic {magic} cannot say; write magic 2")]
     Transactional {
         /// The format.
         magic: i8,
     },
-    /// The format's rules do not allow it.
+    /// The message violates the format.
     #[error("{0}")]
     Legacy(LegacyError),
 }

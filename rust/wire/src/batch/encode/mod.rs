@@ -1,4 +1,4 @@
-//! Building record batches.
+//! Encoder of record batches.
 mod error;
 mod parts;
 mod plain;
@@ -13,10 +13,10 @@ use super::header::{self, ATTRIBUTES_AT, BatchHeader, CRC_AT, HEADER_LEN, LENGTH
 use crate::Piece;
 use crate::compression::{Codec, Compressor};
 
-/// What a batch is to hold besides its records.
+/// Header fields and limits of a batch to build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchOptions {
-    /// Offset of the first record; brokers set it themselves.
+    /// Offset of the first record; brokers assign it themselves.
     pub base_offset: i64,
     /// -1 from clients.
     pub partition_leader_epoch: i32,
@@ -26,12 +26,12 @@ pub struct BatchOptions {
     pub producer_epoch: i16,
     /// -1 without idempotence.
     pub base_sequence: i32,
-    /// Part of a transaction.
+    /// True if the batch is part of a transaction.
     pub transactional: bool,
-    /// Holds markers.
+    /// True if the batch has control records.
     pub control: bool,
-    /// A further record is refused once the batch would be larger than this, uncompressed and with its header. The
-    /// first record always fits.
+    /// Maximum size of the batch, uncompressed and with its header: a record that exceeds it is not added. The first
+    /// record is always added.
     pub max_bytes: usize,
 }
 
@@ -50,25 +50,26 @@ impl Default for BatchOptions {
     }
 }
 
-/// Room behind a record for copies of a fixed size, which are cut to their length.
+/// Capacity reserved after a record for fixed-size copies, which are truncated to their length.
 const SLACK: usize = 128;
 
-/// What became of a record given to [`BatchBuilder::append`].
+/// Result of [`BatchBuilder::append`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Append {
-    /// It is record number so-and-so of the batch, from 0.
+    /// Index of the record in the batch.
     Added(i32),
-    /// The batch has no room for it: finish it and append the record to the next one.
+    /// The batch has no capacity for the record: finish it, and append the record to the next one.
     Full,
 }
 
-/// Builds one v2 batch after the other, straight into its final bytes.
+/// Builder of v2 batches, which are encoded directly to their final bytes.
 #[derive(Debug)]
 pub struct BatchBuilder {
     options: BatchOptions,
-    /// Batches that are closed; then header (a placeholder until the end) and records, uncompressed.
+    /// Closed batches, followed by the header (a placeholder until the end) and the uncompressed records of the open
+    /// batch.
     buffer: Vec<u8>,
-    /// Where the open batch starts in the buffer.
+    /// Start of the open batch in the buffer.
     start: usize,
     count: i32,
     base_timestamp: i64,
@@ -76,39 +77,39 @@ pub struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// An empty batch.
+    /// Creates a builder with an empty batch.
     pub fn new(options: BatchOptions) -> BatchBuilder {
         BatchBuilder { options, buffer: Vec::new(), start: 0, count: 0, base_timestamp: 0, max_timestamp: -1 }
     }
 
-    /// What the batch is to hold besides its records; may be changed until [`finish`](Self::finish).
+    /// Returns the header fields, which may be changed until [`finish`](Self::finish).
     pub fn options_mut(&mut self) -> &mut BatchOptions {
         &mut self.options
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     #[inline]
     pub fn count(&self) -> i32 {
         self.count
     }
 
-    /// Whether there is no record yet.
+    /// Returns true if the batch has no records.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Bytes of the batch so far, uncompressed, its header included.
+    /// Returns the size of the batch so far, uncompressed and with its header.
     #[inline]
     pub fn size(&self) -> usize {
         (self.buffer.len() - self.start).max(HEADER_LEN)
     }
 
-    /// The largest timestamp, -1 if there is none.
+    /// Returns the maximum timestamp, -1 if the batch is empty.
     pub fn max_timestamp(&self) -> i64 {
         self.max_timestamp
     }
 
-    /// Adds a record, headers in their order. `timestamp` is in milliseconds since 1970, -1 for none.
+    /// Appends a record, with its headers in order. `timestamp` is in milliseconds since 1970, -1 for none.
     #[inline]
     pub fn append<'h>(
         &mut self,
@@ -120,7 +121,8 @@ impl BatchBuilder {
         self.append_pieces(timestamp, key.map(Piece::from), value.map(Piece::from), headers)
     }
 
-    /// The same with key and value among other bytes, which is faster.
+    /// Appends a record whose key and value are slices of larger buffers, which is faster than
+    /// [`append`](Self::append).
     #[inline]
     pub fn append_pieces<'h>(
         &mut self,
@@ -155,7 +157,7 @@ impl BatchBuilder {
         }
         self.max_timestamp = self.max_timestamp.max(timestamp);
         self.buffer.reserve(size + SLACK);
-        // Attributes are a zero byte.
+        // The attributes are a zero byte.
         write_parts(&mut self.buffer, &[length_part, Part::ZERO, timestamp_part]);
         match key {
             None => write_parts(&mut self.buffer, &[offset_part, key_part, value_part]),
@@ -192,18 +194,18 @@ impl BatchBuilder {
             write_parts(&mut self.buffer, &[Part::of_len(Some(key.len()))]);
             self.buffer.extend_from_slice(key);
             write_parts(&mut self.buffer, &[Part::of_len(value.map(<[u8]>::len))]);
-            // A null value has no bytes: its length says that it is null.
+            // A null value has a length of -1 and no bytes.
             self.buffer.extend_from_slice(value.unwrap_or_default());
         }
     }
 
-    /// Makes room for this many bytes of batches to come; a hint.
+    /// Reserves capacity for this many bytes of future batches; a hint.
     pub fn reserve(&mut self, bytes: usize) {
         self.buffer.reserve(bytes);
     }
 
-    /// Finishes the batch, with its length and checksum, and returns all bytes since the last call: this batch, after
-    /// those that were [closed](Self::close). The builder starts anew with an empty batch.
+    /// Finishes the batch, with its length and checksum, and returns all bytes since the last call: the
+    /// [closed](Self::close) batches, followed by this one. The builder continues with an empty batch.
     pub fn finish(&mut self, compressor: &mut Compressor) -> Result<Vec<u8>, EncodeError> {
         if self.start > 0 || compressor.codec() == Codec::None {
             self.close(compressor)?;
@@ -211,7 +213,8 @@ impl BatchBuilder {
             let room = self.buffer.len().min(self.options.max_bytes);
             return Ok(std::mem::replace(&mut self.buffer, Vec::with_capacity(room + room / 16)));
         }
-        // Into a buffer of its own: a batch may wait for long, and should not take the room of what it was.
+        // A separate buffer: a batch may be queued for a long time, and must not hold the memory of its uncompressed
+        // form.
         self.open();
         let mut batch = vec![0; HEADER_LEN];
         compressor.compress(after(&self.buffer, HEADER_LEN)?, &mut batch)?;
@@ -221,7 +224,7 @@ impl BatchBuilder {
         Ok(batch)
     }
 
-    /// Finishes the batch, but keeps it, so that the next one follows it in the same bytes.
+    /// Finishes the batch but keeps it, so that the next one follows it in the same buffer.
     pub fn close(&mut self, compressor: &mut Compressor) -> Result<(), EncodeError> {
         self.open();
         if compressor.codec() != Codec::None {
@@ -244,7 +247,7 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Sees to it that there is a header, even without records.
+    /// Writes the placeholder of the header if the batch has no records.
     fn open(&mut self) {
         if self.count == 0 {
             self.start(-1, 0);
@@ -285,7 +288,7 @@ impl BatchBuilder {
     }
 }
 
-/// The bytes from `start` on, which the builder has put there.
+/// Returns the bytes from `start` on, which the builder has written.
 fn after(buffer: &[u8], start: usize) -> Result<&[u8], EncodeError> {
     buffer.get(start..).ok_or_else(|| not_whole(buffer.len()))
 }

@@ -1,6 +1,6 @@
-//! Numbers of records, in a register each.
+//! Varints encoded in registers.
 
-/// A varint, encoded in a register: bytes that are stored one by one and loaded together again stall the processor.
+/// A varint encoded in a register: bytes that are stored one by one and loaded as a word stall the processor.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
     bytes: u64,
@@ -42,32 +42,32 @@ impl Part {
         Part { bytes: bytes as u64, more: (bytes >> 64) as u16, size: size + 1 }
     }
 
-    /// How many bytes it has.
+    /// Returns the length of the encoding.
     #[inline(always)]
     pub(super) fn size(self) -> usize {
         self.size as usize
     }
 
-    /// Both after each other, which are 8 bytes at most.
+    /// Concatenates two varints of 8 bytes in total.
     #[inline(always)]
     pub(super) fn then(self, next: Part) -> Part {
         Part { bytes: self.bytes | next.bytes << ((8 * self.size) & 63), more: 0, size: self.size + next.size }
     }
 
-    /// The first eight bytes.
+    /// Returns the first eight bytes.
     #[inline(always)]
     pub(super) fn low(self) -> u64 {
         self.bytes
     }
 
-    /// The length of bytes, or that they are null.
+    /// Encodes the length of a bytes field; `None` is null.
     #[inline(always)]
     pub(super) fn of_len(len: Option<usize>) -> Part {
         len.map_or(Part { bytes: 1, more: 0, size: 1 }, |len| Part::new((len as u64) << 1))
     }
 }
 
-/// Writes the parts after each other. A copy of constant size and a cut are cheaper than one of a few bytes.
+/// Appends varints. A fixed-size copy that is truncated costs less than a copy of a few bytes.
 #[inline(always)]
 pub(super) fn write_parts<const N: usize>(out: &mut Vec<u8>, parts: &[Part; N]) {
     let size: u32 = parts.iter().map(|part| part.size).sum();
@@ -90,7 +90,7 @@ pub(super) fn write_parts<const N: usize>(out: &mut Vec<u8>, parts: &[Part; N]) 
     out.truncate(end);
 }
 
-/// Writes both parts, of 8 bytes at most each, in one copy.
+/// Appends two varints of up to 8 bytes each in one copy.
 #[inline(always)]
 pub(super) fn write_word(out: &mut Vec<u8>, first: Part, second: Part) {
     let end = out.len() + first.size() + second.size();

@@ -1,4 +1,4 @@
-//! Records without headers, as they are given to be encoded.
+//! Records without headers, as input of the encoder.
 use crate::Piece;
 
 /// A record without headers.
@@ -6,31 +6,29 @@ use crate::Piece;
 pub struct PlainRecord<'a> {
     /// Milliseconds since 1970, -1 for none.
     pub timestamp: i64,
-    /// Its key.
     pub key: Option<Piece<'a>>,
-    /// Its value.
     pub value: Option<Piece<'a>>,
 }
 
-/// Records whose keys are of one length, as their values are: as many as there is of everything.
+/// Records whose keys have equal lengths, and whose values have equal lengths. All three slices have the same number of
+/// rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Alike<'a> {
-    /// Their timestamps.
     pub timestamps: &'a [i64],
-    /// Their keys, one after the other, if they have keys.
+    /// The concatenated keys, if they are not null.
     pub keys: Option<&'a [u8]>,
-    /// Their values, one after the other.
+    /// The concatenated values.
     pub values: &'a [u8],
 }
 
-/// Where [`BatchBuilder::append_run`](super::BatchBuilder::append_run) takes records from.
+/// A source of records for [`BatchBuilder::append_run`](super::BatchBuilder::append_run).
 pub trait PlainRows {
-    /// The record of a row.
+    /// Returns the record of a row.
     fn record(&self, row: usize) -> PlainRecord<'_>;
 
-    /// The records from `row` on, `most` or fewer, that have keys and values of these lengths. `None` if it is not known.
+    /// Returns up to `most` records from `row` on, if their keys and values are known to have these lengths.
     fn alike(&self, row: usize, most: usize, key_len: Option<usize>, value_len: usize) -> Option<Alike<'_>>;
 }
 
-/// The most records to ask [`PlainRows::alike`] for.
+/// Maximum number of records requested from [`PlainRows::alike`].
 pub const MOST_ALIKE: usize = 128;

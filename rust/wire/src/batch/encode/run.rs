@@ -1,21 +1,21 @@
-//! Many records without headers, one after the other.
+//! Encoder of runs of records without headers.
 use super::parts::{Part, write_word, zigzag};
 use super::plain::{Alike, MOST_ALIKE, PlainRecord, PlainRows};
 use super::template::{Shape, Template};
 use super::{Append, BatchBuilder, EncodeError, SLACK};
 
-/// After this many records of one shape in a row, more of them are expected.
+/// Number of records of one shape in a row, after which the template encoder is tried.
 const ALIKE: u32 = 3;
 
-/// The most bytes to set to zero at a time: they have to be in the L1 cache when they are written.
+/// Maximum number of bytes set to zero at a time: they must still be in the L1 cache when they are overwritten.
 const WINDOW: usize = 16 * 1024;
 
-/// With longer ones the length of the record may have more than three bytes.
+/// Maximum length of key and value for which the record's length has three bytes or fewer.
 const MAX_LEN: usize = 1 << 18;
 
 impl BatchBuilder {
-    /// Appends the records of `rows` until one does not fit; how many it took. The bytes are those of
-    /// [`append_pieces`](Self::append_pieces) for each, in less time.
+    /// Appends the records of `rows` until one does not fit, and returns their number. The bytes are equal to those of
+    /// [`append_pieces`](Self::append_pieces) for each record, but are encoded faster.
     #[inline]
     pub fn append_run(&mut self, rows: &impl PlainRows, range: std::ops::Range<usize>) -> Result<usize, EncodeError> {
         let mut row = range.start;
@@ -42,8 +42,8 @@ impl BatchBuilder {
         Ok(row - range.start)
     }
 
-    /// Appends records of this shape: all of their bytes but deltas, keys and values are known. Returns how many; with 0,
-    /// which is right at any time, the next one is appended by itself.
+    /// Appends records of this shape: all bytes but deltas, keys and values are known. Returns their number; 0 is
+    /// always valid, and leaves the next record to the general encoder.
     #[inline]
     fn repeat(&mut self, rows: &impl PlainRows, row: usize, left: usize, shape: Option<Shape>) -> usize {
         let Some(shape) = shape else { return 0 };
@@ -59,7 +59,7 @@ impl BatchBuilder {
         let records = (room / template.size()).min(alike.timestamps.len()).min(template.same_width(self.count));
         let start = self.buffer.len();
         self.buffer.resize(start + records * template.size(), 0);
-        // The range was made by the resize; the caller gets the number of records that were written.
+        // The resize made the range valid; the caller uses the number of written records.
         let out = self.buffer.get_mut(start..).unwrap_or_default();
         let written = template.write(out, alike, self.base_timestamp, self.count);
         self.buffer.truncate(start + written * template.size());
@@ -69,7 +69,8 @@ impl BatchBuilder {
         written
     }
 
-    /// Appends a record of short numbers to a batch that has one; false if it did not, which says nothing of why.
+    /// Appends a record of short numbers to a batch that is not empty. Returns false if the record needs the general
+    /// encoder.
     #[inline(always)]
     fn append_plain(&mut self, record: &PlainRecord<'_>) -> bool {
         let PlainRecord { timestamp, key, value } = *record;
@@ -90,7 +91,7 @@ impl BatchBuilder {
         }
         self.max_timestamp = self.max_timestamp.max(timestamp);
         self.buffer.reserve(size + SLACK);
-        // Attributes are a zero byte.
+        // The attributes are a zero byte.
         let head = length_part.then(Part::ZERO).then(timestamp_part);
         match key {
             None => write_word(&mut self.buffer, head, offset_part.then(key_part).then(value_part)),
@@ -108,7 +109,7 @@ impl BatchBuilder {
         true
     }
 
-    /// The most bytes of a batch that has a record.
+    /// Returns the maximum size of a batch that has records.
     #[inline(always)]
     fn limit(&self) -> usize {
         self.options.max_bytes.min(i32::MAX as usize)

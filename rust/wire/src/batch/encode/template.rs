@@ -1,4 +1,4 @@
-//! Records that differ in nothing but their deltas and the bytes of their keys and values.
+//! Encoder of records that differ only in their deltas and the bytes of their keys and values.
 use super::parts::{Part, zigzag};
 use super::plain::{Alike, PlainRecord};
 
@@ -10,7 +10,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// That of the record. `None` for nulls and lengths with which a template gains nothing.
+    /// Returns the shape of the record; `None` for nulls, and for lengths for which a template is not faster.
     #[inline(always)]
     pub(super) fn of(record: &PlainRecord<'_>) -> Option<Shape> {
         let (key_len, value_len) = (record.key.map(|key| key.len()), record.value?.len());
@@ -19,17 +19,17 @@ impl Shape {
     }
 }
 
-/// What records of one shape have in common.
+/// The parts that records of one shape have in common.
 pub(super) struct Template {
     shape: Shape,
     size: usize,
-    /// Length and attributes, before the timestamp's delta.
+    /// Length and attributes, which precede the timestamp delta.
     head: u64,
     timestamp_shift: usize,
     timestamp: Varint,
     offset_at: usize,
     offset: Varint,
-    /// What is behind the offset's delta: the length of the key and, if that is null, of the value.
+    /// Bytes after the offset delta: the length of the key and, if the key is null, that of the value.
     behind: u64,
     key_at: usize,
     value_len: u32,
@@ -38,7 +38,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// That of the records from this one on; `None` for numbers of more than three bytes.
+    /// Returns the template for the records from this one on; `None` if a delta has more than three bytes.
     pub(super) fn of(shape: Shape, timestamp_delta: i64, offset_delta: i32) -> Option<Template> {
         let Shape { key_len, value_len } = shape;
         let timestamp = Part::new(zigzag(timestamp_delta));
@@ -69,21 +69,21 @@ impl Template {
         })
     }
 
-    /// Bytes of a record.
+    /// Returns the size of a record.
     pub(super) fn size(&self) -> usize {
         self.size
     }
 
-    /// How many offsets from this one on are as wide as it is.
+    /// Returns the number of offset deltas from this one on that are encoded in the same number of bytes.
     pub(super) fn same_width(&self, offset_delta: i32) -> usize {
         let end = (self.offset.least + self.offset.span) / 2;
         usize::try_from(end - i64::from(offset_delta)).unwrap_or(0)
     }
 
-    /// Writes records to `out`, of which all bytes are zero, until it is full or a timestamp's delta has another width.
-    /// Returns how many.
+    /// Writes records to `out`, which is zeroed, until it is full or the width of the timestamp delta changes. Returns
+    /// the number of records.
     pub(super) fn write(&self, out: &mut [u8], alike: &Alike<'_>, base_timestamp: i64, offset_delta: i32) -> usize {
-        // Two copies of half a length or more, which may overlap, need no more room than there is.
+        // Two copies of at least half the length, which may overlap, stay within the slot.
         match self.shape.value_len {
             ..8 => self.write_values::<4>(out, alike, base_timestamp, offset_delta),
             8..16 => self.write_values::<8>(out, alike, base_timestamp, offset_delta),
@@ -130,7 +130,7 @@ impl Template {
         written as usize
     }
 
-    /// What is before the key, or without one before the value.
+    /// Writes the bytes before the key, or before the value if the key is null.
     #[inline(always)]
     fn write_head(&self, slot: &mut [u8], timestamp_delta: i64, offset_delta: i32) -> Option<()> {
         let timestamp = zigzag(timestamp_delta);
@@ -163,7 +163,7 @@ impl Template {
     }
 }
 
-/// Copies `N` to `2 * N` bytes, of the same length as their place.
+/// Copies `N` to `2 * N` bytes to a slice of the same length.
 #[inline(always)]
 fn copy_halves<const N: usize>(place: &mut [u8], bytes: &[u8]) -> Option<()> {
     *place.first_chunk_mut::<N>()? = *bytes.first_chunk::<N>()?;
@@ -173,7 +173,7 @@ fn copy_halves<const N: usize>(place: &mut [u8], bytes: &[u8]) -> Option<()> {
 
 /// A varint of known width.
 struct Varint {
-    /// The least number of this width, and how many there are.
+    /// The smallest number of this width, and the count of such numbers.
     least: i64,
     span: i64,
     middle: u32,

@@ -1,4 +1,4 @@
-//! Building messages of the formats v0 and v1.
+//! Encoder of messages of formats v0 and v1.
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
@@ -10,14 +10,15 @@ use crate::batch::{BatchErrorKind, Header, RawRecord, RecordVisitor, batches, wa
 use crate::compression::{Codec, Compressor, Decompressor};
 use crate::crc::crc32;
 
-/// What messages are to be.
+/// Format and limits of a message set to build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LegacyOptions {
     /// 0 or 1.
     pub magic: i8,
-    /// Offset of the first message; brokers set it themselves.
+    /// Offset of the first message; brokers assign it themselves.
     pub base_offset: i64,
-    /// A further message is refused once the set would be larger than this, uncompressed. The first always fits.
+    /// Maximum size of the set, uncompressed: a message that exceeds it is not added. The first message is always
+    /// added.
     pub max_bytes: usize,
 }
 
@@ -27,18 +28,18 @@ impl Default for LegacyOptions {
     }
 }
 
-/// Builds one message set after the other: as it is, or compressed into a wrapper.
+/// Builder of message sets, uncompressed or compressed in a wrapper.
 #[derive(Debug)]
 pub struct LegacyBuilder {
     options: LegacyOptions,
-    /// The messages, with offsets from 0 on until the end.
+    /// The messages, numbered from 0 until the set is finished.
     buffer: Vec<u8>,
     count: i32,
     max_timestamp: i64,
 }
 
 impl LegacyBuilder {
-    /// An empty set; `options.magic` must be 0 or 1.
+    /// Creates a builder with an empty set; `options.magic` must be 0 or 1.
     pub fn new(options: LegacyOptions) -> Result<LegacyBuilder, EncodeError> {
         match options.magic {
             0 | 1 => Ok(LegacyBuilder { options, buffer: Vec::new(), count: 0, max_timestamp: -1 }),
@@ -46,28 +47,28 @@ impl LegacyBuilder {
         }
     }
 
-    /// What the messages are to be; all but the magic may be changed until [`finish`](Self::finish).
+    /// Returns the options; all but the magic may be changed until [`finish`](Self::finish).
     pub fn options_mut(&mut self) -> &mut LegacyOptions {
         &mut self.options
     }
 
-    /// Number of messages.
+    /// Returns the number of messages.
     pub fn count(&self) -> i32 {
         self.count
     }
 
-    /// Whether there is no message yet.
+    /// Returns true if the set has no messages.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Bytes of the messages so far, uncompressed.
+    /// Returns the size of the messages so far, uncompressed.
     pub fn size(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Adds a message. `timestamp` is in milliseconds since 1970, -1 for none; v0 has no place for it, and neither
-    /// format one for headers: they are an error.
+    /// Appends a message. `timestamp` is in milliseconds since 1970, -1 for none; v0 does not store it. Headers are an
+    /// error, since neither format has them.
     pub fn append<'h>(
         &mut self,
         timestamp: i64,
@@ -96,8 +97,8 @@ impl LegacyBuilder {
         Ok(Append::Added(self.count - 1))
     }
 
-    /// Finishes the set and returns its bytes: the messages, or with a codec their wrapper. The builder starts anew
-    /// with an empty set.
+    /// Finishes the set and returns its bytes: the messages, or their wrapper if there is a codec. The builder
+    /// continues with an empty set.
     pub fn finish(&mut self, compressor: &mut Compressor) -> Result<Vec<u8>, EncodeError> {
         let (magic, codec, base) = (self.options.magic, compressor.codec(), self.options.base_offset);
         if codec == Codec::Zstd {
@@ -109,7 +110,7 @@ impl LegacyBuilder {
         if count == 0 {
             return Ok(messages);
         }
-        // A wrapper of v1 has relative offsets inside, all else absolute ones.
+        // A v1 wrapper contains relative offsets; all other messages have absolute ones.
         if base != 0 && (magic == 0 || codec == Codec::None) {
             number(&mut messages, base);
         }
@@ -130,10 +131,10 @@ impl LegacyBuilder {
     }
 }
 
-/// Writes the one v2 batch that `batch` is in format v0 or v1, with its codec.
+/// Converts a single v2 batch to format v0 or v1, with its codec.
 ///
-/// What those formats cannot hold is an error: headers, and that records are part of a transaction. An idempotent
-/// producer's id and sequence are left out, and with v0 timestamps. Offsets are numbered from the base offset on.
+/// Headers and transactional batches are an error, since these formats do not have them. The producer id and sequence
+/// of an idempotent producer are dropped, and in v0 the timestamps. Offsets are numbered from the base offset on.
 pub fn convert(batch: Bytes, magic: i8, compressor: &mut Compressor) -> Result<Vec<u8>, EncodeError> {
     let not_a_batch = |kind: BatchErrorKind| EncodeError::NotABatch(kind);
     let length = batch.len() as i32 - LENGTH_END as i32;
@@ -200,16 +201,16 @@ fn put_message(
 ) {
     let start = out.len();
     out.extend_from_slice(&offset.to_be_bytes());
-    // Length and checksum, until they are known.
+    // Placeholders for length and checksum.
     out.extend_from_slice(&[0; MAGIC_AT - 8]);
     out.extend_from_slice(&[magic as u8, attributes]);
     if magic == 1 {
         out.extend_from_slice(&timestamp.to_be_bytes());
     }
     for field in [key, value] {
-        // Sizes are checked by the callers.
+        // The callers have checked the sizes.
         out.extend_from_slice(&field.map_or(-1, |field| field.len() as i32).to_be_bytes());
-        // A null field has no bytes: its length says that it is null.
+        // A null field has a length of -1 and no bytes.
         out.extend_from_slice(field.unwrap_or_default());
     }
     let Some(message) = out.get_mut(start..) else { return };
@@ -220,7 +221,7 @@ fn put_message(
     write_crc(message);
 }
 
-/// Sets the checksum of a message.
+/// Updates the checksum of a message.
 pub(in crate::batch) fn write_crc(message: &mut [u8]) {
     let crc = message.get(LEGACY_CRC_END..).map_or(0, crc32);
     if let Some(at) = message.get_mut(LENGTH_END..LEGACY_CRC_END) {
@@ -228,7 +229,7 @@ pub(in crate::batch) fn write_crc(message: &mut [u8]) {
     }
 }
 
-/// Numbers the messages from `base` on; offsets are not under the checksum.
+/// Numbers the messages from `base` on; the checksum does not cover offsets.
 fn number(mut messages: &mut [u8], base: i64) {
     let mut offset = base;
     while let Some(prefix) = messages.first_chunk::<LENGTH_END>() {

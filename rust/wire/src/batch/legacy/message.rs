@@ -1,13 +1,13 @@
-//! One message of the formats v0 and v1.
+//! Parser of one message of format v0 or v1.
 use crate::batch::header::{
     CODEC_BITS, LEGACY_CRC_END, LENGTH_END, MIN_LEGACY_LENGTH, V0_FIXED_LEN, V1_FIXED_LEN, offset_and_length,
 };
 use crate::crc::crc32;
 
-/// A message: its numbers, and where its parts lie.
+/// A parsed message: its numbers, and the positions of its fields in the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
-    /// Its offset, as it is written.
+    /// The offset, as stored.
     pub offset: i64,
     /// 0 or 1.
     pub magic: i8,
@@ -15,15 +15,15 @@ pub struct Message {
     pub attributes: u8,
     /// Milliseconds since 1970; -1 in v0.
     pub timestamp: i64,
-    /// CRC-32 of everything from the magic on, as it is written.
+    /// CRC-32 of the bytes from the magic on, as stored.
     pub crc: u32,
-    /// Where the message starts: with its offset.
+    /// Start of the message, which is that of its offset field.
     pub start: usize,
-    /// Start of the key; without meaning for a null key.
+    /// Start of the key; undefined for a null key.
     pub key_start: usize,
     /// Length of the key, -1 for null.
     pub key_len: i32,
-    /// Start of the value; without meaning for a null value.
+    /// Start of the value; undefined for a null value.
     pub value_start: usize,
     /// Length of the value, -1 for null.
     pub value_len: i32,
@@ -32,8 +32,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// The message at `start` of `data`; `None` if the data ends before it does, or what is malformed. To start past the
-    /// end is, too.
+    /// Parses the message at `start` of `data`. Returns `None` if the data ends within the message, and the name of the
+    /// malformed field as an error. A start past the end of the data is an error, too.
     #[inline]
     pub fn read(data: &[u8], start: usize) -> Result<Option<Message>, &'static str> {
         let rest = data.get(start..).ok_or("start")?;
@@ -74,28 +74,28 @@ impl Message {
         }))
     }
 
-    /// The codec bits.
+    /// Returns the codec bits.
     pub fn codec_id(&self) -> i16 {
         i16::from(self.attributes) & CODEC_BITS
     }
 
-    /// The checksum of the message's bytes in `data`, to be compared with [`crc`](Self::crc).
+    /// Computes the checksum of the message in `data`, to compare with [`crc`](Self::crc).
     pub fn compute_crc(&self, data: &[u8]) -> u32 {
         data.get(self.start + LEGACY_CRC_END..self.end).map_or(0, crc32)
     }
 
-    /// The key, from the bytes that were read.
+    /// Returns the key from `data`, which must be the parsed bytes.
     pub fn key<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         usize::try_from(self.key_len).ok().and_then(|len| data.get(self.key_start..self.key_start + len))
     }
 
-    /// The value, from the bytes that were read.
+    /// Returns the value from `data`, which must be the parsed bytes.
     pub fn value<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
         usize::try_from(self.value_len).ok().and_then(|len| data.get(self.value_start..self.value_start + len))
     }
 }
 
-/// A field with its length before it, -1 for null: where its bytes start, how many they are, where they end.
+/// Parses a field after its length, which is -1 for null. Returns the start, the length and the end of its bytes.
 #[inline]
 fn field(message: &[u8], at: usize) -> Option<(usize, i32, usize)> {
     let len = i32::from_be_bytes(*message.get(at..)?.first_chunk()?);

@@ -1,4 +1,4 @@
-//! The messages of one entry: a plain message, or what a wrapper holds.
+//! The messages of one entry: an uncompressed message, or the contents of a wrapper.
 use std::ops::ControlFlow;
 
 use super::Message;
@@ -8,7 +8,7 @@ use crate::batch::header::{TimestampType, attributes};
 use crate::batch::{Batch, BatchError, BatchErrorKind, BatchHeader, RawRecord, RecordError};
 use crate::compression::{Codec, Decompressor, Limits};
 
-/// Decompresses wrappers; contexts are reused.
+/// Decompressor of wrappers, which reuses its contexts.
 #[derive(Debug)]
 pub struct LegacyDecompressor {
     v0: Decompressor,
@@ -22,13 +22,14 @@ impl Default for LegacyDecompressor {
 }
 
 impl LegacyDecompressor {
-    /// Without contexts yet.
+    /// Creates a decompressor; contexts are created on first use.
     pub fn new() -> LegacyDecompressor {
-        // The lz4 frames of v0 have a header checksum that only Kafka ever computed so; those of v1 have the right one.
+        // The lz4 frames of v0 have a nonstandard header checksum that only Kafka computed; those of v1 have the
+        // standard one.
         LegacyDecompressor { v0: Decompressor::new().with_legacy_lz4(), v1: Decompressor::new() }
     }
 
-    /// Appends the messages in the wrapper `batch` to `out`, as far as `limits` go.
+    /// Appends the messages in the wrapper `batch` to `out`, within `limits`.
     pub fn decompress(
         &mut self,
         batch: &Batch,
@@ -51,30 +52,31 @@ impl LegacyDecompressor {
     }
 }
 
-/// Messages that were looked through once, and what is known of them since.
+/// A scanned set of messages, with the header computed from them.
 #[derive(Debug, Clone)]
 pub struct MessageSet {
-    /// A header as a batch of these messages would have it, with their number, their first offset and the reach to the
-    /// last; its magic is the entry's.
+    /// The header that a batch of these messages would have, with their count, base offset and last offset delta; its
+    /// magic is that of the entry.
     pub header: BatchHeader,
-    /// The smallest offset as it is written, which is the base offset less what the others lack, too.
+    /// The smallest offset as stored, which corresponds to the base offset.
     first: i64,
 }
 
 impl MessageSet {
-    /// Looks through the messages of `batch`, an entry of magic 0 or 1: `data` is what its wrapper
-    /// [holds](LegacyDecompressor::decompress), or [its bytes](Batch::bytes) where it is none.
+    /// Scans the messages of `batch`, an entry of magic 0 or 1: `data` is the decompressed
+    /// [contents](LegacyDecompressor::decompress) of a wrapper, or [the bytes](Batch::bytes) of an uncompressed
+    /// message.
     ///
-    /// A message that is cut off at the end of a wrapper is left out, as by the Java client. With `check_crcs` the
-    /// checksums in a wrapper are checked; the entry's own is [another matter](Batch::check_crc).
+    /// A truncated message at the end of a wrapper is skipped, as in the Java client. With `check_crcs` the checksums
+    /// in a wrapper are verified; the entry's own is verified by [`Batch::check_crc`].
     pub fn read(batch: &Batch, data: &[u8], check_crcs: bool) -> Result<MessageSet, BatchError> {
         MessageSet::look_through(&batch.header, data, check_crcs).map_err(|kind| batch.error(kind))
     }
 
-    /// As [`read`](Self::read) for a plain message of which `data` is the whole surroundings, together with those
-    /// behind it that are of the same kind: up to `max_bytes` and `max_messages`, with rising offsets, and with the
-    /// right checksum if `check_crcs`. What is wrong with others is left to those who come to them. Also returns where
-    /// the last of them ends.
+    /// Scans an uncompressed message and the similar messages after it, where `data` is the input of the whole
+    /// partition: up to `max_bytes` and `max_messages`, with increasing offsets, and with a correct checksum if
+    /// `check_crcs`. The run ends before a malformed message, which is an error of a later call. Also returns the end
+    /// of the last message of the run.
     pub fn read_run(
         batch: &Batch,
         data: &[u8],
@@ -96,7 +98,7 @@ impl MessageSet {
             && next.offset < i64::MAX
             && next.offset.checked_sub(first.offset).is_some_and(|reach| reach < i64::from(i32::MAX))
             && next.end - start <= max_bytes
-            // A header has one append time.
+            // A header has a single append time.
             && !(append_time && next.timestamp != first.timestamp)
             && !(check_crcs && next.compute_crc(data) != next.crc)
         {
@@ -143,18 +145,18 @@ impl MessageSet {
             return Err(LegacyError::EmptyWrapper.into());
         }
         let shift = if wrapped { shift(entry, last)? } else { 0 };
-        // Of messages in another order than that of their offsets, the largest counts.
+        // If messages are not ordered by offset, the largest offset counts.
         let base = first.checked_add(shift).ok_or(LegacyError::Offsets)?;
         let reach = largest.checked_sub(first).and_then(|reach| i32::try_from(reach).ok());
         let last_offset_delta = reach.ok_or(LegacyError::Offsets)?;
-        // As in an entry by itself, an offset must follow.
+        // As for a single entry, there must be a next offset.
         base.checked_add(i64::from(last_offset_delta)).filter(|last| *last < i64::MAX).ok_or(LegacyError::Offsets)?;
         let append_time = entry.timestamp_type() == TimestampType::LogAppendTime;
         let header = BatchHeader {
             base_offset: base,
             last_offset_delta,
             attributes: attributes(0, entry.timestamp_type(), false, false),
-            // What a wrapper says of the append time holds for all that it wraps.
+            // The append time of a wrapper applies to all messages in it.
             base_timestamp: 0,
             max_timestamp: if append_time { entry.max_timestamp } else { latest },
             record_count: i32::try_from(count).map_err(|_| LegacyError::Offsets)?,
@@ -163,7 +165,7 @@ impl MessageSet {
         Ok(MessageSet { header, first })
     }
 
-    /// Whether all messages have the magic of the entry; brokers see to it.
+    /// Returns true if all messages have the magic of the entry, as brokers ensure.
     pub fn is_uniform(&self, data: &[u8]) -> bool {
         let mut position = 0;
         while let Ok(Some(message)) = Message::read(data, position) {
@@ -175,8 +177,8 @@ impl MessageSet {
         true
     }
 
-    /// Visits the messages a [`Block`] at a time, with offsets and timestamps as differences to those of
-    /// [`header`](Self::header). `data` is what the set was [read](Self::read) from.
+    /// Visits the messages one [`Block`] at a time, with offsets and timestamps relative to those of
+    /// [`header`](Self::header). `data` must be the input of [`read`](Self::read).
     pub fn walk_blocks(
         &self,
         data: &[u8],
@@ -219,11 +221,11 @@ impl MessageSet {
     }
 }
 
-/// What is to be added to the offsets in a wrapper, the last of which is `last`.
+/// Returns the number to add to the offsets in a wrapper, the last of which is `last`.
 fn shift(wrapper: &BatchHeader, last: i64) -> Result<i64, LegacyError> {
     let offset = wrapper.base_offset;
-    // Some versions of librdkafka left the wrapper's offset at 0, and so it may still lie in what they sent. In v0 the
-    // offsets inside need no help, so that one below 0 does no harm either.
+    // Some versions of librdkafka left the wrapper's offset at 0, and such messages may still be in logs. In v0 the
+    // offsets inside are absolute, so a negative offset of the wrapper does not matter either.
     if offset == 0 || (offset < 0 && wrapper.magic == 0) {
         return Ok(0);
     }

@@ -1,8 +1,9 @@
-//! The answer to Fetch, read while it arrives.
+//! Incremental parser of Fetch responses.
 //!
-//! Records are most of such an answer, and are best decoded while they are still in the cache: a whole answer of 50 MiB
-//! is not. So [`FetchParser`] hands out everything that comes before the records of a partition, leaves the records to
-//! its caller, and goes on after them. It knows no sockets: bytes go in, events come out.
+//! Most of a Fetch response is records, which are best decoded while they are in the CPU cache; a complete response of
+//! 50 MiB does not fit there. [`FetchParser`] therefore returns an event for everything before the records of a
+//! partition, leaves the records to its caller, and resumes after them. It does no I/O: it takes bytes and returns
+//! events.
 
 mod pieces;
 #[cfg(test)]
@@ -16,42 +17,42 @@ use super::error::DecodeErrorKind;
 use super::fetch::{AbortedTransaction, EpochEndOffset, LeaderIdAndEpoch, NodeEndpoint, PartitionData};
 use super::types::{Cx, Uuid, Wire};
 
-/// What an answer says, in its order.
+/// Parts of a Fetch response, in their order on the wire.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FetchEvent {
-    /// The start.
+    /// The fields before the topics.
     Head {
-        /// How long the broker was to slow us down.
+        /// Throttle time of this client.
         throttle_time_ms: i32,
-        /// Concerns all of the answer.
+        /// Top-level error code.
         error_code: i16,
-        /// The session (KIP-227), 0 for none.
+        /// The fetch session (KIP-227), 0 for none.
         session_id: i32,
     },
-    /// What follows is of this topic.
+    /// The topic of the partitions that follow.
     Topic {
-        /// Its name, before version 13.
+        /// Topic name, before version 13.
         name: String,
-        /// Its id, from version 13 on.
+        /// Topic id, from version 13.
         id: Uuid,
     },
-    /// What comes before the records of a partition; its records follow, see [`FetchParser::records_left`].
+    /// The fields before the records of a partition; the records follow, see [`FetchParser::records_left`].
     Partition(Box<PartitionData>),
-    /// What comes after the records of a partition.
+    /// The fields after the records of a partition.
     PartitionEnd {
-        /// Where the reader's log parted from the leader's; -1 where it did not (KIP-595).
+        /// The epoch and end offset at which the reader's log diverges; -1 if it does not (KIP-595).
         diverging_epoch: EpochEndOffset,
-        /// Who leads now, -1 where that is not given (KIP-951).
+        /// The current leader, -1 if not returned (KIP-951).
         current_leader: LeaderIdAndEpoch,
     },
-    /// The end.
+    /// The end of the response.
     End {
-        /// Addresses of leaders that were named (KIP-951).
+        /// Addresses of the leaders named in this response (KIP-951).
         node_endpoints: Vec<NodeEndpoint>,
     },
 }
 
-/// Which struct the tagged fields at hand end.
+/// The structs whose tagged fields can be next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tagged {
     Header,
@@ -60,7 +61,7 @@ enum Tagged {
     Answer,
 }
 
-/// What comes next. Each state takes one piece of known size, so that bytes may end anywhere.
+/// States of the parser. Each consumes one item of known size, so that the input may be cut anywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Head,
@@ -84,7 +85,7 @@ enum State {
     Done,
 }
 
-/// Reads one answer.
+/// Parses one Fetch response.
 #[derive(Debug)]
 pub struct FetchParser {
     cx: Cx,
@@ -100,7 +101,7 @@ pub struct FetchParser {
 }
 
 impl FetchParser {
-    /// For an answer of `version` whose frame has `length` bytes after the correlation id.
+    /// Creates a parser for a response of `version` with `length` bytes after the correlation id.
     pub fn new(version: i16, length: usize) -> FetchParser {
         let flexible = ApiKey::Fetch.is_flexible(version);
         FetchParser {
@@ -117,12 +118,13 @@ impl FetchParser {
         }
     }
 
-    /// Bytes of the frame that were not taken yet.
+    /// Returns the number of bytes of the frame not consumed yet.
     pub fn left(&self) -> usize {
         self.left
     }
 
-    /// Bytes of records that come next; the caller takes them off the input and says so with [`Self::take_records`].
+    /// Returns the number of bytes of records that are next in the input; the caller consumes them and calls
+    /// [`Self::take_records`].
     pub fn records_left(&self) -> usize {
         match self.state {
             State::Records(left) => left,
@@ -130,7 +132,7 @@ impl FetchParser {
         }
     }
 
-    /// The caller has taken `count` bytes of records off the input.
+    /// Records that the caller has consumed `count` bytes of records.
     pub fn take_records(&mut self, count: usize) {
         if let State::Records(left) = self.state {
             let taken = count.min(left);
@@ -139,10 +141,10 @@ impl FetchParser {
         }
     }
 
-    /// The next event, taking what it needs off `input`; `None` when more bytes are wanted, or records are next.
+    /// Returns the next event and consumes its bytes from `input`; `None` if it needs more bytes, or if records are
+    /// next.
     ///
-    /// # Errors
-    /// The bytes are no answer to Fetch of this version.
+    /// # Errors The bytes are not a Fetch response of this version.
     pub fn next(&mut self, input: &mut BytesMut) -> Result<Option<FetchEvent>, DecodeError> {
         self.step_until_event(input).map_err(|e| e.of("Fetch", self.cx.version))
     }
@@ -249,7 +251,7 @@ impl FetchParser {
                     self.next_aborted(more - 1);
                 }
             }
-            // No tagged field of an aborted transaction is known: they are passed over.
+            // All tagged fields of an aborted transaction are unknown, and skipped.
             State::AbortedTags { more, tags: None } => {
                 let Some(tags) = self.varint(input)? else { return Ok(Step::Wanting) };
                 self.state = State::AbortedTags { more, tags: Some(tags) };

@@ -1,4 +1,4 @@
-//! Pieces of a known size, taken once they are there.
+//! Readers of items of a known size, which wait for all their bytes.
 
 use bytes::BytesMut;
 
@@ -16,7 +16,7 @@ impl FetchParser {
         Some(Reader::new(input.split_to(size).freeze()))
     }
 
-    /// The same for a size that the peer claims: it must fit into the frame.
+    /// Takes `size` bytes, where `size` comes from the peer and must fit into the frame.
     pub(super) fn take_checked(&mut self, input: &mut BytesMut, size: usize) -> Result<Option<Reader>, DecodeError> {
         if size > self.left {
             let kind = DecodeErrorKind::Truncated { needed: size, left: self.left };
@@ -35,7 +35,7 @@ impl FetchParser {
         bytes.unsigned_varint().map(Some).map_err(|e| DecodeError { at: at + e.at, ..e })
     }
 
-    /// A length, or `Some(None)` for null; it must fit into the frame.
+    /// Reads a length, which must fit into the frame; `Some(None)` is null.
     pub(super) fn length(
         &mut self,
         input: &mut BytesMut,
@@ -59,7 +59,7 @@ impl FetchParser {
         }
     }
 
-    /// The number of elements of an array: each takes a byte at least.
+    /// Reads the number of elements of an array; each element has at least one byte.
     pub(super) fn count(
         &mut self,
         input: &mut BytesMut,

@@ -1,4 +1,4 @@
-//! Answers that arrive in pieces, and answers that are damaged.
+//! Responses that arrive in parts, and damaged responses.
 
 use super::*;
 use crate::messages::fetch::{FetchRequest, FetchResponse, FetchableTopicResponse};
@@ -51,7 +51,7 @@ fn answer(version: i16) -> FetchResponse {
     }
 }
 
-/// Parses `body` given `step` bytes at a time, and puts the answer together again.
+/// Parses `body` in steps of `step` bytes, and assembles the response from the events.
 fn parse(version: i16, body: &[u8], step: usize) -> Result<Option<FetchResponse>, DecodeError> {
     let mut parser = FetchParser::new(version, body.len());
     let (mut input, mut out) = (BytesMut::new(), FetchResponse::default());
@@ -111,7 +111,7 @@ fn says_the_same_as_the_whole_message_however_the_bytes_arrive() {
         let body = body(version, &wanted);
         for topic in &mut wanted.responses {
             for data in &mut topic.partitions {
-                // Null and empty records are the same to a reader; so are the lists that old versions lack.
+                // Null and empty records are equal to a reader; so are the lists that old versions lack.
                 data.records = data.records.take().filter(|records| !records.is_empty());
                 if version < 4 {
                     data.aborted_transactions = None;
@@ -129,7 +129,7 @@ fn a_cut_or_changed_answer_is_an_error_or_wants_more() {
     for version in [0, 4, 11, 12, 17] {
         let body = body(version, &answer(version));
         for end in 0..body.len() {
-            // The frame says that this is all.
+            // The length of the frame ends here.
             assert!(!matches!(parse(version, &body[..end], 5), Ok(Some(_))), "v{version} cut at {end}");
         }
         let mut longer = body.to_vec();
@@ -139,7 +139,7 @@ fn a_cut_or_changed_answer_is_an_error_or_wants_more() {
             for bits in [1, 0x80, 0xff] {
                 let mut changed = body.to_vec();
                 changed[at] ^= bits;
-                // Whatever it says, it ends.
+                // The parser terminates on any input.
                 let _ = parse(version, &changed, 11);
             }
         }

@@ -1,4 +1,4 @@
-//! Bodies from other clients' test suites and encoders, with what they say.
+//! Message bodies from other clients' test suites and encoders, with their expected values.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Subscriptions and assignments within JoinGroup and SyncGroup.
+//! Subscriptions in JoinGroup and assignments in SyncGroup.
 
 use kafka_protocol::messages as theirs;
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn of_parts(parts: &[&[u8]]) -> Result<ConsumerProtocolSubscription, DecodeError
 
 #[test]
 fn kafka_protocol_agrees_on_the_embedded_protocol() {
-    // They have no API; the key only names them in failures.
+    // They belong to no API; the key only labels failures.
     type Subscription = ConsumerProtocolSubscription;
     type Assignment = ConsumerProtocolAssignment;
     assert_eq!(agree::<Subscription, theirs::ConsumerProtocolSubscription>(ApiKey::JoinGroup, 99, 3), 4);
@@ -49,7 +49,7 @@ fn every_version_of_a_subscription_is_read() {
     assert_eq!(of_parts(&[b"\0\x01", V0, OWNED]).as_ref(), Ok(&v1));
     let v0 = ConsumerProtocolSubscription { owned_partitions: Vec::new(), ..v1 };
     assert_eq!(of_parts(&[b"\0\0", V0]).as_ref(), Ok(&v0));
-    // Some say 1 and send 0.
+    // Some clients write version 1 and send version 0.
     assert_eq!(of_parts(&[b"\0\x01", V0]).as_ref(), Ok(&v0));
     assert!(of_parts(&[b"\0\x02", V0]).is_err() && of_parts(&[b"\0\x01", V0, b"\0"]).is_err());
 }

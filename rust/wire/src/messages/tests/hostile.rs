@@ -1,9 +1,9 @@
-//! Bytes that are wrong: an error or another message, never a panic, and no more memory than the bytes pay for.
+//! Invalid bytes: decoding returns an error or another message, never panics, and uses no more memory than the limit.
 
 use super::*;
 use crate::messages::find_coordinator::Coordinator;
 
-/// A message is read from front to back, so a prefix always lacks something.
+/// Messages are decoded front to back, so a prefix is always incomplete.
 #[test]
 fn every_prefix_is_an_error() {
     struct Prefixes(usize);
@@ -30,7 +30,7 @@ fn every_prefix_is_an_error() {
     assert!(check.0 > 50_000, "only {} prefixes", check.0);
 }
 
-/// A mutated message may still be one; then it must be one that can be sent on.
+/// A mutated message may still be valid; then it must be encodable.
 #[test]
 fn single_byte_mutations_are_errors_or_messages() {
     struct Mutations {
@@ -79,13 +79,13 @@ fn a_count_beyond_the_bytes_left_is_refused_at_once() {
     let text = Bytes::from_static(b"\x7f\xff");
     let error = HeartbeatRequest::of_bytes(0, &text).unwrap_err();
     assert_eq!(error.kind, DecodeErrorKind::Truncated { needed: 0x7fff, left: 0 });
-    // An empty group id, generation, member id, instance id, and then that many tagged fields.
+    // An empty group id, generation, member id, instance id, and then `count` tagged fields.
     let tags = Bytes::from_static(b"\x01\0\0\0\0\x01\0\xff\xff\xff\xff\x0f");
     let error = HeartbeatRequest::of_bytes(4, &tags).unwrap_err();
     assert_eq!(error.kind, DecodeErrorKind::Count { count: 0xffff_ffff, left: 0 });
 }
 
-/// A key is one byte here and 24 in memory: honest counts must not make a small frame a large message.
+/// A key is one byte on the wire and 24 in memory: a valid count must not turn a small frame into a large message.
 #[test]
 fn memory_is_bound_by_the_length_of_the_frame() {
     let request =
@@ -95,7 +95,7 @@ fn memory_is_bound_by_the_length_of_the_frame() {
     let many = request(1_000_000).bytes(4);
     let error = FindCoordinatorRequest::of_bytes(4, &many).unwrap_err();
     assert!(matches!(error.kind, DecodeErrorKind::Memory { .. }), "{error}");
-    // The same number of real ones is no problem.
+    // The same number of real keys is accepted.
     let key = Coordinator { key: "a group".into(), host: "broker-1.example.com".into(), ..Default::default() };
     let response = FindCoordinatorResponse { coordinators: vec![key; 100_000], ..Default::default() };
     assert_eq!(FindCoordinatorResponse::of_bytes(4, &response.bytes(4)), Ok(response));

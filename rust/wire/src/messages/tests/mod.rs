@@ -1,4 +1,4 @@
-//! Every message at every version: round trips, hostile bytes, other clients' bytes, another implementation.
+//! Tests of all messages in all versions: round trips, hostile bytes, bytes of other clients, and an independent codec.
 
 mod conformance;
 mod consumer_protocol;
@@ -18,7 +18,7 @@ use super::arbitrary::{Arbitrary, Random};
 use super::types::Cx;
 use super::*;
 
-/// What a message under test can do.
+/// Operations on a message under test.
 trait Tested: Message + JsonMessage + Arbitrary + Debug + PartialEq {
     fn bytes(&self, version: i16) -> Bytes {
         let mut out = Out::new();
@@ -26,7 +26,7 @@ trait Tested: Message + JsonMessage + Arbitrary + Debug + PartialEq {
         out.freeze()
     }
 
-    /// The message, if it takes all the bytes.
+    /// Decodes a message, which must consume all bytes.
     fn of_bytes(version: i16, bytes: &Bytes) -> Result<Self, DecodeError> {
         let mut input = Reader::new(bytes.clone());
         let message = Self::decode(version, &mut input)?;
@@ -43,7 +43,7 @@ enum Kind {
     Response,
 }
 
-/// A check of one message type.
+/// A check that applies to one message type.
 trait Check {
     fn message<M: Tested>(&mut self, api: ApiKey, kind: Kind, flexible: i16, versions: RangeInclusive<i16>);
 }
@@ -129,7 +129,7 @@ fn one(api: ApiKey, check: &mut impl Check) {
     }
 }
 
-/// Runs a check on every API.
+/// Runs a check on all APIs.
 fn all(check: &mut impl Check) {
     for api in ApiKey::ALL {
         one(*api, check);

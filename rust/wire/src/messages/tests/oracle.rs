@@ -1,11 +1,12 @@
-//! The kafka-protocol crate reads what we write, and writes the same bytes.
+//! Comparison with the kafka-protocol crate: it decodes our bytes and encodes the same bytes.
 
 use kafka_protocol::messages as theirs;
 use kafka_protocol::protocol::{Decodable, Encodable, Message as TheirMessage};
 
 use super::*;
 
-/// Reads with their decoder, writes with their encoder: our bytes must come out. Returns the number of versions.
+/// Decodes with their decoder and encodes with their encoder: the result must equal our bytes. Returns the number of
+/// versions.
 pub(super) fn agree<Ours: Tested, Theirs: TheirMessage + Decodable + Encodable + Debug>(
     api: ApiKey,
     flexible: i16,
@@ -19,7 +20,8 @@ pub(super) fn agree<Ours: Tested, Theirs: TheirMessage + Decodable + Encodable +
             let mut input = bytes.clone();
             let read = Theirs::decode(&mut input, version).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert!(input.is_empty(), "{what}: {} bytes are left", input.len());
-            // A tag that they do not know they would keep and write again: only the one that we made up may be such.
+            // Their decoder would keep a tag that it does not know and encode it again: only the tag made up by us may
+            // be unknown.
             for unknown in format!("{read:?}").split("unknown_tagged_fields: {").skip(1) {
                 assert!(unknown.starts_with('}') || unknown.starts_with("90: "), "{what}: {read:?}");
             }

@@ -1,4 +1,4 @@
-//! Versions that no other oracle here covers, most of them removed by Kafka 4, byte by byte.
+//! Byte-exact tests of versions that no other oracle covers, most of them removed in Kafka 4.0.
 
 use super::*;
 use crate::messages::{
@@ -77,7 +77,7 @@ fn fetch_0_to_3() {
     }
 }
 
-/// The oracle has version 1 only; version 2 is newer than it.
+/// The oracle has version 1 only; version 2 is newer.
 #[test]
 fn write_txn_markers_0_and_2() {
     use write_txn_markers::*;
@@ -101,7 +101,7 @@ fn write_txn_markers_0_and_2() {
     check(2, &request(2), &[b"\x02", &producer[..], rest].concat());
 }
 
-/// Kafka's own brokers send no null there; librdkafka's mock does, with an error.
+/// Kafka's own brokers never send null here; librdkafka's mock broker does, with an error.
 #[test]
 fn nulls_in_answers_with_an_error_are_empty() {
     let mut frame = BytesMut::from(&b"\0\x1b\xff\xff\xff\xff"[..]);
@@ -119,7 +119,7 @@ fn nulls_in_answers_with_an_error_are_empty() {
     assert!(SyncGroupResponse::of_bytes(0, &Bytes::from_static(b"\0\0\xff\xff\xff\xff")).is_err());
 }
 
-/// As Kafka 3.7 describes a member that has been assigned nothing yet.
+/// A member without an assignment, as Kafka 3.7 describes it.
 #[test]
 fn a_member_without_partitions_may_have_null_for_them() {
     use consumer_group_describe::*;
@@ -127,7 +127,8 @@ fn a_member_without_partitions_may_have_null_for_them() {
     let group = DescribedGroup { group_id: "g".into(), members: vec![member], ..Default::default() };
     let response = ConsumerGroupDescribeResponse { groups: vec![group], ..Default::default() };
     let bytes = response.bytes(0);
-    // An empty array of either assignment, and its tagged fields: the last of the member before its own tagged fields.
+    // An empty array for both assignments, and their tagged fields: the last fields of the member before its own tagged
+    // fields.
     let at = bytes.windows(5).position(|w| w == [1, 0, 1, 0, 0]).unwrap();
     let mut null = BytesMut::from(&bytes[..]);
     (null[at], null[at + 2]) = (0, 0);

@@ -1,4 +1,4 @@
-//! What is encoded comes back, on the wire and as JSON.
+//! Round trips through the wire format and JSON.
 
 use super::*;
 use crate::messages::offset_commit::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
@@ -27,7 +27,7 @@ proptest! {
     }
 }
 
-/// A default must be encodable in every version: callers build requests before they know the version.
+/// A default must be encodable in all versions: callers build requests before they know the version.
 #[test]
 fn defaults_can_be_sent() {
     struct Defaults(usize, usize);
@@ -40,7 +40,7 @@ fn defaults_can_be_sent() {
                         assert_eq!(M::of_bytes(version, &bytes).unwrap(), M::default(), "{api:?} {kind:?} v{version}");
                         self.0 += 1;
                     }
-                    // A null that old versions do not have.
+                    // Null, which old versions do not allow.
                     Err(EncodeError::Null { .. }) => self.1 += 1,
                     Err(error) => panic!("{api:?} {kind:?} v{version}: {error}"),
                 }
@@ -67,7 +67,7 @@ fn a_field_that_a_version_lacks_must_hold_its_default() {
         assert_eq!(encode(commit(5), version), Err(EncodeError::FieldAbsent { field, version }));
         assert_eq!(encode(commit(-1), version), Ok(()));
     }
-    // member_id is ignorable: version 0 goes without.
+    // member_id is ignorable: version 0 omits it.
     assert_eq!(encode(OffsetCommitRequest { member_id: "m".into(), ..Default::default() }, 0), Ok(()));
 }
 
@@ -114,7 +114,8 @@ fn unknown_tagged_fields_are_kept_in_order() {
     let request = HeartbeatRequest { unknown_tagged_fields: tags.clone(), ..Default::default() };
     let bytes = request.bytes(4);
     assert_eq!(HeartbeatRequest::of_bytes(4, &bytes).unwrap().unknown_tagged_fields, tags);
-    // An empty group id, generation, empty member id, null instance id; two tags: 7 of five bytes, 300 of none.
+    // An empty group id, generation, empty member id, null instance id; two tagged fields: 7 with five bytes, 300 with
+    // none.
     assert_eq!(&bytes[..], b"\x01\0\0\0\0\x01\0\x02\x07\x05seven\xac\x02\0");
 }
 

@@ -1,4 +1,4 @@
-//! ACLs and tokens: version 0, which no other oracle here covers, byte by byte; secrets that do not show.
+//! Byte-exact tests of v0 of ACL and token APIs, which no other oracle covers; and redaction of secrets.
 
 use super::*;
 use crate::messages::{
@@ -11,7 +11,7 @@ fn check<M: Tested>(message: &M, bytes: &[u8]) {
     assert_eq!(M::of_bytes(0, &Bytes::copy_from_slice(bytes)).as_ref(), Ok(message));
 }
 
-/// All patterns were literal then.
+/// Version 0 has literal patterns only.
 #[test]
 fn acls_0_have_no_pattern_type() {
     use describe_acls::*;
@@ -148,7 +148,7 @@ fn secrets_do_not_show() {
         format!("{:?}", ExpireDelegationTokenRequest { hmac: hidden(), ..Default::default() }),
     ] {
         assert!(text.contains("[hidden]") && !text.contains("hunter2"), "{text}");
-        // Nor as numbers.
+        // Not as a list of byte values either.
         assert!(!text.contains("104, 117"), "{text}");
     }
 }
